@@ -152,6 +152,11 @@ bench-quick: ## the same with less of everything, in less than four minutes; the
 	mkdir -p bench/quick
 	cd bench && $(GO) run ./locks -quick -o quick
 
+.PHONY: bench-crowd
+bench-crowd: ## 1,000 sessions with a lock each on three servers, in ten minutes; wants a quiet machine
+	bench/deps
+	cd bench && $(GO) run ./crowd
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for package in $$($(GO) list ./...); do \

@@ -107,10 +107,10 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, locks []str
 	if _, err := c.tell(ctx, order{Verb: verbCut}); err != nil {
 		return s, err
 	}
-	_, err = c.until(ctx, "every session has expired", func(report) bool {
+	_, err = c.until(ctx, "every session has expired, and every holder was told", func(r report) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(gone) == nodes
+		return len(gone) == nodes && r.Lost-held.Lost == held.Holding
 	})
 	if err != nil {
 		return s, err
