@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // delivered is which part of the writes that are asked for has to be answered.
@@ -37,6 +35,7 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 			return err
 		})
 		if errors.Is(err, errNeverHeld) && ctx.Err() == nil {
+			d.say("%d sessions: %v", sessions, err)
 			h.Broken, err = "not all came to hold", nil
 		}
 		stopped := h.stops(r.intervalMillis())
@@ -90,22 +89,9 @@ func (r *Results) knee() (served, stopped *Hold) {
 // cost is what a write costs, in seconds of processor time.
 type cost struct{ leader, follower, client float64 }
 
-// perWrite is how processor time grows with the writes, by least squares over the crowds that were served.
-func (r *Results) perWrite() (c cost, ok bool) {
-	var writes, leader, follower, client []float64
-	for _, h := range r.Rungs {
-		if h.stops(r.intervalMillis()) != "" {
-			break
-		}
-		writes, client = append(writes, h.Writes), append(client, h.Clients)
-		leader, follower = append(leader, h.Servers[h.Leader]), append(follower, h.followers())
-	}
-	if c.leader, ok = figures.Slope(writes, leader); !ok {
-		return c, false
-	}
-	c.follower, _ = figures.Slope(writes, follower)
-	c.client, _ = figures.Slope(writes, client)
-	return c, true
+// perWrite is what it costs where so much was computed. A write costs more where fewer come together.
+func (h Hold) perWrite() cost {
+	return cost{h.Servers[h.Leader] / h.Writes, h.followers() / h.Writes, h.Clients / h.Writes}
 }
 
 // followers is how much the followers computed, on average.

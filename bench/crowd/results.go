@@ -143,14 +143,14 @@ func (r *Results) holds(p func(string, ...any), all []Hold) {
 
 // extrapolate writes what the measured costs say about crowds that were not measured.
 func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
-	c, ok := r.perWrite()
-	if !ok {
-		p("\nToo few crowds were served to compute what larger ones cost.")
+	if served == nil {
 		return
 	}
+	c := served.perWrite()
 	p("\n## Computed, not measured\n\n    writes/s = sessions × %d / T\n", probePart)
-	p("A write costs the leader %.0f µs of processor time, each follower %.0f µs, and a client %.0f µs: the slopes over the crowds that were served.\n"+
-		"The last columns compare with the largest crowd that was served here, %.0f writes/s.\n", 1e6*c.leader, 1e6*c.follower, 1e6*c.client, served.Writes)
+	p("In the largest crowd that was served, with %.0f writes/s, a write costs the leader %.0f µs of processor time, each follower %.0f µs, and a\n"+
+		"client %.0f µs. Where fewer writes come together each costs more. The last columns compare with that crowd.\n",
+		served.Writes, 1e6*c.leader, 1e6*c.follower, 1e6*c.client)
 	p("| sessions | T | writes/s | leader, cores | each follower, cores | of what was served here | T that would be served here |\n" +
 		"|---:|---:|---:|---:|---:|---:|---:|")
 	for _, sessions := range []int{10_000, 100_000} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -53,6 +54,8 @@ func (e effort) bound() time.Duration { return e.timeout*95/100 - 2*e.interval()
 
 const (
 	servers = 3
+	// arrivals is how many sessions a second ask for their first lock, which costs more than a probe does.
+	arrivals = 500
 	// spareDescriptors is what a server has open beside its clients.
 	spareDescriptors = 500
 	// processMemory is what is set aside for a process of the crowd, and sessionMemory for a session in it.
@@ -162,13 +165,20 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.folder = d.folder()
-	if _, err := c.tell(ctx, order{Verb: verbHold, Path: c.folder, Spread: d.interval()}); err != nil {
+	if _, err := c.tell(ctx, order{Verb: verbHold, Path: c.folder, Spread: d.spread(sessions)}); err != nil {
 		return err
 	}
 	if _, err := c.holding(ctx); err != nil {
 		return errors.Join(errNeverHeld, err)
 	}
 	return f(c)
+}
+
+// spread is a whole number of intervals, in which so many sessions come at no more than arrivals a second. Hence their probes are spread over
+// the interval.
+func (d *director) spread(sessions int) time.Duration {
+	each := float64(arrivals) * d.interval().Seconds()
+	return d.interval() * time.Duration(math.Ceil(float64(sessions)/each))
 }
 
 // folder is one that was not used before.
