@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
@@ -60,7 +61,7 @@ const (
 	spareDescriptors = 500
 	// processMemory is what is set aside for a process of the crowd, and sessionMemory for a session in it.
 	processMemory = 24 << 20
-	sessionMemory = 1 << 20
+	sessionMemory = 512 << 10
 )
 
 // errNeverHeld is that a crowd was not connected, or did not come to hold its locks.
@@ -120,11 +121,16 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	return r, d.climb(ctx, r)
 }
 
-// room checks that the largest crowd finds room on one server, as it may have to when the others restart.
+// room checks that the largest crowd fits into memory, and finds room on one server, as it may have to when the others restart. It returns
+// how many descriptors a server may have.
 func (d *director) room() (uint64, error) {
-	largest := d.sessions
-	for _, n := range d.ladder {
-		largest = max(largest, n)
+	largest := max(d.sessions, slices.Max(d.ladder))
+	free, err := peers.FreeMemory()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := fit(largest, min(largest, d.climbers), free); err != nil {
+		return 0, err
 	}
 	limit, err := peers.Descriptors()
 	if err != nil {
@@ -262,8 +268,7 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 	if err != nil {
 		return h, err
 	}
-	h.Sessions, h.Seconds = c.sessions, seconds
-	h.Asked = d.asked(c.sessions)
+	h.Sessions, h.Seconds, h.Asked = c.sessions, seconds, d.asked(c.sessions)
 	h.Writes = float64(ended.Writes) / time.Since(start).Seconds()
 	h.Lost, h.Gap = ended.Lost-began.Lost, millis(ended.Gap)
 	if len(ended.Times) > 0 {
