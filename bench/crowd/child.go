@@ -138,7 +138,7 @@ func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) err
 	defer cancel()
 	c.first, c.of = o.First, o.Of
 	for range o.N {
-		// A wish is taken when the one before has come to its end, and that is awaited before the next order but one.
+		// A wish waits in the channel while the session still releases the lock of the one before.
 		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
 		options := []coordinator.Option{
 			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),

@@ -110,7 +110,7 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, locks []str
 	_, err = c.until(ctx, "every session has expired, and every holder was told", func(r report) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(gone) == nodes && r.Lost-held.Lost == held.Holding
+		return len(gone) == nodes && r.Lost-held.Lost >= held.Holding
 	})
 	if err != nil {
 		return s, err
