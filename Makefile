@@ -153,7 +153,7 @@ bench-quick: ## the same with less of everything, in less than four minutes; the
 	cd bench && $(GO) run ./locks -quick -o quick
 
 .PHONY: bench-crowd
-bench-crowd: ## 1,000 sessions with a lock each on three servers, in ten minutes; wants a quiet machine
+bench-crowd: ## 1,000 sessions with a lock each on three servers, in eight minutes; wants a quiet machine
 	bench/deps
 	cd bench && $(GO) run ./crowd
 

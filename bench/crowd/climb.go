@@ -35,7 +35,7 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 			return err
 		})
 		if errors.Is(err, errNeverHeld) && ctx.Err() == nil {
-			d.say("%d sessions: %v", sessions, err)
+			d.say("%d sessions: %.500v", sessions, err)
 			h.Broken, err = "not all came to hold", nil
 		}
 		stopped := h.stops(r.intervalMillis())

@@ -169,7 +169,13 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	if err != nil {
 		return errors.Join(errNeverHeld, err)
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() {
+		// Servers that serve no more do not hear that sessions end, either: these expire.
+		if left := c.close(); left != nil {
+			d.say("closing: %.300v", left)
+			err = errors.Join(err, pause(ctx, d.timeout+2*d.tick))
+		}
+	}()
 	c.folder = d.folder()
 	if _, err := c.tell(ctx, order{Verb: verbHold, Path: c.folder, Spread: d.spread(sessions)}); err != nil {
 		return err
