@@ -95,7 +95,7 @@ func (r *Results) page() string {
 		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
 	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)
 	p("\n## Hold\n\nEach session holds a lock. A write is a probe; its time is from the request to the answer. Processor time is in cores.\n" +
-		"In the first row the probes of all sessions are spread over the interval; in the second one, behind a storm, they come together.\n")
+		"In the first row the sessions have come one after the other. The second row is the same crowd behind a storm.\n")
 	r.holds(p, r.Holds)
 	p("\n## Restarts\n\nTimes since the kill (SIGKILL), in ms. An outage that costs no lock may last %v ([why](../docs/production.md#the-lease)).\n",
 		r.Bound.Round(time.Millisecond))
