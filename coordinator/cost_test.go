@@ -329,9 +329,9 @@ func TestRealCounts(t *testing.T) {
 				}
 			})
 			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
-			if n.Woken != handoffs || n.Packets < 2*handoffs || n.Packets > 2*handoffs+stray {
+			if n.Woken != handoffs || n.Packets < handoffs || n.Packets > handoffs+stray {
 				t.Errorf("%d handoffs took %v requests and %v wake-ups, want %d to %d, and one each",
-					handoffs, n.Packets, n.Woken, 2*handoffs, 2*handoffs+stray)
+					handoffs, n.Packets, n.Woken, handoffs, handoffs+stray)
 			}
 			tolls = append(tolls, n)
 		}
