@@ -154,3 +154,38 @@ func TestAFlawInAHistoryOfRevocationsIsFound(t *testing.T) {
 		})
 	}
 }
+
+// Three of one session hold a cached lock under one node, one of another session comes, and the first has a node once more.
+func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
+	of := func(worker int, round int32, token int64, turn uint64) operation {
+		return operation{Path: "/cached", Worker: worker, Round: round, Token: token, Turn: turn, Accepted: true}
+	}
+	first, second, third, other, again := of(0, 1, 10, 0), of(1, 1, 10, 1), of(2, 1, 10, 2), of(3, 1, 20, 0), of(0, 2, 30, 0)
+	refused := func(op operation) operation { op.Accepted = false; return op }
+	one := play{}.add(first, kindAcquire).add(first, kindHold).add(first, kindWrite)
+	free := one.add(first, kindRelease)
+	two := free.add(second, kindAcquire).add(first, kindWrite).add(second, kindWrite)
+	lost := two.add(refused(first), kindWrite).add(second, kindHold).add(second, kindGuard).add(second, kindLose)
+	three := lost.add(third, kindAcquire).add(third, kindRelease)
+	theirs := three.add(other, kindAcquire).add(other, kindWrite)
+	whole := theirs.add(refused(third), kindWrite).add(other, kindRelease).add(again, kindAcquire).add(again, kindWrite)
+	refuses(t, whole, map[string]play{
+		"two of one session":                    one.add(second, kindAcquire),
+		"one of another session beside a turn":  two.add(other, kindAcquire),
+		"a turn that does not grow":             free.add(of(1, 1, 10, 0), kindAcquire),
+		"a turn that goes back":                 three.add(of(4, 1, 10, 1), kindAcquire),
+		"a turn under an older node":            theirs.add(other, kindRelease).add(of(4, 1, 10, 3), kindAcquire),
+		"an older node whose turn is greater":   free.add(of(4, 1, 9, 5), kindAcquire),
+		"valid in the turn of another one":      two.add(first, kindHold),
+		"a loss behind the next turn":           lost.add(third, kindAcquire).add(second, kindLose),
+		"a late write of the same session":      two.add(first, kindWrite),
+		"a late write of a turn":                theirs.add(third, kindWrite),
+		"a write refused for a smaller turn":    two.add(refused(second), kindWrite),
+		"a transaction of a turn that is over":  two.add(first, kindGuard),
+		"a transaction beside the next session": theirs.add(third, kindGuard),
+		"a turn granted behind a withdrawal":    free.add(second, kindRelease).add(second, kindAcquire),
+		"a turn lost to a Revoke before it": free.add(operation{Path: "/cached"}, kindAsk).add(second, kindAcquire).
+			add(with(second, func(o *operation) { o.Revoked = true }), kindLose),
+		"a turn that is valid behind its Revoke": two.add(operation{Path: "/cached"}, kindAsk).add(second, kindGone),
+	})
+}

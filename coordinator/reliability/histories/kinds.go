@@ -22,6 +22,7 @@ const (
 	semaphore
 	unfair
 	election
+	cached
 )
 
 // kindAt returns the kind of the lock at the path.
@@ -35,6 +36,8 @@ func kindAt(lock string) lockKind {
 		return unfair
 	case "leader":
 		return election
+	case "cached":
+		return cached
 	default:
 		return mutex
 	}
@@ -49,10 +52,7 @@ type acquirer interface {
 func (w *worker) handle(op *operation) acquirer {
 	switch kindAt(op.Path) {
 	case readWrite:
-		if op.Shares = w.random.IntN(2) == 0; op.Shares {
-			return w.coordinator.ReadWrite(op.Path, w.marks...).Read()
-		}
-		return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
+		return w.member(op)
 	case semaphore:
 		op.Permits = 1 + w.random.IntN(mostPermits)
 		return bulk{w.coordinator.Semaphore(op.Path, mostPermits, w.marks...), op.Permits}
@@ -60,9 +60,31 @@ func (w *worker) handle(op *operation) acquirer {
 		return w.coordinator.Unfair(op.Path)
 	case election:
 		return campaign{w.coordinator.Election(op.Path, w.marks...)}
+	case cached: // or a contender of the same session with a node of its own
+		if w.random.IntN(8) == 0 {
+			return w.member(op)
+		}
+		return w.coordinator.Mutex(op.Path, append(slices.Clip(w.marks), coordinator.Cached(w.cache...))...)
 	default:
+		return w.member(op)
+	}
+}
+
+// member is handle for a lock that may be had together with others.
+func (w *worker) member(op *operation) *coordinator.Lock {
+	if kindAt(op.Path) != readWrite {
 		return w.coordinator.Mutex(op.Path, w.marks...)
 	}
+	if op.Shares = w.random.IntN(2) == 0; op.Shares {
+		return w.coordinator.ReadWrite(op.Path, w.marks...).Read()
+	}
+	return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
+}
+
+// joins tells whether the lock at the path may be had together with others. A cached one may, without being cached.
+func joins(lock string) bool {
+	kind := kindAt(lock)
+	return kind == mutex || kind == readWrite || kind == cached
 }
 
 // campaign has candidates acquire.
@@ -93,26 +115,22 @@ const mostMembers = 3
 
 // choose returns a handle for the lock of the tenure: for that alone, or together with others.
 func (w *worker) choose(t *tenure) acquirer {
-	first := w.handle(&t.op)
-	lock, single := first.(*coordinator.Lock)
-	switch {
-	case !single || kindAt(t.op.Path) == unfair:
-		return first
-	case w.random.IntN(4) == 0:
-		locks := []*coordinator.Lock{lock}
-		for _, i := range w.random.Perm(len(w.paths)) {
-			op := operation{Path: w.paths[i]}
-			if kind := kindAt(op.Path); op.Path == t.op.Path || kind != mutex && kind != readWrite || len(locks) == mostMembers {
-				continue
-			}
-			locks = append(locks, w.handle(&op).(*coordinator.Lock))
-			t.others = append(t.others, op)
-		}
-		if t.op.With = len(t.others); t.op.With > 0 {
-			return w.coordinator.Multi(locks...)
-		}
+	if !joins(t.op.Path) || w.random.IntN(4) != 0 {
+		return w.handle(&t.op)
 	}
-	return first
+	locks := []*coordinator.Lock{w.member(&t.op)}
+	for _, i := range w.random.Perm(len(w.paths)) {
+		op := operation{Path: w.paths[i]}
+		if op.Path == t.op.Path || !joins(op.Path) || len(locks) == mostMembers {
+			continue
+		}
+		locks = append(locks, w.member(&op))
+		t.others = append(t.others, op)
+	}
+	if t.op.With = len(t.others); t.op.With == 0 {
+		return w.handle(&t.op)
+	}
+	return w.coordinator.Multi(locks...)
 }
 
 // parts returns the tenures of the single locks that it consists of, to note something in. Its own path comes first.

@@ -37,13 +37,37 @@ type operation struct {
 	With    int   `json:"with,omitempty"`    // how many other locks are had together with it
 	Revoked bool  `json:"revoked,omitempty"` // of a loss: somebody had asked, and the grace ran out
 
-	Token    int64 `json:"token,omitempty"`    // of the Grant
-	Session  int64 `json:"session,omitempty"`  // of the Grant
-	Accepted bool  `json:"accepted,omitempty"` // of a write and a transaction
+	Token    int64  `json:"token,omitempty"`    // of the Grant
+	Turn     uint64 `json:"turn,omitempty"`     // of the Grant: 0 unless the lock is cached
+	Session  int64  `json:"session,omitempty"`  // of the Grant
+	Accepted bool   `json:"accepted,omitempty"` // of a write and a transaction
 
 	Call   int64 `json:"call"`
 	Return int64 `json:"return"`
 }
+
+// fence is what grows from Grant to Grant. Holders of a cached lock that share a node have the same token.
+type fence struct {
+	token int64
+	turn  uint64
+}
+
+func (op operation) fence() fence { return fence{op.Token, op.Turn} }
+
+// after tells whether the fence is greater than the other.
+func (f fence) after(other fence) bool {
+	return f.token > other.token || f.token == other.token && f.turn > other.turn
+}
+
+// or returns the greater one.
+func (f fence) or(other fence) fence {
+	if other.after(f) {
+		return other
+	}
+	return f
+}
+
+func (f fence) String() string { return fmt.Sprintf("%#x.%d", f.token, f.turn) }
 
 // maxWorkers is how many workers a history may have.
 const maxWorkers = 16
@@ -68,7 +92,7 @@ type rounds [maxWorkers]int32
 
 // state is the model of one lock of any kind, and of the resource behind it. It is comparable, as the search compares states often.
 //
-// Holders show their tokens to the resource. It refuses a writer whose token is smaller than one it has seen, and never a reader. A
+// Holders show their fences to the resource. It refuses a writer whose fence is smaller than one it has seen, and never a reader. A
 // reader that took a writer's place shows that writer's token: one of its own would be greater than that of a writer that waits
 // behind it and is yet to come. So what a reader has once read does not change while it holds: a write would be that of a second
 // holder, or one with an old token.
@@ -77,23 +101,23 @@ type state struct {
 	held    [sides]rounds // in which the workers hold
 	over    [sides]rounds // the last ones that are over
 	permits [maxWorkers]int
-	wrote   int64 // the token of the newest writer, or holder
-	read    int64 // the greatest token of a reader
-	seen    int64 // the greatest token that the resource has been shown
+	wrote   fence // of the newest writer, or holder
+	read    fence // the greatest one of a reader
+	seen    fence // the greatest one that the resource has been shown
 	value   int64 // what it holds: the token of the writer that wrote it
 	granted rounds
 	asked   rounds // what granted was when somebody asked for the lock for the last time
 }
 
-// admits tells for each kind of lock whether a Grant is in order: no holder excludes it, and its token is new.
+// admits tells for each kind of lock whether a Grant is in order: no holder excludes it, and its fence is new.
 func (m state) admits(op operation) bool {
 	switch m.kind {
 	case readWrite:
 		return m.admitsTo(op)
 	case semaphore: // the holder is younger than all before it, whether these still hold anything or not
-		return m.held[toWrite][op.Worker] == 0 && op.Token > m.wrote && m.taken()+op.Permits <= mostPermits
-	default: // a mutex, an election, and an unfair lock, too: that is fenced, and who comes next is not in the model
-		return m.held == [sides]rounds{} && op.Token > m.wrote
+		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && m.taken()+op.Permits <= mostPermits
+	default: // a mutex, cached or not, an election, and an unfair lock, too: it is fenced, and who comes next is not in the model
+		return m.held == [sides]rounds{} && op.fence().after(m.wrote)
 	}
 }
 
@@ -104,11 +128,11 @@ func (m state) admitsTo(op operation) bool {
 	case op.Shares && op.Writer != 0: // which may still be there, and behind which no other can have written yet
 		others := m.held[toWrite]
 		others[op.Worker] = 0
-		return m.wrote == op.Writer && op.Token == op.Writer && others == rounds{}
+		return m.wrote.token == op.Writer && op.Token == op.Writer && others == rounds{}
 	case op.Shares:
-		return !writes && op.Token > m.wrote
+		return !writes && op.fence().after(m.wrote)
 	default:
-		return !writes && !reads && op.Token > max(m.wrote, m.read)
+		return !writes && !reads && op.fence().after(m.wrote.or(m.read))
 	}
 }
 
@@ -125,10 +149,10 @@ func (m state) step(op operation) (state, bool) {
 		m.granted[op.Worker] = max(m.granted[op.Worker], op.Round)
 		m.held[side][op.Worker], m.permits[op.Worker] = op.Round, op.Permits
 		if op.Shares {
-			m.read = max(m.read, op.Token)
+			m.read = m.read.or(op.fence())
 			return m, legal
 		}
-		m.wrote = op.Token
+		m.wrote = op.fence()
 		return m, legal
 	case kindHold:
 		return m, holds
@@ -150,17 +174,17 @@ func (m state) use(op operation) (state, bool) {
 	case m.kind == semaphore:
 		return m, false
 	case op.Kind == kindWrite && !op.Accepted:
-		return m, op.Token < m.seen
+		return m, m.seen.after(op.fence())
 	case op.Kind == kindWrite:
-		legal := op.Token >= m.seen
-		m.seen, m.value = op.Token, op.Token
+		legal := !m.seen.after(op.fence())
+		m.seen, m.value = op.fence(), op.Token
 		return m, legal
 	case op.Kind == kindRead && m.kind == readWrite: // nothing else has readers
-		m.seen = max(m.seen, op.Token)
+		m.seen = m.seen.or(op.fence())
 		return m, op.Value == m.value
 	case op.Kind == kindGuard && m.kind != readWrite:
 		// The node may be there for a while after its owner has been told of a loss, but not beside a newer Grant.
-		return m, !op.Accepted || op.Token == m.wrote
+		return m, !op.Accepted || op.fence() == m.wrote
 	default:
 		return m, false
 	}
@@ -185,7 +209,7 @@ func (m state) taken() (n int) {
 }
 
 func (m state) String() string {
-	text := fmt.Sprintf("granted %#x, to readers %#x; seen %#x, value %#x", m.wrote, m.read, m.seen, m.value)
+	text := fmt.Sprintf("granted %v, to readers %v; seen %v, value %#x", m.wrote, m.read, m.seen, m.value)
 	for side, what := range []string{"held", "read"} {
 		for worker, round := range m.held[side] {
 			if round != 0 {
@@ -210,13 +234,13 @@ func (op operation) String() string {
 	}
 	switch op.Kind {
 	case kindAcquire:
-		return fmt.Sprintf("%s granted %#x", who, op.Token)
+		return fmt.Sprintf("%s granted %v", who, op.fence())
 	case kindHold:
 		return who + " is valid"
 	case kindWrite:
-		return fmt.Sprintf("%s write %#x: %s", who, op.Token, answer)
+		return fmt.Sprintf("%s write %v: %s", who, op.fence(), answer)
 	case kindGuard:
-		return fmt.Sprintf("%s txn %#x: %s", who, op.Token, answer)
+		return fmt.Sprintf("%s txn %v: %s", who, op.fence(), answer)
 	case kindLose:
 		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]
 	case kindAsk:
@@ -226,7 +250,7 @@ func (op operation) String() string {
 	case kindRelease:
 		return who + " released"
 	case kindRead:
-		return fmt.Sprintf("%s read %#x under %#x", who, op.Value, op.Token)
+		return fmt.Sprintf("%s read %#x under %v", who, op.Value, op.fence())
 	default:
 		return "?"
 	}

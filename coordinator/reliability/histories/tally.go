@@ -11,7 +11,7 @@ import (
 type tally struct {
 	grants, readers, downgrades, reads, holds, accepted, refused, losses, releases int
 
-	multi, asked, revoked, gone int
+	multi, turns, asked, revoked, gone int
 }
 
 func (n *tally) count(ops []operation) {
@@ -27,6 +27,9 @@ func (n *tally) count(ops []operation) {
 			}
 			if op.With > 0 {
 				n.multi++
+			}
+			if op.Turn > 0 {
+				n.turns++
 			}
 		case kindRead:
 			n.reads++
@@ -60,7 +63,7 @@ func (n *tally) want(t *testing.T) {
 	for what, count := range map[string]int{
 		"grants": n.grants, "moments of holding": n.holds, "writes accepted": n.accepted, "writes refused": n.refused,
 		"losses": n.losses, "releases": n.releases, "grants to readers": n.readers, "downgrades": n.downgrades, "reads": n.reads,
-		"grants of several locks": n.multi,
+		"grants of several locks": n.multi, "turns of a cached lock": n.turns,
 	} {
 		if count == 0 {
 			none = append(none, what)
@@ -83,6 +86,9 @@ func (n *tally) String() string {
 	}
 	if n.multi > 0 {
 		text += fmt.Sprintf("; %d grants at members of multi-locks", n.multi)
+	}
+	if n.turns > 0 {
+		text += fmt.Sprintf("; %d turns of a cached lock", n.turns)
 	}
 	if n.asked > 0 {
 		text += fmt.Sprintf("; Revoke called %d times, %d losses for it, %d gone when it returned", n.asked, n.revoked, n.gone)

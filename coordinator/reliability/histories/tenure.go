@@ -30,7 +30,7 @@ func (h *history) begin(worker int, round int32, path string) *tenure {
 
 // granted notes a Grant that was read, and asks everybody who believes to hold the lock.
 func (t *tenure) granted(grant events.Grant) {
-	t.op.Token = grant.Token
+	t.op.Token, t.op.Turn = grant.Token, grant.Turn
 	op := t.op
 	op.Kind, op.Call, op.Session = kindAcquire, t.asked, grant.Session
 	t.add(op)

@@ -20,7 +20,7 @@ const seedVariable = "ZKGRANT_SEED"
 // from the seed; the order in which goroutines run does not, so that a failure may need some runs to show again.
 func eachSeed(t *testing.T, play func(t *testing.T, seed uint64, rounds int)) (count uint64) {
 	t.Helper()
-	first, count := uint64(1), uint64(reliability.Trials(5, 5, 60))
+	first, count := uint64(1), uint64(reliability.Trials(5, 5, 100))
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -57,9 +57,10 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		total.count(ops)
 		operations, longest, faults = operations+len(ops), max(longest, len(ops)), faults+len(history.notes)
 	})
-	total.want(t)
-	if count > 1 && total.asked == 0 {
-		t.Error("Revoke was never called")
+	if count > 1 { // one history has not all kinds of locks
+		if total.want(t); total.asked == 0 {
+			t.Error("Revoke was never called")
+		}
 	}
 	reliability.Report(t, reliability.RowHistories,
 		"virtual time: %d histories of up to %d operations, %d in all, under %d faults: %d legal; %v",
@@ -90,12 +91,17 @@ func TestHistoriesOfCrashes(t *testing.T) {
 func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 	t.Helper()
 	crew := newCrew(0, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader")
+	cache := seed%5 > 2
+	if cache {
+		crew = newCrew(0, "/locks/0/cached", "/locks/1/cached", "/locks/2/cached")
+	}
 	if seed%2 == 1 {
 		crew.marks = append(crew.marks, coordinator.Revocable())
 	}
 	b := newBreakage(t, seed, crew.history)
+	crew.cache = []coordinator.CacheOption{coordinator.CacheHandoffs(b.random.IntN(8)), coordinator.CacheFor(b.upTo(2 * b.timeout))}
 	var coordinators []*coordinator.Coordinator
-	for range 4 {
+	for i := range 4 {
 		c, err := b.connect()()
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +109,10 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 		coordinators = append(coordinators, c)
 		t.Cleanup(func() { _ = c.Close() }) // if not before
 		for range 3 {
-			crew.hire(c, b.random, b.timeout/2, 2*b.timeout)
+			w := crew.hire(c, b.random, b.timeout/2, 2*b.timeout)
+			if cache && i < len(crew.paths) { // they hand one lock on, and those of the last coordinator drop in
+				w.paths = crew.paths[i : i+1]
+			}
 		}
 	}
 	finished := crew.start(t, func(done int) bool { return done < rounds })

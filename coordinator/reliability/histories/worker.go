@@ -11,28 +11,28 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// resource is what a lock protects: it takes a write if it has not been shown a greater token before.
+// resource is what a lock protects: it takes a write if it has not been shown a greater fence before.
 type resource struct {
 	mu    sync.Mutex
-	seen  int64
+	seen  fence
 	value int64
 }
 
-func (r *resource) write(token int64) (accepted bool) {
+func (r *resource) write(under fence) (accepted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if token < r.seen {
+	if r.seen.after(under) {
 		return false
 	}
-	r.seen, r.value = token, token
+	r.seen, r.value = under, under.token
 	return true
 }
 
-// read returns what was written last. Whoever has a smaller token than the reader is late from then on.
-func (r *resource) read(token int64) (value int64) {
+// read returns what was written last. A smaller fence than the reader's is late from then on.
+func (r *resource) read(under fence) (value int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = max(r.seen, token)
+	r.seen = r.seen.or(under)
 	return r.value
 }
 
@@ -43,9 +43,10 @@ type worker struct {
 	history     *history
 	resources   map[string]*resource // by the path of the lock
 	paths       []string
-	marks       []coordinator.LockOption // of its handles
-	pace        time.Duration            // how long it holds a lock at most, as a rule
-	patience    time.Duration            // how long it waits for one at most, as a rule
+	marks       []coordinator.LockOption  // of its handles
+	cache       []coordinator.CacheOption // of those that are cached
+	pace        time.Duration             // how long it holds a lock at most, as a rule
+	patience    time.Duration             // how long it waits for one at most, as a rule
 	random      *rand.Rand
 	round       int32
 	more        func() bool
@@ -180,7 +181,7 @@ func (a *attempt) turn() {
 	a.work = time.After(a.worker.upTo(pace))
 }
 
-// use sends a write under the tenure's token, or reads if that is what it is for.
+// use sends a write under the tenure's fence, or reads if that is what it is for.
 func (w *worker) use(of *tenure) {
 	for _, part := range of.parts() {
 		w.useOne(part)
@@ -194,10 +195,10 @@ func (w *worker) useOne(of *tenure) {
 		return // there is nothing that one of several could write
 	}
 	if !of.op.Shares {
-		of.wrote(kindWrite, sent, resource.write(of.op.Token))
+		of.wrote(kindWrite, sent, resource.write(of.op.fence()))
 		return
 	}
-	of.read(sent, resource.read(of.op.Token))
+	of.read(sent, resource.read(of.op.fence()))
 }
 
 // late reads a Grant where none can be.
@@ -215,7 +216,8 @@ type crew struct {
 	resources map[string]*resource
 	paths     []string
 	workers   []*worker
-	marks     []coordinator.LockOption // of all handles
+	marks     []coordinator.LockOption  // of all handles
+	cache     []coordinator.CacheOption // of those that are cached
 }
 
 func newCrew(grace time.Duration, paths ...string) *crew {
@@ -229,7 +231,7 @@ func newCrew(grace time.Duration, paths ...string) *crew {
 // hire adds a worker that uses the coordinator, for all locks.
 func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patience time.Duration) *worker {
 	w := &worker{
-		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths, marks: c.marks,
+		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths, marks: c.marks, cache: c.cache,
 		pace: pace, patience: patience, random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64())),
 	}
 	c.workers = append(c.workers, w)
