@@ -110,12 +110,16 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 		t.Cleanup(func() { _ = c.Close() }) // if not before
 		for range 3 {
 			w := crew.hire(c, b.random, b.timeout/2, 2*b.timeout)
-			if cache && i < len(crew.paths) { // they hand one lock on, and those of the last coordinator drop in
+			if !cache {
+				continue
+			}
+			// They hand one lock on, some seldom, and those of the last coordinator drop in.
+			if w.rest <<= 2 * i; i < len(crew.paths) {
 				w.paths = crew.paths[i : i+1]
 			}
 		}
 	}
-	finished := crew.start(t, func(done int) bool { return done < rounds })
+	finished := crew.start(t, func(int) bool { return crew.history.size() < 100*rounds })
 	var revoking sync.WaitGroup
 	b.until(finished, b.timeout/2, func() {
 		someone := coordinators[b.random.IntN(len(coordinators))]

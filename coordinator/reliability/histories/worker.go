@@ -47,6 +47,7 @@ type worker struct {
 	cache       []coordinator.CacheOption // of those that are cached
 	pace        time.Duration             // how long it holds a lock at most, as a rule
 	patience    time.Duration             // how long it waits for one at most, as a rule
+	rest        time.Duration             // how long it does without one at most
 	random      *rand.Rand
 	round       int32
 	more        func() bool
@@ -64,7 +65,7 @@ func (w *worker) run(t *testing.T, more func(done int) bool) {
 	for w.round = 0; more(int(w.round)); {
 		w.round++
 		w.acquire(t)
-		<-time.After(w.upTo(w.pace / 4))
+		<-time.After(w.upTo(w.rest))
 		if w.past != nil && w.random.IntN(3) == 0 {
 			w.use(w.past)
 		}
@@ -232,7 +233,7 @@ func newCrew(grace time.Duration, paths ...string) *crew {
 func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patience time.Duration) *worker {
 	w := &worker{
 		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths, marks: c.marks, cache: c.cache,
-		pace: pace, patience: patience, random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64())),
+		pace: pace, patience: patience, rest: pace / 4, random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64())),
 	}
 	c.workers = append(c.workers, w)
 	return w
