@@ -11,6 +11,10 @@
 // let in is younger than all before him. An election is a fenced mutex, and so is an unfair lock, though who is next is in
 // no model.
 //
+// A cached lock is a fenced mutex, too. Its fence is the pair of Token and Turn, which grows from Grant to Grant. The Turn of
+// every other lock is 0. Each of three sessions hands a lock on among its own workers. Some of its acquisitions are not
+// cached, and workers of a fourth session come in between, alone or with a multi-lock.
+//
 // What is had together, as a multi-lock, is in the history of each member, with the same token. In some
 // histories somebody asks for locks: whoever loses one for that was asked, and whoever held when Revoke was called is
 // gone when it returns nil.

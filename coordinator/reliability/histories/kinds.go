@@ -51,8 +51,6 @@ type acquirer interface {
 // handle returns the one for what the operation asks for, and chooses that.
 func (w *worker) handle(op *operation) acquirer {
 	switch kindAt(op.Path) {
-	case readWrite:
-		return w.member(op)
 	case semaphore:
 		op.Permits = 1 + w.random.IntN(mostPermits)
 		return bulk{w.coordinator.Semaphore(op.Path, mostPermits, w.marks...), op.Permits}

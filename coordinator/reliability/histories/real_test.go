@@ -65,7 +65,7 @@ func TestRealHistories(t *testing.T) {
 func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
 	t.Helper()
 	// A goroutine that was told of a loss runs in less than the least lead there is.
-	crew := newCrew(d.timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
+	crew := newCrew(d.timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/locks/cached", "/service/leader", slowLock)
 	d.history = crew.history
 	if revocable {
 		crew.marks, d.wanted = append(crew.marks, coordinator.Revocable()), crew.paths
@@ -81,11 +81,15 @@ func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
 			}
 		})
 		d.coordinators = append(d.coordinators, c)
-		// Some come and go, and some hold for so long that there is something to lose.
-		for range crewSize - 1 {
-			crew.hire(c, d.random, d.timeout/50, d.timeout).paths = crew.paths[:5]
+		// Some come and go, and some hold for so long that there is something to lose. Those of one session hand the cached lock on.
+		paths := crew.paths[:6]
+		if i == 0 {
+			paths = crew.paths[5:6]
 		}
-		crew.hire(c, d.random, 6*d.timeout, d.timeout).paths = crew.paths[5:]
+		for range crewSize - 1 {
+			crew.hire(c, d.random, d.timeout/50, d.timeout).paths = paths
+		}
+		crew.hire(c, d.random, 6*d.timeout, d.timeout).paths = crew.paths[6:]
 	}
 	return crew
 }

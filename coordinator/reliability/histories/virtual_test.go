@@ -57,7 +57,7 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		total.count(ops)
 		operations, longest, faults = operations+len(ops), max(longest, len(ops)), faults+len(history.notes)
 	})
-	if count > 1 { // one history has not all kinds of locks
+	if count > 1 { // no history alone has all kinds of locks
 		if total.want(t); total.asked == 0 {
 			t.Error("Revoke was never called")
 		}
@@ -92,7 +92,7 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 	t.Helper()
 	crew := newCrew(0, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader")
 	cache := seed%5 > 2
-	if cache {
+	if cache { // one for each coordinator but the last
 		crew = newCrew(0, "/locks/0/cached", "/locks/1/cached", "/locks/2/cached")
 	}
 	if seed%2 == 1 {
@@ -113,7 +113,7 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 			if !cache {
 				continue
 			}
-			// They hand one lock on, some seldom, and those of the last coordinator drop in.
+			// The later the coordinator, the longer do its workers rest. Those of the last one use all locks.
 			if w.rest <<= 2 * i; i < len(crew.paths) {
 				w.paths = crew.paths[i : i+1]
 			}
