@@ -45,7 +45,7 @@
 //
 // Histories:
 //
-//   - holds behind the forced end of a session (end): nobody can be prepared for it
+//   - holds, and turns of a cached lock, behind the forced end of a session (end): nobody can be prepared for it
 //   - holds of a halted process between its last check and its halt (halted): it counts as a holder up to what it last knew
 //   - a Release behind which a loss is read (amend): it was lost before, and had given nothing back
 //   - a crash too many where a session ended between a claim and its Grant (excused): the promise says so; no crash too few is excused

@@ -189,3 +189,29 @@ func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
 		"a turn that is valid behind its Revoke": two.add(operation{Path: "/cached"}, kindAsk).add(second, kindGone),
 	})
 }
+
+// A session that was ended by force may grant turns until it knows. They count as granted and over at that end. Any other Grant
+// of that session does not.
+func TestATurnBehindAForcedEnd(t *testing.T) {
+	const forced = 25 // behind the Release of the first
+	first := operation{Path: "/cached", Worker: 0, Round: 1, Token: 10, Session: 1}
+	next := operation{Path: "/cached", Worker: 1, Round: 1, Token: 20, Session: 2}
+	turn := operation{Path: "/cached", Worker: 2, Round: 1, Token: 10, Turn: 1, Session: 1}
+	for name, c := range map[string]struct {
+		late  operation
+		ended map[int64]int64
+		want  porcupine.CheckResult
+	}{
+		"a turn":                {turn, map[int64]int64{1: forced}, porcupine.Ok},
+		"a turn without an end": {turn, nil, porcupine.Illegal},
+		"no turn":               {with(turn, func(o *operation) { o.Token, o.Turn = 11, 0 }), map[int64]int64{1: forced}, porcupine.Illegal},
+	} {
+		h := newHistory(0)
+		h.ended = c.ended
+		h.ops = play{}.add(first, kindAcquire).add(first, kindRelease).add(next, kindAcquire).add(next, kindRelease).
+			add(c.late, kindAcquire).add(c.late, kindHold).add(c.late, kindRelease)
+		if got, _ := search(h.operations()); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -147,12 +147,11 @@ func (h *history) operations() []operation {
 	var ops []operation
 	for _, op := range h.ops {
 		if at, ok := forced[owner{op.Worker, op.Round}]; ok && op.Return > at {
-			switch op.Kind {
-			case kindHold:
+			switch {
+			case op.Kind == kindHold:
 				continue
-			case kindLose, kindRelease:
+			case op.Kind == kindLose, op.Kind == kindRelease, op.Kind == kindAcquire && op.Turn > 0: // a turn asks no server
 				op.Call = min(op.Call, at)
-			default:
 			}
 		}
 		ops = append(ops, op)
