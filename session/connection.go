@@ -148,6 +148,9 @@ func (s *Session) resume(c *client) {
 	c.resumed++
 	c.looks.Reset()
 	c.watches.Resumed()
+	for _, seat := range s.seats {
+		seat.listed = false
+	}
 	s.compareTimeout(c)
 	if s.State() == Suspended {
 		s.show(c, Connected)

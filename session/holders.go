@@ -33,6 +33,7 @@ func (s *Session) noteTenure(r *asked) {
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
 		r.seat.layout.told(false)
+		r.seat.listed = false
 	case recipes.OpList:
 		r.turn, r.seat.passed = r.seat.passed, false
 		r.seat.turn = r.turn

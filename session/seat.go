@@ -26,7 +26,7 @@ type Seat struct {
 	unsent *asked                 // its latest request that waits to be sent, a delete excepted
 	place  int32                  // among the session's seats
 	turn   bool                   // its latest list request was made because its turn may have come
-	listed int32                  // 1 + the connection on which it was last listed with its node, as counted by client.resumed
+	listed bool                   // with its node, on the present connection
 	passed bool                   // a node that it had watched is gone, and it has not listed since
 
 	closed  bool // interested in nothing any more; the mutex guards it and what follows

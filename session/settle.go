@@ -26,7 +26,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	case recipes.Listed:
 		if in.Own.Token != 0 {
 			s.noteOwn(c, r.seat)
-			r.seat.listed = int32(c.resumed) + 1
+			r.seat.listed = true
 		}
 		r.seat.post(in, err)
 		c.remind(r.seat, in.Own.Name.Text)

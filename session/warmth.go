@@ -28,7 +28,7 @@ func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 	const half = 2
 	return recipes.Warmth{
 		Connected: c.up,
-		Listed:    r.seat.listed == int32(c.resumed)+1,
+		Listed:    r.seat.listed,
 		Watched:   c.watches.Sure(r.node),
 		Lease:     c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
 	}
