@@ -146,6 +146,11 @@ bench-distance: ## the part of it that is measured by distance, in five minutes;
 	bench/deps
 	cd bench && $(GO) run ./locks -distance
 
+.PHONY: bench-cached
+bench-cached: ## the part of it that is about cached locks, in five minutes; the other results are kept
+	bench/deps
+	cd bench && $(GO) run ./locks -cached
+
 .PHONY: bench-quick
 bench-quick: ## the same with less of everything, in less than four minutes; the results go to bench/quick
 	bench/deps

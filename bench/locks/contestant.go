@@ -105,7 +105,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 	if err != nil {
 		return a, err
 	}
-	for _, key := range []string{keyOurs, keyStock, keyBare} {
+	for _, key := range []string{keyOurs, keyCached, keyStock, keyBare} {
 		a.commands[key] = func(addr string) *exec.Cmd { return exec.Command(self, playCommand, key, addr) }
 	}
 	for key, prepare := range map[string]func() error{

@@ -65,32 +65,29 @@ func quickEffortFar() effortFar {
 }
 
 // survey measures by distance.
-func survey(ctx context.Context, quick bool, progress io.Writer) (_ *Distance, err error) {
+func survey(ctx context.Context, quick bool, progress io.Writer) (section, error) {
 	e := fullEffortFar()
 	if quick {
 		e = quickEffortFar()
 	}
-	d, err := newDirector(ctx, effort{rounds: e.rounds, warm: e.warm}, progress)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, d.arena.close()) }()
-	s := &Distance{Results: *d.results(quick), Echo: make(map[int][]float64)}
-	alone, err := farAway(&d.arena.place)
-	if err != nil {
-		return nil, err
-	}
-	err = s.visit(ctx, d, placeAlone, alone, e)
-	if err = errors.Join(err, alone.close()); err != nil {
-		return nil, err
-	}
-	d.say("starting three servers of each kind")
-	follower, err := farLeaders(ctx, d.arena.disk, d.arena.etcd.server != nil)
-	if err != nil {
-		return nil, err
-	}
-	err = s.visit(ctx, d, placeFollower, follower, e)
-	return s, errors.Join(err, follower.close())
+	return inArena(ctx, effort{rounds: e.rounds, warm: e.warm}, progress, func(d *director) (section, error) {
+		s := &Distance{Results: *d.results(quick, libraries()), Echo: make(map[int][]float64)}
+		alone, err := farAway(&d.arena.place)
+		if err != nil {
+			return nil, err
+		}
+		err = s.visit(ctx, d, placeAlone, alone, e)
+		if err = errors.Join(err, alone.close()); err != nil {
+			return nil, err
+		}
+		d.say("starting three servers of each kind")
+		follower, err := farLeaders(ctx, d.arena.disk, d.arena.etcd.server != nil)
+		if err != nil {
+			return nil, err
+		}
+		err = s.visit(ctx, d, placeFollower, follower, e)
+		return s, errors.Join(err, follower.close())
+	})
 }
 
 // visit measures everything at one of the places.

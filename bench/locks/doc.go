@@ -4,6 +4,7 @@
 //	cd bench && go run ./locks   # a quarter of an hour; writes RESULTS.md, results.json, distance.json and the plots
 //	go run ./locks -quick -o quick   # the same with less of everything, in less than four minutes
 //	go run ./locks -distance     # measures by distance only, in five minutes, and keeps the other results
+//	go run ./locks -cached       # measures cached locks only, in five minutes, and keeps the other results
 //	go run ./locks -draw         # writes RESULTS.md and the plots again, without measuring
 //
 // # Who
@@ -61,6 +62,15 @@
 //   - Permit: one of 4 of a semaphore. 8 locks: a multi-lock, all or none. Failover: a leader resigns, and the time is
 //     until the only other candidate leads. Curator's are InterProcessSemaphoreV2, InterProcessMultiLock and LeaderLatch.
 //   - Consul is not measured: it is not among what bench/deps fetches.
+//
+// # Cached locks
+//
+// Near the servers. Allocations are those of the whole process that plays. Libraries that have no such lock do the same with theirs.
+//
+//   - 1,000 goroutines with one lock: each in a loop, in one session. Beside it stands a handoff with 1,000 waiting.
+//   - Another session arrives: its lock is not cached. The time is from its Acquire to its Grant, at a node that is kept idle, or while 64
+//     goroutines use the lock. A plain handoff is to the only one waiting, in another session.
+//   - Two sessions, n times each: they have the lock in turn, each of them n times in succession. Locks in turn: each is used once.
 //
 // What each process is asked and answers is in words.go.
 package main

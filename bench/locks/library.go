@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // The libraries that are compared, as they are called on the command line and in the file of results.
 const (
 	keyOurs    = "zkgrant"
+	keyCached  = "zkgrant-cached" // zkgrant again, with cached mutexes
 	keyStock   = "go-zookeeper"
 	keyCurator = "curator"
 	keyKazoo   = "kazoo"
@@ -38,6 +40,12 @@ func libraries() []library {
 		{Key: keyEtcd, Name: "etcd", API: "concurrency.Mutex", crowd: 1000},
 		{Key: keyBare, Name: "bare client", API: "Multi and Delete of go-zookeeper, which is no lock", crowd: 1000},
 	}
+}
+
+// cachedLibraries are zkgrant with cached locks, and the locks that these are compared with.
+func cachedLibraries() []library {
+	return append([]library{{Key: keyCached, Name: "zkgrant, cached", API: "Mutex, Cached"}},
+		slices.DeleteFunc(libraries(), func(l library) bool { return l.Key == keyBare })...)
 }
 
 const (
@@ -80,7 +88,9 @@ type awaiter interface {
 func openGo(ctx context.Context, key, addr string, m *meter, c *chain) (client, error) {
 	switch key {
 	case keyOurs:
-		return openOurs(ctx, addr, m)
+		return openOurs(ctx, addr, m, nil)
+	case keyCached:
+		return openOurs(ctx, addr, m, cached())
 	case keyStock:
 		return openStock(ctx, addr, m)
 	case keyEtcd:

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
@@ -38,10 +39,16 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	}
 	flags := flag.NewFlagSet("locks", flag.ContinueOnError)
 	flags.SetOutput(output)
-	quick := flags.Bool("quick", false, "do less of everything, in less than four minutes")
+	quick := flags.Bool("quick", false, "do less of everything, in less than five minutes")
 	again := flags.Bool("draw", false, "write the tables and the plots of the results again, without measuring")
-	far := flags.Bool("distance", false, "measure by distance only, and keep the other results")
-	folder := flags.String("o", ".", "the `folder` of results.json, distance.json, RESULTS.md and the plots")
+	all := parts()
+	chosen := make([]bool, len(all))
+	for i, p := range all {
+		if p.flag != "" {
+			flags.BoolVar(&chosen[i], p.flag, false, "measure "+p.subject+" only, and keep the other results")
+		}
+	}
+	folder := flags.String("o", ".", "the `folder` of the results, RESULTS.md and the plots")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -51,19 +58,14 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if flags.NArg() > 0 {
 		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
-	if !*again && !*far {
-		r, err := measure(ctx, *quick, output)
-		if err == nil {
-			err = figures.Store(filepath.Join(*folder, nearFile), r)
+	everything := !slices.Contains(chosen, true)
+	for i, p := range all {
+		if *again || !everything && !chosen[i] {
+			continue
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if !*again {
-		s, err := survey(ctx, *quick, output)
+		r, err := p.measure(ctx, *quick, output)
 		if err == nil {
-			err = figures.Store(filepath.Join(*folder, farFile), s)
+			err = figures.Store(filepath.Join(*folder, p.file), r)
 		}
 		if err != nil {
 			return err
@@ -72,16 +74,27 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	return render(*folder, output)
 }
 
-// Where the numbers are kept.
-const (
-	nearFile = "results.json"
-	farFile  = "distance.json"
-)
-
-// part is a part of the results.
-type part interface {
+// section is what was measured of a part, as a section of the page.
+type section interface {
 	write(page io.Writer) error
 	draw(folder string) error
+}
+
+// part is a part of the results.
+type part struct {
+	flag, subject string // of a part that can be measured alone
+	file          string
+	results       section // none yet
+	measure       func(ctx context.Context, quick bool, progress io.Writer) (section, error)
+}
+
+// parts are all of them, in the order of the page.
+func parts() []part {
+	return []part{
+		{file: "results.json", results: new(Results), measure: measure},
+		{flag: "distance", subject: "by distance", file: "distance.json", results: new(Distance), measure: survey},
+		{flag: "cached", subject: "cached locks", file: "cached.json", results: new(Cached), measure: measureCached},
+	}
 }
 
 // render writes the page and the plots of the numbers in the folder, of which a part may be missing.
@@ -89,23 +102,21 @@ func render(folder string, output io.Writer) error {
 	var page bytes.Buffer
 	page.WriteString(title)
 	var missing []error
-	for _, p := range []struct {
-		file string
-		part
-	}{{nearFile, new(Results)}, {farFile, new(Distance)}} {
-		err := figures.Load(filepath.Join(folder, p.file), p.part)
+	all := parts()
+	for _, p := range all {
+		err := figures.Load(filepath.Join(folder, p.file), p.results)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, err)
 			continue
 		}
 		if err == nil {
-			err = errors.Join(p.write(&page), p.draw(folder))
+			err = errors.Join(p.results.write(&page), p.results.draw(folder))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if len(missing) == 2 {
+	if len(missing) == len(all) {
 		return errors.Join(missing...)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "RESULTS.md"), page.Bytes(), 0o644); err != nil {

@@ -25,6 +25,10 @@ type effort struct {
 	held     int   // locks, for the memory that they take
 	heldPeer int   // the same for those who take them slowly
 	expired  int   // locks that end with their session
+	crowd    int   // cycles of each of those who share a lock
+	arrivals int   // of another session
+	turns    int   // cycles of both sessions that take turns
+	walked   int   // locks, one after the other
 }
 
 func fullEffort() effort {
@@ -62,35 +66,26 @@ type director struct {
 	paths   int
 }
 
-// measure runs the contest.
-func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, err error) {
+// measure measures locks nearby.
+func measure(ctx context.Context, quick bool, progress io.Writer) (section, error) {
 	e := fullEffort()
 	if quick {
 		e = quickEffort()
 	}
-	d, err := newDirector(ctx, e, progress)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, d.arena.close()) }()
-	r = d.results(quick)
-	err = d.contest(ctx, r, &d.arena.place, func(all map[string]*contestant) error {
-		for _, s := range d.stages() {
-			if err := d.play(ctx, r, s, all); err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
+	return inArena(ctx, e, progress, func(d *director) (section, error) {
+		r := d.results(quick, libraries())
+		if err := d.playAll(ctx, r, d.stages()); err != nil {
+			return nil, err
 		}
-		return nil
+		return r, d.memory(ctx, r)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return r, d.memory(ctx, r)
 }
 
-// newDirector opens the arena, which the caller must close.
-func newDirector(ctx context.Context, e effort, progress io.Writer) (d *director, err error) {
-	d = &director{effort: e, started: time.Now()}
+// inArena returns what f measures, while the servers are there.
+func inArena(
+	ctx context.Context, e effort, progress io.Writer, f func(*director) (section, error),
+) (measured section, err error) {
+	d := &director{effort: e, started: time.Now()}
 	d.say = func(format string, args ...any) {
 		at := time.Since(d.started).Round(time.Second)
 		fmt.Fprintf(progress, "locks: %5s  %s\n", at, fmt.Sprintf(format, args...))
@@ -98,17 +93,30 @@ func newDirector(ctx context.Context, e effort, progress io.Writer) (d *director
 	if d.arena, err = openArena(ctx); err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, d.arena.close()) }()
 	d.arena.versions["Go"] = runtime.Version()
-	return d, nil
+	return f(d)
+}
+
+// playAll has everybody take part in the stages.
+func (d *director) playAll(ctx context.Context, r *Results, stages []stage) error {
+	return d.contest(ctx, r, &d.arena.place, func(all map[string]*contestant) error {
+		for _, s := range stages {
+			if err := d.play(ctx, r, s, all); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+		return nil
+	})
 }
 
 // results are those of all that take part, and empty.
-func (d *director) results(quick bool) *Results {
+func (d *director) results(quick bool, all []library) *Results {
 	r := &Results{
 		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.disk != "",
 		Versions: d.arena.versions, LeftOut: make(map[string]string),
 	}
-	for _, l := range libraries() {
+	for _, l := range all {
 		if why, out := d.arena.leftOut[l.Key]; out {
 			d.say("WITHOUT %s: %v", l.Name, why)
 			r.LeftOut[l.Key] = reason(why)

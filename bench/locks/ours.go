@@ -8,25 +8,28 @@ import (
 )
 
 // ours is a client of zkgrant.
-type ours struct{ c *coordinator.Coordinator }
+type ours struct {
+	c       *coordinator.Coordinator
+	options []coordinator.LockOption // of its mutexes
+}
 
-func openOurs(ctx context.Context, addr string, m *meter) (client, error) {
+func openOurs(ctx context.Context, addr string, m *meter, options []coordinator.LockOption) (client, error) {
 	c, err := coordinator.Connect(ctx, addr, coordinator.WithDialer(m.dial),
 		coordinator.WithSessionTimeout(sessionTimeout), coordinator.WithTickTime(serverTick))
 	if err != nil {
 		return nil, err
 	}
-	return ours{c}, nil
+	return ours{c, options}, nil
 }
 
-func (o ours) lock(path string) (mutex, error)      { return &ourMutex{ask: o.c.Mutex(path).Acquire}, nil }
+func (o ours) lock(path string) (mutex, error)      { return o.mutex(path), nil }
 func (o ours) contender(path string) (mutex, error) { return o.lock(path) }
 func (o ours) close() error                         { return o.c.Close() }
 
 func (o ours) other(u use, path string) (mutex, error) {
 	switch u.kind {
 	case kindCached:
-		return &ourMutex{ask: o.c.Mutex(path, coordinator.Cached()).Acquire}, nil
+		return ours{o.c, cached()}.lock(path)
 	case kindSemaphore:
 		return &ourMutex{ask: o.c.Semaphore(path, u.size).Acquire}, nil
 	case kindMulti:
@@ -40,6 +43,13 @@ func (o ours) other(u use, path string) (mutex, error) {
 	default:
 		return nil, errNotOffered
 	}
+}
+
+// cached are the options of a mutex that is kept while nobody else wants it.
+func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }
+
+func (o ours) mutex(path string) *ourMutex {
+	return &ourMutex{ask: o.c.Mutex(path, o.options...).Acquire}
 }
 
 // ourMutex is a lock of any kind.

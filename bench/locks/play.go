@@ -52,7 +52,7 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 	case askBytes:
 		return []int64{p.meter.bytes.Load()}, nil
 	case askCalls:
-		return []int64{p.meter.reads.Load(), p.meter.writes.Load()}, nil
+		return []int64{p.meter.reads.Load(), p.meter.writes.Load(), allocated()}, nil
 	}
 	if len(p.sessions) == 0 {
 		return nil, errors.New("no session is open")
@@ -66,7 +66,15 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 	case askAwaited:
 		return p.cycle(ctx, q.path, q.n, true)
 	case askMany:
-		return p.many(ctx, q.path, q.n, q.also)
+		return p.many(ctx, q.n, q.also, func(i int) (mutex, error) { return p.sessions[0].lock(q.path + "-" + strconv.Itoa(i)) })
+	case askCrowd:
+		return p.many(ctx, q.n, q.also, func(int) (mutex, error) { return p.sessions[0].contender(q.path) })
+	case askTurns:
+		return p.turns(ctx, q.path, q.n, q.also)
+	case askWalk:
+		return p.walk(ctx, q.path, q.n)
+	case askArrive:
+		return p.arrive(ctx, q.path, q.n, q.also)
 	case askFill:
 		return nil, p.fill(ctx, q.path, q.n)
 	case askDrain:
@@ -156,15 +164,16 @@ func settle(ctx context.Context, m mutex) error {
 	return nil
 }
 
-// many runs the cycles of many locks side by side. The first cycle of each, which makes its directory, is not counted.
-func (p *player) many(ctx context.Context, path string, locks, cycles int) ([]int64, error) {
+// many runs the cycles of many goroutines side by side, each with a mutex of its own. The first cycle of each, which may
+// make a directory, is not counted.
+func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i int) (mutex, error)) ([]int64, error) {
 	var warm, all sync.WaitGroup
 	begin := make(chan struct{})
-	failed := make(chan error, locks)
-	warm.Add(locks)
-	for i := range locks {
+	failed := make(chan error, goroutines)
+	warm.Add(goroutines)
+	for i := range goroutines {
 		all.Go(func() {
-			m, err := p.sessions[0].lock(path + "-" + strconv.Itoa(i))
+			m, err := lock(i)
 			if err == nil {
 				err = loop(ctx, m, 1)
 			}
@@ -193,6 +202,14 @@ func (p *player) many(ctx context.Context, path string, locks, cycles int) ([]in
 
 // loop does cycles, and waits until the last is over.
 func loop(ctx context.Context, m mutex, cycles int) error {
+	if err := repeat(ctx, m, cycles); err != nil {
+		return err
+	}
+	return settle(ctx, m)
+}
+
+// repeat does cycles, of which the last may not be over.
+func repeat(ctx context.Context, m mutex, cycles int) error {
 	for range cycles {
 		if err := m.acquire(ctx); err != nil {
 			return err
@@ -201,7 +218,7 @@ func loop(ctx context.Context, m mutex, cycles int) error {
 			return err
 		}
 	}
-	return settle(ctx, m)
+	return nil
 }
 
 // hold takes locks, each at a path of its own, and keeps them.
@@ -251,6 +268,13 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 	default:
 		return kept, nil
 	}
+}
+
+// allocated is how many objects there ever were.
+func allocated() int64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.Mallocs) //nolint:gosec // it does not get that far
 }
 
 // inUse is how much of the heap is, and how many goroutines there are.

@@ -25,6 +25,7 @@ func figureServer(locks int) string  { return "server_cpu_us_per_cycle_" + strco
 func figureClient(locks int) string  { return "client_cpu_us_per_cycle_" + strconv.Itoa(locks) }
 func figureReads(locks int) string   { return "read_calls_per_cycle_" + strconv.Itoa(locks) }
 func figureWrites(locks int) string  { return "write_calls_per_cycle_" + strconv.Itoa(locks) }
+func figureAllocs(locks int) string  { return "allocations_per_cycle_" + strconv.Itoa(locks) }
 func figureHandoff(queue int) string { return "handoff_p50_us_" + strconv.Itoa(queue) }
 func figureBytes(queue int) string   { return "bytes_per_handoff_" + strconv.Itoa(queue) }
 func figureWakeUps(queue int) string { return "watches_fired_per_handoff_" + strconv.Itoa(queue) }

@@ -5,22 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
+// only is for a stage in which not everybody takes part.
+func only(keys ...string) func(library) bool {
+	return func(l library) bool { return slices.Contains(keys, l.Key) }
+}
+
 // stages are the parts of the contest in their order.
 func (d *director) stages() []stage {
-	only := func(keys ...string) func(library) bool {
-		return func(l library) bool {
-			for _, key := range keys {
-				if l.Key == key {
-					return true
-				}
-			}
-			return false
-		}
-	}
 	all := []stage{
 		{name: "uncontended cycle", run: runCycles},
 	}
@@ -115,20 +111,23 @@ func runAwaited(ctx context.Context, d *director, c *contestant, m *Measured, pa
 
 func runMany(locks int) func(context.Context, *director, *contestant, *Measured, string) error {
 	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-		each := max(d.effort.many/locks, 1)
-		return session(ctx, c, 1, func() error {
-			var took int64
-			err := d.work(ctx, c, m, locks, locks*(each+1), func() (err error) {
-				took, err = c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			m.note(figureRate(locks), float64(locks*each)/(float64(took)/1e9))
-			return nil
-		})
+		return session(ctx, c, 1, func() error { return d.many(ctx, c, m, path, locks) })
 	}
+}
+
+// many notes how many cycles a session does with so many locks side by side.
+func (d *director) many(ctx context.Context, c *contestant, m *Measured, path string, locks int) error {
+	each := max(d.effort.many/locks, 1)
+	var took int64
+	err := d.work(ctx, c, m, locks, locks*(each+1), func() (err error) {
+		took, err = c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.note(figureRate(locks), float64(locks*each)/(float64(took)/1e9))
+	return nil
 }
 
 // work notes what f's cycles cost the processors and the kernel.
@@ -147,9 +146,9 @@ func (d *director) work(ctx context.Context, c *contestant, m *Measured, locks, 
 	return err
 }
 
-// calls notes the system calls that f's cycles take, of the clients that we see them of.
+// calls notes the system calls and the allocations that f's cycles take, of the clients in Go.
 func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f func() error) error {
-	if m.Key != keyOurs && m.Key != keyStock && m.Key != keyBare {
+	if m.Key == keyCurator || m.Key == keyKazoo {
 		return f()
 	}
 	before, err := c.ask(ctx, question{verb: askCalls})
@@ -165,6 +164,7 @@ func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f
 	}
 	m.note(figureReads(locks), float64(after[0]-before[0])/float64(cycles))
 	m.note(figureWrites(locks), float64(after[1]-before[1])/float64(cycles))
+	m.note(figureAllocs(locks), float64(after[2]-before[2])/float64(cycles))
 	return nil
 }
 

@@ -21,6 +21,18 @@ const (
 	// askMany has so many goroutines or threads do so many cycles, each with a lock of its own: path, locks, cycles. The
 	// answer is how long all of it took.
 	askMany = "many"
+	// askCrowd is askMany with one lock for all of them.
+	askCrowd = "crowd"
+	// askTurns has the sessions take turns with one lock: path, turns, cycles in each. The answer is how long all of it
+	// took.
+	askTurns = "turns"
+	// askWalk acquires and releases so many locks, each once, one after the other: path, n. The answer is how long all
+	// of it took.
+	askWalk = "walk"
+	// askArrive has the second session come for a cached lock of the first, and use it once: path, n times, goroutines
+	// that use the lock in the first session meanwhile. The answer is how long each time took, up to the grant. Without
+	// goroutines the first session keeps the lock, and nobody uses it.
+	askArrive = "arrive"
 	// askFill adds contenders to the queue at a path, in turn from each session: path, n. The first there ever was has
 	// been granted when the answer comes; the others may still be on their way.
 	askFill = "fill"
@@ -28,7 +40,8 @@ const (
 	askDrain = "drain"
 	// askBytes answers how much went over the process's connections so far, both ways.
 	askBytes = "bytes"
-	// askCalls answers how many system calls have read from the process's connections so far, and how many have written.
+	// askCalls answers how many system calls have read from the process's connections so far, how many have written, and
+	// how many objects the process has allocated.
 	askCalls = "calls"
 	// askHold takes locks and keeps them: path, n. The answer is by how many bytes memory grew, and by how many
 	// goroutines or threads the process.

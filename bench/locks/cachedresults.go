@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cached is everything that was measured of cached locks in one run.
+type Cached struct{ Results }
+
+// The figures of cached locks, in microseconds, beside those that every lock has.
+const (
+	figureCrowd = "crowd_us_per_cycle"
+	figureWalk  = "walk_us_per_lock"
+)
+
+// The figures that exist for several numbers of goroutines or of cycles.
+func figureArrival(using int) string { return "arrival_p50_us_" + strconv.Itoa(using) }
+func figureLongest(using int) string { return "arrival_longest_us_" + strconv.Itoa(using) }
+func figureTurns(run int) string     { return "turns_us_per_cycle_" + strconv.Itoa(run) }
+
+// defaultCacheFor is what the cached locks have, for which no option says otherwise.
+const defaultCacheFor = 50 * time.Millisecond
+
+// goals are what cached locks are to reach, in the order of the table.
+func (r *Cached) goals() []goal {
+	idle, _ := r.value(keyCached, figureArrival(0))
+	goals := []goal{
+		{what: "acquire and release, µs", figure: figureCycle, limit: 5},
+		{what: "requests to the server, each cycle", figure: figureRequests, limit: 0},
+		{what: "allocations, each cycle", figure: figureAllocs(1), limit: 10},
+		{what: fmt.Sprintf("%d goroutines with one lock, each cycle, µs", crowded), figure: figureCrowd, limit: 10},
+		{
+			what:   "another session arrives at an idle lock ÷ plain handoff",
+			figure: figureArrival(0), over: figureCross(1), of: keyOurs, limit: 2,
+		},
+		{
+			what:   fmt.Sprintf("another session arrives while %d goroutines use the lock, longest wait, µs", busy),
+			figure: figureLongest(busy), limit: micros(float64(defaultCacheFor)) + idle,
+		},
+	}
+	for _, run := range runs() {
+		goals = append(goals, goal{
+			what:   fmt.Sprintf("two sessions, %d times each in turn ÷ not cached", run),
+			figure: figureTurns(run), over: figureTurns(run), of: keyOurs, limit: 1.15,
+		})
+	}
+	return append(goals,
+		goal{what: "locks in turn, each once ÷ not cached", figure: figureWalk, over: figureWalk, of: keyOurs, limit: 1.1},
+		goal{what: fmt.Sprintf("cycles/s with %d locks", busy), figure: figureRate(busy), atLeast: true, limit: 200_000})
+}
+
+// rows are all figures.
+func (r *Cached) rows() []row {
+	all := []row{
+		{"acquire and release, p50", figureCycle, "µs"},
+		{"acquire and release, p99", figureCycleTail, "µs"},
+		{"requests per cycle", figureRequests, ""},
+		{"allocations per cycle", figureAllocs(1), ""},
+		{fmt.Sprintf("%d locks, a goroutine each", busy), figureRate(busy), "cycles/s"},
+		{fmt.Sprintf("%d goroutines with one lock, each cycle", crowded), figureCrowd, "µs"},
+		{fmt.Sprintf("handoff, %d waiting", crowded), figureHandoff(crowded), "µs"},
+		{"handoff to the only one waiting, another session", figureCross(1), "µs"},
+		{"another session arrives at an idle lock, p50", figureArrival(0), "µs"},
+		{"another session arrives at an idle lock, longest", figureLongest(0), "µs"},
+		{fmt.Sprintf("another session arrives, %d goroutines, p50", busy), figureArrival(busy), "µs"},
+		{fmt.Sprintf("another session arrives, %d goroutines, longest", busy), figureLongest(busy), "µs"},
+	}
+	for _, run := range runs() {
+		all = append(all, row{fmt.Sprintf("two sessions, %d times each in turn, each cycle", run), figureTurns(run), "µs"})
+	}
+	return append(all, row{"locks in turn, each once", figureWalk, "µs"})
+}
+
+// write writes the part of the page that is about cached locks.
+func (r *Cached) write(output io.Writer) error {
+	var b strings.Builder
+	b.WriteString("\n## Cached locks\n\n")
+	r.writeRun(&b)
+	b.WriteString("\n### Goals of cached locks\n\n")
+	r.writeGoals(&b, r.goals())
+	b.WriteString("\n### Cached and not\n\n" + multiples)
+	r.writeTable(&b, r.rows())
+	_, err := io.WriteString(output, b.String())
+	return err
+}
+
+// draw draws nothing.
+func (*Cached) draw(string) error { return nil }
