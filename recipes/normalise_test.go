@@ -72,7 +72,7 @@ func (e *environment) normalise(w *world) {
 		exist |= w.past[i]
 	}
 	if e.warms() {
-		owns |= exist | asked | named // whoever can be listed may be granted by that
+		owns |= exist | asked | named // a node that can be listed may be granted by that
 	}
 	w.byHand &= owns
 	for i := range w.nodes {

@@ -12,6 +12,10 @@ package recipes
 // From z on the contender is the first whose node stands, so no other one is granted the lock before its node goes or its session ends.
 //
 // A reconnect breaks 2: what has happened meanwhile is told in any order. So the contender has to have been listed on this connection.
+//
+// If all that has come is the news that the node ahead is gone, the session looks at the contender's node all the same, with a read. A queue
+// whose nodes are deleted by hand, one by one, would otherwise be granted from node to node, each for a moment. A floor, or a release of
+// the session's own, says that the node ahead was released, and nothing is looked at.
 
 // Warmth is what a session knows of a contender that is to claim. It is a small comparable value.
 type Warmth struct {

@@ -133,8 +133,8 @@ func TestAColdSessionClaims(t *testing.T) {
 	}
 }
 
-// TestInAnOutageNobodyIsWarm: a claim waits for a connection.
-func TestInAnOutageNobodyIsWarm(t *testing.T) {
+// TestNoSessionIsWarmInAnOutage: a claim waits for a connection.
+func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		n := nextIn(r)
 		n.leave()
@@ -149,8 +149,8 @@ func TestInAnOutageNobodyIsWarm(t *testing.T) {
 	})
 }
 
-// TestWhoIsGrantedWithoutAWriteIsProbedFor as soon as one who has written would be: the lease goes on from what was written last.
-func TestWhoIsGrantedWithoutAWriteIsProbedFor(t *testing.T) {
+// TestAGrantWithoutAWriteIsProbedFor as soon as one behind a write would be: the lease goes on from what was written last.
+func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		n := nextIn(r)
 		n.leave()
