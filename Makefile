@@ -137,7 +137,7 @@ timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zk
 	cd bench && $(GO) run ./timeline
 
 .PHONY: bench
-bench: ## measure locks of five libraries side by side; a quarter of an hour, and wants a quiet machine
+bench: ## measure locks of five libraries side by side; half an hour, and wants a quiet machine
 	bench/deps
 	cd bench && $(GO) run ./locks
 
@@ -147,7 +147,7 @@ bench-distance: ## the part of it that is measured by distance, in five minutes;
 	cd bench && $(GO) run ./locks -distance
 
 .PHONY: bench-cached
-bench-cached: ## the part of it that is about cached locks, in five minutes; the other results are kept
+bench-cached: ## the part of it that is about cached locks, in six minutes; the other results are kept
 	bench/deps
 	cd bench && $(GO) run ./locks -cached
 
