@@ -152,7 +152,7 @@ bench-cached: ## the part of it that is about cached locks, in six minutes; the 
 	cd bench && $(GO) run ./locks -cached
 
 .PHONY: bench-quick
-bench-quick: ## the same with less of everything, in less than four minutes; the results go to bench/quick
+bench-quick: ## the same with less of everything, in less than five minutes; the results go to bench/quick
 	bench/deps
 	mkdir -p bench/quick
 	cd bench && $(GO) run ./locks -quick -o quick

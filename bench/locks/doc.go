@@ -2,7 +2,7 @@
 //
 //	bench/deps                   # Java, ZooKeeper, Curator, kazoo and etcd, as far as they are not there
 //	cd bench && go run ./locks   # half an hour; writes RESULTS.md, the numbers and the plots
-//	go run ./locks -quick -o quick   # the same with less of everything, in less than four minutes
+//	go run ./locks -quick -o quick   # the same with less of everything, in less than five minutes
 //	go run ./locks -distance     # measures by distance only, in five minutes, and keeps the other results
 //	go run ./locks -cached       # measures cached locks only, in six minutes, and keeps the other results
 //	go run ./locks -draw         # writes RESULTS.md and the plots again, without measuring
