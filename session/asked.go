@@ -26,7 +26,7 @@ type asked struct {
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
 	joint    bool             // and the claim can be made together with others
-	warm     bool             // of a claim, and an advance: the session is warm, see warmth.go
+	warm     bool             // of a claim, and an advance: the session is warm as it is made, see warmth.go
 	unwanted bool             // of a list request: nobody waits for it any more
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
@@ -35,10 +35,11 @@ type asked struct {
 	known    func(*client) recipes.Input // of a claim, or an advance: what a warm session knows to be the answer, or nil; nil: none does
 }
 
-func (r *asked) begins(*Session) {
+func (r *asked) begins(s *Session) {
 	if r.seat.unsent == r {
 		r.seat.unsent = nil
 	}
+	r.warm = r.known != nil && s.warmth(s.client, r).Claims() // now, and not only when it was asked for: it may have waited for another connection
 }
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }

@@ -8,7 +8,8 @@ import (
 
 // This file is about claims that are not sent, see recipes/warmth.go.
 
-// isKnown answers a request if a warm session knows the answer. If it knows a part of that, the request is made with what is left.
+// isKnown answers a request if a warm session knows the answer. If it knows a part of that, the request is made with what is left, should the
+// session still be warm then.
 func (s *Session) isKnown(r *asked) bool {
 	c := s.client
 	if r.known == nil || !s.warmth(c, r).Claims() {
@@ -16,7 +17,6 @@ func (s *Session) isKnown(r *asked) bool {
 	}
 	in := r.known(c)
 	if in == nil {
-		r.warm = true
 		return false
 	}
 	s.prove(c, r, in)

@@ -1,0 +1,85 @@
+package session_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// crowd leaves no room for another urgent request: nothing is answered.
+func crowd(r *sessiontest.Rig) {
+	r.Helper()
+	r.Server.Intercept(func(q zktest.Request) zktest.Action {
+		if q.Op == zktest.OpDelete || q.Op == zktest.OpMulti {
+			return zktest.Swallow()
+		}
+		return zktest.Pass()
+	})
+	s := r.Seated()
+	for range 256 {
+		s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+	}
+	synctest.Wait()
+}
+
+// TestAWarmClaimThatHasWaitedForAnotherConnection is a write after all: what made the session warm was of the connection before.
+func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		n := nextIn(r)
+		n.leave()
+		crowd(r)
+		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own}) // which waits for room
+		n.seat.Want("")
+		writes, looks := 0, 0
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			switch q.Op {
+			case zktest.OpMulti:
+				writes++
+			case zktest.OpExists:
+				looks++
+			}
+			return zktest.Pass()
+		})
+		r.Server.Cut(n.Only())
+		r.Settle()
+		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+		if writes == 0 || looks > 0 {
+			r.Errorf("%d writes and %d looks, want a claim and no look", writes, looks)
+		}
+	})
+}
+
+// TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone, though nobody tells of that.
+func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
+	const other = "lock-0000000000"
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		r.Plant(other)
+		pred := r.Seated()
+		node := pred.CreateNode(1).Text
+		token := pred.ListNodes(1).Own.Token
+		waiter := r.Seated()
+		own := waiter.CreateNode(1).Text
+		waiter.ListNodes(1)
+		waiter.WatchNode(node)
+		waiter.Want("")
+		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(token))))
+		waiter.WantGone(node)
+		crowd(r)
+		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // which waits for room
+		waiter.Want("")
+		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError)) // so that nothing is told before requests are made
+		r.Server.Cut(r.Only())
+		r.DeleteNode(own)
+		r.Settle()
+		told := waiter.Fresh()
+		if !slices.Contains(told, recipes.Input(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})) {
+			r.Errorf("the waiter is told %+v, want to hear that its node is missing", told)
+		}
+	})
+}
