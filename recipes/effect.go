@@ -37,8 +37,9 @@ type (
 		Node  string
 	}
 
-	// Claim sends a write that succeeds only if the own node exists. With a Record it looks in the same write whether
-	// a record stands, and reads it behind that if one does. It is then answered Claimed with Recorded.
+	// Claim sends a write that succeeds only if the own node exists, or nothing of the kind if the session is warm, see
+	// [Warmth]. With a Record it looks in the same write whether a record stands, and reads it behind that if one does. It is
+	// then answered Claimed with Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   string
@@ -48,7 +49,7 @@ type (
 
 	// Advance asks what it means that a blocker is gone when there was more than
 	// that one ahead. In one flight it reads the directory's floor and claims the own
-	// node. If the floor does not name the blocker it goes on and watches the next older
+	// node; see Claim. If the floor does not name the blocker it goes on and watches the next older
 	// one that was remembered, of which Gone will tell as with Watch.
 	Advance struct {
 		Epoch Epoch

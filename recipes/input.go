@@ -140,7 +140,7 @@ type (
 	}
 
 	// Claimed answers Claim: the node was there and the session alive when the
-	// quorum took the write. Fresh says that the lease that it renewed is still
+	// quorum took the write, or a warm session knows as much, see [Warmth]. Fresh says that the lease is
 	// good at the time of the answer. Recorded says that the claim was one with a record. Abandoned is what a holder left behind
 	// then that has not released since; nil is that there is none, and that the record that was to be made is our own.
 	Claimed struct {
@@ -159,7 +159,7 @@ type (
 	}
 
 	// Advanced answers Advance: the own node was there and the session alive when
-	// the quorum took the claim. Floor says that the blocker which is gone left as a
+	// the quorum took the claim, or as of Claimed without one. Floor says that the blocker which is gone left as a
 	// holder, so that nobody older than it is left. Stands says that the next
 	// older one exists and is watched; it says nothing beside Floor, where nobody has
 	// asked for that one. Fresh is meant as in Claimed.
