@@ -15,7 +15,7 @@ package recipes
 //
 // If all that has come is the news that the node ahead is gone, the session looks at the contender's node all the same, with a read. A queue
 // whose nodes are deleted by hand, one by one, would otherwise be granted from node to node, each for a moment. A floor, or a release of
-// the session's own, says that the node ahead was released, and nothing is looked at.
+// the session's own, says to an advance that the node ahead was released, and nothing is looked at.
 
 // Warmth is what a session knows of a contender that is to claim. It is a small comparable value.
 type Warmth struct {

@@ -35,13 +35,6 @@ type asked struct {
 	known    func(*client) recipes.Input // of a claim, or an advance: what a warm session knows to be the answer, or nil; nil: none does
 }
 
-func (r *asked) begins(s *Session) {
-	if r.seat.unsent == r {
-		r.seat.unsent = nil
-	}
-	r.warm = r.known != nil && s.warmth(s.client, r).Claims() // now, and not only when it was asked for: it may have waited for another connection
-}
-
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
 
 // urgency puts those who come anew behind those who have a node. A create in a writer's place is for a lock that is held, and comes

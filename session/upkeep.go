@@ -55,6 +55,7 @@ type renewedLate struct{ c *client }
 // may have been seen.
 func (m renewedLate) on(s *Session) {
 	c := m.c
+	c.lease.Noticed()
 	if c == s.client && !c.over && len(s.holders) > 0 {
 		s.ranOut(c)
 	}

@@ -133,6 +133,43 @@ func TestAColdSessionClaims(t *testing.T) {
 	}
 }
 
+// TestALateRenewalIsToldBeforeAnythingIsGranted: by a lease that is renewed when it has run out already nobody is granted before its end is told,
+// which would be a loss.
+func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
+	const other = "lock-0000000000"
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		r.Plant(other)
+		s, writer := r.Seated(), r.Seated()
+		own := s.CreateNode(1).Text
+		s.ListNodes(1)
+		s.WatchNode(other)
+		s.Want("")
+		for s.Until() > -time.Second { // reads are signs of life, of which the next write makes a long lease
+			time.Sleep(time.Second / 2)
+			writer.ListNodes(1)
+		}
+		r.DeleteNode(other)
+		s.WantGone(other)
+		s.ListNodes(1)
+		r.Once(zktest.Delay(time.Second), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
+		writer.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+		synctest.Wait()
+		wait, open := gate(r)
+		idle := r.InPlaceOf(writer)
+		idle.Hears(func(recipes.Input) { wait() })           // in the session's own time
+		go idle.Create(recipes.Create{Epoch: 1, Attempt: 1}) // which is refused at once: there is no place to take
+		synctest.Wait()
+		go s.Claim(recipes.Claim{Epoch: 1, Node: own})
+		time.Sleep(2 * time.Second) // the write is answered
+		open()
+		synctest.Wait()
+		if told := s.Fresh(); sessiontest.TypesOf(told) != "Claimed" || told[0] != (recipes.Claimed{Epoch: 1, Fresh: true}) {
+			r.Errorf("told %+v, want a fresh claim", told)
+		}
+	})
+}
+
 // TestNoSessionIsWarmInAnOutage: a claim waits for a connection.
 func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {

@@ -132,6 +132,7 @@ type Lease struct {
 	proof proof
 	write time.Duration // how long the newest of the answered writes took, on whichever connection
 	told  time.Time     // see moved
+	late  bool          // see Late
 }
 
 // New returns the lease of a client that has not been connected yet. The tick
@@ -145,6 +146,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out = !l.proof.base.IsZero() && !f.answered.Before(l.proof.trusted(l.proof.base))
+	l.late = l.late || out
 	switch {
 	case op == opcode.Connect:
 		l.proof.connected(f.sent, timeout)
@@ -156,6 +158,21 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		}
 	}
 	return out
+}
+
+// Late reports whether the lease had run out when something was answered, since the last call of Noticed. What it says since then may be
+// new, and the end of the old one not told yet.
+func (l *Lease) Late() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late
+}
+
+// Noticed says that the end of the lease is told.
+func (l *Lease) Noticed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = false
 }
 
 // Deadline returns the zero time if nothing was answered yet.
