@@ -34,6 +34,14 @@ func (r *asked) on(s *Session) {
 	}
 }
 
+// begins judges the warmth once more: the request may have waited for another connection.
+func (r *asked) begins(s *Session) {
+	if r.seat.unsent == r {
+		r.seat.unsent = nil
+	}
+	r.warm = r.known != nil && s.warmth(s.client, r).Claims()
+}
+
 func (r *asked) do(c *client) (func(*Session), error) {
 	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)

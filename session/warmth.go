@@ -23,14 +23,6 @@ func (s *Session) isKnown(r *asked) bool {
 	return true
 }
 
-// begins judges the warmth once more: the request may have waited for another connection.
-func (r *asked) begins(s *Session) {
-	if r.seat.unsent == r {
-		r.seat.unsent = nil
-	}
-	r.warm = r.known != nil && s.warmth(s.client, r).Claims()
-}
-
 // warmth is what the session knows of the seat that has made the request.
 func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 	const half = 2
