@@ -36,6 +36,18 @@ func (n next) leave() {
 	n.seat.WantGone(n.node)
 }
 
+// wantsAWrite checks that the server is asked for a write by what is done, and for no look.
+func (n next) wantsAWrite(do func()) {
+	n.Helper()
+	writes, looks := n.Server.Requests(zktest.OpMulti), n.Server.Requests(zktest.OpExists)
+	do()
+	synctest.Wait()
+	writes, looks = n.Server.Requests(zktest.OpMulti)-writes, n.Server.Requests(zktest.OpExists)-looks
+	if writes == 0 || looks > 0 {
+		n.Errorf("%d writes and %d looks, want a claim and no look", writes, looks)
+	}
+}
+
 // TestAWarmSessionLooks at the node of a contender whose turn has come, and writes nothing. If the node is gone, so it says.
 func TestAWarmSessionLooks(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -121,14 +133,8 @@ func TestAColdSessionClaims(t *testing.T) {
 				c.spoil(n)
 			}
 			synctest.Wait()
-			writes, looks := r.Server.Requests(zktest.OpMulti), r.Server.Requests(zktest.OpExists)
 			c.claim.Epoch, c.claim.Node = 1, n.own
-			n.seat.Claim(c.claim)
-			synctest.Wait()
-			writes, looks = r.Server.Requests(zktest.OpMulti)-writes, r.Server.Requests(zktest.OpExists)-looks
-			if writes == 0 || looks > 0 {
-				r.Errorf("%d writes and %d looks, want a claim and no look", writes, looks)
-			}
+			n.wantsAWrite(func() { n.seat.Claim(c.claim) })
 		})
 	}
 }

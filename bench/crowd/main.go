@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	quick := flags.Bool("quick", false, "do less of everything, in less than two minutes")
 	again := flags.Bool("draw", false, "write the page and the plot of crowd.json again, without measuring")
 	sessions := flags.Int("sessions", 0, "how many sessions; 0 for as many as usual")
-	processes := flags.Int("processes", 0, "in how many processes; 0 for as many as fit into half of the memory, and at most 100")
+	processes := flags.Int("processes", 0, "in how many processes; 0 for as many as fit into half of the free memory")
 	folder := flags.String("o", ".", "the `folder` of crowd.json, CROWD.md and crowd.svg")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

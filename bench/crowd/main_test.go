@@ -119,13 +119,10 @@ func TestACrowdFollowsOrders(t *testing.T) {
 	}
 }
 
-// TestRealCrowd measures a small one, at full length only: that takes a quarter of a minute.
+// TestRealCrowd measures a small one.
 func TestRealCrowd(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	if !eventstest.Full() {
-		t.Skip("set ZKGRANT_FULL=1 to measure a crowd")
-	}
 	e := effort{
 		sessions: 6, processes: 2, timeout: 1500 * time.Millisecond, tick: 250 * time.Millisecond, window: 400 * time.Millisecond,
 		rung: 400 * time.Millisecond, ladder: []int{3}, climbers: 2,
