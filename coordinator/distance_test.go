@@ -52,13 +52,18 @@ func TestRoundTrips(t *testing.T) {
 		play func(t *testing.T, first, second asker) (n int, took time.Duration) // so long for so many
 	}{
 		{"an acquire and a release in a loop", 1, mutex, func(t *testing.T, first, _ asker) (int, time.Duration) {
-			start := time.Now()
-			for range cycles {
-				a := first(t.Context())
-				coordtest.Soon(t, a)
-				a.Release()
+			const loops = 50 // whether a release and the next acquire come together the scheduler decides, see TestALoopTakesLess
+			best := time.Hour
+			for range loops {
+				start := time.Now()
+				for range cycles {
+					a := first(t.Context())
+					coordtest.Soon(t, a)
+					a.Release()
+				}
+				best = min(best, time.Since(start))
 			}
-			return cycles, time.Since(start)
+			return cycles, best
 		}},
 		{"an acquire and a release that is awaited", 2, mutex, awaited},
 		{"8 locks together, and a release that is awaited", 2, eight, awaited},
