@@ -86,30 +86,51 @@ func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
 // handler is what an actor does with its messages. resting returns nil for most; it is the drain's.
 type handler[M any] interface {
 	handle(m M)
-	resting() *rest
+	resting() *rest[M]
 }
 
 type work[M any] func(M)
 
-func (w work[M]) handle(m M)     { w(m) }
-func (w work[M]) resting() *rest { return nil }
+func (w work[M]) handle(m M)        { w(m) }
+func (w work[M]) resting() *rest[M] { return nil }
 
 type restingWork[M any] struct {
 	work[M]
 
-	rest rest
+	rest rest[M]
 }
 
-func (w *restingWork[M]) resting() *rest { return &w.rest }
+func (w *restingWork[M]) resting() *rest[M] { return &w.rest }
 
 // rest is what an actor does between batches.
-type rest struct {
+type rest[M any] struct {
 	run     func()
 	batches int // since the last one
+	room    []M // for the next batch
+}
+
+// takesRoom returns room for a batch, which is the caller's.
+func (r *rest[M]) takesRoom() (room []M) {
+	if r != nil {
+		room, r.room = r.room, nil
+	}
+	return room
+}
+
+// keepsRoom keeps room for the next batch, and returns room for what is posted before. An idle actor keeps no memory of a busy hour, and of
+// those that do not rest there are many, which keep none.
+func (r *rest[M]) keepsRoom(queue, batch []M) []M {
+	if r == nil || cap(queue) > mostRoom || cap(batch) > mostRoom {
+		batch, queue = nil, nil
+	}
+	if r != nil {
+		r.room = batch[:0]
+	}
+	return queue
 }
 
 // handled notes a batch of so many messages, and rests if it is time.
-func (r *rest) handled(messages int) {
+func (r *rest[M]) handled(messages int) {
 	if r == nil {
 		return
 	}
@@ -121,13 +142,13 @@ func (r *rest) handled(messages int) {
 }
 
 // due tells whether something was handled since the last one.
-func (r *rest) due() bool { return r != nil && r.batches > 0 }
+func (r *rest[M]) due() bool { return r != nil && r.batches > 0 }
 
 // NewRestingActor returns an actor that rests: it calls run, as it calls handle, when
 // it has handled messages and finds no more, and behind every second batch of them if
 // there are always more. It is for what is better done once for several messages.
 func NewRestingActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
-	return &Actor[M]{group: group, does: &restingWork[M]{work[M](handle), rest{run: run}}}
+	return &Actor[M]{group: group, does: &restingWork[M]{work[M](handle), rest[M]{run: run}}}
 }
 
 // Post appends a message and returns at once. Any goroutine may call it, the
@@ -138,13 +159,20 @@ func (a *Actor[M]) Post(m M) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.draining {
-		if !a.group.Go(func() { a.drain(endless) }) {
+		if !a.group.join() {
 			return false
 		}
 		a.draining = true
+		go a.work()
 	}
 	a.queue = append(a.queue, m)
 	return true
+}
+
+// work drains in a goroutine of its own, which has joined the group.
+func (a *Actor[M]) work() {
+	defer a.group.exit()
+	a.drain(endless)
 }
 
 // Hand is Post, except that an idle actor handles the message, and what that brings
@@ -194,6 +222,8 @@ func broken(cause any) {
 const (
 	// mostBatches is how many batches are handled before a rest.
 	mostBatches = 2
+	// mostRoom is for how many messages each half of the room is at most that an idle actor keeps.
+	mostRoom = 64
 	// mostByHand is how many batches a caller handles who only came with a message.
 	mostByHand = 4
 	// endless is as many as there are.
@@ -206,11 +236,11 @@ const (
 // before it lets go of mu; 3. whoever posts next sees that and starts a new drain,
 // which is alone because this one touches nothing more.
 func (a *Actor[M]) drain(most int) (more bool) {
-	var batch []M
+	batch := a.does.resting().takesRoom()
 	for ; most != 0; most-- {
 		a.mu.Lock()
 		if len(a.queue) == 0 && !a.does.resting().due() {
-			a.queue = nil // an idle actor keeps no memory of a busy hour
+			a.queue = a.does.resting().keepsRoom(a.queue, batch)
 			a.draining = false
 			a.mu.Unlock()
 			return false

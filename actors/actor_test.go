@@ -308,6 +308,41 @@ func TestRestMayPost(t *testing.T) {
 	}
 }
 
+// TestKeptRoomIsUsedOnce: what is posted is handled in order, and all of it, by the caller of a Hand and by the goroutine that goes on behind it,
+// when room is left of an earlier hour.
+func TestKeptRoomIsUsedOnce(t *testing.T) {
+	const hours, each, batches = 3, 3, 8
+	eventstest.Bubble(t, func(t *testing.T) {
+		var (
+			group     actors.Group
+			actor     *actors.Actor[int]
+			got, want []int
+			last      int
+		)
+		actor = actors.NewRestingActor(&group, func(m int) {
+			got = append(got, m)
+			if m%each == 0 && m < last { // the next batch
+				for i := range each {
+					actor.Post(m + 1 + i)
+				}
+			}
+		}, func() {})
+		for hour := range hours {
+			begin := hour * each * batches * 2
+			last = begin + each*batches
+			for m := begin; m <= last; m++ {
+				want = append(want, m)
+			}
+			actor.Hand(begin)
+			synctest.Wait()
+			if !slices.Equal(got, want) {
+				t.Fatalf("hour %d: handled %v, want %v", hour, got, want)
+			}
+		}
+		group.Close()
+	})
+}
+
 // TestHandDoesNotKeepTheCaller for whatever others want.
 func TestHandDoesNotKeepTheCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ type driver interface {
 type queuer struct {
 	Lock
 
-	actor *Actor[message]
+	actor Actor[message]
 	port  Port
 
 	// Only the drain touches these.
@@ -51,7 +51,7 @@ func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(
 
 func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
 
-func (q *queuer) resting() *rest { return nil }
+func (q *queuer) resting() *rest[message] { return nil }
 
 // told returns what hears the inputs, or nil.
 func (q *queuer) told() Beside {

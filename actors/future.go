@@ -25,14 +25,13 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 			l.mu.Unlock()
 			return events.Grant{}, false, err
 		}
-		turn, done := l.turns(), l.doneness()
+		next := l.turns()
 		l.mu.Unlock()
 		if late {
 			return events.Grant{}, false, context.Cause(ctx)
 		}
 		select {
-		case <-turn:
-		case <-done:
+		case <-next:
 		case <-ctx.Done():
 		}
 	}
@@ -44,12 +43,13 @@ func (l *Lock) takes() events.Grant {
 	return l.granting()
 }
 
-// turns returns what is closed by the Grant, or nil if there will be none any more. It is called with mu held.
+// turns returns what is closed by the Grant or when there will be none, and after that what is closed when it is over. It is called with mu
+// held.
 func (l *Lock) turns() <-chan struct{} {
 	if l.state == waiting {
 		return asked(&l.turn)
 	}
-	return nil
+	return l.doneness()
 }
 
 // taken notes that the Grant is.

@@ -58,7 +58,7 @@ type Lock struct {
 	born    recipes.Moment
 	granted chan events.Grant // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
-	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
+	turn    chan struct{}     // closed by the Grant, or when there will be none; nil unless somebody waits for that
 	done    chan struct{}     // closed by the drain, last of all; nil until there is a use for it
 
 	gone    bool // written by the drain, with mu held
@@ -132,7 +132,7 @@ const (
 func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
 	q.init(cfg, q)
-	q.actor = &Actor[message]{group: cfg.Group, does: q}
+	q.actor.group, q.actor.does = cfg.Group, q
 	return &q.Lock
 }
 
@@ -262,8 +262,9 @@ func (l *Lock) takeBack() (read, taken bool) {
 }
 
 // leave flips the state, with mu held, and returns what tells those who asked.
-func (l *Lock) leave(err error) (tell func()) {
+func (l *Lock) leave(err error) func() {
 	l.state, l.err = over, err
+	tell(&l.turn)
 	if l.rare == nil {
 		return func() {}
 	}

@@ -42,8 +42,11 @@ func ParseDirectoryData(data []byte) DirectoryData {
 	return DirectoryData{Ours: true, Floor: czxid}
 }
 
-// Marker returns the data of a directory of ours without a floor.
-func Marker() []byte { return []byte(magic) }
+// Marker returns the data of a directory of ours without a floor. Nobody may write to them.
+func Marker() []byte { return marker }
+
+//nolint:gochecknoglobals // nobody writes to it
+var marker = []byte(magic)
 
 // FloorData returns the data of a directory of ours with a floor.
 func FloorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }

@@ -46,8 +46,24 @@ func (r *asked) do(c *client) (func(*Session), error) {
 	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)
 	}
-	in, err := r.run(c)
+	in, err := r.run(r, c)
 	return func(s *Session) { r.settle(s, c, in, err) }, err
+}
+
+// create makes the node of an attempt.
+func (r *asked) create(c *client) (recipes.Input, error) {
+	return r.seat.layout.create(c, r.seat, r.epoch, r.guid)
+}
+
+// remove deletes the own node.
+func (r *asked) remove(c *client) (recipes.Input, error) {
+	t := r.seat
+	nodes := t.nodes(r.node)
+	in, err := t.layout.remove(c, t, recipes.Delete{Epoch: r.epoch, Node: t.layout.nameOf(r.node), Floor: r.floor, Clean: r.clean})
+	if _, gone := in.(recipes.Deleted); gone {
+		c.renewBehind(t, nodes)
+	}
+	return in, err
 }
 
 // paired takes a request that is to be parked, and returns what to park for it: nil

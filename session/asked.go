@@ -20,7 +20,7 @@ type asked struct {
 	number   uint32 // among the session's; 0: it has none yet
 	op       recipes.Op
 	node     string           // the own one's path, of what may end in a grant and of a delete
-	guid     string           // of the attempt, of a create
+	guid     guid             // of the attempt, of a create
 	floor    bool             // of a delete: it leaves a floor
 	clean    bool             // and removes the record
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
@@ -31,7 +31,7 @@ type asked struct {
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: by these, one a directory
-	run      func(*client) (recipes.Input, error)
+	run      func(*asked, *client) (recipes.Input, error)
 	known    func(*client) recipes.Input // of a claim, or an advance: what a warm session knows to be the answer, or nil; nil: none does
 }
 
@@ -93,8 +93,8 @@ type names struct {
 }
 
 // own finds the node of an attempt, if there is one, by what its name begins with. No id is no attempt's.
-func (n *names) own(kind events.Kind, id string) (name events.Name, ok bool) {
-	if id == "" {
+func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
+	if id == (guid{}) {
 		return events.Name{}, false
 	}
 	mine := head(kind, id)

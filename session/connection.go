@@ -69,9 +69,9 @@ func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
 	case c.opened && c.stuck():
-		s.begin(c, func() message {
+		s.begin(c, func() {
 			_, _, err := c.conn.Exists("/")
-			return vouched{c, server, err}
+			s.actor.Hand(vouched{c, server, err})
 		})
 	case c.opened && (c.watches.Armed() || !c.looks.Empty()):
 		// Requests wait for the watches: the client restores them by a request
@@ -304,7 +304,7 @@ func (m rested) on(s *Session) {
 	case c.conn.State() != zk.StateHasSession:
 		c.greeting = false // it begins again with the next connection
 	default:
-		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+		s.begin(c, func() { s.actor.Hand(greeted{c, c.addAuth(s.cfg.Auth)}) })
 	}
 }
 
@@ -326,7 +326,7 @@ func (m greeted) on(s *Session) {
 		s.onIdentityError(c, err)
 		if c.conn.State() == zk.StateHasSession && !rejected(err) {
 			c.greeting = true
-			s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+			s.begin(c, func() { s.actor.Hand(greeted{c, c.addAuth(s.cfg.Auth)}) })
 		}
 		return // else with the next connection
 	}

@@ -34,7 +34,7 @@ type placed struct{ queued }
 func (placed) form() recipes.Layout { return recipes.LayoutPlace }
 
 // create makes the node with the number of the writer's.
-func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
 	t.in.mu.Lock()
 	writer := t.in.own
 	t.in.mu.Unlock()

@@ -20,12 +20,12 @@ func (s *Session) Sharing() int { return len(s.shares) }
 
 // FindGone has the session take the answer to a watch of the seat's that there is no such node.
 func (t *Seat) FindGone(e recipes.Watch) {
-	t.request(e.Epoch, recipes.OpWatch, func(*client) (recipes.Input, error) { return recipes.Gone(e), nil })
+	t.request(e.Epoch, recipes.OpWatch, func(*asked, *client) (recipes.Input, error) { return recipes.Gone(e), nil })
 }
 
 // AnswerWith has the session take the answer to a request, when the function that runs it returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
-	t.request(epoch, op, func(*client) (recipes.Input, error) { return run(), nil })
+	t.request(epoch, op, func(*asked, *client) (recipes.Input, error) { return run(), nil })
 }
 
 // lingering is a layout whose answers have come, and are slow to reach the session.
@@ -34,12 +34,12 @@ type lingering struct {
 	pass func()
 }
 
-func (l lingering) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+func (l lingering) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
 	defer l.pass()
 	return l.layout.create(c, t, epoch, id)
 }
 
-func (l lingering) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+func (l lingering) list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error) {
 	defer l.pass()
 	return l.layout.list(c, t, e, id, found)
 }

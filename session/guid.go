@@ -30,19 +30,25 @@ func newGUID(marks events.Marks, permits int32) (id guid) {
 	return id
 }
 
-// String returns the canonical form of 36 characters.
-func (id guid) String() string {
-	h := hex.EncodeToString(id[:])
-	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+// appendHead appends what the names of an attempt's nodes begin with, of a kind of contender or,
+// with kind 0, of permits: the GUID in the family's own form.
+func appendHead(b []byte, kind events.Kind, id guid) []byte {
+	if kind.Kazoo() {
+		return hex.AppendEncode(b, id[:])
+	}
+	b = append(b, guidMark...)
+	from := 0
+	for _, to := range [...]int{4, 6, 8, 10, len(id)} { // the canonical form of 36 characters
+		b = append(hex.AppendEncode(b, id[from:to]), '-')
+		from = to
+	}
+	return b
 }
 
-// head returns what the names of an attempt's nodes begin with, of a kind of contender or,
-// with kind 0, of permits: the GUID in the family's own form.
-func head(kind events.Kind, id string) string {
-	if kind.Kazoo() {
-		return strings.ReplaceAll(id, "-", "")
-	}
-	return guidMark + id + "-"
+// head is appendHead for a string.
+func head(kind events.Kind, id guid) string {
+	var room [64]byte
+	return string(appendHead(room[:0], kind, id))
 }
 
 // AttemptOf returns what the names of all nodes of one attempt of a semaphore have in common, the GUID with which

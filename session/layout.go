@@ -9,11 +9,11 @@ import (
 var _, _, _, _, _, _ layout = queued{}, placed{}, cached{}, (*permits)(nil), (*single)(nil), (*multi)(nil)
 
 // create makes the own node, and the directory if there is none.
-func (queued) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+func (queued) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
 	return c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch}, seat: t, own: t.prefix(id)})
 }
 
-func (queued) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+func (queued) list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error) {
 	return c.list(t, e, id, found[0])
 }
 

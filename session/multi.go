@@ -35,7 +35,7 @@ func (t *Seat) Members() []events.Member {
 	return all
 }
 
-func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
 	nodes := make([]string, len(m.members))
 	for i, p := range m.members {
 		nodes[i] = path.Join(p.dir, head(p.kind, id)+p.kind.Marker())
@@ -46,7 +46,7 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 }
 
 // list reads the own nodes in one flight.
-func (m *multi) list(c *client, t *Seat, e recipes.List, id string, read []*names) (recipes.Input, error) {
+func (m *multi) list(c *client, t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
 	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
 	for i := range m.members {
 		p := &m.members[i]

@@ -6,7 +6,14 @@ import "slices"
 // by their names in the machine.
 
 // prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id string) string { return below(t.dir, head(t.kind, id)+t.kind.Marker()) }
+func (t *Seat) prefix(id guid) string {
+	var room [256]byte
+	b := append(room[:0], t.dir...)
+	if t.dir != "/" {
+		b = append(b, '/')
+	}
+	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
+}
 
 // brief tells whether a transaction of several operations may repeat the seat's
 // path: no server takes more than so many bytes in a request.

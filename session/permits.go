@@ -22,7 +22,7 @@ func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.
 }
 
 // list looks through the queue, and through the permits if these may be there.
-func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+func (p *permits) list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
 	var unsized error
@@ -48,7 +48,7 @@ func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*n
 }
 
 // findPermits looks for the GUID among the permits, and has those watched that bear it.
-func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes.Input, error) {
+func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.Input, error) {
 	children, _, err := c.conn.Children(t.permits.dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return listed, nil
@@ -59,7 +59,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes
 	var permits []string
 	mine := head(0, id)
 	for _, child := range children {
-		if id != "" && strings.HasPrefix(child, mine) {
+		if id != (guid{}) && strings.HasPrefix(child, mine) {
 			permits = append(permits, path.Join(t.permits.dir, child))
 		}
 	}
@@ -111,7 +111,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 }
 
 // enter trades the own node for the permits.
-func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
+func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
 	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
 	return c.carryOut(errand{

@@ -61,7 +61,7 @@ func (t *Seat) Do(request recipes.Effect) {
 	case recipes.Revoke:
 		t.session.actor.Post(bounded{t, e.By})
 	case recipes.Arm:
-		t.requestFor(e.Node, e.Epoch, recipes.OpArm, func(c *client) (recipes.Input, error) { return c.arm(t, e) })
+		t.requestFor(e.Node, e.Epoch, recipes.OpArm, func(_ *asked, c *client) (recipes.Input, error) { return c.arm(t, e) })
 	case recipes.Rest:
 		t.session.actor.Post(resting{t})
 	}
@@ -70,9 +70,7 @@ func (t *Seat) Do(request recipes.Effect) {
 // Create makes the node of a new attempt. If it follows a Delete at once, the two
 // are one request: that is posted, and no other goroutine has got to it yet.
 func (t *Seat) Create(e recipes.Create) {
-	id := t.newGUID(e.Attempt)
-	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
-		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
+	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: t.newGUID(e.Attempt), run: (*asked).create})
 }
 
 // Cancel takes a Create back that has not been sent.
@@ -81,9 +79,9 @@ func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Ep
 // List reads the directory.
 func (t *Seat) List(e recipes.List) {
 	t.mu.Lock()
-	id := ""
+	var id guid
 	if t.attempt == e.Attempt && e.Attempt != 0 {
-		id = t.guid.String()
+		id = t.guid
 	}
 	t.mu.Unlock()
 	t.session.actor.Post(t.listing(e, id))
@@ -94,7 +92,7 @@ func (t *Seat) List(e recipes.List) {
 func (t *Seat) Watch(e recipes.Watch) {
 	// Noted here and not when the request is carried out: of two, the later counts.
 	before := t.follow(t.at(e.Node))
-	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
+	t.request(e.Epoch, recipes.OpWatch, func(_ *asked, c *client) (recipes.Input, error) {
 		t.drop(c, before)
 		return t.layout.watch(c, t, e)
 	})
@@ -111,7 +109,7 @@ func (t *Seat) Advance(e recipes.Advance) {
 	t.mu.Unlock()
 	before := t.follow(below(t.dir, e.Next))
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpAdvance, node: t.ownPath(e.Node)}
-	r.run = func(c *client) (recipes.Input, error) {
+	r.run = func(r *asked, c *client) (recipes.Input, error) {
 		t.drop(c, before)
 		return c.advance(t, e, past, r.warm)
 	}
@@ -126,7 +124,7 @@ func (t *Seat) Claim(e recipes.Claim) {
 	r := &asked{
 		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), held: e.Held, joint: e.Joint(t.layout.form()),
 	}
-	r.run = func(c *client) (recipes.Input, error) {
+	r.run = func(r *asked, c *client) (recipes.Input, error) {
 		if r.warm {
 			return c.glance(r.node, e.Epoch)
 		}
@@ -146,16 +144,7 @@ func (t *Seat) Claim(e recipes.Claim) {
 // Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes
 // a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor, clean: e.Clean}
-	r.run = func(c *client) (recipes.Input, error) {
-		e.Floor, e.Clean = r.floor, r.clean
-		nodes := t.nodes(r.node)
-		in, err := t.layout.remove(c, t, e)
-		if _, gone := in.(recipes.Deleted); gone {
-			c.renewBehind(t, nodes)
-		}
-		return in, err
-	}
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.ownPath(e.Node), floor: e.Floor, clean: e.Clean, run: (*asked).remove}
 	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)
 		return
@@ -180,18 +169,18 @@ func (t *Seat) Discard(e recipes.Discard) {
 // suspended, time.Now stands still and a later answer is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
-func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*asked, *client) (recipes.Input, error)) {
 	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
 }
 
 // requestFor is request for what may end in a grant of the own node.
-func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*asked, *client) (recipes.Input, error)) {
 	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: t.ownPath(own), run: run})
 }
 
 // Survey looks whether there is room.
 func (t *Seat) Survey(e recipes.Survey) {
-	survey := func(c *client) (recipes.Input, error) { return c.survey(t, e) }
+	survey := func(_ *asked, c *client) (recipes.Input, error) { return c.survey(t, e) }
 	if e.Node == "" {
 		t.request(e.Epoch, recipes.OpSurvey, survey)
 		return
@@ -202,9 +191,9 @@ func (t *Seat) Survey(e recipes.Survey) {
 // Enter trades the place in the queue for the permits.
 func (t *Seat) Enter(e recipes.Enter) {
 	t.mu.Lock()
-	id := t.guid.String()
+	id := t.guid
 	t.mu.Unlock()
-	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(c *client) (recipes.Input, error) {
+	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(_ *asked, c *client) (recipes.Input, error) {
 		in, err := c.enter(t, e, id)
 		if _, entered := in.(recipes.Entered); entered {
 			c.renewBehind(t, []string{t.at(e.Node)})
@@ -268,9 +257,9 @@ func (s *Session) unsend(t *Seat) {
 }
 
 // listing returns a list request that looks for the attempt with the id.
-func (t *Seat) listing(e recipes.List, id string) *asked {
+func (t *Seat) listing(e recipes.List, id guid) *asked {
 	dirs := t.layout.reads(t)
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}}
-	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
+	r.run = func(r *asked, c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
 	return r
 }

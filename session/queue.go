@@ -37,11 +37,12 @@ type request interface {
 // gatherer is a request that takes others along. It returns what is made for all of them.
 type gatherer interface{ gather(s *Session) request }
 
-// begin counts what runs in the client, so that it is not closed meanwhile.
-func (s *Session) begin(c *client, run func() message) {
+// begin counts what runs in the client, so that it is not closed meanwhile. It runs in a goroutine of its own, and hands over a message
+// whose handling is to finish it.
+func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
-	s.group.Go(func() { s.actor.Hand(run()) })
+	s.group.Go(run)
 }
 
 // finish is the counterpart of begin.
@@ -113,9 +114,9 @@ func (s *Session) pump() {
 func (s *Session) start(c *client, r request) {
 	s.pending.begun(r)
 	on := c.resumed
-	s.begin(c, func() message {
+	s.begin(c, func() {
 		settle, err := r.do(c)
-		return answered{c, on, r, settle, err}
+		s.actor.Hand(answered{c, on, r, settle, err})
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 // list finds the own node by its GUID among the names that were listed. It is
 // read and watched: its Stat has the owner and the token.
-func (c *client) list(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
+func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
 	name, ok := found.own(t.kind, id)
 	if !ok {

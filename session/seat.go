@@ -62,16 +62,16 @@ type content struct {
 // ownPath returns the path of the own node. It is the string that is kept already, if
 // there is one: for a holder it is kept in several places and for long.
 func (t *Seat) ownPath(own string) string {
-	node := t.at(own)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.own == node {
-		return t.own
+	kept := t.own
+	t.mu.Unlock()
+	if kept != "" && t.layout.nameOf(kept) == own {
+		return kept
 	}
-	return node
+	return t.at(own)
 }
 
-func (t *Seat) newGUID(attempt recipes.Attempt) string {
+func (t *Seat) newGUID(attempt recipes.Attempt) guid {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	permits := int32(0)
@@ -80,7 +80,7 @@ func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	}
 	t.attempt, t.guid = attempt, newGUID(t.marks, permits)
 	t.layout.anew()
-	return t.guid.String()
+	return t.guid
 }
 
 // follow notes which node is to be watched beside the own one, and returns the
@@ -182,8 +182,8 @@ func (t *Seat) leave(c *client) {
 type layout interface {
 	// These carry out what the machine asks for, in goroutines of their own, and return the answer. A list request gets what was found in
 	// the directories of reads.
-	create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error)
-	list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error)
+	create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error)
+	list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error)
 	watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error)
 	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
 	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)

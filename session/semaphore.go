@@ -102,7 +102,7 @@ func (c *client) armed(node string, fires uint32, err error) {
 }
 
 // permitHead is what the names of an attempt's permits begin with. The token is 0 if it is not known.
-func permitHead(id string, token int64) string {
+func permitHead(id guid, token int64) string {
 	if token == 0 {
 		return head(0, id) + permitMarker
 	}

@@ -171,12 +171,12 @@ func Ephemeral(stat *zk.Stat) bool {
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ string) (recipes.Input, error) {
+func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ guid) (recipes.Input, error) {
 	in, err := c.createSingle(t, epoch)
 	return c.heard(t, in, err)
 }
 
-func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) (recipes.Input, error) {
+func (l *single) list(c *client, t *Seat, e recipes.List, _ guid, _ []*names) (recipes.Input, error) {
 	in, err := c.look(t, e)
 	return c.heard(t, in, err)
 }

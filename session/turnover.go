@@ -75,7 +75,7 @@ func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 }
 
 func (c *client) oneByOne(x *turnover) (left, entered said, _ error) {
-	left.in, left.err = x.leave.run(c)
-	entered.in, entered.err = x.enter.run(c)
+	left.in, left.err = x.leave.run(x.leave, c)
+	entered.in, entered.err = x.enter.run(x.enter, c)
 	return left, entered, errors.Join(left.err, entered.err)
 }

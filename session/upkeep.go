@@ -86,7 +86,7 @@ func (m paced) on(s *Session) {
 	}
 	for seat, node := range s.holders { // a different one each time
 		c.probing = true
-		s.begin(c, func() message { return probed{c, seat, node, c.check(node)} })
+		s.begin(c, func() { s.actor.Hand(probed{c, seat, node, c.check(node)}) })
 		return
 	}
 }
