@@ -92,16 +92,16 @@ func parseIP(id string) (netip.Prefix, bool) {
 
 // resolve checks an access list that a client sent and replaces its "auth"
 // entries by the identities the client has proven. An ip address is known
-// without a proof and does not count as one.
+// without a proof and does not count as one. The result shares nothing with list.
 func (c caller) resolve(list []acl) ([]acl, Code) {
-	var out []acl
+	out := make([]acl, 0, len(list))
 	for i, a := range list {
 		if slices.Contains(list[:i], a) {
 			continue
 		}
 		switch {
 		case a.identity == (identity{"world", "anyone"}):
-			out = append(out, a)
+			out = append(out, acl{a.perms, identity{"world", "anyone"}})
 		case a.scheme == "auth":
 			before := len(out)
 			for _, id := range c.ids {
@@ -116,12 +116,12 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 			if user, hash, found := strings.Cut(a.id, ":"); !found || user == "" || hash == "" || strings.Contains(hash, ":") {
 				return nil, InvalidACL
 			}
-			out = append(out, a)
+			out = append(out, acl{a.perms, identity{"digest", strings.Clone(a.id)}})
 		case a.scheme == "ip":
 			if _, valid := parseIP(a.id); !valid {
 				return nil, InvalidACL
 			}
-			out = append(out, a)
+			out = append(out, acl{a.perms, identity{"ip", strings.Clone(a.id)}})
 		default:
 			return nil, InvalidACL
 		}

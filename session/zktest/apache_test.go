@@ -99,7 +99,7 @@ func (a *apache) bury(t *testing.T, session int64, password []byte) error {
 	if err != nil {
 		return nil // the server hangs up on a session that has ended
 	}
-	d := &decoder{buf: body}
+	d := &decoder{buf: string(body)}
 	if d.int32(); d.int32() == 0 {
 		return nil // it has ended
 	}

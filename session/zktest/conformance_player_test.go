@@ -166,7 +166,7 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 		fmt.Fprintln(out, "connection closed")
 		return nil //nolint:nilerr // the end of the connection is what the script shows
 	}
-	d := &decoder{buf: body}
+	d := &decoder{buf: string(body)}
 	version, granted, id := d.int32(), d.int32(), d.int64()
 	given := d.bytes()
 	if d.err != nil {
@@ -349,7 +349,7 @@ func (p *player) word(word string, out *strings.Builder) error {
 const eventXid = -1
 
 func decodeReply(body []byte) (reply, error) {
-	d := &decoder{buf: slices.Clone(body)}
+	d := &decoder{buf: string(body)}
 	r := reply{d.int32(), d.int64(), Code(d.int32()), d}
 	return r, d.err
 }

@@ -270,7 +270,7 @@ func (c *conn) serve(in *frameReader) {
 		if err != nil || !c.audible() || !c.heard() {
 			return
 		}
-		d := &decoder{buf: body}
+		d := &decoder{buf: string(body)}
 		xid, op := d.int32(), Op(d.int32())
 		if d.err != nil {
 			return

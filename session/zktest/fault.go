@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -91,14 +92,15 @@ func (s *Server) consult(c *conn, q call) Action {
 	s.received.Add(1)
 	s.mu.Lock()
 	s.requests[q.op]++
-	r := Request{Session: c.claimed, Op: q.op, Path: q.path, Count: s.requests[q.op]}
+	r := Request{Session: c.claimed, Op: q.op, Count: s.requests[q.op]}
 	hook := s.hook
 	s.mu.Unlock()
 	if hook == nil {
 		return Pass()
 	}
+	r.Path = strings.Clone(q.path)
 	for _, part := range q.parts {
-		r.Parts = append(r.Parts, Part{part.op, part.path})
+		r.Parts = append(r.Parts, Part{part.op, strings.Clone(part.path)})
 	}
 	if len(r.Parts) > 0 {
 		r.Path = r.Parts[0].Path

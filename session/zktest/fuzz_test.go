@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -121,7 +122,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Add(int32(OpMulti), multiBody(part(OpCreate, createBody("/a", 0))))
 	f.Add(int32(OpSetWatches), []byte{0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, op int32, data []byte) {
-		q, err := decodeCall(Op(op), &decoder{buf: data})
+		q, err := decodeCall(Op(op), &decoder{buf: string(data)})
 		if err != nil {
 			return
 		}
@@ -141,7 +142,7 @@ func TestDecoderIsBounded(t *testing.T) {
 		"acls":    func(d *decoder) { d.acls() },
 		"int64":   func(d *decoder) { d.int64() },
 	} {
-		d := &decoder{buf: huge}
+		d := &decoder{buf: string(huge)}
 		read(d)
 		if d.err == nil {
 			t.Errorf("%s: the decoder reads what is not there, want an error", name)
@@ -192,7 +193,7 @@ func TestDecodingIsProportional(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			q, err := decodeCall(test.op, &decoder{buf: test.body})
+			q, err := decodeCall(test.op, &decoder{buf: string(test.body)})
 			runtime.ReadMemStats(&after)
 			runtime.KeepAlive(q)
 			taken := after.TotalAlloc - before.TotalAlloc
@@ -200,6 +201,59 @@ func TestDecodingIsProportional(t *testing.T) {
 			if limit := factor * uint64(len(test.body)); taken > limit {
 				t.Errorf("%d bytes took %d, want at most %d", len(test.body), taken, limit)
 			}
+		})
+	}
+}
+
+// TestFramesAreNotKept sends requests that leave a small thing on the server and
+// fill their frames with bytes of no meaning.
+func TestFramesAreNotKept(t *testing.T) {
+	const frames, size = 20, 500_000
+	create := func(id identity, flags int32) func(string) []byte {
+		return func(p string) []byte {
+			b := appendBytes(appendString(nil, p), []byte(p))
+			return appendInt32(appendACLs(b, []acl{{permAll, id}}), flags)
+		}
+	}
+	anyone := identity{"world", "anyone"}
+	for name, test := range map[string]struct {
+		op   Op
+		body func(path string) []byte
+	}{
+		"node":            {OpCreate, create(anyone, 0)},
+		"sequential node": {OpCreate, create(anyone, flagSequential)},
+		"digest":          {OpCreate, create(identity{"digest", "user:hash"}, flagSequential)},
+		"ip":              {OpCreate, create(identity{"ip", "10.0.0.1"}, flagSequential)},
+		"part of a multi": {OpMulti, func(p string) []byte { return multiBody(part(OpCreate, createBody(p, 0))) }},
+		"watch":           {OpExists, func(p string) []byte { return appendBool(appendString(nil, p), true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				s := Start(t)
+				var heard []Request
+				s.Intercept(func(q Request) Action {
+					heard = append(heard, q)
+					return Pass()
+				})
+				r := rawMemory(t, s)
+				r.hello(0, 40000, 0, make([]byte, 16))
+				heap := func() uint64 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					return m.HeapAlloc
+				}
+				before := heap()
+				for i := range frames {
+					r.call(test.op, append(test.body(fmt.Sprintf("/node%d", i)), make([]byte, size)...))
+				}
+				if after := heap(); after > before+frames*size/2 {
+					t.Errorf("%d bytes are kept of %d frames of %d, want a few", after-before, frames, size)
+				}
+				if n := len(s.Tree()) + s.Watches(); n != frames || len(heard) != frames+1 {
+					t.Errorf("%d nodes and watches are left by %d requests, want one by each", n, len(heard)-1)
+				}
+			})
 		})
 	}
 }

@@ -3,7 +3,6 @@ package zktest
 import (
 	"bufio"
 	"net"
-	"slices"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -38,7 +37,7 @@ func (r *rawClient) hello(lastZxid int64, timeout int32, session int64, password
 	if err != nil {
 		r.t.Fatalf("handshake: %v", err)
 	}
-	d := &decoder{buf: body}
+	d := &decoder{buf: string(body)}
 	d.int32()
 	k := ticket{timeout: d.int32(), session: d.int64(), password: d.bytes(), rest: len(d.buf)}
 	if d.err != nil {
@@ -86,7 +85,7 @@ func (r *rawClient) next() reply {
 	if err != nil {
 		r.t.Fatalf("next frame: %v", err)
 	}
-	d := &decoder{buf: slices.Clone(body)}
+	d := &decoder{buf: string(body)}
 	return reply{d.int32(), d.int64(), Code(d.int32()), d}
 }
 

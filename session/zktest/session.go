@@ -60,7 +60,7 @@ func (s *Server) handshake(c *conn, in *frameReader) bool {
 	if err != nil {
 		return false
 	}
-	h, err := decodeHello(&decoder{buf: body})
+	h, err := decodeHello(&decoder{buf: string(body)})
 	if err != nil {
 		return false
 	}

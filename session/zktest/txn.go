@@ -1,6 +1,9 @@
 package zktest
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // The create flags of the protocol.
 const (
@@ -89,6 +92,8 @@ func (t *txn) create(q creation) (*node, Code) {
 	}
 	if sequential {
 		p += fmt.Sprintf("%010d", parent.created)
+	} else {
+		p = strings.Clone(p) // the node's own, and no part of a frame
 	}
 	if !validPath(p) {
 		return nil, BadArguments

@@ -3,6 +3,7 @@ package zktest
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // eventKind is what a watch reports, with the numbers of the protocol.
@@ -43,6 +44,7 @@ func newWatchTable() *watchTable {
 }
 
 func (w *watchTable) add(path string, c *conn) {
+	path = strings.Clone(path) // it may be part of a frame
 	if w.byPath[path] == nil {
 		w.byPath[path] = make(map[*conn]struct{})
 	}

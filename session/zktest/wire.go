@@ -16,15 +16,15 @@ var errMalformed = errors.New("zktest: malformed request")
 // read beyond the end makes it fail for good: every later read gives the zero
 // value, so that callers check err once, after the last field.
 type decoder struct {
-	buf []byte
+	buf string
 	err error
 }
 
-// take returns the next n bytes, or nil when they are not there.
-func (d *decoder) take(n int) []byte {
+// take returns the next n bytes, or none when they are not there.
+func (d *decoder) take(n int) string {
 	if d.err != nil || n < 0 || n > len(d.buf) {
 		d.err = errMalformed
-		return nil
+		return ""
 	}
 	b := d.buf[:n]
 	d.buf = d.buf[n:]
@@ -32,44 +32,42 @@ func (d *decoder) take(n int) []byte {
 }
 
 func (d *decoder) int32() int32 {
-	if b := d.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
+	if b := d.take(4); b != "" {
+		return int32(binary.BigEndian.Uint32([]byte(b)))
 	}
 	return 0
 }
 
 func (d *decoder) int64() int64 {
-	if b := d.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
+	if b := d.take(8); b != "" {
+		return int64(binary.BigEndian.Uint64([]byte(b)))
 	}
 	return 0
 }
 
 func (d *decoder) bool() bool {
 	b := d.take(1)
-	return b != nil && b[0] != 0
+	return b != "" && b[0] != 0
 }
 
-// bytes reads a buffer and copies it, for the frame is reused. A length of -1
-// stands for no buffer at all, which is not the same as an empty one.
+// bytes reads a buffer and copies it. A length of -1 stands for no buffer at all,
+// which is not the same as an empty one.
 func (d *decoder) bytes() []byte {
 	n := d.int32()
 	if d.err != nil || n == -1 {
 		return nil
 	}
-	b := d.take(int(n))
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
+	return []byte(d.take(int(n)))
 }
 
+// string reads a string and does not copy it: what is kept for longer than the
+// request is cloned, or it would keep the whole frame.
 func (d *decoder) string() string {
 	n := d.int32()
 	if d.err != nil || n == -1 {
 		return ""
 	}
-	return string(d.take(int(n)))
+	return d.take(int(n))
 }
 
 // count reads the length of a vector whose elements take at least size bytes
