@@ -92,8 +92,8 @@ func (d *decoder) parts() []call {
 // answer is what a request leads to.
 type answer struct {
 	code   Code
-	body   []byte
-	hangUp bool // close the connection behind the answer
+	reply  []byte // as newReply makes it, and the body; nil when there is none
+	hangUp bool   // close the connection behind the answer
 	stamp  stamp
 }
 
@@ -125,7 +125,7 @@ func (s *Server) execute(c *conn, q call) answer {
 		s.endSession(c.session)
 		return answer{hangUp: true}
 	case OpSync:
-		return answer{body: appendString(nil, q.path)}
+		return answer{reply: appendString(newReply(), q.path)}
 	case OpSetWatches:
 		s.rearm(c, q)
 		return answer{}
@@ -183,19 +183,19 @@ func (s *Server) read(c *conn, q call) answer {
 	}
 	switch q.op {
 	case OpGetData:
-		return answer{body: appendStat(appendBytes(nil, n.data), n.stat())}
+		return answer{reply: appendStat(appendBytes(newReply(), n.data), n.stat())}
 	case OpGetChildren:
-		return answer{body: appendStrings(nil, n.names())}
+		return answer{reply: appendStrings(newReply(), n.names())}
 	case OpGetChildren2:
-		return answer{body: appendStat(appendStrings(nil, n.names()), n.stat())}
+		return answer{reply: appendStat(appendStrings(newReply(), n.names()), n.stat())}
 	case OpGetACL:
 		list := n.acl
 		if !who.may(list, permAdmin) {
 			list = masked(list)
 		}
-		return answer{body: appendStat(appendACLs(nil, list), n.stat())}
+		return answer{reply: appendStat(appendACLs(newReply(), list), n.stat())}
 	}
-	return answer{body: appendStat(nil, n.stat())}
+	return answer{reply: appendStat(newReply(), n.stat())}
 }
 
 // begin starts a transaction under the next zxid, which is used up even when
@@ -211,47 +211,45 @@ func (s *Server) begin(by caller) *txn {
 // write carries out a single request that changes something.
 func (s *Server) write(c *conn, q call) answer {
 	t := s.begin(c.caller())
-	body, _, code := t.apply(q)
-	if code == ok {
-		s.notify(t.changes)
+	n, code := t.apply(q)
+	if code != ok {
+		return answer{code: code}
 	}
-	return answer{code: code, body: body}
+	s.notify(t.changes)
+	return answer{reply: appendResult(newReply(), q.op, n)}
 }
 
-// apply carries out one operation and returns the body of its answer, and the
-// kind under which a multi reports it.
-func (t *txn) apply(q call) ([]byte, Op, Code) {
+// apply carries out one operation and returns the node that its answer shows.
+func (t *txn) apply(q call) (*node, Code) {
 	switch q.op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		n, code := t.create(creation{
+		return t.create(creation{
 			path: q.path, data: q.data, acls: q.acls, flags: q.flags,
 			ttl: q.ttl, container: q.op == OpCreateContainer,
 		})
-		if code != ok {
-			return nil, opError, code
-		}
-		if q.op == OpCreate {
-			return appendString(nil, n.path), OpCreate, ok
-		}
-		return appendStat(appendString(nil, n.path), n.stat()), OpCreate2, ok
 	case OpDelete:
-		return nil, OpDelete, t.delete(q.path, q.version)
+		return nil, t.delete(q.path, q.version)
 	case OpCheck:
-		return nil, OpCheck, t.check(q.path, q.version)
+		return nil, t.check(q.path, q.version)
 	case OpSetData:
-		n, code := t.setData(q.path, q.data, q.version)
-		if code != ok {
-			return nil, opError, code
-		}
-		return appendStat(nil, n.stat()), OpSetData, ok
+		return t.setData(q.path, q.data, q.version)
 	case OpSetACL:
-		n, code := t.setACL(q.path, q.acls, q.version)
-		if code != ok {
-			return nil, opError, code
-		}
-		return appendStat(nil, n.stat()), OpSetACL, ok
+		return t.setACL(q.path, q.acls, q.version)
 	}
-	return nil, opError, Unimplemented
+	return nil, Unimplemented
+}
+
+// appendResult adds what the answer to an operation shows of its node.
+func appendResult(b []byte, op Op, n *node) []byte {
+	switch op {
+	case OpCreate:
+		return appendString(b, n.path)
+	case OpCreate2, OpCreateContainer, OpCreateTTL:
+		return appendStat(appendString(b, n.path), n.stat())
+	case OpSetData, OpSetACL:
+		return appendStat(b, n.stat())
+	}
+	return b
 }
 
 // multi carries out all parts or none. After a failure every part is answered
@@ -260,22 +258,26 @@ func (t *txn) apply(q call) ([]byte, Op, Code) {
 // succeeds either way.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
-	var body []byte
+	reply := newReply()
 	failed, why := -1, ok
 	for i, part := range q.parts {
-		if part.op == OpCreate2 {
-			part.op = OpCreate // real servers forget the Stat inside a multi
-		}
-		result, kind, code := t.apply(part)
+		n, code := t.apply(part)
 		if code != ok {
 			failed, why = i, code
 			break
 		}
-		body = append(appendPart(body, kind, false, 0), result...)
+		kind := part.op
+		switch kind {
+		case OpCreate2:
+			kind = OpCreate // real servers forget the Stat inside a multi
+		case OpCreateContainer, OpCreateTTL:
+			kind = OpCreate2
+		}
+		reply = appendResult(appendPart(reply, kind, false, 0), kind, n)
 	}
 	if failed >= 0 {
 		t.rollback()
-		body = nil
+		reply = reply[:replyHead]
 		for i := range q.parts {
 			code := ok
 			switch {
@@ -284,11 +286,11 @@ func (s *Server) multi(c *conn, q call) answer {
 			case i > failed:
 				code = RuntimeInconsistency
 			}
-			body = appendInt32(appendPart(body, opError, false, code), int32(code))
+			reply = appendInt32(appendPart(reply, opError, false, code), int32(code))
 		}
 	}
 	s.notify(t.changes)
-	return answer{body: appendPart(body, opError, true, -1)}
+	return answer{reply: appendPart(reply, opError, true, -1)}
 }
 
 func appendPart(b []byte, kind Op, done bool, code Code) []byte {

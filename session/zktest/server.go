@@ -295,7 +295,7 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 		case stampNone:
 			zxid = -1
 		}
-		c.push(outgoing{frame: replyFrame(xid, zxid, a.code, a.body), due: act.due()})
+		c.push(outgoing{frame: replyFrame(xid, zxid, a.code, a.reply), due: act.due()})
 	}
 	if a.hangUp {
 		s.leave(c)

@@ -167,17 +167,24 @@ func frame(body []byte) []byte {
 	return append(appendInt32(make([]byte, 0, 4+len(body)), int32(len(body))), body...)
 }
 
-// replyFrame is the answer to the request xid. Only a success carries a body.
-func replyFrame(xid int32, zxid int64, code Code, body []byte) []byte {
-	if code != ok {
-		body = nil
+// replyHead is the length of what precedes the body of a reply.
+const replyHead = 20
+
+// newReply returns a reply that has no body yet and nothing in its head. There is
+// room behind it for what most requests are answered.
+func newReply() []byte { return make([]byte, replyHead, 256) }
+
+// replyFrame is the answer to the request xid: reply with its head filled in. Only
+// a success carries a body.
+func replyFrame(xid int32, zxid int64, code Code, reply []byte) []byte {
+	if code != ok || reply == nil {
+		reply = make([]byte, replyHead)
 	}
-	b := make([]byte, 0, 20+len(body))
-	b = appendInt32(b, int32(16+len(body)))
-	b = appendInt32(b, xid)
-	b = appendInt64(b, zxid)
-	b = appendInt32(b, int32(code))
-	return append(b, body...)
+	binary.BigEndian.PutUint32(reply, uint32(len(reply)-4))
+	binary.BigEndian.PutUint32(reply[4:], uint32(xid))
+	binary.BigEndian.PutUint64(reply[8:], uint64(zxid))
+	binary.BigEndian.PutUint32(reply[16:], uint32(code))
+	return reply
 }
 
 // eventFrame is the notification of a watch. Its zxid is -1: servers before 3.9
