@@ -69,7 +69,7 @@ func decodeCall(op Op, d *decoder) (call, error) {
 // parts reads the operations of a multi: each has a header, and a header that
 // says so ends the list.
 func (d *decoder) parts() []call {
-	var list []call
+	list := make([]call, 0, 4)
 	for d.err == nil {
 		op, done := Op(d.int32()), d.bool()
 		d.int32() // the error code has a meaning in answers only
@@ -258,6 +258,7 @@ func appendResult(b []byte, op Op, n *node) []byte {
 // succeeds either way.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
+	t.undo, t.changes = make([]func(), 0, len(q.parts)), make([]change, 0, 2*len(q.parts))
 	reply := newReply()
 	failed, why := -1, ok
 	for i, part := range q.parts {

@@ -177,6 +177,7 @@ func (s *Server) endSession(ses *session) {
 	for _, p := range s.tree.ownedBy(ses.id) {
 		t.remove(s.tree.nodes[p])
 	}
+	delete(s.tree.ephemerals, ses.id)
 	s.notify(t.changes)
 	delete(s.sessions, ses.id)
 	if c := ses.conn; c != nil && !c.stranded {

@@ -123,12 +123,7 @@ func (t *tree) detach(n *node) {
 	delete(n.parent.children, path.Base(n.path))
 	delete(t.containers, n)
 	delete(t.mortals, n)
-	if owned := t.ephemerals[n.owner]; owned != nil {
-		delete(owned, n)
-		if len(owned) == 0 {
-			delete(t.ephemerals, n.owner)
-		}
-	}
+	delete(t.ephemerals[n.owner], n)
 }
 
 // ownedBy returns the paths of the ephemerals of a session, sorted.

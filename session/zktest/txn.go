@@ -1,9 +1,6 @@
 package zktest
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // The create flags of the protocol.
 const (
@@ -74,8 +71,7 @@ func (t *txn) create(q creation) (*node, Code) {
 	if code != ok {
 		return nil, code
 	}
-	p := q.path
-	dir, valid := parentPath(p)
+	dir, valid := parentPath(q.path)
 	if !valid {
 		return nil, BadArguments
 	}
@@ -90,11 +86,11 @@ func (t *txn) create(q creation) (*node, Code) {
 	if !t.by.may(parent.acl, permCreate) {
 		return nil, NoAuth
 	}
+	name := append(make([]byte, 0, 128), q.path...)
 	if sequential {
-		p += fmt.Sprintf("%010d", parent.created)
-	} else {
-		p = strings.Clone(p) // the node's own, and no part of a frame
+		name = fmt.Appendf(name, "%010d", parent.created)
 	}
+	p := string(name) // a copy: q.path may be part of a frame
 	if !validPath(p) {
 		return nil, BadArguments
 	}
@@ -186,11 +182,12 @@ func (t *txn) setData(p string, data []byte, version int32) (*node, Code) {
 	if version != -1 && version != n.version {
 		return nil, BadVersion
 	}
-	before := *n
+	replaced, mzxid, mtime := n.data, n.mzxid, n.mtime
 	n.data, n.mzxid, n.mtime = data, t.zxid, t.now
 	n.version++
 	t.undo = append(t.undo, func() {
-		n.data, n.mzxid, n.mtime, n.version = before.data, before.mzxid, before.mtime, before.version
+		n.data, n.mzxid, n.mtime = replaced, mzxid, mtime
+		n.version--
 	})
 	t.changed(dataChanged, n)
 	return n, ok
