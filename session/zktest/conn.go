@@ -189,22 +189,20 @@ func (c *conn) heard() bool {
 
 // writeLoop sends what is queued until the connection is closed or to be closed.
 func (c *conn) writeLoop() {
-	for {
-		batch, last := c.next()
+	var batch []byte
+	for last := false; !last; {
+		batch, last = c.next(batch[:0])
 		if len(batch) > 0 {
 			if _, err := c.nc.Write(batch); err != nil {
 				return // the peer is gone; the reader finds out, too
 			}
 		}
-		if last {
-			return
-		}
 	}
 }
 
-// next waits for frames that may be sent now and returns some in one piece. The
-// second result says that nothing will follow.
-func (c *conn) next() ([]byte, bool) {
+// next waits for frames that may be sent now and adds some to batch, which is
+// empty. The second result says that nothing will follow.
+func (c *conn) next(batch []byte) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -220,23 +218,22 @@ func (c *conn) next() ([]byte, bool) {
 		}
 		c.changed.Wait()
 	}
-	var batch []byte
-	for len(c.queue) > 0 && len(batch) < pipeBuffer {
-		o := c.queue[0]
+	taken, last := 0, false
+	for taken < len(c.queue) && len(batch) < pipeBuffer && !last {
+		o := c.queue[taken]
 		if !o.due.IsZero() && time.Until(o.due) > 0 {
 			break
 		}
-		c.queue[0] = outgoing{}
-		c.queue = c.queue[1:]
-		if o.last {
-			return batch, true
+		taken++
+		if last = o.last; !last {
+			batch = append(batch, o.frame...)
+			c.server.sent.Add(1)
 		}
-		batch = append(batch, o.frame...)
-		c.waiting -= len(o.frame)
-		c.server.sent.Add(1)
-		c.changed.Broadcast()
 	}
-	return batch, false
+	c.queue = slices.Delete(c.queue, 0, taken)
+	c.waiting -= len(batch)
+	c.changed.Broadcast()
+	return batch, last
 }
 
 func (c *conn) wakeIn(d time.Duration) {
@@ -289,16 +286,16 @@ func (c *conn) serve(in *frameReader) {
 // frameReader cuts a byte stream into frames. What next returns is valid until
 // it is called again.
 type frameReader struct {
-	r   *bufio.Reader
-	buf []byte
+	r    *bufio.Reader
+	head [4]byte
+	buf  []byte
 }
 
 func (f *frameReader) length() (int, error) {
-	var b [4]byte
-	if _, err := io.ReadFull(f.r, b[:]); err != nil {
+	if _, err := io.ReadFull(f.r, f.head[:]); err != nil {
 		return 0, err
 	}
-	return int(int32(binary.BigEndian.Uint32(b[:]))), nil
+	return int(int32(binary.BigEndian.Uint32(f.head[:]))), nil
 }
 
 func (f *frameReader) body(n int) ([]byte, error) {

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ func newPipe(client, server net.Addr) (net.Conn, net.Conn) {
 type stream struct {
 	mu          sync.Mutex
 	changed     sync.Cond
-	buf         []byte
+	buf         bytes.Buffer
 	readClosed  bool
 	writeClosed bool
 	read, write deadline
@@ -101,13 +102,9 @@ func (p *pipeConn) Read(b []byte) (int, error) {
 			return 0, p.fail("read", os.ErrDeadlineExceeded)
 		case len(b) == 0:
 			return 0, nil
-		case len(st.buf) > 0:
-			n := copy(b, st.buf)
-			if st.buf = st.buf[n:]; len(st.buf) == 0 {
-				st.buf = nil
-			}
+		case st.buf.Len() > 0:
 			st.changed.Broadcast()
-			return n, nil
+			return st.buf.Read(b)
 		case st.writeClosed:
 			return 0, io.EOF
 		}
@@ -130,8 +127,8 @@ func (p *pipeConn) Write(b []byte) (int, error) {
 		case st.readClosed:
 			return written, p.fail("write", syscall.EPIPE)
 		}
-		if n := min(pipeBuffer-len(st.buf), len(b)-written); n > 0 {
-			st.buf = append(st.buf, b[written:written+n]...)
+		if n := min(pipeBuffer-st.buf.Len(), len(b)-written); n > 0 {
+			st.buf.Write(b[written : written+n])
 			written += n
 			st.changed.Broadcast()
 		}
@@ -146,7 +143,7 @@ func (p *pipeConn) Write(b []byte) (int, error) {
 func (p *pipeConn) Close() error {
 	p.in.mu.Lock()
 	p.in.readClosed = true
-	p.in.buf = nil
+	p.in.buf = bytes.Buffer{}
 	p.in.read.stop()
 	p.in.changed.Broadcast()
 	p.in.mu.Unlock()
