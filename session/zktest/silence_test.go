@@ -50,6 +50,9 @@ func TestMuteHidesExpiry(t *testing.T) {
 		if s.Exists("/x") || len(s.Sessions()) != 0 {
 			t.Errorf("muted for 20 s, a session of 4 s has left sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
 		}
+		if n := len(s.tree.ephemerals); n != 0 {
+			t.Errorf("the nodes of %d sessions are known after the end of the only one, want none", n)
+		}
 		again := rawMemory(t, s)
 		again.sendHello(0, 4000, k.session, k.password)
 		again.quiet(20 * time.Second)

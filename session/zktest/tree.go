@@ -67,7 +67,7 @@ func (n *node) names() []string {
 // tree is all nodes with three indexes.
 type tree struct {
 	nodes      map[string]*node
-	ephemerals map[int64]map[*node]struct{} // by owner
+	ephemerals map[int64]map[*node]struct{} // by owner; a set goes with its session
 	containers map[*node]struct{}
 	mortals    map[*node]struct{} // those with a time to live
 }
