@@ -199,13 +199,18 @@ func (s *Server) read(c *conn, q call) answer {
 }
 
 // begin starts a transaction under the next zxid, which is used up even when
-// the transaction fails: real servers log failures too.
+// the transaction fails: real servers log failures too. It ends before the next one
+// begins, which uses its memory.
 func (s *Server) begin(by caller) *txn {
 	s.zxid++
-	return &txn{
+	clear(s.txn.undo)
+	clear(s.txn.changes)
+	s.txn = txn{
 		tree: s.tree, zxid: s.zxid, now: s.now().UnixMilli(), by: by,
 		quotas: s.quotas && !by.trusted, long: s.extendedTypes,
+		undo: s.txn.undo[:0], changes: s.txn.changes[:0],
 	}
+	return &s.txn
 }
 
 // write carries out a single request that changes something.
@@ -258,7 +263,6 @@ func appendResult(b []byte, op Op, n *node) []byte {
 // succeeds either way.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
-	t.undo, t.changes = make([]func(), 0, len(q.parts)), make([]change, 0, 2*len(q.parts))
 	reply := newReply()
 	failed, why := -1, ok
 	for i, part := range q.parts {

@@ -48,6 +48,7 @@ type Server struct {
 	hook         func(Request) Action
 	tree         *tree
 	zxid         int64
+	txn          txn // the latest
 	sessions     map[int64]*session
 	lastSession  int64
 	conns        map[*conn]struct{}

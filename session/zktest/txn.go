@@ -34,7 +34,7 @@ func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()
 	}
-	t.undo, t.changes = nil, nil
+	t.undo, t.changes = t.undo[:0], t.changes[:0]
 }
 
 // creation is what create is asked for.
