@@ -50,6 +50,9 @@ type House struct {
 	waits waits
 }
 
+// Close has the house forget the callers' contexts. It is called when all locks are over.
+func (h *House) Close() { h.waits.close() }
+
 // Lock is one acquisition. Its methods may be called from any goroutine and do
 // not block.
 type Lock struct {

@@ -168,20 +168,37 @@ func TestBoundAfterTheEnd(t *testing.T) {
 	})
 }
 
+// TestContextIsLetGoAtTheEnd: of the latest one that is when another one comes, or at the end of all locks. The locks of a loop have it
+// waited for once.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		ctx := actorstest.NewCountingContext(t.Context())
-		r.Start(ctx, time.Hour, recipes.Started{})
-		synctest.Wait()
-		if n := len(ctx.Functions()); n != 1 {
-			t.Errorf("%d functions wait for the end of the context, want 1", n)
+		ctx, other := actorstest.NewCountingContext(t.Context()), actorstest.NewCountingContext(t.Context())
+		expect := func(when string, waiting, functions, others int) {
+			t.Helper()
+			if n, m, all := len(ctx.Functions()), len(other.Functions()), ctx.Asked(); n != waiting || m != others || all != functions {
+				t.Errorf("%s %d functions wait for the end of the context, of %d so far, and %d for the other's; want %d of %d, and %d",
+					when, n, all, m, waiting, functions, others)
+			}
 		}
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
-		r.Releases(t)
-		if n := len(ctx.Functions()); n != 0 {
-			t.Errorf("%d functions wait for the end of the context after the end, want none", n)
+		cycle := func(l *actorstest.Rig, ctx context.Context) {
+			l.Start(ctx, time.Hour, recipes.Started{})
+			l.Hold()
+			actorstest.MustTake(t, l.Granted())
+			l.Releases(t)
 		}
+		cycle(r, ctx)
+		expect("after the first lock", 1, 1, 0)
+		cycle(r.Sibling(), ctx)
+		expect("after the second lock", 1, 1, 0)
+		waiter := r.Sibling()
+		waiter.Start(ctx, 0, recipes.Started{})
+		cycle(r.Sibling(), other)
+		expect("after a lock with the other context, and with one that waits", 1, 1, 1)
+		waiter.Withdraw(recipes.WhyReleased)
+		waiter.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
+		expect("when none waits any more", 1, 1, 0)
+		r.House.Close()
+		expect("after the end of all locks", 0, 1, 0)
 	})
 }
 
@@ -230,6 +247,7 @@ func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 		}
 		r.Start(ctx, 0, recipes.Started{})
 		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
+		r.House.Close()
 		if len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 			t.Errorf("behind a withdrawal %v was sent, and %d functions are left with the context; want nothing", r.Port.Sent(), len(ctx.Functions()))
 		}
@@ -401,7 +419,10 @@ func TestTheEndOfAContextComesLate(t *testing.T) {
 		late := r.ContextEnded()
 		r.Withdraw(recipes.WhyReleased)
 		r.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
-		second, third := r.Sibling(), r.Sibling()
+		another, second, third := r.Sibling(), r.Sibling(), r.Sibling()
+		another.Start(actorstest.NewCountingContext(t.Context()), 0, recipes.Started{})
+		another.Withdraw(recipes.WhyReleased)
+		another.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
 		second.Start(ctx, 0, recipes.Started{})
 		synctest.Wait()
 		late()

@@ -9,11 +9,13 @@ import (
 
 // waits has the ends of contexts told to the locks whose wait they bound. A context
 // is waited for once, however many locks it bounds: most programs have one for all
-// of them, and what it costs to wait for it would be a tenth of a lock. The zero
-// value is ready to use.
+// of them, and what it costs to wait for it would be a tenth of a lock. So the latest
+// one is waited for until another one is, though it bounds no lock at the moment. The
+// zero value is ready to use.
 type waits struct {
 	mu    sync.Mutex
 	bound map[<-chan struct{}]*wait // by the context's Done
+	idle  *wait                     // the one that has no locks, or nil
 }
 
 // wait is one context. The mutex of waits guards it, and the places of its locks.
@@ -40,6 +42,9 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 		w.bound[ctx.Done()] = one
 		one.stop = context.AfterFunc(ctx, func() { w.ended(one) })
 	}
+	if w.idle == one {
+		w.idle = nil
+	}
 	l.wait, l.place = one, int32(len(one.locks)) //nolint:gosec // so many do not fit into memory
 	one.locks = append(one.locks, l)
 }
@@ -59,9 +64,24 @@ func (w *waits) remove(l *Lock) {
 	one.locks[last] = nil
 	one.locks = one.locks[:last]
 	if last == 0 {
+		w.dismiss()
+		w.idle = one
+	}
+}
+
+// dismiss stops waiting for the context that bounds no lock. It is called with mu held.
+func (w *waits) dismiss() {
+	if one := w.idle; one != nil {
 		one.stop()
 		w.forget(one)
 	}
+}
+
+// close has no context keep the locks' house in memory. It is called when all locks are over.
+func (w *waits) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dismiss()
 }
 
 // ended tells them all.
@@ -80,9 +100,12 @@ func (w *waits) ended(one *wait) {
 }
 
 // forget is called with mu held, when the wait has no locks any more. Another wait
-// may have taken its place: 1. the context ends; 2. its last lock is removed; 3. a
+// may have taken its place: 1. the context ends; 2. its last lock is removed, and the wait dismissed; 3. a
 // lock is added with the same context; 4. the first wait's goroutine gets to run.
 func (w *waits) forget(one *wait) {
+	if w.idle == one {
+		w.idle = nil
+	}
 	if w.bound[one.ctx.Done()] == one {
 		delete(w.bound, one.ctx.Done())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -85,6 +86,9 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	c.house.Stream.Close(bound / 8)
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.house.Group.Close()
+	for _, house := range [...]*actors.House{&c.house, &c.terms} {
+		house.Close()
+	}
 	return err
 }
 

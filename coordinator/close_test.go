@@ -74,6 +74,26 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 	})
 }
 
+// TestCloseLetsGoOfTheCallersContext, which a lock leaves watched for the next one.
+func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, acquire := range []asker{
+			c.Mutex(lockPath).Acquire, c.Mutex("/locks/cached", coordinator.Cached()).Acquire, c.Election(coordtest.ElectionPath).Campaign,
+		} {
+			a := acquire(parent)
+			coordtest.GrantOf(t, a)
+			coordtest.End(a)
+		}
+		eventstest.Must(t, c.Close())
+		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n != 0 {
+			t.Errorf("%d children hang on the parent after Close, want none", n)
+		}
+	})
+}
+
 // However early the context of Connect ends, the server is not left with a session
 // that nobody owns.
 func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {

@@ -411,6 +411,13 @@ func (c *CountingContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
+// Asked returns how many functions there have been.
+func (c *CountingContext) Asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
 func (c *CountingContext) Functions() []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
