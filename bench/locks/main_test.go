@@ -148,6 +148,7 @@ func TestContestants(t *testing.T) {
 			ask(question{verb: askClose}, 0)
 			ask(question{verb: askOpen, n: 1}, 0)
 			ask(question{verb: askAwaited, path: "/test/one", n: 10}, 10)
+			ask(question{verb: askManyAwaited, path: "/test/many", n: 5, also: 3}, 1)
 			ask(question{verb: askExpire, path: "/test/expired", n: 30}, 1)
 			for i := range 30 {
 				if path := fmt.Sprintf("/test/expired-%d", i); len(srv.Children(path)) != 0 {

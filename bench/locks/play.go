@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,14 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 		return p.cycle(ctx, q.path, q.n, true)
 	case askMany:
 		return p.many(ctx, q.n, q.also, func(i int) (mutex, error) { return p.sessions[0].lock(q.path + "-" + strconv.Itoa(i)) })
+	case askManyAwaited:
+		return p.many(ctx, q.n, q.also, func(i int) (mutex, error) {
+			m, err := p.sessions[0].lock(q.path + "-" + strconv.Itoa(i))
+			if last, async := m.(awaiter); async {
+				return &awaited{mutex: m, awaiter: last}, err
+			}
+			return nil, cmp.Or(err, errNotOffered)
+		})
 	case askCrowd:
 		return p.many(ctx, q.n, q.also, func(int) (mutex, error) { return p.sessions[0].contender(q.path) })
 	case askTurns:
@@ -154,6 +163,24 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 		took = append(took, time.Since(start).Nanoseconds())
 	}
 	return took, settle(ctx, m)
+}
+
+// awaited is a mutex whose release is waited for before it is acquired again.
+type awaited struct {
+	mutex
+	awaiter
+
+	again bool
+}
+
+func (a *awaited) acquire(ctx context.Context) error {
+	if a.again {
+		if err := a.await(ctx); err != nil {
+			return err
+		}
+	}
+	a.again = true
+	return a.mutex.acquire(ctx)
 }
 
 // settle returns when nothing of the mutex is under way.

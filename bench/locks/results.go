@@ -20,17 +20,18 @@ const (
 )
 
 // The figures that exist for several numbers of locks or of waiters.
-func figureRate(locks int) string    { return "cycles_per_second_" + strconv.Itoa(locks) }
-func figureServer(locks int) string  { return "server_cpu_us_per_cycle_" + strconv.Itoa(locks) }
-func figureClient(locks int) string  { return "client_cpu_us_per_cycle_" + strconv.Itoa(locks) }
-func figureReads(locks int) string   { return "read_calls_per_cycle_" + strconv.Itoa(locks) }
-func figureWrites(locks int) string  { return "write_calls_per_cycle_" + strconv.Itoa(locks) }
-func figureAllocs(locks int) string  { return "allocations_per_cycle_" + strconv.Itoa(locks) }
-func figureHandoff(queue int) string { return "handoff_p50_us_" + strconv.Itoa(queue) }
-func figureBytes(queue int) string   { return "bytes_per_handoff_" + strconv.Itoa(queue) }
-func figureWakeUps(queue int) string { return "watches_fired_per_handoff_" + strconv.Itoa(queue) }
-func figureAsked(queue int) string   { return "requests_per_handoff_" + strconv.Itoa(queue) }
-func figureCross(waiting int) string { return "cross_session_p50_us_" + strconv.Itoa(waiting) }
+func figureRate(locks int) string        { return "cycles_per_second_" + strconv.Itoa(locks) }
+func figureManyAwaited(locks int) string { return "awaited_cycles_per_second_" + strconv.Itoa(locks) }
+func figureServer(locks int) string      { return "server_cpu_us_per_cycle_" + strconv.Itoa(locks) }
+func figureClient(locks int) string      { return "client_cpu_us_per_cycle_" + strconv.Itoa(locks) }
+func figureReads(locks int) string       { return "read_calls_per_cycle_" + strconv.Itoa(locks) }
+func figureWrites(locks int) string      { return "write_calls_per_cycle_" + strconv.Itoa(locks) }
+func figureAllocs(locks int) string      { return "allocations_per_cycle_" + strconv.Itoa(locks) }
+func figureHandoff(queue int) string     { return "handoff_p50_us_" + strconv.Itoa(queue) }
+func figureBytes(queue int) string       { return "bytes_per_handoff_" + strconv.Itoa(queue) }
+func figureWakeUps(queue int) string     { return "watches_fired_per_handoff_" + strconv.Itoa(queue) }
+func figureAsked(queue int) string       { return "requests_per_handoff_" + strconv.Itoa(queue) }
+func figureCross(waiting int) string     { return "cross_session_p50_us_" + strconv.Itoa(waiting) }
 
 // Results is everything that was measured in one run.
 type Results struct {

@@ -49,6 +49,10 @@ func (r *Results) goals() []goal {
 			figure: figureRate(locks), over: figureRate(locks), of: keyStock, atLeast: true, limit: 1.9,
 		})
 	}
+	goals = append(goals, goal{
+		what:   "the same with 64, release awaited ÷ zk.Lock",
+		figure: figureManyAwaited(64), over: figureRate(64), of: keyStock, atLeast: true, limit: 1.7,
+	})
 	for _, short := range []struct {
 		queue int
 		limit float64
@@ -144,6 +148,8 @@ func (r *Results) rows() []row {
 		{"requests per cycle", figureRequests, ""},
 		{"64 locks in one session", figureRate(64), "cycles/s"},
 		{"512 locks in one session", figureRate(512), "cycles/s"},
+		{"the same with 64, release awaited", figureManyAwaited(64), "cycles/s"},
+		{"the same with 512, release awaited", figureManyAwaited(512), "cycles/s"},
 		{"processor time of the server per cycle, 1 lock", figureServer(1), "µs"},
 		{"processor time of the server per cycle, 64 locks", figureServer(64), "µs"},
 		{"processor time of the server per cycle, 512 locks", figureServer(512), "µs"},

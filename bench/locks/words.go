@@ -21,6 +21,8 @@ const (
 	// askMany has so many goroutines or threads do so many cycles, each with a lock of its own: path, locks, cycles. The
 	// answer is how long all of it took.
 	askMany = "many"
+	// askManyAwaited is askMany with each release waited for.
+	askManyAwaited = "manyawaited"
 	// askCrowd is askMany with one lock for all of them.
 	askCrowd = "crowd"
 	// askTurns has the sessions take turns with one lock: path, turns, cycles in each. The answer is how long all of it
