@@ -40,19 +40,19 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 )
 
 var (
 	zkgrantChosen, _ = strconv.Atoi(os.Getenv(%q))
 	zkgrantInto      = os.Getenv(%q)
-	zkgrantReached   sync.Map
+	zkgrantReached   [%d]atomic.Bool // no map: to look into it would allocate, and some tests count allocations
 )
 
 func %s(bug int) bool { return bug == zkgrantChosen || zkgrantInto != "" && zkgrantNote(bug) }
 
 func zkgrantNote(bug int) bool {
-	if _, again := zkgrantReached.LoadOrStore(bug, true); !again {
+	if !zkgrantReached[bug].Swap(true) {
 		file, err := os.OpenFile(zkgrantInto, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			panic(err)
@@ -103,7 +103,7 @@ func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 		}
 		woven[file] = insert(text, all)
 		folder := path.Dir(file)
-		woven[path.Join(folder, strings.ToLower(seeded)+".go")] = fmt.Sprintf(chooser, path.Base(folder), Switch, Reached, seeded)
+		woven[path.Join(folder, strings.ToLower(seeded)+".go")] = fmt.Sprintf(chooser, path.Base(folder), Switch, Reached, len(bugs)+1, seeded)
 	}
 	return woven, nil
 }
