@@ -34,14 +34,33 @@ const (
 type Kills struct {
 	Bugs  []*Bug
 	Tests []Finder         // those that were run
-	Left  []Finder         // those that take too long, or are skipped
+	Left  []Left           // those that were not
 	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, those named with it aside
 	Spent map[int]int      // how many tests that reach the bug were not run, because the budget was spent
+}
+
+// Left is a test that is not run for each bug, and how it ended alone and without one. If it Passed, it takes too long.
+type Left struct {
+	Finder
+	Verdict Verdict
+}
+
+// why says in a word or two why the test is left out.
+func (l Left) why() string {
+	switch l.Verdict {
+	case Passed, Hung:
+		return "too slow"
+	case Broken:
+		return "skipped"
+	default:
+		return "fails alone"
+	}
 }
 
 // probe is a test without a bug.
 type probe struct {
 	Finder
+	verdict Verdict
 	took    time.Duration
 	reaches map[int]bool // the numbers of bugs, from 1
 }
@@ -100,7 +119,7 @@ func each(n int, do func(i int)) {
 }
 
 // probe runs each test alone and without a bug. It returns those that pass and are quick, the quickest first.
-func (l *Lab) probe(ctx context.Context) (probes []probe, left []Finder, _ error) {
+func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) {
 	var tests []Finder
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
 		names, err := l.tree.Tests(pkg)
@@ -114,10 +133,10 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Finder, _ error
 	all := make([]probe, len(tests))
 	each(len(tests), func(i int) { all[i] = l.reach(ctx, tests[i]) })
 	all = slices.DeleteFunc(all, func(p probe) bool {
-		if p.reaches == nil {
-			left = append(left, p.Finder)
+		if p.verdict != Passed {
+			left = append(left, Left{p.Finder, p.verdict})
 		}
-		return p.reaches == nil
+		return p.verdict != Passed
 	})
 	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("none of %d tests passes", len(tests))
@@ -126,7 +145,7 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Finder, _ error
 	limit := slowest * all[len(all)/2].took
 	for _, p := range all {
 		if p.took > limit {
-			left = append(left, p.Finder)
+			left = append(left, Left{p.Finder, p.verdict})
 		} else {
 			probes = append(probes, p)
 		}
@@ -144,15 +163,15 @@ func (l *Lab) patience() time.Duration {
 	return time.Hour
 }
 
-// reach runs a test and notes which bugs it reaches; none if it does not pass, or takes too long.
+// reach runs a test and notes how it ends and, if it passes, which bugs it reaches.
 func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	into := filepath.Join(l.dir, strings.ReplaceAll(f.String(), "/", "_")+".reached")
 	run := l.start(ctx, f, f.pattern(), l.patience(), Reached+"="+into)
 	if run.Verdict != Passed {
-		return probe{Finder: f}
+		return probe{Finder: f, verdict: run.Verdict}
 	}
 	l.measure(run.Took)
-	p := probe{f, run.Took, map[int]bool{}}
+	p := probe{f, run.Verdict, run.Took, map[int]bool{}}
 	text, _ := os.ReadFile(into) // missing if none is reached
 	for line := range strings.Lines(string(text)) {
 		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
@@ -228,19 +247,22 @@ func (k *Kills) Write(to io.Writer) error {
 	finds, alone := map[Finder]int{}, map[Finder]int{}
 	fmt.Fprintf(out, "# Which tests find which seeded bug; up to %d tests each and those that the list names\n\n", enough)
 	for i, b := range k.Bugs {
-		all := slices.Clone(k.By[i])
-		for _, f := range b.Finders {
-			if !slices.Contains(all, f) {
-				all = append(all, f)
-			}
-		}
-		fmt.Fprintf(out, "%s\n", b.Name)
-		for _, f := range all {
+		all := k.finders(i)
+		for f := range all {
 			finds[f]++
 			if len(all) == 1 {
 				alone[f]++
 			}
+		}
+		fmt.Fprintf(out, "%s\n", b.Name)
+		for _, f := range b.Finders {
+			delete(all, f.whole())
 			fmt.Fprintf(out, "\t%v\n", f)
+		}
+		for _, f := range k.By[i] {
+			if all[f] {
+				fmt.Fprintf(out, "\t%v\n", f)
+			}
 		}
 		if k.Spent[i] > 0 {
 			fmt.Fprintf(out, "\t(%d slower tests reach it, and were not run)\n", k.Spent[i])
@@ -250,26 +272,38 @@ func (k *Kills) Write(to io.Writer) error {
 	for _, f := range k.Tests {
 		fmt.Fprintf(out, "%4d %4d  %v\n", finds[f], alone[f], f)
 	}
-	fmt.Fprintf(out, "\n# Tests that were not run for each bug: they are skipped, or take more than %d times the median\n\n", slowest)
-	for _, f := range k.Left {
-		fmt.Fprintf(out, "%4d %4d  %v\n", finds[f], alone[f], f)
+	fmt.Fprintf(out, "\n# Tests that were not run for each bug, and why; one is too slow if it takes more than %d times the median\n\n", slowest)
+	for _, l := range k.Left {
+		fmt.Fprintf(out, "%4d %4d  %v: %s\n", finds[l.Finder], alone[l.Finder], l.Finder, l.why())
 	}
 	return out.Flush()
+}
+
+// finders returns the tests that find the bug of that number from 0, or have a subtest or a world that does.
+func (k *Kills) finders(i int) map[Finder]bool {
+	all := map[Finder]bool{}
+	for _, f := range slices.Concat(k.By[i], k.Bugs[i].Finders) {
+		all[f.whole()] = true
+	}
+	return all
 }
 
 // Summary says in a line what the matrix says.
 func (k *Kills) Summary() string {
 	one, runs := 0, 0
-	for i, b := range k.Bugs {
-		all := map[Finder]bool{}
-		for _, f := range slices.Concat(k.By[i], b.Finders) {
-			all[f] = true
-		}
+	for i := range k.Bugs {
+		all := k.finders(i)
 		runs += len(all)
 		if len(all) == 1 {
 			one++
 		}
 	}
-	return fmt.Sprintf("%d tests tried, %d left out; %d of %d bugs are found by one test alone, the others by %.1f or more on average",
-		len(k.Tests), len(k.Left), one, len(k.Bugs), float64(runs-one)/float64(max(len(k.Bugs)-one, 1)))
+	why := map[string]int{}
+	for _, l := range k.Left {
+		why[l.why()]++
+	}
+	return fmt.Sprintf("%d tests tried, %d left out (%d skipped, %d too slow, %d fail alone); "+
+		"%d of %d bugs are found by one test alone, the others by %.1f or more on average",
+		len(k.Tests), len(k.Left), why["skipped"], why["too slow"], why["fails alone"],
+		one, len(k.Bugs), float64(runs-one)/float64(max(len(k.Bugs)-one, 1)))
 }

@@ -34,6 +34,12 @@ type Finder struct {
 // pattern matches that test alone.
 func (f Finder) pattern() string { return "^" + strings.ReplaceAll(f.Test, "/", "$/^") + "$" }
 
+// whole is the test that f is, or is a subtest or a world of.
+func (f Finder) whole() Finder {
+	test, _, _ := strings.Cut(f.Test, "/")
+	return Finder{Pkg: f.Pkg, Test: test}
+}
+
 func (f Finder) String() string {
 	if f.World != "" {
 		return explorer + " " + f.World

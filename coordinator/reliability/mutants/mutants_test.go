@@ -247,3 +247,40 @@ func TestTwoEntriesOfOneBug(t *testing.T) {
 		t.Errorf("%d bugs, the first found by %s; want one, found by %s", len(bugs), got, want)
 	}
 }
+
+// TestTheMatrixCountsTests: a subtest or a world that finds a bug is its test, and a test that is left out has a reason.
+func TestTheMatrixCountsTests(t *testing.T) {
+	find := func(test, world string) mutants.Finder { return mutants.Finder{Pkg: "a", Test: test, World: world} }
+	a, b, sub := find("TestA", ""), find("TestB", ""), find("TestA/one", "")
+	k := &mutants.Kills{
+		Bugs: []*mutants.Bug{
+			{Name: "first", Finders: []mutants.Finder{sub}},
+			{Name: "second", Finders: []mutants.Finder{find("TestW", "x -> y"), find("TestW", "z -> y")}},
+			{Name: "third", Finders: []mutants.Finder{sub}},
+		},
+		Tests: []mutants.Finder{a, b},
+		Left:  []mutants.Left{{find("TestW", ""), mutants.Hung}, {find("TestFails", ""), mutants.Crashed}, {find("TestSkips", ""), mutants.Broken}},
+		By:    map[int][]mutants.Finder{0: {a}, 2: {a, b}},
+		Spent: map[int]int{2: 7},
+	}
+	k.Left[0].World = ""
+	var text strings.Builder
+	if err := k.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"first\n\ta TestA/one\nsecond\n\texplore x -> y\n\texplore z -> y\n",
+		"third\n\ta TestA/one\n\ta TestB\n\t(7 slower tests reach it, and were not run)\n",
+		"\n   2    1  a TestA\n   1    0  a TestB\n",
+		"\n   1    1  a TestW: too slow\n   0    0  a TestFails: fails alone\n   0    0  a TestSkips: skipped\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the matrix is\n%s\nwant in it\n%s", text.String(), want)
+		}
+	}
+	const want = "2 tests tried, 3 left out (1 skipped, 1 too slow, 1 fail alone); " +
+		"2 of 3 bugs are found by one test alone, the others by 2.0 or more on average"
+	if got := k.Summary(); got != want {
+		t.Errorf("the summary is\n%s\nwant\n%s", got, want)
+	}
+}

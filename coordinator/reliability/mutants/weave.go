@@ -189,7 +189,7 @@ func insert(text string, bodies []body) string {
 	return out.String()
 }
 
-// Tests returns the names of the tests in a package's folder.
+// Tests returns the names of the tests in a package's folder. TestMain is none.
 func (t Tree) Tests(pkg string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(t.on(pkg), "*_test.go"))
 	if err != nil {
@@ -202,7 +202,7 @@ func (t Tree) Tests(pkg string) ([]string, error) {
 			return nil, err
 		}
 		for _, decl := range syntax.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
 				names = append(names, f.Name.Name)
 			}
 		}
