@@ -102,6 +102,14 @@ func (h *history) add(op operation) {
 	h.ops = append(h.ops, op)
 }
 
+// take returns what has been noted since it was called last.
+func (h *history) take() (ops []operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ops, h.ops = h.ops, nil
+	return ops
+}
+
 // size returns how many operations have been noted.
 func (h *history) size() int {
 	h.mu.Lock()

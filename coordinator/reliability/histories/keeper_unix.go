@@ -17,14 +17,16 @@ import (
 // memory is a set that the test keeps.
 type memory struct {
 	set  []int
-	seen int64 // the greatest token it was shown
+	seen fence // the greatest one it was shown
 }
 
 // keeper keeps the sets of one kind of processes, and remembers what they did.
 type keeper struct {
 	mu        sync.Mutex
 	registers map[string]*memory
-	holder    *helper // who was granted and has not left; nil if it is not known
+	holder    *helper // the latest one that was granted; nil if there was none
+	fence     fence   // of that Grant
+	left      bool    // it has left the critical section. If the lock is cached its process may keep it
 	grants    int
 	pauses    int
 	sections  []*section
@@ -39,7 +41,7 @@ func newKeeper() *keeper {
 	return k
 }
 
-// finish lets everybody go home who is not in the critical section.
+// finish lets each worker go home that is not in the critical section.
 func (k *keeper) finish() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,23 +78,23 @@ func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	answer.Kind, more = m.Kind, true
 	switch m.Kind {
 	case "ready":
-		return answer, !k.finished
+		answer.Accepted = !k.finished
+	case "home":
+		return answer, false
 	case "granted":
-		k.holder = c
+		k.holder, k.fence, k.left = c, m.fence(), false
 		k.grants++
 	case "section":
 		k.sections = append(k.sections, m.Section)
-		if k.holder == c {
-			k.holder = nil
-		}
+		k.left = k.left || k.holder == c && k.fence == m.Section.fence()
 	case "read":
 		r := k.registers[m.Register]
-		answer.Accepted = m.Token >= r.seen
-		r.seen = max(r.seen, m.Token)
+		answer.Accepted = !r.seen.after(m.fence())
+		r.seen = r.seen.or(m.fence())
 		answer.Set = r.set
 	case "write":
 		r := k.registers[m.Register]
-		answer.Accepted = m.Register != registerComparing || m.Token >= r.seen
+		answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence())
 		if answer.Accepted {
 			r.set = m.Set
 		}
@@ -100,27 +102,30 @@ func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	return answer, more
 }
 
-// look returns who holds the lock, and how many Grants there were.
-func (k *keeper) look() (holder *helper, grants int) {
+// look returns the latest holder, whether it has left, and how many Grants there were.
+func (k *keeper) look() (holder *helper, left bool, grants int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.holder, k.grants
+	return k.holder, k.left, k.grants
 }
 
-// pauseHolder halts the one in the critical section for as long as others need to get into it, and lets the rest of the
-// period go by.
-func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
+// pauseHolder halts the latest holder once may says so, which is told whether it has left the critical section. It is
+// halted for as long as others need to get into that, and the rest of the period goes by.
+func (k *keeper) pauseHolder(t *testing.T, may func(left bool) bool, period, expiry time.Duration) {
 	start := time.Now()
 	var victim *helper
 	before := 0
 	patient, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	k.until(patient, func() bool {
-		victim, before = k.look()
+		holder, left, grants := k.look()
+		if holder != nil && may(left) {
+			victim, before = holder, grants
+		}
 		return victim != nil
 	})
 	if victim == nil {
-		t.Errorf("nobody was in the critical section for %v", realMax)
+		t.Errorf("for %v there was no holder to halt", realMax)
 		return
 	}
 	if err := victim.halt(); err != nil {
@@ -133,7 +138,7 @@ func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
 	halted := time.Now()
 	// The server lets nobody else in before the session has expired; then some get their turn.
 	k.until(patient, func() bool {
-		_, grants := k.look()
+		_, _, grants := k.look()
 		return grants > before+3 && time.Since(halted) > expiry
 	})
 	if err := victim.goOn(); err != nil {
@@ -213,7 +218,7 @@ func (k *keeper) outcome(register string) outcome {
 				o.lost++
 			}
 			o.compared = s.Token != 0
-			newer := func(other *section) bool { return other.Token > s.Token && other.Granted < w.Sent }
+			newer := func(other *section) bool { return other.fence().after(s.fence()) && other.Granted < w.Sent }
 			if o.compared && slices.ContainsFunc(k.sections, newer) {
 				o.stale++
 			}

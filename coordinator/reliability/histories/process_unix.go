@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,7 +31,10 @@ type job struct {
 	Timeout time.Duration `json:"timeout"` // of the session that holds the lock
 	Tick    time.Duration `json:"tick"`
 	Worker  int           `json:"worker"`
-	Window  time.Duration `json:"window"` // between reading and writing, at most
+	Workers int           `json:"workers"` // goroutines that work
+	Window  time.Duration `json:"window"`  // between reading and writing, at most
+	Rest    time.Duration `json:"rest"`    // between two sections, at most
+	Nodes   []string      `json:"nodes"`   // the registers in ZooKeeper
 }
 
 // jobs are what children can do. They end when the parent hangs up, which ends their context, too.
@@ -62,11 +66,14 @@ type message struct {
 	Believed int64    `json:"believed,omitempty"`
 	Reason   string   `json:"reason,omitempty"`
 	Token    int64    `json:"token,omitempty"`
+	Turn     uint64   `json:"turn,omitempty"`
 	Register string   `json:"register,omitempty"`
 	Set      []int    `json:"set,omitempty"`
 	Accepted bool     `json:"accepted,omitempty"`
 	Section  *section `json:"section,omitempty"`
 }
+
+func (m message) fence() fence { return fence{m.Token, m.Turn} }
 
 // link carries messages, one a line. Each direction is used by one goroutine.
 type link struct {
@@ -92,12 +99,13 @@ func (l *link) receive() (message, error) {
 
 // parent is the child's end of the link.
 type parent struct {
-	link *link
-	said chan message // size 0; closed when the parent has hung up
+	link   *link
+	said   chan message // size 0; closed when the parent has hung up
+	asking sync.Mutex
 }
 
 func newParent(hungUp context.CancelFunc) *parent {
-	p := &parent{&link{json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)}, make(chan message)}
+	p := &parent{link: &link{json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)}, said: make(chan message)}
 	go func() {
 		defer close(p.said)
 		defer hungUp()
@@ -112,8 +120,10 @@ func newParent(hungUp context.CancelFunc) *parent {
 	return p
 }
 
-// ask sends a message and returns the answer, or io.EOF.
+// ask sends a message and returns the answer, or io.EOF. It is safe for concurrent use.
 func (p *parent) ask(m message) (message, error) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	if err := p.link.send(m); err != nil {
 		return message{}, err
 	}

@@ -24,7 +24,7 @@ import (
 const (
 	registerTrusting  = "in memory, trusting the Grant" // nothing
 	registerAsking    = "in memory, Valid asked first"  // a look at the watch
-	registerComparing = "in memory, tokens compared"    // the keeper refuses a token older than one it was shown
+	registerComparing = "in memory, tokens compared"    // the keeper refuses a fence smaller than one it was shown
 	registerPlain     = "in ZooKeeper, plain"           // nothing
 	registerGuard     = "in ZooKeeper, Guard"           // the servers: Guard in a Multi of another session
 	registerTxn       = "in ZooKeeper, Txn"             // the servers: Txn
@@ -42,11 +42,14 @@ type section struct {
 	Worker  int         `json:"worker"`
 	Element int         `json:"element"` // what it adds
 	Token   int64       `json:"token"`
+	Turn    uint64      `json:"turn"`
 	Granted int64       `json:"granted"` // when the Grant was read
 	Ended   int64       `json:"ended"`   // when it gave the lock back, or read the Lost
 	Writes  []written   `json:"writes"`
 	Ops     []operation `json:"ops"`
 }
+
+func (s *section) fence() fence { return fence{s.Token, s.Turn} }
 
 // element returns a number that no other section adds.
 func element(worker, round int) int { return worker*1_000_000 + round }
@@ -58,18 +61,17 @@ type written struct {
 	Accepted bool   `json:"accepted"` // acknowledged: it is in the set from now on
 }
 
-// worksite is where a child works.
+// worksite is where a worker of a child works.
 type worksite struct {
-	job         job
-	up          *parent
-	coordinator *coordinator.Coordinator
-	raw         *zk.Conn // a session of its own, which outlives the pauses
-	history     *history
-	tenure      *tenure
-	section     *section
+	*worker
+	job     job
+	up      *parent
+	raw     *zk.Conn // a session of its own, which outlives the pauses
+	tenure  *tenure
+	section *section
 }
 
-// workJob enters the critical section as often as the parent likes.
+// workJob has the child's workers enter the critical section as often as the parent likes. They share a coordinator.
 func workJob(ctx context.Context, j job, up *parent) error {
 	c, err := coordinator.Connect(ctx, j.Servers,
 		coordinator.WithSessionTimeout(j.Timeout), coordinator.WithTickTime(j.Tick))
@@ -81,22 +83,46 @@ func workJob(ctx context.Context, j job, up *parent) error {
 		return goHome(ctx, c, err)
 	}
 	defer raw.Close()
-	w := &worksite{job: j, up: up, coordinator: c, raw: raw, history: newHaltedHistory()}
-	for round := int32(1); ; round++ {
-		if _, err := up.ask(message{Kind: "ready"}); err != nil {
-			return goHome(ctx, c, err)
+	h := newHaltedHistory()
+	var sites []*worksite
+	for i := range j.Workers {
+		one := &worker{
+			number: j.Worker*j.Workers + i, coordinator: c, history: h, rest: j.Rest, random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		}
-		if err := w.enter(ctx, round); err != nil {
-			return goHome(ctx, c, err)
+		sites = append(sites, &worksite{worker: one, job: j, up: up, raw: raw})
+	}
+	working, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	<-start(sites, func(w *worksite) {
+		if err := w.work(working); err != nil {
+			fail(err)
+		}
+	})
+	if err = context.Cause(working); err == nil {
+		_, err = up.ask(message{Kind: "home"})
+	}
+	return goHome(ctx, c, err)
+}
+
+// work enters the critical section until the parent has had enough.
+func (w *worksite) work(ctx context.Context) error {
+	for {
+		answer, err := w.up.ask(message{Kind: "ready"})
+		if err != nil || !answer.Accepted {
+			return err
+		}
+		<-time.After(w.upTo(w.rest)) // one that was halted here goes on with Acquire
+		w.round++
+		if err := w.enter(ctx); err != nil {
+			return err
 		}
 	}
 }
 
 // enter takes the lock, adds an element to each set, and tells the parent about it.
-func (w *worksite) enter(ctx context.Context, round int32) error {
-	h := w.history
-	w.tenure = h.begin(w.job.Worker, round, w.job.Path)
-	lock := w.coordinator.Mutex(w.job.Path).Acquire(ctx)
+func (w *worksite) enter(ctx context.Context) error {
+	w.tenure = w.history.begin(w.number, w.round, w.job.Path)
+	lock := w.handle(&w.tenure.op).Acquire(ctx)
 	w.tenure.lock = lock
 	grant, err := lock.Wait(ctx)
 	if err != nil {
@@ -104,7 +130,7 @@ func (w *worksite) enter(ctx context.Context, round int32) error {
 	}
 	w.tenure.granted(grant)
 	w.section = &section{
-		Worker: w.job.Worker, Element: element(w.job.Worker, int(round)), Token: grant.Token, Granted: machineTime(),
+		Worker: w.number, Element: element(w.number, int(w.round)), Token: grant.Token, Turn: grant.Turn, Granted: machineTime(),
 	}
 	var lostAt atomic.Int64
 	over := make(chan struct{})
@@ -116,7 +142,7 @@ func (w *worksite) enter(ctx context.Context, round int32) error {
 		case <-lock.Done():
 		}
 	}()
-	if _, err := w.up.ask(message{Kind: "granted"}); err != nil {
+	if _, err := w.up.ask(message{Kind: "granted", Token: grant.Token, Turn: grant.Turn}); err != nil {
 		return err
 	}
 	if err := w.add(ctx, lock); err != nil {
@@ -133,7 +159,7 @@ func (w *worksite) enter(ctx context.Context, round int32) error {
 	if at := lostAt.Load(); at != 0 {
 		w.section.Ended = min(at, w.section.Ended)
 	}
-	w.section.Ops, h.ops = h.ops, nil
+	w.section.Ops = w.history.take()
 	_, err = w.up.ask(message{Kind: "section", Section: w.section})
 	return err
 }
@@ -143,16 +169,16 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 	sets := map[string][]int{}
 	for _, register := range []string{registerTrusting, registerAsking, registerComparing} {
 		sent := w.history.now()
-		answer, err := w.up.ask(message{Kind: "read", Register: register, Token: w.section.Token})
+		answer, err := w.up.ask(message{Kind: "read", Register: register, Token: w.section.Token, Turn: w.section.Turn})
 		if err != nil {
 			return err
 		}
 		if register == registerComparing {
-			w.tenure.wrote(kindWrite, sent, answer.Accepted) // a read shows the token, too
+			w.tenure.wrote(kindWrite, sent, answer.Accepted) // a read shows the fence, too
 		}
 		sets[register] = append(answer.Set, w.section.Element)
 	}
-	for _, register := range []string{registerPlain, registerGuard, registerTxn} {
+	for _, register := range w.job.Nodes {
 		set, err := readNode(w.raw, nodeOf(register))
 		if err != nil {
 			continue // not to be written then
@@ -167,7 +193,9 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 			continue
 		}
 		sent := w.history.now()
-		answer, err := w.up.ask(message{Kind: "write", Register: register, Token: w.section.Token, Set: sets[register]})
+		answer, err := w.up.ask(message{
+			Kind: "write", Register: register, Token: w.section.Token, Turn: w.section.Turn, Set: sets[register],
+		})
 		if err != nil {
 			return err
 		}
@@ -176,7 +204,7 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 		}
 		w.note(register, sent, answer.Accepted)
 	}
-	for _, register := range []string{registerPlain, registerGuard, registerTxn} {
+	for _, register := range w.job.Nodes {
 		set, ok := sets[register]
 		if !ok {
 			continue
@@ -221,8 +249,7 @@ func stockJob(_ context.Context, j job, up *parent) error {
 			asked <- m
 			return <-answers
 		}
-		for round := 1; ; round++ {
-			ask(message{Kind: "ready"})
+		for round := 1; ask(message{Kind: "ready"}).Accepted; round++ {
 			lock := zk.NewLock(conn, j.Path, zk.WorldACL(zk.PermAll))
 			if err := lock.Lock(); err != nil {
 				continue // its session has ended; it has another one, or will have
@@ -238,6 +265,7 @@ func stockJob(_ context.Context, j job, up *parent) error {
 			_ = lock.Unlock() // after a loss it fails, and there is nothing to be done about it
 			ask(message{Kind: "section", Section: s})
 		}
+		ask(message{Kind: "home"})
 	}()
 	// Lock cannot be called off: when the parent hangs up this process ends where it stands.
 	for {

@@ -3,6 +3,7 @@
 package histories
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +21,13 @@ import (
 // them saw; each set is checked for the elements that were acknowledged. All sets are written by the same holders in
 // the same sections under the same pauses, and beside them another five do the same under the lock of the client
 // library.
+//
+// Two more processes have a cached lock, which the three workers of each hand on among them. Every second time the process is halted
+// while its node is idle.
 func TestRealWorkloads(t *testing.T) {
 	const (
 		processes = 5
+		caching   = 2
 		timeout   = 2 * time.Second
 		tick      = 500 * time.Millisecond
 		period    = 5 * time.Second
@@ -44,11 +49,12 @@ func TestRealWorkloads(t *testing.T) {
 		create(t, raw, nodeOf(register), []byte("[]"))
 	}
 
-	ours, stock := newKeeper(), newKeeper()
+	ours, stock, cached := newKeeper(), newKeeper(), newKeeper()
 	var running sync.WaitGroup
 	for i := range processes {
 		j := job{
-			Name: "work", Servers: e.Connect(), Path: "/locks/work", Timeout: timeout, Tick: tick, Worker: i, Window: window,
+			Name: "work", Servers: e.Connect(), Path: "/locks/work", Timeout: timeout, Tick: tick, Worker: i, Workers: 1, Window: window,
+			Nodes: registers[3:],
 		}
 		mine := startChild(t, j)
 		running.Go(func() { ours.serve(t, mine) })
@@ -56,14 +62,37 @@ func TestRealWorkloads(t *testing.T) {
 		theirs := startChild(t, j)
 		running.Go(func() { stock.serve(t, theirs) })
 	}
+	const cachedPath = "/locks/cached"
+	for i := range caching { // the second one rests for longer, so that the first one has idle nodes
+		c := startChild(t, job{
+			Name: "work", Servers: e.Connect(), Path: cachedPath, Timeout: timeout, Tick: tick, Worker: i, Workers: 3,
+			Window: window / 2, Rest: window << (2*i + 1),
+		})
+		running.Go(func() { cached.serve(t, c) })
+	}
+	holds := func(left bool) bool { return !left }
 	for _, k := range []*keeper{ours, stock} {
 		running.Go(func() {
 			for range pauses {
-				k.pauseHolder(t, period, timeout+tick)
+				k.pauseHolder(t, holds, period, timeout+tick)
 			}
 			k.finish()
 		})
 	}
+	idle := func(left bool) bool {
+		if !left {
+			return false
+		}
+		nodes, _, err := raw.Children(cachedPath)
+		return err == nil && len(nodes) == 1
+	}
+	running.Go(func() {
+		for range (pauses + 1) / 2 {
+			cached.pauseHolder(t, idle, 0, timeout+tick)
+			cached.pauseHolder(t, holds, 0, timeout+tick)
+		}
+		cached.finish()
+	})
 	running.Wait()
 	for _, register := range registers[3:] {
 		set, err := readNode(raw, nodeOf(register))
@@ -74,15 +103,15 @@ func TestRealWorkloads(t *testing.T) {
 	}
 
 	h := newHaltedHistory()
-	h.ops = ours.operations()
+	h.ops = slices.Concat(ours.operations(), cached.operations())
 	verdict := check(t, "the critical section", h.operations(), h.notes)
 	var total tally
 	total.count(h.ops)
 	overlap, longest := ours.overlaps()
 	stockOverlap, stockLongest := stock.overlaps()
 	reliability.Report(t, reliability.RowHistories,
-		"%d processes, T = %v, a holder halted beyond it %d times: %d operations: %s; %v",
-		processes, timeout, ours.pauses, len(h.ops), verdict, &total)
+		"%d processes, and %d with a cached lock, T = %v, a holder halted beyond it %d and %d times: %d operations: %s; %v",
+		processes, caching, timeout, ours.pauses, cached.pauses, len(h.ops), verdict, &total)
 	if verdict == "legal" {
 		reliability.Report(t, reliability.RowTwoHolders,
 			"%d processes, T = %v, a holder halted beyond it %d times: by Valid, 0; by what they were told before they were "+
@@ -104,6 +133,13 @@ func TestRealWorkloads(t *testing.T) {
 	reliability.Report(t, reliability.RowStaleWrites,
 		"acknowledged updates that were lost, and writes accepted after a newer grant: %s; %v",
 		strings.Join(results, "; "), stock.outcome(registerStock))
+	if o := cached.outcome(registerComparing); o.lost != 0 || o.stale != 0 {
+		t.Errorf("with a cached lock %v: want no update lost and none accepted late", o)
+	}
+	if overlap, _ := cached.overlaps(); overlap == 0 || total.turns == 0 {
+		t.Errorf("%d overlaps and %d turns in %d sections with a cached lock, want some of each: nothing has been tried",
+			overlap, total.turns, len(cached.sections))
+	}
 	if ours.outcome(registerTxn).acknowledged == 0 || overlap == 0 {
 		t.Errorf("%d transactions acknowledged and %d overlaps in %d sections, want some of each: nothing has been tried",
 			ours.outcome(registerTxn).acknowledged, overlap, len(ours.sections))
