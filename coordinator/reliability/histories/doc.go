@@ -25,7 +25,8 @@
 //     a leader;
 //   - in this process, on a real ensemble whose servers are killed while coordinators are partitioned away;
 //   - in processes of their own, which are halted (SIGSTOP) for longer than the session timeout while they hold a
-//     lock.
+//     lock, or while the node of a cached lock is idle. Each process hands the cached lock on among its workers. No turn
+//     may follow under the old node when the process is continued.
 //
 // The last kind also runs the classic workloads on locks, in which a set is read, kept for a while and written back
 // under a lock, so that two holders show as lost updates: a set in the memory of a process that trusts the Grant
