@@ -20,14 +20,19 @@ type memory struct {
 	seen fence // the greatest one it was shown
 }
 
+// latest is the Grant that the keeper has heard of last.
+type latest struct {
+	holder *helper // nil if there was none
+	fence  fence
+	left   bool // it has left the critical section. If the lock is cached its process may keep the node
+	grants int  // up to this one
+}
+
 // keeper keeps the sets of one kind of processes, and remembers what they did.
 type keeper struct {
 	mu        sync.Mutex
 	registers map[string]*memory
-	holder    *helper // the latest one that was granted; nil if there was none
-	fence     fence   // of that Grant
-	left      bool    // it has left the critical section. If the lock is cached its process may keep it
-	grants    int
+	latest    latest
 	pauses    int
 	sections  []*section
 	finished  bool
@@ -82,11 +87,10 @@ func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	case "home":
 		return answer, false
 	case "granted":
-		k.holder, k.fence, k.left = c, m.fence(), false
-		k.grants++
+		k.latest = latest{holder: c, fence: m.fence(), grants: k.latest.grants + 1}
 	case "section":
 		k.sections = append(k.sections, m.Section)
-		k.left = k.left || k.holder == c && k.fence == m.Section.fence()
+		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence()
 	case "read":
 		r := k.registers[m.Register]
 		answer.Accepted = !r.seen.after(m.fence())
@@ -102,33 +106,30 @@ func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	return answer, more
 }
 
-// look returns the latest holder, whether it has left, and how many Grants there were.
-func (k *keeper) look() (holder *helper, left bool, grants int) {
+func (k *keeper) look() latest {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.holder, k.left, k.grants
+	return k.latest
 }
 
-// pauseHolder halts the latest holder once may says so, which is told whether it has left the critical section. It is
-// halted for as long as others need to get into that, and the rest of the period goes by.
-func (k *keeper) pauseHolder(t *testing.T, may func(left bool) bool, period, expiry time.Duration) {
+// pauseHolder halts the latest holder once may says so. It is halted for as long as others need to get into the critical
+// section, and the rest of the period goes by.
+func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry time.Duration) {
 	start := time.Now()
-	var victim *helper
-	before := 0
+	var at latest
+	found := false
 	patient, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	k.until(patient, func() bool {
-		holder, left, grants := k.look()
-		if holder != nil && may(left) {
-			victim, before = holder, grants
-		}
-		return victim != nil
+		at = k.look()
+		found = at.holder != nil && may(at)
+		return found
 	})
-	if victim == nil {
+	if !found {
 		t.Errorf("for %v there was no holder to halt", realMax)
 		return
 	}
-	if err := victim.halt(); err != nil {
+	if err := at.holder.halt(); err != nil {
 		t.Error(err)
 		return
 	}
@@ -138,10 +139,9 @@ func (k *keeper) pauseHolder(t *testing.T, may func(left bool) bool, period, exp
 	halted := time.Now()
 	// The server lets nobody else in before the session has expired; then some get their turn.
 	k.until(patient, func() bool {
-		_, _, grants := k.look()
-		return grants > before+3 && time.Since(halted) > expiry
+		return k.look().grants > at.grants+3 && time.Since(halted) > expiry
 	})
-	if err := victim.goOn(); err != nil {
+	if err := at.holder.goOn(); err != nil {
 		t.Error(err)
 	}
 	rest, end := context.WithDeadline(context.Background(), start.Add(period))

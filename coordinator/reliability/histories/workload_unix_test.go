@@ -66,11 +66,11 @@ func TestRealWorkloads(t *testing.T) {
 	for i := range caching { // the second one rests for longer, so that the first one has idle nodes
 		c := startChild(t, job{
 			Name: "work", Servers: e.Connect(), Path: cachedPath, Timeout: timeout, Tick: tick, Worker: i, Workers: 3,
-			Window: window / 2, Rest: window << (2*i + 1),
+			Window: window / 2, Rest: window << (3 * i),
 		})
 		running.Go(func() { cached.serve(t, c) })
 	}
-	holds := func(left bool) bool { return !left }
+	holds := func(at latest) bool { return !at.left }
 	for _, k := range []*keeper{ours, stock} {
 		running.Go(func() {
 			for range pauses {
@@ -79,8 +79,8 @@ func TestRealWorkloads(t *testing.T) {
 			k.finish()
 		})
 	}
-	idle := func(left bool) bool {
-		if !left {
+	idle := func(at latest) bool { // a node that was handed on is kept until another contender comes
+		if !at.left || at.fence.turn == 0 {
 			return false
 		}
 		nodes, _, err := raw.Children(cachedPath)
