@@ -210,6 +210,36 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	}
 }
 
+// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks for the lock again at once, on one processor. Its next node comes
+// behind the end of the last one, so from the second cycle on each takes one request.
+func TestALoopIsNotInItsOwnWay(t *testing.T) {
+	const cycles, most = 100, 110
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	srv := zktest.Start(t)
+	ctx := t.Context()
+	lock := coordtest.Connect(t, srv).Mutex(lockPath)
+	held, _ := coordtest.Hold(t, lock)
+	next := lock.Acquire(ctx)
+	eventstest.Eventually(t, "it waits", func() bool { _, waits := next.Position(); return waits })
+	coordtest.End(held)
+	coordtest.GrantOf(t, next)
+	requests := func() int {
+		return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
+	}
+	before := requests()
+	for range cycles {
+		next.Release()
+		next = lock.Acquire(ctx)
+		if _, err := next.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := requests() - before; n > most {
+		t.Errorf("%d cycles took %d writes, want %d at most", cycles, n, most)
+	}
+	coordtest.End(next)
+}
+
 // TestACycleAllocatesLittle: what the server inside the process and the client allocate counts, too. Entered again or cached, a cycle takes the
 // acquisition, its actor, the Grant with its node's path, and the channels that are asked for.
 func TestACycleAllocatesLittle(t *testing.T) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -147,6 +148,9 @@ func (t *Seat) Delete(e recipes.Delete) {
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.ownPath(e.Node), floor: e.Floor, clean: e.Clean, run: (*asked).remove}
 	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)
+		// The goroutine that makes the request runs first, as a rule. Else one that makes a create, which the caller may ask for next, does: it
+		// finds the old node ahead and waits, so the next delete leaves a floor, too, and so on.
+		runtime.Gosched()
 		return
 	}
 	t.session.actor.Post(r)

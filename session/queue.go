@@ -42,7 +42,7 @@ type gatherer interface{ gather(s *Session) request }
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
-	s.group.Go(run)
+	s.crew.Go(run)
 }
 
 // finish is the counterpart of begin.

@@ -1,0 +1,82 @@
+package actors_test
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// TestACrewTakesTheNextFunction in the goroutine of one that is done, while another runs, and leaves no goroutine behind.
+func TestACrewTakesTheNextFunction(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		var group actors.Group
+		crew := actors.NewCrew(&group)
+		before := runtime.NumGoroutine()
+		expect := func(when string, more int) {
+			t.Helper()
+			synctest.Wait()
+			if n := runtime.NumGoroutine() - before; n != more {
+				t.Errorf("%s there are %d goroutines, want %d", when, n, more)
+			}
+		}
+		long, short := make(chan struct{}), make(chan struct{})
+		crew.Go(func() { <-long })
+		crew.Go(func() { <-short })
+		expect("with two that run", 2)
+		close(short)
+		expect("with one that waits", 2)
+		ran := 0
+		for range 10 {
+			crew.Go(func() { ran++ })
+			synctest.Wait()
+		}
+		expect("behind ten more", 2)
+		crew.Go(func() { <-long })
+		crew.Go(func() { <-long })
+		expect("with three that run", 3)
+		close(long)
+		expect("when none runs", 0)
+		if ran != 10 {
+			t.Errorf("%d functions ran of ten", ran)
+		}
+		group.Close()
+		if crew.Go(func() { t.Error("a function ran in a closed group") }) {
+			t.Error("Go has taken a function for a closed group, want it refused")
+		}
+	})
+}
+
+// TestACrewLosesNoFunction that comes while others end, and refuses it or runs it when the group is closed meanwhile.
+func TestACrewLosesNoFunction(t *testing.T) {
+	const callers, each = 8, 2000
+	for _, closes := range []bool{false, true} {
+		var (
+			group      actors.Group
+			all        sync.WaitGroup
+			taken, ran atomic.Int64
+		)
+		crew := actors.NewCrew(&group)
+		for range callers {
+			all.Go(func() {
+				for range each {
+					if crew.Go(func() { ran.Add(1) }) {
+						taken.Add(1)
+					}
+				}
+			})
+		}
+		if closes {
+			group.Close()
+		}
+		all.Wait()
+		group.Close()
+		if ran.Load() != taken.Load() || !closes && taken.Load() != callers*each {
+			t.Errorf("closed meanwhile: %v: %d functions were taken of %d, and %d ran; want each that was taken", closes, taken.Load(), callers*each, ran.Load())
+		}
+	}
+}
