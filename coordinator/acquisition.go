@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe for concurrent use, and all of them except Wait and
-// Txn return at once.
+// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe for concurrent use, and all except Wait and Txn
+// return at once.
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
@@ -24,7 +24,7 @@ type Acquisition struct {
 	earlier, later *Acquisition
 }
 
-// ID returns the number that all events of the acquisition bear. It is unique within the coordinator.
+// ID returns the number that all events of the acquisition bear, unique within the coordinator.
 func (a *Acquisition) ID() uint64 { return a.id }
 
 // Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
@@ -61,18 +61,18 @@ func (a *Acquisition) isDone() bool {
 // was taken, the context's cause if the wait ended, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state and any number of times.
+// Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state, and again.
 // No Grant can be read after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // crash is Release for a caller that has not come to the end of what it did under the lock. It does nothing behind a Release.
 func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 
-// Valid reports whether the lock is held right now, within its lease and before the deadline of a revocation.
+// Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns how long the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
-// moves on with the session's writes.
+// moves with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
 // Position returns how many contenders a waiter waits for: the number in the last [events.Queued], less those known to have left. ok is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 // Option configures a coordinator for [Open] and [Connect].
@@ -102,6 +103,11 @@ func WithAuth(scheme string, auth []byte) Option {
 	return session.OptionFunc(func(c *session.Config) {
 		c.Auth = append(c.Auth, session.Auth{Scheme: scheme, Auth: auth})
 	})
+}
+
+// WithSASL authenticates each connection, by a mechanism such as [sasl.DigestMD5].
+func WithSASL(mechanism sasl.Mechanism) Option {
+	return session.OptionFunc(func(c *session.Config) { c.SASL = mechanism })
 }
 
 // WithTLS connects by TLS; nil stands for an empty config. An empty ServerName becomes the name of the host.

@@ -120,7 +120,7 @@ func (l clientLogger) Printf(format string, args ...any) {
 
 // rejected tells whether the error of an identity is final.
 func rejected(err error) bool {
-	return errors.Is(err, zk.ErrAuthFailed)
+	return errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, wire.ErrDenied)
 }
 
 // subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a

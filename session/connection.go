@@ -107,6 +107,25 @@ func (s *Session) onIdentityError(c *client, err error) {
 	}
 }
 
+// denied: a server has refused the client's identity, or could not prove its own.
+type denied struct {
+	c   *client
+	err error
+}
+
+// on tells of it. A server that refuses a client has renewed its session before, and would each time. So the session is given up when its lease
+// has run out: until then a refusal may pass, and what is held stays.
+func (m denied) on(s *Session) {
+	c := m.c
+	if c != s.client || c.over {
+		return
+	}
+	s.onIdentityError(c, m.err)
+	if c.opened && !s.clock.now().Before(c.lease.Deadline()) {
+		s.expire(c)
+	}
+}
+
 // compareTimeout tells of a session timeout that is not the one that was asked for.
 func (s *Session) compareTimeout(c *client) {
 	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout()
@@ -427,10 +446,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		OnRequest:  s.cfg.OnRequest,
 		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
 		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
+		OnDenied:   func(err error) { s.actor.Post(denied{c, err}) },
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
-	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
+	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),

@@ -38,7 +38,8 @@
 // The seats of a session share the listings of a directory, for these tell each of them the same. A request is served by a
 // listing that begins after it, and of a directory one is under way at a time; see listings.go.
 //
-// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go. An
+// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go. Where
+// the servers ask for SASL, the exchange comes before the client hears of its connection; see wire/authenticate.go. An
 // answer that has come on an earlier connection is as good as lost; see settle.go.
 //
 // A free lock costs one round trip, and a handoff as much in any queue, because
@@ -72,7 +73,7 @@
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request
-// under way, and up to 64 for what looks read; one for each election that is observed; one for the session's mailbox, if what
+// under way, which are kept while any is, and up to 64 for what looks read; one for each election that is observed; one for the session's mailbox, if what
 // comes in would keep somebody else too long; per client one that sends while there is
 // much to send, one that waits for the client's own goroutines to end, and one that
 // closes it. A Revoke runs one for each holder, until it returns.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 // settings are what the global flags say, and where messages go.
@@ -25,6 +26,7 @@ type settings struct {
 	timeout  time.Duration // of the session
 	tick     time.Duration // of the servers, at most; 0: the library's default
 	authFile string
+	saslFile string
 	tls      struct{ ca, cert, key, name string }
 	asKazoo  bool
 	json     bool
@@ -38,6 +40,7 @@ func (s *settings) bind(root *cobra.Command) {
 	f.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "the session timeout to ask for")
 	f.DurationVar(&s.tick, "tick-time", 0, "the servers' tickTime, if it is longer than 2s or half the session timeout")
 	f.StringVar(&s.authFile, "auth-file", "", "a `file` with an identity in each line, as digest:user:password")
+	f.StringVar(&s.saslFile, "sasl-file", "", "authenticate by SASL DIGEST-MD5 as the `file` says, in one line: user:password")
 	f.StringVar(&s.tls.ca, "tls-ca", "", "connect by TLS, and trust the authorities in this PEM `file`")
 	f.StringVar(&s.tls.cert, "tls-cert", "", "connect by TLS, with the certificate in this PEM `file`")
 	f.StringVar(&s.tls.key, "tls-key", "", "the key of the certificate, a PEM `file`")
@@ -93,6 +96,13 @@ func (s *settings) options() ([]coordinator.Option, error) {
 	if config != nil {
 		options = append(options, coordinator.WithTLS(config))
 	}
+	if s.saslFile != "" {
+		mechanism, err := s.mechanism()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, coordinator.WithSASL(mechanism))
+	}
 	return append(options, identities...), nil
 }
 
@@ -121,6 +131,19 @@ func (s *settings) identities() ([]coordinator.Option, error) {
 		options = append(options, coordinator.WithAuth(scheme, []byte(identity)))
 	}
 	return options, lines.Err()
+}
+
+// mechanism reads the file of the user of SASL.
+func (s *settings) mechanism() (sasl.Mechanism, error) {
+	text, err := os.ReadFile(s.saslFile)
+	if err != nil {
+		return nil, err
+	}
+	user, password, ok := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
+	if !ok || strings.Contains(password, "\n") {
+		return nil, fmt.Errorf("%s: want one line, user:password", s.saslFile) // which may be a secret, so it is not shown
+	}
+	return sasl.DigestMD5(user, password), nil
 }
 
 // encryption is the configuration of TLS, or nil if no flag asks for it.

@@ -9,13 +9,15 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 // The calls that the page's tables name, for the compiler to look at; nobody makes them.
 var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd, ofClientGo}
 
-func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path string, auth, data []byte, acl []zk.ACL) error {
+func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path, user, password string, auth, data []byte, acl []zk.ACL) error {
 	_ = coordinator.WithAuth("digest", auth)
+	_ = coordinator.WithSASL(sasl.DigestMD5(user, password))
 	_ = c.Mutex(path, coordinator.WithACL(acl))
 	_ = c.Mutex(path).Acquire(ctx, coordinator.WithData(data))
 	a := c.Mutex(path).Acquire(ctx)

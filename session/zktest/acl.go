@@ -122,6 +122,11 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 				return nil, InvalidACL
 			}
 			out = append(out, acl{a.perms, identity{"ip", strings.Clone(a.id)}})
+		case a.scheme == "sasl":
+			if a.id == "" {
+				return nil, InvalidACL
+			}
+			out = append(out, acl{a.perms, identity{"sasl", strings.Clone(a.id)}})
 		default:
 			return nil, InvalidACL
 		}

@@ -25,7 +25,8 @@ type conn struct {
 	session *session
 	timeout time.Duration
 	ids     []identity
-	gone    bool // takes part in nothing any more
+	nonce   string // of a SASL exchange that has begun
+	gone    bool   // takes part in nothing any more
 	// unreported: it has given a sign of life that the leader does not know of.
 	unreported bool
 	// What the connection sees instead of the present, if anything.

@@ -30,6 +30,7 @@ const (
 	OpCreateTTL       Op = 21
 	OpAuth            Op = 100
 	OpSetWatches      Op = 101
+	OpSASL            Op = 102
 )
 
 // opError marks a failed part in the answer to a multi, and its end.
@@ -82,6 +83,8 @@ func (op Op) String() string {
 		return "auth"
 	case OpSetWatches:
 		return "setWatches"
+	case OpSASL:
+		return "sasl"
 	}
 	return fmt.Sprintf("op %d", int32(op))
 }
@@ -91,7 +94,7 @@ func (op Op) String() string {
 // knows costs the client its connection as well.
 func knownElsewhere(op Op) bool {
 	switch op {
-	case 16, 20, 22, 102, 103, 104, 105, 106, 107:
+	case 16, 20, 22, 103, 104, 105, 106, 107:
 		return true
 	}
 	return false

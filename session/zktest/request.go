@@ -56,6 +56,8 @@ func decodeCall(op Op, d *decoder) (call, error) {
 		q.dataWatches = d.strings()
 		q.existWatches = d.strings()
 		q.childWatches = d.strings()
+	case OpSASL:
+		q.data = d.bytes()
 	case OpAuth:
 		d.int32() // a type that nobody uses
 		q.scheme = d.string()
@@ -109,7 +111,7 @@ const (
 // execute carries out one request of a connection that has a session. The
 // caller holds the server's lock.
 func (s *Server) execute(c *conn, q call) answer {
-	if q.op != OpAuth {
+	if q.op != OpAuth && q.op != OpSASL {
 		s.touch(c)
 	}
 	if needsLeader(q.op) && c.replica != nil {
@@ -121,6 +123,8 @@ func (s *Server) execute(c *conn, q call) answer {
 		return answer{}
 	case OpAuth:
 		return s.authenticate(c, q)
+	case OpSASL:
+		return s.negotiate(c, q)
 	case OpClose:
 		s.endSession(c.session)
 		return answer{hangUp: true}

@@ -57,9 +57,10 @@ type Server struct {
 	childWatches *watchTable
 	replicas     map[*conn]struct{} // the connections that do not see the present
 	requests     map[Op]int
-	quotas       bool      // whether they are enforced
-	nextWake     time.Time // when the clock looks again; zero for never
-	nextReap     time.Time // zero while there is nothing that could be due
+	quotas       bool              // whether they are enforced
+	users        map[string]string // passwords, for SASL
+	nextWake     time.Time         // when the clock looks again; zero for never
+	nextReap     time.Time         // zero while there is nothing that could be due
 	followers    bool
 	nextAsk      time.Time // zero while no follower has anything to tell
 }

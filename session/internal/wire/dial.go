@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 // DialFunc connects to one address, given by name. It must give up when ctx ends.
@@ -38,7 +40,8 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 type Dialer struct {
 	link  *Link
 	dial  DialFunc
-	tls   *tls.Config   // nil: no TLS
+	tls   *tls.Config // nil: no TLS
+	sasl  sasl.Mechanism
 	asked time.Duration // Session timeout to go by until one is negotiated
 	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
@@ -53,9 +56,10 @@ type Dialer struct {
 
 // Dialing is what a dialer is made of. Only asked and rng have no default.
 type Dialing struct {
-	Dial  DialFunc      // nil: net.Dialer
-	TLS   *tls.Config   // nil: no TLS; an empty ServerName becomes the name of the host
-	Asked time.Duration // Session timeout the client asks for
+	Dial  DialFunc       // nil: net.Dialer
+	TLS   *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
+	SASL  sasl.Mechanism // nil: none
+	Asked time.Duration  // Session timeout the client asks for
 	Rng   *rand.Rand
 
 	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
@@ -63,7 +67,7 @@ type Dialing struct {
 
 // NewDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
-	d := &Dialer{link: l, dial: cfg.Dial, tls: cfg.TLS, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
+	d := &Dialer{link: l, dial: cfg.Dial, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
 	}
@@ -120,11 +124,14 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 			return nil, err
 		}
 	}
+	if d.sasl != nil {
+		conn = &authenticated{Conn: conn, until: deadline, mechanism: d.sasl, server: addr}
+	}
 	w, err := newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	w.server = addr
+	w.server, w.secured = addr, d.tls != nil
 	return w, nil
 }
 

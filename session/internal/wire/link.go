@@ -22,6 +22,8 @@ type Events struct {
 	// OnRefused reports a handshake that the server closed without an answer. A server does that when it is behind the client, for
 	// ever so if it has lost its data. asked is the session the client wanted to resume, or 0.
 	OnRefused func(asked int64, err error)
+	// OnDenied reports a server that has not taken the client for whom it says it is, or the other way round. The error wraps [ErrDenied].
+	OnDenied func(err error)
 	// OnRequest reports each request, when it is answered, behind onAnswered, or when its connection has ended.
 	OnRequest func(Request)
 	// Now is the clock for the times of onAnswered; nil means time.Now.
@@ -105,6 +107,12 @@ func (l *Link) answered(sent, answered time.Time, op, zkErr int32) {
 func (l *Link) refused(asked int64, err error) {
 	if l.Events.OnRefused != nil {
 		l.Events.OnRefused(asked, err)
+	}
+}
+
+func (l *Link) denied(err error) {
+	if l.Events.OnDenied != nil {
+		l.Events.OnDenied(err)
 	}
 }
 

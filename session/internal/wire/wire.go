@@ -51,12 +51,13 @@ type sent struct {
 //
 // Read is for one goroutine at a time, and so is Write; the other methods are safe for concurrent use.
 type wire struct {
-	conn   net.Conn // what the bytes go through: socket, or TLS on top of it
-	socket net.Conn
-	link   *Link
-	server string        // host:port, for hooks
-	report func(error)   // told why the connection ended, or nil once the handshake is answered
-	in     *bufio.Reader // many small frames come with one system call
+	conn    net.Conn // what the bytes go through: socket, or TLS on top of it
+	socket  net.Conn
+	link    *Link
+	server  string        // host:port, for hooks
+	secured bool          // by TLS
+	report  func(error)   // told why the connection ended, or nil once the handshake is answered
+	in      *bufio.Reader // many small frames come with one system call
 
 	outbox  *outbox
 	out     splitter // writer's

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -83,22 +82,25 @@ func (w *wire) lose(err error) error {
 	if ours {
 		return err
 	}
-	refused := false
-	if handshaking {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
-		} else {
-			err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
-			if _, secured := w.conn.(*tls.Conn); asked == 0 && !secured {
-				err = fmt.Errorf("%w (is it a port for TLS?)", err)
-			}
+	refused, denied := false, errors.Is(err, ErrDenied)
+	switch {
+	case !handshaking || denied:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
+	default:
+		err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
+		if asked == 0 && !w.secured {
+			err = fmt.Errorf("%w (is it a port for TLS?)", err)
 		}
 	}
 	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
-		if refused {
+		switch {
+		case refused:
 			w.link.refused(asked, err)
+		case denied:
+			w.link.denied(err)
 		}
 	}
 	return err

@@ -93,8 +93,10 @@ func Classify(err error) (Outcome, error) {
 		return Refused, err
 	}
 	switch Unnamed(err) {
-	case CodeUnimplemented, CodeNotReadOnly, codeEphemeralOnLocal, codeNoWatcher, CodeSASLRequired:
+	case CodeUnimplemented, CodeNotReadOnly, codeEphemeralOnLocal, codeNoWatcher:
 		return Refused, err
+	case CodeSASLRequired:
+		return Refused, fmt.Errorf("%w: the servers want SASL: %w", ErrNoAuth, err)
 	case CodeQuotaExceeded:
 		return Refused, fmt.Errorf("%w: %w", ErrQuota, err)
 	case CodeThrottled:

@@ -44,7 +44,7 @@ func TestClassify(t *testing.T) {
 		{codeError(-119), Refused, nil},
 		{codeError(-120), Refused, nil},
 		{codeError(-121), Refused, nil},
-		{codeError(-124), Refused, nil},
+		{codeError(-124), Refused, ErrNoAuth},
 		{codeError(-125), Refused, ErrQuota},
 		{codeError(-127), Refused, errThrottled},
 		{codeError(-1), Unknown, nil},

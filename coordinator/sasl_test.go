@@ -1,0 +1,258 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/sasl"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// onlyBob is an access list for one user of SASL.
+func onlyBob() []zk.ACL { return []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}} }
+
+// saslServer is a server that knows bob and ann.
+type saslServer struct {
+	connect func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error)
+	cut     func() // the connections
+}
+
+// asBob takes a lock that is bob's alone, before and behind a lost connection, and has others try.
+func asBob(t *testing.T, srv saslServer) {
+	open := func(user, password string) *coordinator.Coordinator {
+		t.Helper()
+		c, err := srv.connect(t, coordinator.WithSASL(sasl.DigestMD5(user, password)), coordinator.WithACL(onlyBob()))
+		if err != nil {
+			t.Fatalf("Connect as %s: %v", user, err)
+		}
+		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
+		return c
+	}
+	bob := open("bob", `b"ob, "`)
+	held, _ := coordtest.Hold(t, bob.Mutex(lockPath))
+	if err := coordtest.EndOf(t, open("ann", "Ännchen").Mutex(lockPath).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Errorf("ann's acquisition of bob's lock ends with %v, want ErrNoAuth", err)
+	}
+	srv.cut()
+	next := open("bob", `b"ob, "`).Mutex(lockPath).Acquire(t.Context())
+	coordtest.End(held) // on the next connection, with what only bob may do
+	coordtest.GrantOf(t, next)
+	coordtest.End(next)
+}
+
+// wrongSASL are credentials that a server which knows bob and ann refuses.
+func wrongSASL() map[string]sasl.Mechanism {
+	return map[string]sasl.Mechanism{
+		"wrong password": sasl.DigestMD5("bob", "guess"), "unknown user": sasl.DigestMD5("eve", "guess"), "nobody": sasl.DigestMD5("", ""),
+	}
+}
+
+func TestSASL(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", `b"ob, "`)
+		srv.AddUser("ann", "Ännchen")
+		asBob(t, saslServer{
+			connect: func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error) {
+				t.Helper()
+				return coordinator.Connect(t.Context(), srv.Addr(), append(options, srv.Option())...)
+			},
+			cut: srv.CutAll,
+		})
+	})
+}
+
+// TestSASLThatIsRefusedEndsConnect at once, with the cause, and is not tried again and again.
+func TestSASLThatIsRefusedEndsConnect(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", `b"ob, "`)
+		for name, mechanism := range wrongSASL() {
+			start, before := time.Now(), srv.Requests(zktest.OpSASL)
+			_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSASL(mechanism))
+			if !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), "SASL DIGEST-MD5") || time.Since(start) > 2*time.Second {
+				t.Errorf("%s: Connect = %v after %v, want ErrNoAuth with the mechanism within 2 s", name, err, time.Since(start))
+			}
+			synctest.Wait()
+			if n := srv.Requests(zktest.OpSASL) - before; n > 4 {
+				t.Errorf("%s: %d tokens were sent, want 4 at most: two exchanges", name, n)
+			}
+		}
+	})
+}
+
+// TestSASLThatIsRefusedLater leaves what is held to its lease, and nothing to the next one's harm: a session that is resumed, and refused, again
+// and again would live for ever. It is no storm, and it heals.
+func TestSASLThatIsRefusedLater(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const wait = time.Minute
+		srv.AddUser("bob", "old")
+		c := coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "old")))
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		srv.AddUser("bob", "new")
+		before := srv.Requests(zktest.OpSASL)
+		srv.CutAll()
+		start := time.Now()
+		coordtest.LossOf(t, held)
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("the loss was told after %v, want it within the session timeout", took)
+		}
+		other := coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "new"))).Mutex(lockPath).Acquire(t.Context())
+		eventstest.Receive(t, other.Granted(), "the lock of one that is refused")
+		if took := time.Since(start); took > 25*time.Second {
+			t.Errorf("the next one has the lock after %v, want it in two session timeouts and a half", took)
+		}
+		coordtest.End(other)
+		time.Sleep(wait - time.Since(start))
+		if n := srv.Requests(zktest.OpSASL) - before; n > 2*2*int(wait/time.Second) {
+			t.Errorf("%d tokens were sent in %v, want no more than two exchanges a second", n, wait)
+		}
+		srv.AddUser("bob", "old")
+		again := c.Mutex(lockPath).Acquire(t.Context())
+		coordtest.GrantOf(t, again)
+		coordtest.End(again)
+	})
+}
+
+// TestASilentSASLServerCostsNoMoreThanAnother: an exchange that is not answered ends with the time for a handshake.
+func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", "b")
+		silent := true
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpSASL && silent {
+				silent = false
+				return zktest.Swallow()
+			}
+			return zktest.Pass()
+		})
+		start := time.Now()
+		coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "b")), coordinator.WithSessionTimeout(10*time.Second))
+		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("Connect took %v, want three tenths of the session timeout and a little more", took)
+		}
+	})
+}
+
+// TestSASLOverAServerThatIsNotSetUpForIt: the mechanism finds that it has no challenge.
+func TestSASLOverAServerThatIsNotSetUpForIt(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		notSetUp(t, func(option coordinator.Option) (*coordinator.Coordinator, error) {
+			return coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), option)
+		})
+	})
+}
+
+// TestRealSASLOverAServerThatIsNotSetUpForIt asks a real one.
+func TestRealSASLOverAServerThatIsNotSetUpForIt(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 1)
+	notSetUp(t, func(option coordinator.Option) (*coordinator.Coordinator, error) {
+		return coordinator.Connect(coordtest.RealContext(t), e.Connect(), option)
+	})
+}
+
+func notSetUp(t *testing.T, connect func(coordinator.Option) (*coordinator.Coordinator, error)) {
+	t.Helper()
+	if _, err := connect(coordinator.WithSASL(sasl.DigestMD5("bob", "b"))); !errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, sasl.ErrMechanism) {
+		t.Errorf("Connect = %v, want ErrNoAuth and ErrMechanism", err)
+	}
+}
+
+// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that wants SASL of everybody, and on one that does not.
+func TestRealSASL(t *testing.T) {
+	eventstest.NeedsServers(t)
+	for _, required := range []bool{false, true} {
+		t.Run(fmt.Sprint("required: ", required), func(t *testing.T) {
+			settings := append(withUsers(t, map[string]string{"bob": `b"ob, "`, "ann": "Ännchen"}),
+				ensemble.Property("zookeeper.sessionRequireClientSASLAuth", strconv.FormatBool(required)))
+			realSASL(t, ensemble.Start(t, 1, settings...), required)
+		})
+	}
+}
+
+func realSASL(t *testing.T, e *ensemble.Ensemble, required bool) {
+	proxy := ensemble.StartProxy(t, e.Addr(0))
+	connect := func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error) {
+		t.Helper()
+		return coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), options...)
+	}
+	asBob(t, saslServer{connect: connect, cut: proxy.Cut})
+	for name, mechanism := range wrongSASL() {
+		before := proxy.Accepted()
+		_, err := connect(t, coordinator.WithSASL(mechanism))
+		if n := proxy.Accepted() - before; !errors.Is(err, coordinator.ErrNoAuth) || n > 2 {
+			t.Errorf("%s: Connect = %v after %d connections, want ErrNoAuth after 2 at most", name, err, n)
+		}
+	}
+	stranger, err := connect(t)
+	if err != nil {
+		t.Fatalf("Connect without SASL: %v", err)
+	}
+	defer func() { eventstest.Must(t, stranger.Close()) }()
+	a := stranger.Mutex("/others/lock").Acquire(coordtest.RealContext(t))
+	_, err = a.Wait(coordtest.RealContext(t))
+	if required != errors.Is(err, coordinator.ErrNoAuth) || !required && err != nil {
+		t.Errorf("without SASL, required: %v: the acquisition ends with %v, want ErrNoAuth only if it is required", required, err)
+	}
+	a.Release()
+}
+
+// TestRealSASLThatIsRefusedLater: the server starts again with another password.
+func TestRealSASLThatIsRefusedLater(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const timeout = 2 * time.Second
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	writeUsers(t, file, map[string]string{"bob": "old"})
+	e := ensemble.Start(t, 1, append(saslSettings(file), ensemble.Tick(timeout/10))...)
+	connect := func(password string) *coordinator.Coordinator {
+		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSASL(sasl.DigestMD5("bob", password)), coordinator.WithSessionTimeout(timeout))
+	}
+	held, _ := coordtest.Hold(t, connect("old").Mutex(lockPath))
+	eventstest.Must(t, e.Kill(0))
+	writeUsers(t, file, map[string]string{"bob": "new"})
+	eventstest.Must(t, e.Restart(0))
+	eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
+	next := connect("new").Mutex(lockPath).Acquire(t.Context())
+	coordtest.LossOf(t, held)
+	coordtest.GrantOf(t, next)
+	coordtest.End(next)
+}
+
+// withUsers are the settings of a server that knows the users.
+func withUsers(t *testing.T, users map[string]string) []ensemble.Setting {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	writeUsers(t, file, users)
+	return saslSettings(file)
+}
+
+// writeUsers writes a JAAS configuration.
+func writeUsers(t *testing.T, file string, users map[string]string) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required")
+	for name, password := range users {
+		fmt.Fprintf(&b, "\n  user_%s=\"%s\"", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password))
+	}
+	b.WriteString(";\n};\n")
+	eventstest.Must(t, os.WriteFile(file, []byte(b.String()), 0o600))
+}
+
+func saslSettings(file string) []ensemble.Setting {
+	return []ensemble.Setting{
+		ensemble.Property("java.security.auth.login.config", file), ensemble.Property("file.encoding", "UTF-8"),
+		ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
+	}
+}

@@ -1,0 +1,126 @@
+// Package digestmd5 computes what the two sides of the mechanism DIGEST-MD5 (RFC 2831) say to each other, as far as ZooKeeper uses it:
+// authentication only, once for each connection, by the algorithm md5-sess.
+package digestmd5
+
+import (
+	"crypto/md5" //nolint:gosec // the mechanism asks for it
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	// URI is the service. ZooKeeper's clients and servers name no host in it.
+	URI = "zookeeper/zk-sasl-md5"
+	// Count is how often the nonce was used.
+	Count = "00000001"
+	// Protection is none but for the authentication.
+	Protection = "auth"
+)
+
+// ErrMalformed is the error of a text that is no list of directives.
+var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
+
+// Terms are what both sides know.
+type Terms struct {
+	User, Password, Realm string
+	Nonce, ClientNonce    string
+	UTF8                  bool // the server takes texts that ISO 8859-1 has no letters for
+}
+
+// Client is the client's proof that it knows the password.
+func (t Terms) Client() string { return t.proof("AUTHENTICATE:" + URI) }
+
+// Server is the server's proof.
+func (t Terms) Server() string { return t.proof(":" + URI) }
+
+func (t Terms) proof(what string) string {
+	secret := md5.Sum(join(t.text(t.User), t.text(t.Realm), t.text(t.Password))) //nolint:gosec // as above
+	session := hash(join(secret[:], []byte(t.Nonce), []byte(t.ClientNonce)))
+	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection, hash([]byte(what))}, ":")))
+}
+
+// text is how a text goes into the hash: by ISO 8859-1 if that has letters for all of it (RFC 2831, 2.1.2.1).
+func (t Terms) text(s string) []byte {
+	latin := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r > 0xff && t.UTF8 {
+			return []byte(s)
+		}
+		if r > 0xff {
+			r = '?'
+		}
+		latin = append(latin, byte(r))
+	}
+	return latin
+}
+
+func join(parts ...[]byte) []byte {
+	var all []byte
+	for i, p := range parts {
+		if i > 0 {
+			all = append(all, ':')
+		}
+		all = append(all, p...)
+	}
+	return all
+}
+
+func hash(b []byte) string {
+	sum := md5.Sum(b) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+// Quote returns a text as the value of a directive.
+func Quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// Parse reads a list of directives, name=value,name="value". Of several with one name, the first counts.
+func Parse(text string) (map[string]string, error) {
+	all := map[string]string{}
+	for rest := strings.TrimLeft(text, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {
+		name, after, found := strings.Cut(rest, "=")
+		if !found {
+			return nil, fmt.Errorf("%w: %.40q", ErrMalformed, rest)
+		}
+		value, behind, err := value(strings.TrimLeft(after, " \t"))
+		if err != nil {
+			return nil, err
+		}
+		if behind = strings.TrimLeft(behind, " \t"); behind != "" && behind[0] != ',' {
+			return nil, fmt.Errorf("%w: %.40q", ErrMalformed, behind)
+		}
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := all[name]; !twice {
+			all[name] = value
+		}
+		rest = behind
+	}
+	return all, nil
+}
+
+// value reads a value, quoted or not, and returns what is behind it.
+func value(s string) (value, behind string, err error) {
+	if !strings.HasPrefix(s, `"`) {
+		end := strings.IndexAny(s, ", \t")
+		if end < 0 {
+			end = len(s)
+		}
+		return s[:end], s[end:], nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return b.String(), s[i+1:], nil
+		case c == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", "", fmt.Errorf("%w: a quote without an end", ErrMalformed)
+}

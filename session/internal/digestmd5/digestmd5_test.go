@@ -1,0 +1,77 @@
+package digestmd5
+
+import (
+	"errors"
+	"maps"
+	"testing"
+)
+
+// TestTheExampleOfTheStandard is that of RFC 2831, section 4, for IMAP.
+func TestTheExampleOfTheStandard(t *testing.T) {
+	terms := Terms{
+		User: "chris", Password: "secret", Realm: "elwood.innosoft.com", Nonce: "OA6MG9tEQGm2hh", ClientNonce: "OA6MHXh6VqTrRk", UTF8: true,
+	}
+	const service = "imap/elwood.innosoft.com"
+	if got, want := terms.proof("AUTHENTICATE:"+service), "d388dad90d4bbd760a152321f2143af7"; got != want {
+		t.Errorf("the client's proof is %s, want %s", got, want)
+	}
+	if got, want := terms.proof(":"+service), "ea40f60335c427b5527b84dbabcdfffd"; got != want {
+		t.Errorf("the server's proof is %s, want %s", got, want)
+	}
+	if terms.Client() == terms.Server() {
+		t.Error("both proofs are the same; want each its own")
+	}
+}
+
+// TestLettersAreHashedByTheirSet: by ISO 8859-1 if that has all of them.
+func TestLettersAreHashedByTheirSet(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		utf8 bool
+		want string
+	}{
+		{"Zoë", true, "Zo\xeb"},
+		{"Zoë", false, "Zo\xeb"},
+		{"Łukasz", true, "Łukasz"},
+		{"Łukasz", false, "?ukasz"},
+		{"", true, ""},
+	} {
+		if got := string(Terms{UTF8: c.utf8}.text(c.text)); got != c.want {
+			t.Errorf("%q goes into the hash as %q (UTF-8 allowed: %v), want %q", c.text, got, c.utf8, c.want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"": {},
+		`realm="zk-sasl-md5",nonce="a,b=c",qop="auth",charset=utf-8,algorithm=md5-sess`: {
+			"realm": "zk-sasl-md5", "nonce": "a,b=c", "qop": "auth", "charset": "utf-8", "algorithm": "md5-sess",
+		},
+		`,, Realm = "a \"b\" \\" ,, nonce=x`: {"realm": `a "b" \`, "nonce": "x"},
+		`realm="first",realm="second"`:       {"realm": "first"},
+		`empty="",none=`:                     {"empty": "", "none": ""},
+	} {
+		got, err := Parse(text)
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s is read as %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"nonce", `nonce="x`, `nonce="x"y`, `nonce=x y=z`, `nonce="\`} {
+		if got, err := Parse(text); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s is read as %v, %v; want %v", text, got, err, ErrMalformed)
+		}
+	}
+}
+
+// FuzzParse: what was quoted is read as it was.
+func FuzzParse(f *testing.F) {
+	f.Add(`a "b" \ , =`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := Parse("x=" + Quote(text) + ",y=z")
+		if err != nil || got["x"] != text || got["y"] != "z" {
+			t.Errorf("%q was quoted, and is read as %q, %v", text, got, err)
+		}
+		_, _ = Parse(text) // without a panic
+	})
+}

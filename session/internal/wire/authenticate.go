@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+	"github.com/zkgrant/zkgrant/session/sasl"
+)
+
+// mostTurns bounds an exchange. GSSAPI, which is the longest, takes three.
+const mostTurns = 10
+
+// authenticated is a connection on which the client hears of its session when the server knows who it is. Between the answer to the handshake
+// and the first request nothing else is on its way, in neither direction: the client waits for the answer, and a server tells of no watch
+// before it was asked for.
+type authenticated struct {
+	net.Conn
+
+	until     time.Time // the end of the time for the handshake
+	mechanism sasl.Mechanism
+	server    string
+
+	answered bool   // the reader's: the server has answered the handshake
+	held     []byte // of that answer, what the client has not read
+}
+
+// Read authenticates behind the answer to the handshake, and then hands that out.
+func (a *authenticated) Read(p []byte) (int, error) {
+	if !a.answered {
+		a.answered = true
+		answer, err := readFrame(a.Conn, minHandshakeReply, maxHandshake)
+		if err != nil {
+			return 0, err
+		}
+		a.held = answer
+		if id := binary.BigEndian.Uint64(answer[4+8:]); id != 0 { // else the session has expired
+			if err := a.authenticate(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if len(a.held) > 0 {
+		n := copy(p, a.held)
+		a.held = a.held[n:]
+		return n, nil
+	}
+	return a.Conn.Read(p)
+}
+
+// ErrDenied says that the client and the server have not come to know each other.
+var ErrDenied = errors.New("authentication failed")
+
+// authenticate has the mechanism and the server talk. What neither the network nor the time is to blame for is a denial.
+func (a *authenticated) authenticate() error {
+	ctx, cancel := context.WithDeadline(context.Background(), a.until)
+	defer cancel()
+	err := a.exchange(ctx)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("SASL %s: %w", a.mechanism.Name(), err)
+	switch lost := new(lostError); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
+	case errors.As(err, &lost):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+}
+
+// lostError says that the connection ended within an exchange.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+func (a *authenticated) exchange(ctx context.Context) error {
+	exchange, err := a.mechanism.Start(ctx, a.server)
+	if err != nil {
+		return err
+	}
+	var said []byte
+	for range mostTurns {
+		answer, done, err := exchange.Next(said)
+		if err != nil || done {
+			return err
+		}
+		if said, err = a.say(answer); err != nil {
+			return err
+		}
+	}
+	return errors.New("the exchange has no end")
+}
+
+// say sends a token and returns what the server says to it.
+func (a *authenticated) say(token []byte) (said []byte, err error) {
+	b := binary.BigEndian.AppendUint32(nil, uint32(minRequest+4+len(token)))
+	b = binary.BigEndian.AppendUint32(b, 0) // the client counts from 1
+	b = binary.BigEndian.AppendUint32(b, uint32(opcode.SASL))
+	b = append(binary.BigEndian.AppendUint32(b, uint32(len(token))), token...)
+	if _, err := a.Conn.Write(b); err != nil {
+		return nil, &lostError{err}
+	}
+	reply, err := readFrame(a.Conn, minReply, maxHandshake)
+	if err != nil {
+		return nil, &lostError{err}
+	}
+	code, body := int32(binary.BigEndian.Uint32(reply[4+12:])), reply[4+minReply:]
+	switch code {
+	case zkerr.CodeNone:
+	case zkerr.CodeAuthFailed, zkerr.CodeSASLRequired:
+		return nil, errors.New("the server accepts neither the name nor the proof")
+	default:
+		return nil, fmt.Errorf("the server answers with error %d", code)
+	}
+	if len(body) < 4 {
+		return nil, &lostError{errHandshakeMalformed}
+	}
+	length := int32(binary.BigEndian.Uint32(body))
+	if length < 0 {
+		return nil, nil
+	}
+	if int(length) > len(body)-4 {
+		return nil, &lostError{errHandshakeMalformed}
+	}
+	return body[4 : 4+length], nil
+}
+
+// readFrame reads one frame, and returns it with its length in front.
+func readFrame(r io.Reader, least, most int) ([]byte, error) {
+	var prefix [4]byte
+	if _, err := io.ReadFull(r, prefix[:]); err != nil {
+		return nil, err
+	}
+	length := int64(int32(binary.BigEndian.Uint32(prefix[:])))
+	if length < int64(least) || length > int64(most) {
+		return nil, fmt.Errorf("%w: %d, want %d to %d", errFrameLength, length, least, most)
+	}
+	frame := append(prefix[:], make([]byte, length)...)
+	_, err := io.ReadFull(r, frame[len(prefix):])
+	return frame, err
+}

@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+	"github.com/zkgrant/zkgrant/session/sasl"
+)
+
+// script is a mechanism that says its lines, one after the other, and is done behind the last one's answer. Of an error it says nothing more.
+type script struct {
+	lines   []string
+	endless bool
+	begins  error
+	fails   error // behind the first answer
+
+	server string
+	heard  []string // nil tokens as "nil"
+}
+
+func (s *script) Name() string { return "SCRIPT" }
+
+func (s *script) Start(_ context.Context, server string) (sasl.Exchange, error) {
+	s.server = server
+	return s, s.begins
+}
+
+func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
+	if said == nil {
+		s.heard = append(s.heard, "nil")
+	} else {
+		s.heard = append(s.heard, string(said))
+	}
+	n := len(s.heard) - 1
+	switch {
+	case n == 1 && s.fails != nil:
+		return nil, false, s.fails
+	case s.endless:
+		return []byte("more"), false, nil
+	case n == len(s.lines):
+		return nil, true, nil
+	default:
+		return []byte(s.lines[n]), false, nil
+	}
+}
+
+// turn is what the server answers to a token: a code and a body.
+type turn struct {
+	code int32
+	body []byte
+}
+
+func token(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
+
+var noToken = []byte{0xff, 0xff, 0xff, 0xff}
+
+// talk has the script talk to a server that answers so, and hangs up behind its last turn if told to. It returns what the client reads, and
+// which tokens have come.
+func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	until := time.Now().Add(time.Second)
+	eventstest.Must(t, ours.SetDeadline(until))
+	over := make(chan []string, 1)
+	go func() {
+		var tokens []string
+		defer func() { over <- tokens }()
+		defer theirs.Close()
+		greeting := greetingOf(session)
+		for i := range greeting { // in pieces
+			_, _ = theirs.Write(greeting[i : i+1])
+		}
+		for _, turn := range turns {
+			request, err := readFrame(theirs, minRequest+4, maxHandshake)
+			if err != nil {
+				return
+			}
+			if op := int32(binary.BigEndian.Uint32(request[8:])); op != opcode.SASL {
+				tokens = append(tokens, opcode.Name(op))
+			}
+			tokens = append(tokens, string(request[16:]))
+			reply := binary.BigEndian.AppendUint32(nil, uint32(minReply+len(turn.body)))
+			reply = append(reply, request[4:8]...)
+			reply = binary.BigEndian.AppendUint64(reply, 0)
+			reply = binary.BigEndian.AppendUint32(reply, uint32(turn.code))
+			_, _ = theirs.Write(append(reply, turn.body...))
+		}
+		if !hangUp {
+			_, _ = io.Copy(io.Discard, theirs)
+		}
+	}()
+	a := &authenticated{Conn: ours, until: until, mechanism: s, server: "zk:2181"}
+	var buf [5]byte
+	for err == nil && len(read) < len(greetingOf(session)) {
+		var n int
+		n, err = a.Read(buf[:])
+		read = append(read, buf[:n]...)
+	}
+	_ = ours.Close()
+	return read, <-over, err
+}
+
+func greetingOf(session int64) []byte {
+	b := greeting(10*time.Second, 1)
+	binary.BigEndian.PutUint64(b[12:], uint64(session))
+	return b
+}
+
+// TestTheClientHearsOfItsSessionBehindTheExchange, and of all of the server's answer to the handshake.
+func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := &script{lines: []string{"", "second", ""}}
+		read, tokens, err := talk(t, s, 7, []turn{{0, token("one")}, {0, noToken}, {0, token("")}}, false)
+		if err != nil || !slices.Equal(read, greetingOf(7)) {
+			t.Errorf("the client reads %x, %v; want %x", read, err, greetingOf(7))
+		}
+		if want := []string{"", "second", ""}; !slices.Equal(tokens, want) {
+			t.Errorf("the server hears %q, want %q", tokens, want)
+		}
+		if want := []string{"nil", "one", "nil", ""}; !slices.Equal(s.heard, want) || s.server != "zk:2181" {
+			t.Errorf("the mechanism hears %q from %s, want %q from zk:2181", s.heard, s.server, want)
+		}
+	})
+}
+
+// TestASessionThatHasExpiredNeedsNoExchange.
+func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := &script{lines: []string{"x"}}
+		if read, tokens, err := talk(t, s, 0, nil, false); err != nil || len(tokens) > 0 || s.server != "" || !slices.Equal(read, greetingOf(0)) {
+			t.Errorf("the client reads %x, %v, and the server hears %q; want the handshake's answer and nothing", read, err, tokens)
+		}
+	})
+}
+
+// TestWhatIsADenial and what is not: what the network, or the time, is to blame for.
+func TestWhatIsADenial(t *testing.T) {
+	errCause := errors.New("cause")
+	for name, c := range map[string]struct {
+		script script
+		turns  []turn
+		hangUp bool
+		denied bool
+		is     error
+	}{
+		"the server refuses":         {script{lines: []string{"x"}}, []turn{{zkerr.CodeAuthFailed, noToken}}, false, true, nil},
+		"the server wants SASL":      {script{lines: []string{"x"}}, []turn{{zkerr.CodeSASLRequired, noToken}}, false, true, nil},
+		"the server does not know":   {script{lines: []string{"x"}}, []turn{{zkerr.CodeUnimplemented, nil}}, false, true, nil},
+		"the mechanism cannot begin": {script{begins: errCause}, nil, false, true, errCause},
+		"the mechanism is not happy": {script{lines: []string{"x", "y"}, fails: errCause}, []turn{{0, token("a")}}, false, true, errCause},
+		"there is no end":            {script{endless: true}, slices.Repeat([]turn{{0, token("a")}}, mostTurns), false, true, nil},
+		"the server hangs up":        {script{lines: []string{"x"}}, nil, true, false, nil},
+		"the server is silent":       {script{lines: []string{"x"}}, nil, false, false, nil},
+		"no length":                  {script{lines: []string{"x"}}, []turn{{0, []byte{0, 0}}}, false, false, errHandshakeMalformed},
+		"a wrong length":             {script{lines: []string{"x"}}, []turn{{0, []byte{0, 0, 0, 9, 'a'}}}, false, false, errHandshakeMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				read, _, err := talk(t, &c.script, 7, c.turns, c.hangUp)
+				if err == nil || len(read) > 0 || errors.Is(err, ErrDenied) != c.denied || c.is != nil && !errors.Is(err, c.is) {
+					t.Errorf("the client reads %x, %v; want nothing, a denial: %v, and %v", read, err, c.denied, c.is)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package sasl
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
+)
+
+var (
+	// ErrMechanism says that the server wants something else than this mechanism, as far as it can be told from what it says.
+	ErrMechanism = errors.New("the server speaks another SASL mechanism")
+	// ErrServer says that the server has not proven that it knows the password.
+	ErrServer = errors.New("the server does not know the password")
+)
+
+// DigestMD5 is the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's DigestLoginModule serves. The password stays here, and both sides prove
+// that they know it. The proofs can be tried against a list of passwords by who hears them: TLS keeps them from being heard.
+func DigestMD5(user, password string) Mechanism { return digest{user, password} }
+
+type digest struct{ user, password string }
+
+// Name is DIGEST-MD5.
+func (d digest) Name() string { return "DIGEST-MD5" }
+
+// Start begins an exchange. All servers are told the same.
+func (d digest) Start(context.Context, string) (Exchange, error) {
+	return &digestExchange{terms: digestmd5.Terms{User: d.user, Password: d.password, ClientNonce: rand.Text()}}, nil
+}
+
+// digestExchange is a request for a challenge, the answer to it, and the look at the server's proof.
+type digestExchange struct {
+	terms digestmd5.Terms
+	steps int
+}
+
+func (e *digestExchange) Next(said []byte) (answer []byte, done bool, err error) {
+	e.steps++
+	switch e.steps {
+	case 1:
+		return []byte{}, false, nil
+	case 2:
+		answer, err = e.answer(said)
+		return answer, false, err
+	default:
+		return nil, true, e.judge(said)
+	}
+}
+
+// answer answers the challenge.
+func (e *digestExchange) answer(said []byte) ([]byte, error) {
+	challenge, err := digestmd5.Parse(string(said))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMechanism, err)
+	}
+	t := &e.terms
+	t.Nonce, t.Realm, t.UTF8 = challenge["nonce"], challenge["realm"], strings.EqualFold(challenge["charset"], "utf-8")
+	if t.Nonce == "" || challenge["algorithm"] != "md5-sess" {
+		return nil, fmt.Errorf("%w: its challenge is %.100q", ErrMechanism, said)
+	}
+	if t.User == "" || !utf8.ValidString(t.User) || !utf8.ValidString(t.Password) { // to no name a server has no answer
+		return nil, errors.New("the name is empty, or it or the password is not valid UTF-8")
+	}
+	directives := []string{
+		"username=" + digestmd5.Quote(t.User), "realm=" + digestmd5.Quote(t.Realm),
+		"nonce=" + digestmd5.Quote(t.Nonce), "nc=" + digestmd5.Count, "cnonce=" + digestmd5.Quote(t.ClientNonce),
+		"digest-uri=" + digestmd5.Quote(digestmd5.URI), "qop=" + digestmd5.Protection, "response=" + t.Client(),
+	}
+	if t.UTF8 {
+		directives = append(directives, "charset=utf-8")
+	}
+	return []byte(strings.Join(directives, ",")), nil
+}
+
+// judge looks at the server's proof.
+func (e *digestExchange) judge(said []byte) error {
+	proof, err := digestmd5.Parse(string(said))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrServer, err)
+	}
+	if proof["rspauth"] != e.terms.Server() {
+		return ErrServer
+	}
+	return nil
+}

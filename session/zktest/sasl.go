@@ -1,0 +1,49 @@
+package zktest
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
+)
+
+// This file is the server's side of SASL, with the mechanism DIGEST-MD5, as ZooKeeper's DigestLoginModule has it.
+
+// realm is that of every ZooKeeper server.
+const realm = "zk-sasl-md5"
+
+// AddUser has the server know a user, for SASL by DIGEST-MD5, and nodes whose access list names users by the scheme sasl. It replaces a user of
+// that name. Connections that have authenticated stay authenticated.
+func (s *Server) AddUser(name, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == nil {
+		s.users = map[string]string{}
+	}
+	s.users[name] = password
+}
+
+// negotiate takes a client's turn in the exchange: it has nothing to say yet, or answers the challenge.
+func (s *Server) negotiate(c *conn, q call) answer {
+	switch {
+	case len(s.users) == 0: // a real server that is not set up for it says nothing, and minds nothing
+		return answer{reply: appendBytes(newReply(), nil), stamp: stampZero}
+	case len(q.data) == 0:
+		c.nonce = rand.Text()
+		challenge := fmt.Sprintf("realm=%s,nonce=%s,qop=%s,charset=utf-8,algorithm=md5-sess",
+			digestmd5.Quote(realm), digestmd5.Quote(c.nonce), digestmd5.Quote(digestmd5.Protection))
+		return answer{reply: appendBytes(newReply(), []byte(challenge)), stamp: stampZero}
+	}
+	said, err := digestmd5.Parse(string(q.data))
+	password, known := s.users[said["username"]]
+	terms := digestmd5.Terms{
+		User: said["username"], Password: password, Realm: realm, Nonce: c.nonce, ClientNonce: said["cnonce"], UTF8: said["charset"] == "utf-8",
+	}
+	c.nonce = ""
+	if err != nil || !known || terms.Nonce == "" || said["nonce"] != terms.Nonce || said["realm"] != realm || said["nc"] != digestmd5.Count ||
+		said["digest-uri"] != digestmd5.URI || said["response"] != terms.Client() {
+		return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
+	}
+	c.addIdentity(identity{"sasl", terms.User})
+	return answer{reply: appendBytes(newReply(), []byte("rspauth="+terms.Server())), stamp: stampZero}
+}
