@@ -10,7 +10,7 @@ import "context"
 type Mechanism interface {
 	// Name is the name that the mechanism is registered under, as DIGEST-MD5. It is for errors: a server has one mechanism, and does not ask.
 	Name() string
-	// Start begins an exchange with a server, which is given as it was dialled: host:port. The exchange may take until ctx ends.
+	// Start begins an exchange with a server, which is given as it was dialled: host:port. Neither Start nor the exchange may outlast ctx.
 	Start(ctx context.Context, server string) (Exchange, error)
 }
 
