@@ -1,0 +1,157 @@
+package coordinator_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// TestRealMutualTLS: a server knows its clients by their certificates, which are made here. A lock is its owner's alone, by the distinguished name. The next
+// connection is made with another certificate, and the lock stays. What a server has against a certificate is told.
+func TestRealMutualTLS(t *testing.T) {
+	eventstest.NeedsServers(t)
+	authority := newAuthority(t)
+	now := time.Now()
+	server := authority.issue(t, "server", now.Add(time.Hour))
+	addr := tlsServer(t, authority, server)
+	proxy := ensemble.StartProxy(t, addr)
+	connect := func(certificate func() *tls.Certificate) (*coordinator.Coordinator, error) {
+		ctx, cancel := context.WithTimeout(coordtest.RealContext(t), 2*time.Second)
+		defer cancel()
+		return coordinator.Connect(ctx, proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
+			coordinator.WithTLS(&tls.Config{
+				MinVersion: tls.VersionTLS12, RootCAs: authority.pool(),
+				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(), nil },
+			}))
+	}
+	open := func(certificate func() *tls.Certificate) *coordinator.Coordinator {
+		t.Helper()
+		c, err := connect(certificate)
+		if err != nil {
+			t.Fatalf("Connect: %v", err)
+		}
+		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
+		return c
+	}
+	only := func(c *tls.Certificate) func() *tls.Certificate { return func() *tls.Certificate { return c } }
+
+	first, second := authority.issue(t, "bob", now.Add(time.Hour)), authority.issue(t, "bob", now.Add(time.Hour))
+	var shown atomic.Pointer[tls.Certificate]
+	shown.Store(first)
+	var asked atomic.Int32
+	bob := open(func() *tls.Certificate { asked.Add(1); return shown.Load() })
+	held, _ := coordtest.Hold(t, bob.Mutex(lockPath))
+	ann := open(only(authority.issue(t, "ann", now.Add(time.Hour))))
+	if err := coordtest.EndOf(t, ann.Mutex(lockPath).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Errorf("ann's acquisition of bob's lock ends with %v, want ErrNoAuth", err)
+	}
+
+	shown.Store(second)
+	before := asked.Load()
+	proxy.Cut()
+	eventstest.Eventually(t, "bob has connected again", func() bool { return asked.Load() > before })
+	coordtest.NotLost(t, held)
+	coordtest.End(held)
+
+	_, err := connect(only(authority.issue(t, "bob", now.Add(-time.Minute))))
+	if err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
+		t.Errorf("Connect with an expired certificate = %v, want what the server has against it", err)
+	}
+}
+
+// authority makes certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         crypto.Signer
+	last        int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	a.key = newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	eventstest.Must(t, err)
+	a.certificate, err = x509.ParseCertificate(der)
+	eventstest.Must(t, err)
+	return a
+}
+
+func newKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	eventstest.Must(t, err)
+	return key
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// issue returns a certificate, for either end, that is good for an hour up to the time.
+func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certificate {
+	t.Helper()
+	a.last++
+	key := newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1 + a.last), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+	}, a.certificate, key.Public(), a.key)
+	eventstest.Must(t, err)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// tlsServer starts a server that talks TLS, and wants a certificate of the authority's. It returns its address.
+func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate) string {
+	t.Helper()
+	folder := t.TempDir()
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	eventstest.Must(t, err)
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	own, trusted := filepath.Join(folder, "server.pem"), filepath.Join(folder, "trusted.pem")
+	eventstest.Must(t, os.WriteFile(own, []byte(block("PRIVATE KEY", key)+block("CERTIFICATE", certificate.Certificate[0])), 0o600))
+	eventstest.Must(t, os.WriteFile(trusted, []byte(block("CERTIFICATE", a.certificate.Raw)), 0o600))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	eventstest.Must(t, err)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	eventstest.Must(t, err)
+	eventstest.Must(t, listener.Close())
+	ensemble.Start(t, 1,
+		ensemble.Property("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
+		ensemble.Line("secureClientPort", port), ensemble.Line("secureClientPortAddress", "127.0.0.1"),
+		ensemble.Line("ssl.keyStore.location", own), ensemble.Line("ssl.trustStore.location", trusted), ensemble.Line("ssl.clientAuth", "need"),
+		ensemble.Line("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
+	)
+	return net.JoinHostPort("127.0.0.1", port)
+}
