@@ -117,8 +117,8 @@ func (r *rest[M]) takesRoom() (room []M) {
 	return room
 }
 
-// keepsRoom keeps room for the next batch, and returns room for what is posted before. An idle actor keeps no memory of a busy hour, and of
-// those that do not rest there are many, which keep none.
+// keepsRoom keeps room for the next batch, and returns room for what is posted before. An idle actor keeps little of the memory of a busy hour.
+// One that does not rest keeps none: there are many of those.
 func (r *rest[M]) keepsRoom(queue, batch []M) []M {
 	if r == nil || cap(queue) > mostRoom || cap(batch) > mostRoom {
 		batch, queue = nil, nil
@@ -222,7 +222,7 @@ func broken(cause any) {
 const (
 	// mostBatches is how many batches are handled before a rest.
 	mostBatches = 2
-	// mostRoom is for how many messages each half of the room is at most that an idle actor keeps.
+	// mostRoom is how many messages fit at the most into each of the two rooms that an idle actor keeps.
 	mostRoom = 64
 	// mostByHand is how many batches a caller handles who only came with a message.
 	mostByHand = 4

@@ -2,8 +2,11 @@ package actors
 
 import "sync"
 
-// Crew runs functions side by side, in goroutines of a group. While any of them runs, a goroutine that is done waits for the next function: a new
-// goroutine would have to grow its stack for each. When none runs no goroutine is left.
+// mostIdle is how many goroutines of a crew wait for the next function at the most.
+const mostIdle = 64
+
+// Crew runs functions side by side, in goroutines of a group. While any of them runs, some goroutines that are done wait for the next function: a
+// new goroutine would have to grow its stack for each. When none runs no goroutine is left.
 type Crew struct {
 	group *Group
 
@@ -29,7 +32,9 @@ func (c *Crew) Go(f func()) bool {
 		return true
 	}
 	began := c.group.Go(func() { c.work(f) })
-	if !began { // and others may have counted on it: 1. it is counted; 2. the last of those that ran waits; 3. the group is closed
+	if !began {
+		// It was counted, so a goroutine may wait that would have ended: 1. f is counted; 2. the last of those that ran is done, and its
+		// goroutine waits; 3. the group is closed.
 		c.done(nil)
 	}
 	return began
@@ -40,24 +45,28 @@ func (c *Crew) work(f func()) {
 	next := make(chan func(), 1)
 	for f != nil {
 		f()
-		c.done(next)
+		if !c.done(next) {
+			return
+		}
 		f = <-next
 	}
 }
 
-// done notes the end of a function. Its goroutine, if there is one, waits for another; if that was the last one, all of them end.
-func (c *Crew) done(next chan func()) {
-	c.mu.Lock()
-	if next != nil {
-		c.idle = append(c.idle, next)
-	}
-	c.busy--
+// done notes the end of a function, and reports whether its goroutine, if there is one, is to wait for another. When none runs any more, all
+// that wait end.
+func (c *Crew) done(next chan func()) (waits bool) {
 	var idle []chan func()
-	if c.busy == 0 {
+	c.mu.Lock()
+	c.busy--
+	switch {
+	case c.busy == 0:
 		idle, c.idle = c.idle, nil
+	case next != nil && len(c.idle) < mostIdle:
+		c.idle, waits = append(c.idle, next), true
 	}
 	c.mu.Unlock()
 	for _, next := range idle {
 		next <- nil
 	}
+	return waits
 }

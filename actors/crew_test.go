@@ -51,6 +51,28 @@ func TestACrewTakesTheNextFunction(t *testing.T) {
 	})
 }
 
+// TestACrewKeepsFew of the goroutines of a burst.
+func TestACrewKeepsFew(t *testing.T) {
+	const burst, kept = 500, 64
+	eventstest.Bubble(t, func(t *testing.T) {
+		var group actors.Group
+		crew := actors.NewCrew(&group)
+		before := runtime.NumGoroutine()
+		long, short := make(chan struct{}), make(chan struct{})
+		crew.Go(func() { <-long })
+		for range burst {
+			crew.Go(func() { <-short })
+		}
+		close(short)
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n != 1+kept {
+			t.Errorf("behind %d functions there are %d goroutines, want %d that wait and one that runs", burst, n, kept)
+		}
+		close(long)
+		group.Close()
+	})
+}
+
 // TestACrewLosesNoFunction that comes while others end, and refuses it or runs it when the group is closed meanwhile.
 func TestACrewLosesNoFunction(t *testing.T) {
 	const callers, each = 8, 2000

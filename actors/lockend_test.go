@@ -168,8 +168,8 @@ func TestBoundAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestContextIsLetGoAtTheEnd: of the latest one that is when another one comes, or at the end of all locks. The locks of a loop have it
-// waited for once.
+// TestContextIsLetGoAtTheEnd of its last lock. Exception: the latest context is let go when another one comes, or when the house is closed. So the
+// locks of a loop have their context waited for once.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx, other := actorstest.NewCountingContext(t.Context()), actorstest.NewCountingContext(t.Context())

@@ -66,6 +66,9 @@ func (w *waits) remove(l *Lock) {
 	if last == 0 {
 		w.dismiss()
 		w.idle = one
+		if cap(one.locks) > mostRoom {
+			one.locks = nil
+		}
 	}
 }
 

@@ -1,17 +1,21 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -92,8 +96,8 @@ func TestSASLThatIsRefusedEndsConnect(t *testing.T) {
 	})
 }
 
-// TestSASLThatIsRefusedLater leaves what is held to its lease, and nothing to the next one's harm: a session that is resumed, and refused, again
-// and again would live for ever. It is no storm, and it heals.
+// TestSASLThatIsRefusedLater: a session that is refused from now on loses what it holds when its lease ends, and then another contender has it,
+// though the server renews the session before each refusal. The attempts are no storm, and when the password is right again it goes on.
 func TestSASLThatIsRefusedLater(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const wait = time.Minute
@@ -109,9 +113,9 @@ func TestSASLThatIsRefusedLater(t *testing.T) {
 			t.Errorf("the loss was told after %v, want it within the session timeout", took)
 		}
 		other := coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "new"))).Mutex(lockPath).Acquire(t.Context())
-		eventstest.Receive(t, other.Granted(), "the lock of one that is refused")
-		if took := time.Since(start); took > 25*time.Second {
-			t.Errorf("the next one has the lock after %v, want it in two session timeouts and a half", took)
+		eventstest.Receive(t, other.Granted(), "the lock of the session that is refused")
+		if took := time.Since(start); took > 35*time.Second {
+			t.Errorf("the next one has the lock after %v, want it in three session timeouts and a half", took)
 		}
 		coordtest.End(other)
 		time.Sleep(wait - time.Since(start))
@@ -122,6 +126,163 @@ func TestSASLThatIsRefusedLater(t *testing.T) {
 		again := c.Mutex(lockPath).Acquire(t.Context())
 		coordtest.GrantOf(t, again)
 		coordtest.End(again)
+	})
+}
+
+// moody is DigestMD5 for bob, or has another mood.
+type moody struct {
+	sasl.Mechanism
+
+	is     atomic.Int32
+	starts atomic.Int32
+}
+
+const (
+	well int32 = iota
+	failing
+	stuck // until the time is over
+)
+
+var errMood = errors.New("mood")
+
+func newMoody() *moody { return &moody{Mechanism: sasl.DigestMD5("bob", "b")} }
+
+func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error) {
+	m.starts.Add(1)
+	switch m.is.Load() {
+	case failing:
+		return nil, errMood
+	case stuck:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	default:
+		return m.Mechanism.Start(ctx, server)
+	}
+}
+
+// TestNobodyWaitsForASessionThatCannotAuthenticate: whatever keeps it from that, and though the server renews it each time, it loses what it
+// holds with its lease, and another contender has that.
+func TestNobodyWaitsForASessionThatCannotAuthenticate(t *testing.T) {
+	for name, fails := range map[string]func(srv *zktest.Server, m *moody){
+		"the mechanism fails":      func(_ *zktest.Server, m *moody) { m.is.Store(failing) },
+		"the mechanism takes long": func(_ *zktest.Server, m *moody) { m.is.Store(stuck) },
+		"the server is silent":     func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Swallow()) },
+		"the server hangs up":      func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.CutBefore()) },
+		"the server answers no":    func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Fail(zktest.AuthFailed)) },
+		"the server knows no SASL": func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Fail(zktest.Unimplemented)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				srv.AddUser("bob", "b")
+				m := newMoody()
+				held, _ := coordtest.Hold(t, coordtest.Connect(t, srv, coordinator.WithSASL(m)).Mutex(lockPath))
+				next := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+				fails(srv, m)
+				start := time.Now()
+				srv.CutAll()
+				coordtest.LossOf(t, held)
+				lost := time.Since(start)
+				eventstest.Receive(t, next.Granted(), "the lock")
+				if took := time.Since(start); lost > 10*time.Second || took > 35*time.Second {
+					t.Errorf("the lock is lost after %v and granted after %v, want that within one session timeout, and three and a half", lost, took)
+				}
+				coordtest.End(next)
+			})
+		})
+	}
+}
+
+// onSASL has the server do that with each token.
+func onSASL(srv *zktest.Server, what zktest.Action) {
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		if r.Op == zktest.OpSASL {
+			return what
+		}
+		return zktest.Pass()
+	})
+}
+
+// refuseOnce has the mechanism fail once.
+func refuseOnce(srv *zktest.Server, m *moody) {
+	m.is.Store(failing)
+	before := m.starts.Load()
+	srv.CutAll()
+	for m.starts.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+	m.is.Store(well)
+	time.Sleep(5 * time.Second)
+}
+
+// TestOneRefusalCostsNoPlace in a queue, however long the waiter's session has written nothing.
+func TestOneRefusalCostsNoPlace(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", "b")
+		m := newMoody()
+		held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		first := coordtest.Queue(coordtest.Connect(t, srv, coordinator.WithSASL(m)).Mutex(lockPath))
+		second := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+		time.Sleep(time.Minute)
+		refuseOnce(srv, m)
+		coordtest.End(held)
+		eventstest.Receive(t, first.Granted(), "the lock")
+		coordtest.End(first)
+		coordtest.GrantOf(t, second)
+		coordtest.End(second)
+	})
+}
+
+// TestARefusalThatIsOverIsNoReason for what comes later, and is news when it comes again.
+func TestARefusalThatIsOverIsNoReason(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", "b")
+		m := newMoody()
+		core, logs := observer.New(zap.WarnLevel)
+		coordtest.Connect(t, srv, coordinator.WithSASL(m), coordinator.WithLogger(zap.New(core)))
+		for range 2 {
+			refuseOnce(srv, m)
+			if n := logs.FilterMessage("the identities were not accepted").Len(); n != 1 {
+				t.Errorf("a refusal was logged %d times, want once", n)
+			}
+			logs.TakeAll()
+		}
+		srv.MuteAll(true)
+		time.Sleep(time.Minute)
+		for _, line := range logs.TakeAll() {
+			if said := fmt.Sprint(line.ContextMap()); strings.Contains(said, errMood.Error()) {
+				t.Errorf("behind the refusal %q says %s, want another reason", line.Message, said)
+			}
+		}
+		srv.MuteAll(false)
+	})
+}
+
+// TestShutdownCutsAnExchangeShort: neither it nor Connect waits for a mechanism that takes all the time there is.
+func TestShutdownCutsAnExchangeShort(t *testing.T) {
+	const most = time.Second
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", "b")
+		m := newMoody()
+		options := []coordinator.Option{srv.Option(), coordinator.WithSASL(m), coordinator.WithSessionTimeout(40 * time.Second)}
+		c, err := coordinator.Connect(t.Context(), srv.Addr(), options...)
+		eventstest.Must(t, err)
+		m.is.Store(stuck)
+		srv.CutAll()
+		time.Sleep(most / 10)
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		defer cancel()
+		start := time.Now()
+		err = c.Shutdown(ctx)
+		if took := time.Since(start); took > most {
+			t.Errorf("Shutdown = %v after %v, want it within %v", err, took, most)
+		}
+		start = time.Now()
+		ctx, cancel = context.WithTimeout(t.Context(), most)
+		defer cancel()
+		_, err = coordinator.Connect(ctx, srv.Addr(), options...)
+		if took := time.Since(start); err == nil || took > 2*most {
+			t.Errorf("Connect = %v after %v, want an error within %v", err, took, 2*most)
+		}
 	})
 }
 

@@ -42,7 +42,7 @@ func ParseDirectoryData(data []byte) DirectoryData {
 	return DirectoryData{Ours: true, Floor: czxid}
 }
 
-// Marker returns the data of a directory of ours without a floor. Nobody may write to them.
+// Marker returns the data of a directory of ours without a floor. The caller must not change them.
 func Marker() []byte { return marker }
 
 //nolint:gochecknoglobals // nobody writes to it

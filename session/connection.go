@@ -113,16 +113,10 @@ type denied struct {
 	err error
 }
 
-// on tells of it. A server that refuses a client has renewed its session before, and would each time. So the session is given up when its lease
-// has run out: until then a refusal may pass, and what is held stays.
+// on tells of it. The session goes on: see turnedAway.
 func (m denied) on(s *Session) {
-	c := m.c
-	if c != s.client || c.over {
-		return
-	}
-	s.onIdentityError(c, m.err)
-	if c.opened && !s.clock.now().Before(c.lease.Deadline()) {
-		s.expire(c)
+	if c := m.c; c == s.client && !c.over {
+		s.onIdentityError(c, m.err)
 	}
 }
 
@@ -171,6 +165,9 @@ func (s *Session) resume(c *client) {
 		seat.listed = false
 	}
 	s.compareTimeout(c)
+	s.mu.Lock()
+	s.view.refuse = nil
+	s.mu.Unlock()
 	if s.State() == Suspended {
 		s.show(c, Connected)
 		c.logger.Info("session resumed", zapSession(c), zap.String("server", c.conn.Server()))
@@ -291,7 +288,7 @@ func (m replaced) on(s *Session) {
 	s.expire(m.c)
 }
 
-// turnedAway: a server did not answer the handshake.
+// turnedAway: a server did not answer the handshake, or not what has to follow.
 type turnedAway struct {
 	c   *client
 	err error
@@ -301,7 +298,10 @@ type turnedAway struct {
 // answer a client that has seen more than itself: for a moment if it lags behind,
 // for ever if the ensemble has lost its data, and then nobody will say that the
 // session is over. A new leader gives every session its full time once more, so
-// it takes two timeouts from the last answer until nothing can be left of it.
+// it takes two timeouts from the last answer until nothing can be left of it. One
+// that answers the handshake and then refuses the client's identity, or falls
+// silent, gives the session its full time each time: nobody else would ever have
+// what it holds.
 func (m turnedAway) on(s *Session) {
 	c := m.c
 	end := c.lease.Optimistic()

@@ -148,8 +148,9 @@ func (t *Seat) Delete(e recipes.Delete) {
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.ownPath(e.Node), floor: e.Floor, clean: e.Clean, run: (*asked).remove}
 	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)
-		// The goroutine that makes the request runs first, as a rule. Else one that makes a create, which the caller may ask for next, does: it
-		// finds the old node ahead and waits, so the next delete leaves a floor, too, and so on.
+		// The goroutine of this request runs now, as a rule. Otherwise a loop may stay in its own way: 1. the caller asks for the lock again;
+		// 2. the goroutine of that create runs first; 3. the new node stands behind the old one, and waits; 4. so the next delete leaves a
+		// floor, too.
 		runtime.Gosched()
 		return
 	}

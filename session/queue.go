@@ -37,8 +37,8 @@ type request interface {
 // gatherer is a request that takes others along. It returns what is made for all of them.
 type gatherer interface{ gather(s *Session) request }
 
-// begin counts what runs in the client, so that it is not closed meanwhile. It runs in a goroutine of its own, and hands over a message
-// whose handling is to finish it.
+// begin runs what calls the client, in a goroutine of its own, and counts it, so that the client is not closed meanwhile. The message that run
+// hands over is to call finish.
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++

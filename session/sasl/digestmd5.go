@@ -15,17 +15,21 @@ var (
 	// ErrMechanism says that the server wants something else than this mechanism, as far as it can be told from what it says.
 	ErrMechanism = errors.New("the server speaks another SASL mechanism")
 	// ErrServer says that the server has not proven that it knows the password.
-	ErrServer = errors.New("the server does not know the password")
+	ErrServer = errors.New("the server has not proven that it knows the password")
 )
 
-// DigestMD5 is the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's DigestLoginModule serves. The password stays here, and both sides prove
-// that they know it. The proofs can be tried against a list of passwords by who hears them: TLS keeps them from being heard.
+// DigestMD5 is the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's DigestLoginModule serves. Both sides prove that they know the password,
+// which is not sent. An eavesdropper can try the proofs against a list of passwords; TLS keeps the proofs from eavesdroppers.
 func DigestMD5(user, password string) Mechanism { return digest{user, password} }
 
 type digest struct{ user, password string }
 
 // Name is DIGEST-MD5.
 func (d digest) Name() string { return "DIGEST-MD5" }
+
+// String and GoString keep the password out of logs.
+func (d digest) String() string   { return d.Name() }
+func (d digest) GoString() string { return d.Name() }
 
 // Start begins an exchange. All servers are told the same.
 func (d digest) Start(context.Context, string) (Exchange, error) {
@@ -58,11 +62,11 @@ func (e *digestExchange) answer(said []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrMechanism, err)
 	}
 	t := &e.terms
-	t.Nonce, t.Realm, t.UTF8 = challenge["nonce"], challenge["realm"], strings.EqualFold(challenge["charset"], "utf-8")
+	t.Nonce, t.Realm = challenge["nonce"], challenge["realm"]
 	if t.Nonce == "" || challenge["algorithm"] != "md5-sess" {
 		return nil, fmt.Errorf("%w: its challenge is %.100q", ErrMechanism, said)
 	}
-	if t.User == "" || !utf8.ValidString(t.User) || !utf8.ValidString(t.Password) { // to no name a server has no answer
+	if t.User == "" || !utf8.ValidString(t.User) || !utf8.ValidString(t.Password) { // a server does not answer to an empty name
 		return nil, errors.New("the name is empty, or it or the password is not valid UTF-8")
 	}
 	directives := []string{
@@ -70,8 +74,11 @@ func (e *digestExchange) answer(said []byte) ([]byte, error) {
 		"nonce=" + digestmd5.Quote(t.Nonce), "nc=" + digestmd5.Count, "cnonce=" + digestmd5.Quote(t.ClientNonce),
 		"digest-uri=" + digestmd5.Quote(digestmd5.URI), "qop=" + digestmd5.Protection, "response=" + t.Client(),
 	}
-	if t.UTF8 {
+	switch {
+	case strings.EqualFold(challenge["charset"], "utf-8"):
 		directives = append(directives, "charset=utf-8")
+	case strings.ContainsFunc(t.User+t.Password, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return nil, errors.New("the server takes names and passwords in ASCII only")
 	}
 	return []byte(strings.Join(directives, ",")), nil
 }

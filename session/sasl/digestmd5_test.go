@@ -2,6 +2,7 @@ package sasl_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestDigestMD5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	terms := digestmd5.Terms{User: user, Password: password, Realm: "zk-sasl-md5", Nonce: "abc", ClientNonce: said["cnonce"], UTF8: true}
+	terms := digestmd5.Terms{User: user, Password: password, Realm: "zk-sasl-md5", Nonce: "abc", ClientNonce: said["cnonce"]}
 	if said["username"] != user || said["response"] != terms.Client() || said["nonce"] != "abc" || said["digest-uri"] != digestmd5.URI {
 		t.Errorf("the answer is %s; want the proof %s", answer, terms.Client())
 	}
@@ -69,7 +70,23 @@ func TestDigestMD5KnowsAStranger(t *testing.T) {
 	}
 }
 
+// TestDigestMD5KeepsThePassword out of what is printed.
+func TestDigestMD5KeepsThePassword(t *testing.T) {
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if said := fmt.Sprintf(format, sasl.DigestMD5("bob", "hush")); strings.Contains(said, "hush") {
+			t.Errorf("%s prints %s", format, said)
+		}
+	}
+}
+
 func TestDigestMD5RefusesWhatCannotBeSaid(t *testing.T) {
+	ascii := strings.Replace(challenge, "charset=utf-8,", "", 1)
+	if _, _, err := begin(t, "bob", "sécret").Next([]byte(ascii)); err == nil {
+		t.Error("a password with a letter beyond ASCII is said to a server that takes no UTF-8; want an error")
+	}
+	if answer, _, err := begin(t, "bob", "secret").Next([]byte(ascii)); err != nil || strings.Contains(string(answer), "charset") {
+		t.Errorf("to a server that takes no UTF-8 it says %s, %v; want it without a charset", answer, err)
+	}
 	for _, c := range [][2]string{{"a\xff", "b"}, {"a", "b\xff"}, {"", "b"}} {
 		if _, _, err := begin(t, c[0], c[1]).Next([]byte(challenge)); err == nil {
 			t.Errorf("%q with %q is said; want an error", c[0], c[1])

@@ -6,17 +6,19 @@ package sasl
 
 import "context"
 
-// Mechanism is a way to authenticate. Its methods may be called from any goroutine.
+// Mechanism is a way to authenticate. Its methods may be called from any goroutine, and Start while another exchange is under way.
 type Mechanism interface {
 	// Name is the name that the mechanism is registered under, as DIGEST-MD5. It is for errors: a server has one mechanism, and does not ask.
 	Name() string
-	// Start begins an exchange with a server, which is given as it was dialled: host:port. Neither Start nor the exchange may outlast ctx.
+	// Start begins an exchange with a server, which is given as it was dialled: host:port. ctx is for Start and for all of the exchange, which
+	// must not outlast it: Close waits for them.
 	Start(ctx context.Context, server string) (Exchange, error)
 }
 
-// Exchange is the talk with one server. It is for one goroutine.
+// Exchange is the talk with one server, of at most ten answers. It is for one goroutine.
 type Exchange interface {
-	// Next takes what the server has said, which is nothing at first, and returns what to say to that. done says that the exchange has
-	// ended well; then nothing is said. An error ends the exchange, and the connection.
-	Next(said []byte) (answer []byte, done bool, err error)
+	// Next takes the server's token and returns the answer. The first time there is no token: it is nil. The answer may be empty. done says
+	// that the exchange has succeeded and that there is no answer. An error ends the exchange and the connection; the caller of Connect gets
+	// it with ErrNoAuth, unless the time is over.
+	Next(token []byte) (answer []byte, done bool, err error)
 }

@@ -37,7 +37,7 @@ func (s *Server) negotiate(c *conn, q call) answer {
 	said, err := digestmd5.Parse(string(q.data))
 	password, known := s.users[said["username"]]
 	terms := digestmd5.Terms{
-		User: said["username"], Password: password, Realm: realm, Nonce: c.nonce, ClientNonce: said["cnonce"], UTF8: said["charset"] == "utf-8",
+		User: said["username"], Password: password, Realm: realm, Nonce: c.nonce, ClientNonce: said["cnonce"],
 	}
 	c.nonce = ""
 	if err != nil || !known || terms.Nonce == "" || said["nonce"] != terms.Nonce || said["realm"] != realm || said["nc"] != digestmd5.Count ||

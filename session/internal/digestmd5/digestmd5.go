@@ -26,7 +26,6 @@ var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
 type Terms struct {
 	User, Password, Realm string
 	Nonce, ClientNonce    string
-	UTF8                  bool // the server takes texts that ISO 8859-1 has no letters for
 }
 
 // Client is the client's proof that it knows the password.
@@ -36,20 +35,17 @@ func (t Terms) Client() string { return t.proof("AUTHENTICATE:" + URI) }
 func (t Terms) Server() string { return t.proof(":" + URI) }
 
 func (t Terms) proof(what string) string {
-	secret := md5.Sum(join(t.text(t.User), t.text(t.Realm), t.text(t.Password))) //nolint:gosec // as above
+	secret := md5.Sum(join(text(t.User), text(t.Realm), text(t.Password))) //nolint:gosec // as above
 	session := hash(join(secret[:], []byte(t.Nonce), []byte(t.ClientNonce)))
 	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection, hash([]byte(what))}, ":")))
 }
 
-// text is how a text goes into the hash: by ISO 8859-1 if that has letters for all of it (RFC 2831, 2.1.2.1).
-func (t Terms) text(s string) []byte {
+// text is how a text goes into the hash: by ISO 8859-1 if that has letters for all of it, and otherwise by UTF-8 (RFC 2831, 2.1.2.1).
+func text(s string) []byte {
 	latin := make([]byte, 0, len(s))
 	for _, r := range s {
-		if r > 0xff && t.UTF8 {
-			return []byte(s)
-		}
 		if r > 0xff {
-			r = '?'
+			return []byte(s)
 		}
 		latin = append(latin, byte(r))
 	}

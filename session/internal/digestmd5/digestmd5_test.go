@@ -9,7 +9,7 @@ import (
 // TestTheExampleOfTheStandard is that of RFC 2831, section 4, for IMAP.
 func TestTheExampleOfTheStandard(t *testing.T) {
 	terms := Terms{
-		User: "chris", Password: "secret", Realm: "elwood.innosoft.com", Nonce: "OA6MG9tEQGm2hh", ClientNonce: "OA6MHXh6VqTrRk", UTF8: true,
+		User: "chris", Password: "secret", Realm: "elwood.innosoft.com", Nonce: "OA6MG9tEQGm2hh", ClientNonce: "OA6MHXh6VqTrRk",
 	}
 	const service = "imap/elwood.innosoft.com"
 	if got, want := terms.proof("AUTHENTICATE:"+service), "d388dad90d4bbd760a152321f2143af7"; got != want {
@@ -25,19 +25,9 @@ func TestTheExampleOfTheStandard(t *testing.T) {
 
 // TestLettersAreHashedByTheirSet: by ISO 8859-1 if that has all of them.
 func TestLettersAreHashedByTheirSet(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		utf8 bool
-		want string
-	}{
-		{"Zoë", true, "Zo\xeb"},
-		{"Zoë", false, "Zo\xeb"},
-		{"Łukasz", true, "Łukasz"},
-		{"Łukasz", false, "?ukasz"},
-		{"", true, ""},
-	} {
-		if got := string(Terms{UTF8: c.utf8}.text(c.text)); got != c.want {
-			t.Errorf("%q goes into the hash as %q (UTF-8 allowed: %v), want %q", c.text, got, c.utf8, c.want)
+	for in, want := range map[string]string{"Zoë": "Zo\xeb", "Łukasz": "Łukasz", "Zoë Ł": "Zoë Ł", "": ""} {
+		if got := string(text(in)); got != want {
+			t.Errorf("%q goes into the hash as %q, want %q", in, got, want)
 		}
 	}
 }

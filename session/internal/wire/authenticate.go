@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"time"
 
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
@@ -24,57 +22,74 @@ const mostTurns = 10
 type authenticated struct {
 	net.Conn
 
-	until     time.Time // the end of the time for the handshake
+	ctx       context.Context // ends with the time for the handshake, and with the connection
 	mechanism sasl.Mechanism
 	server    string
 
 	answered bool   // the reader's: the server has answered the handshake
 	held     []byte // of that answer, what the client has not read
+	err      error  // why the client will not read it
 }
 
 // Read authenticates behind the answer to the handshake, and then hands that out.
 func (a *authenticated) Read(p []byte) (int, error) {
 	if !a.answered {
 		a.answered = true
-		answer, err := readFrame(a.Conn, minHandshakeReply, maxHandshake)
-		if err != nil {
-			return 0, err
-		}
-		a.held = answer
-		if id := binary.BigEndian.Uint64(answer[4+8:]); id != 0 { // else the session has expired
-			if err := a.authenticate(); err != nil {
-				return 0, err
-			}
-		}
+		a.held, a.err = a.greet()
 	}
-	if len(a.held) > 0 {
+	switch {
+	case a.err != nil:
+		return 0, a.err
+	case len(a.held) > 0:
 		n := copy(p, a.held)
 		a.held = a.held[n:]
 		return n, nil
+	default:
+		return a.Conn.Read(p)
 	}
-	return a.Conn.Read(p)
 }
 
-// ErrDenied says that the client and the server have not come to know each other.
+// greet reads the answer to the handshake and, unless it says that the session has expired, authenticates.
+func (a *authenticated) greet() ([]byte, error) {
+	answer, err := readFrame(a.Conn, minHandshakeReply, maxHandshake)
+	if err != nil {
+		return nil, err
+	}
+	if id := binary.BigEndian.Uint64(answer[4+8:]); id != 0 {
+		err = a.authenticate()
+	}
+	return answer, err
+}
+
+// ErrDenied says that a server has refused the client's identity, or could not prove its own.
 var ErrDenied = errors.New("authentication failed")
 
-// authenticate has the mechanism and the server talk. What neither the network nor the time is to blame for is a denial.
+// exchangeError says why an exchange came to nothing. The server has renewed the session by then.
+type exchangeError struct {
+	mechanism string
+	denial    bool // and not a lost connection, or a timeout
+	err       error
+}
+
+func (e *exchangeError) Error() string {
+	if e.denial {
+		return fmt.Sprintf("%v: SASL %s: %v", ErrDenied, e.mechanism, e.err)
+	}
+	return fmt.Sprintf("SASL %s: %v", e.mechanism, e.err)
+}
+
+func (e *exchangeError) Unwrap() error { return e.err }
+
+func (e *exchangeError) Is(target error) bool { return e.denial && target == ErrDenied }
+
+// authenticate has the mechanism and the server talk.
 func (a *authenticated) authenticate() error {
-	ctx, cancel := context.WithDeadline(context.Background(), a.until)
-	defer cancel()
-	err := a.exchange(ctx)
+	err := a.exchange(a.ctx)
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("SASL %s: %w", a.mechanism.Name(), err)
-	switch lost := new(lostError); {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
-	case errors.As(err, &lost):
-		return err
-	default:
-		return fmt.Errorf("%w: %w", ErrDenied, err)
-	}
+	lost := new(lostError)
+	return &exchangeError{a.mechanism.Name(), a.ctx.Err() == nil && !errors.As(err, &lost), err}
 }
 
 // lostError says that the connection ended within an exchange.
@@ -86,6 +101,9 @@ func (a *authenticated) exchange(ctx context.Context) error {
 	exchange, err := a.mechanism.Start(ctx, a.server)
 	if err != nil {
 		return err
+	}
+	if exchange == nil {
+		return errors.New("the mechanism has begun no exchange")
 	}
 	var said []byte
 	for range mostTurns {
@@ -117,7 +135,7 @@ func (a *authenticated) say(token []byte) (said []byte, err error) {
 	switch code {
 	case zkerr.CodeNone:
 	case zkerr.CodeAuthFailed, zkerr.CodeSASLRequired:
-		return nil, errors.New("the server accepts neither the name nor the proof")
+		return nil, errors.New("the server refuses the name or the proof")
 	default:
 		return nil, fmt.Errorf("the server answers with error %d", code)
 	}

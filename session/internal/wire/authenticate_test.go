@@ -20,6 +20,7 @@ import (
 type script struct {
 	lines   []string
 	endless bool
+	absent  bool // Start returns no exchange
 	begins  error
 	fails   error // behind the first answer
 
@@ -31,6 +32,9 @@ func (s *script) Name() string { return "SCRIPT" }
 
 func (s *script) Start(_ context.Context, server string) (sasl.Exchange, error) {
 	s.server = server
+	if s.absent {
+		return nil, nil
+	}
 	return s, s.begins
 }
 
@@ -70,6 +74,8 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	until := time.Now().Add(time.Second)
+	ctx, cancel := context.WithDeadline(t.Context(), until)
+	defer cancel()
 	eventstest.Must(t, ours.SetDeadline(until))
 	over := make(chan []string, 1)
 	go func() {
@@ -99,7 +105,7 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			_, _ = io.Copy(io.Discard, theirs)
 		}
 	}()
-	a := &authenticated{Conn: ours, until: until, mechanism: s, server: "zk:2181"}
+	a := &authenticated{Conn: ours, ctx: ctx, mechanism: s, server: "zk:2181"}
 	var buf [5]byte
 	for err == nil && len(read) < len(greetingOf(session)) {
 		var n int
@@ -143,6 +149,24 @@ func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
 	})
 }
 
+// TestADenialIsFinal for its connection.
+func TestADenialIsFinal(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() {
+			defer theirs.Close()
+			_, _ = theirs.Write(greetingOf(7))
+		}()
+		a := &authenticated{Conn: ours, ctx: t.Context(), mechanism: &script{begins: errors.New("no")}, server: "zk:2181"}
+		for range 2 {
+			if n, err := a.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
+				t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)
+			}
+		}
+	})
+}
+
 // TestWhatIsADenial and what is not: what the network, or the time, is to blame for.
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
@@ -158,6 +182,7 @@ func TestWhatIsADenial(t *testing.T) {
 		"the server does not know":   {script{lines: []string{"x"}}, []turn{{zkerr.CodeUnimplemented, nil}}, false, true, nil},
 		"the mechanism cannot begin": {script{begins: errCause}, nil, false, true, errCause},
 		"the mechanism is not happy": {script{lines: []string{"x", "y"}, fails: errCause}, []turn{{0, token("a")}}, false, true, errCause},
+		"the mechanism has nothing":  {script{absent: true}, nil, false, true, nil},
 		"there is no end":            {script{endless: true}, slices.Repeat([]turn{{0, token("a")}}, mostTurns), false, true, nil},
 		"the server hangs up":        {script{lines: []string{"x"}}, nil, true, false, nil},
 		"the server is silent":       {script{lines: []string{"x"}}, nil, false, false, nil},

@@ -32,7 +32,8 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 // It is also where the client waits between attempts, because the client itself does not: servers that grant a
 // Session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
 // that has carried the session for a while is made at once; the n-th after that waits for a random time between a half and all of
-// 25 ms * 2^(n-1), at most 1 s. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+// 25 ms * 2^(n-1), at most 1 s, and half the session timeout if the last one was denied: each of those is a write at the servers, and only
+// somebody there, or here, can help. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
 // From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
 // than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
@@ -124,14 +125,16 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 			return nil, err
 		}
 	}
+	talk, hangUp := context.WithDeadline(context.Background(), deadline)
 	if d.sasl != nil {
-		conn = &authenticated{Conn: conn, until: deadline, mechanism: d.sasl, server: addr}
+		conn = &authenticated{Conn: conn, ctx: talk, mechanism: d.sasl, server: addr}
 	}
 	w, err := newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
 	if err != nil {
+		hangUp()
 		return nil, errors.Join(err, socket.Close())
 	}
-	w.server, w.secured = addr, d.tls != nil
+	w.server, w.secured, w.cancel = addr, d.tls != nil, hangUp
 	return w, nil
 }
 
@@ -184,10 +187,13 @@ func (d *Dialer) retire() {
 // wait sits out the back-off, or what is left of it when stop comes.
 func (d *Dialer) wait() {
 	d.mu.Lock()
-	failures := d.failures
+	failures, most := d.failures, backoffMax
+	if errors.Is(d.err, ErrDenied) {
+		most = max(most, d.Timeout()/2)
+	}
 	d.mu.Unlock()
 	if failures > 0 && !d.stopped() {
-		timer := time.NewTimer(backoff(failures, d.rng))
+		timer := time.NewTimer(backoff(failures, most, d.rng))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -197,9 +203,9 @@ func (d *Dialer) wait() {
 }
 
 // backoff returns how long to wait before the next attempt after so many failed ones.
-func backoff(failures int, rng *rand.Rand) time.Duration {
-	const doublings = 6 // 25 ms * 2^6 is beyond the maximum, and shifting further would overflow one day
-	full := min(backoffMin<<min(failures-1, doublings), backoffMax)
+func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
+	const doublings = 17 // 25 ms * 2^17 is nearly an hour, and shifting much further would overflow one day
+	full := min(backoffMin<<min(failures-1, doublings), most)
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
 }
 

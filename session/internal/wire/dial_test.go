@@ -68,15 +68,15 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 
 func TestBackoffBounds(t *testing.T) {
 	rng := testRand()
-	for failures := 1; failures < 200; failures++ {
-		full := backoffMax
-		if failures <= 6 {
-			full = min(backoffMax, backoffMin<<(failures-1))
-		}
-		for range 100 {
-			if d := backoff(failures, rng); d < full/2 || d > full {
-				t.Fatalf("after %d failures: %v, want %v to %v", failures, d, full/2, full)
+	for _, most := range []time.Duration{backoffMax, 20 * time.Second} {
+		full := backoffMin
+		for failures := 1; failures < 200; failures++ {
+			for range 100 {
+				if d := backoff(failures, most, rng); d < full/2 || d > full {
+					t.Fatalf("after %d failures: %v, want %v to %v", failures, d, full/2, full)
+				}
 			}
+			full = min(2*full, most)
 		}
 	}
 }

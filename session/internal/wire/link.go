@@ -19,10 +19,12 @@ type Events struct {
 	// OnReplaced comes at most once: the session this link had is gone, or the server gave out another one, and
 	// the client has been kept from going on with that. The error wraps errSecondSession or errSessionReplaced.
 	OnReplaced func(err error)
-	// OnRefused reports a handshake that the server closed without an answer. A server does that when it is behind the client, for
-	// ever so if it has lost its data. asked is the session the client wanted to resume, or 0.
+	// OnRefused reports a handshake that came to nothing: the server closed the connection without an answer, or an exchange failed that
+	// has to follow. A server does the first when it is behind the client, for ever so if it has lost its data. asked is the session the
+	// client wanted to resume, or 0.
 	OnRefused func(asked int64, err error)
-	// OnDenied reports a server that has not taken the client for whom it says it is, or the other way round. The error wraps [ErrDenied].
+	// OnDenied reports, behind OnRefused, a server that has refused the client's identity, or could not prove its own. The error wraps
+	// [ErrDenied].
 	OnDenied func(err error)
 	// OnRequest reports each request, when it is answered, behind onAnswered, or when its connection has ended.
 	OnRequest func(Request)

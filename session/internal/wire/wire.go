@@ -56,6 +56,7 @@ type wire struct {
 	link    *Link
 	server  string        // host:port, for hooks
 	secured bool          // by TLS
+	cancel  func()        // ends an exchange; nil: there is none
 	report  func(error)   // told why the connection ended, or nil once the handshake is answered
 	in      *bufio.Reader // many small frames come with one system call
 

@@ -82,9 +82,11 @@ func (w *wire) lose(err error) error {
 	if ours {
 		return err
 	}
-	refused, denied := false, errors.Is(err, ErrDenied)
+	refused, failed := false, new(exchangeError)
 	switch {
-	case !handshaking || denied:
+	case !handshaking:
+	case errors.As(err, &failed):
+		refused = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 	default:
@@ -96,10 +98,10 @@ func (w *wire) lose(err error) error {
 	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
-		switch {
-		case refused:
+		if refused {
 			w.link.refused(asked, err)
-		case denied:
+		}
+		if errors.Is(err, ErrDenied) {
 			w.link.denied(err)
 		}
 	}
@@ -195,6 +197,9 @@ func (w *wire) hangUp() error {
 	w.mu.Unlock()
 	if !first {
 		return nil
+	}
+	if w.cancel != nil {
+		w.cancel()
 	}
 	return w.socket.Close()
 }
