@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,11 +15,10 @@ func TestACrewTakesTheNextFunction(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		crew := actors.NewCrew(&group)
-		before := runtime.NumGoroutine()
 		expect := func(when string, more int) {
 			t.Helper()
 			synctest.Wait()
-			if n := runtime.NumGoroutine() - before; n != more {
+			if n := group.Running(); n != more {
 				t.Errorf("%s there are %d goroutines, want %d", when, n, more)
 			}
 		}
@@ -57,7 +55,6 @@ func TestACrewKeepsFew(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		crew := actors.NewCrew(&group)
-		before := runtime.NumGoroutine()
 		long, short := make(chan struct{}), make(chan struct{})
 		crew.Go(func() { <-long })
 		for range burst {
@@ -65,7 +62,7 @@ func TestACrewKeepsFew(t *testing.T) {
 		}
 		close(short)
 		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n != 1+kept {
+		if n := group.Running(); n != 1+kept {
 			t.Errorf("behind %d functions there are %d goroutines, want %d that wait and one that runs", burst, n, kept)
 		}
 		close(long)
