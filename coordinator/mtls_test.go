@@ -28,8 +28,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealMutualTLS: a server knows its clients by their certificates, which are made here. A lock is its owner's alone, by the distinguished name. The next
-// connection is made with another certificate, and the lock stays. What a server has against a certificate is told.
+// TestRealMutualTLS: a server knows its clients by their certificates, which are made here. A lock is its owner's alone, by the distinguished
+// name. The next connection is made with another certificate, and the lock stays. What a server has against a certificate is told.
 func TestRealMutualTLS(t *testing.T) {
 	eventstest.NeedsServers(t)
 	authority := newAuthority(t)

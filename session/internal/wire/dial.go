@@ -125,8 +125,10 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 			return nil, err
 		}
 	}
-	talk, hangUp := context.WithDeadline(context.Background(), deadline)
+	hangUp := func() {}
 	if d.sasl != nil {
+		var talk context.Context
+		talk, hangUp = context.WithDeadline(context.Background(), deadline)
 		conn = &authenticated{Conn: conn, ctx: talk, mechanism: d.sasl, server: addr}
 	}
 	w, err := newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })

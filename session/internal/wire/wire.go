@@ -56,7 +56,7 @@ type wire struct {
 	link    *Link
 	server  string        // host:port, for hooks
 	secured bool          // by TLS
-	cancel  func()        // ends an exchange; nil: there is none
+	cancel  func()        // ends an exchange
 	report  func(error)   // told why the connection ended, or nil once the handshake is answered
 	in      *bufio.Reader // many small frames come with one system call
 
@@ -102,7 +102,7 @@ func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(err
 		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
 		back:        splitter{min: minHandshakeReply, max: maxHandshake},
 		restoration: newRestoration(&l.Backlog),
-		handshaking: true, deadline: deadline,
+		handshaking: true, deadline: deadline, cancel: func() {},
 		left:    make(chan struct{}),
 		pending: make(map[int32]sent),
 	}

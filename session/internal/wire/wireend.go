@@ -198,9 +198,7 @@ func (w *wire) hangUp() error {
 	if !first {
 		return nil
 	}
-	if w.cancel != nil {
-		w.cancel()
-	}
+	w.cancel()
 	return w.socket.Close()
 }
 
