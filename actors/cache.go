@@ -128,7 +128,7 @@ func (c *Cache) elsewhere(t *turn) {
 	s.move()
 	if t.is == turnWaits && t.stay == s && len(s.holders) > 0 {
 		t.stands(ahead + 1)
-		t.queues(ahead + 1)
+		t.queues(recipes.Queue{Ahead: ahead + 1})
 	}
 }
 

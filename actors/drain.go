@@ -144,7 +144,7 @@ func (q *queuer) carryOut(e recipes.Effect) {
 	case recipes.Finish:
 		q.onFinish(e, q.machine.Size())
 	case recipes.Queue:
-		q.queues(e.Ahead)
+		q.queues(e)
 	case recipes.Requeue:
 		q.requeues()
 	case recipes.Revoke:
@@ -156,8 +156,8 @@ func (q *queuer) carryOut(e recipes.Effect) {
 	}
 }
 
-func (l *Lock) queues(ahead int) {
-	l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: ahead})
+func (l *Lock) queues(e recipes.Queue) {
+	l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: e.Ahead, Delay: e.Delay})
 }
 
 func (l *Lock) requeues() {

@@ -28,6 +28,9 @@ func (l *Lock) log(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Queued:
 		what, fields = what+" queued", append(fields, zap.Int("ahead", ev.Ahead))
+		if ev.Delay > 0 {
+			fields = append(fields, zap.Duration("delay", ev.Delay))
+		}
 	case events.Requeued:
 		what += " queued anew"
 	case events.Grant:

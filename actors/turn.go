@@ -377,7 +377,7 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 		i := 0
 		for t := s.first; t != nil; t = t.next {
 			t.stands(s.ahead + i)
-			t.queues(s.ahead + i)
+			t.queues(recipes.Queue{Ahead: s.ahead + i})
 			i++
 		}
 	case recipes.Requeue:

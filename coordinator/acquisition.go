@@ -30,7 +30,7 @@ func (a *Acquisition) ID() uint64 { return a.id }
 // Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
-// Grant returns the Grant, or the zero Grant before there is one. It does not take the Grant, and does not say that the lock is still held.
+// Grant returns the Grant, or the zero Grant before there is one. It does not take it, and the lock may be gone.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
@@ -41,7 +41,7 @@ func (a *Acquisition) Grant() events.Grant {
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
 // Revoked delivers a request to give a [Revocable] lock back, with its deadline. The channel holds one request and is never closed. A newer
-// request with less time replaces it. A request from before the Grant comes with the Grant.
+// request with less time replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
 // Done is closed last, when nothing is held. After a Release the node is gone by then. Exceptions: the lock is [Cached], or no server can

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/zkgrant/zkgrant/session"
 )
@@ -13,6 +14,12 @@ import (
 // the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind]. See docs/limits.md.
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
+// LockDelay is [DetectCrash], and holds the next Grant back until d, at most a minute, after a crashed holder's node went. Contenders with
+// DetectCrash wait as well. [events.Queued] tells how long; [Try] ends in [ErrNotAcquired]. See docs/kinds.md.
+func LockDelay(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
+}
+
 // checkDetect finds what keeps the lock from having a record.
 func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	if !l.cfg.detect {
@@ -21,6 +28,6 @@ func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	if l.path == "/" {
 		return fmt.Errorf("%w: / has no room beside it for the record of a holder", ErrPath)
 	}
-	// The record names the holder's node, and its own path goes with that.
-	return l.checkSize(cfg, size+2*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix)))
+	// The record names the holder's node, or two, and its own path goes with that.
+	return l.checkSize(cfg, size+3*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix)))
 }

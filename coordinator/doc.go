@@ -37,7 +37,7 @@
 //   - Re-entry: [Acquisition.Context], [Reentrant].
 //   - Grants without a request: [Cached].
 //   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
-//   - Repair behind a crash: [DetectCrash].
+//   - Behind a crash: [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].
 //   - Callbacks: [Election.Run]. Sizes that change: [AdoptSize], [Semaphore.Resize]. Queues of kazoo: [AsKazoo].
 //   - Networks: [WithProbeInterval], [WithLossOnSuspend], [WithDialer].

@@ -65,6 +65,8 @@ func (l *Lock) checkOptions() error {
 		return fmt.Errorf("%w: empty access control list for %s", ErrInvalid, l.path)
 	case l.cfg.detect && l.kind.can&canDetect == 0:
 		return fmt.Errorf("%w: %s does not tell of crashes, at %s", errInvalidKind, l.kind.name, l.path)
+	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
+		return fmt.Errorf("%w: a lock-delay of %v, which is not between 0 and %v, at %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
 		return fmt.Errorf("%w: kazoo has no lock that %s could stand beside, at %s", errInvalidKind, l.kind.name, l.path)
 	default:

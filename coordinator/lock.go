@@ -19,7 +19,7 @@ const overhead = 1 << 10
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
 
-// Lock is a handle: the path of a lock and how to take it. It is reusable, and safe for concurrent use.
+// Lock is a handle: the path of a lock and how to take it. All handles are reusable, and safe for concurrent use.
 type Lock struct {
 	c    *Coordinator
 	path string
@@ -109,7 +109,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 // seat returns the seat of an acquisition, which shares the node of others that hold, or takes the place of a writer, if there are any.
 func (l *Lock) seat(cfg acquireConfig, with []*session.Seat, in *session.Seat) *session.Seat {
 	place := session.Place{
-		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect,
+		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
 		With: with, In: in, Marks: l.marks(),
 	}
 	if l.kind.place != nil {

@@ -40,6 +40,7 @@ type lockConfig struct {
 	cached    *actors.Terms
 	adopt     bool // another opinion of a semaphore's size counts
 	detect    bool // the lock tells of crashes
+	delay     time.Duration
 	kazoo     bool // kazoo's names
 	reentrant bool
 	revocable bool
@@ -167,8 +168,8 @@ func WithData(data []byte) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// WithPermits takes n permits of a [Semaphore], all at once; the default is 1. Any other number is [ErrPermits] if there are not so many,
-// or the lock is no semaphore.
+// WithPermits takes n permits of a [Semaphore], all at once; the default is 1. More than there are, and other locks, are
+// [ErrPermits].
 func WithPermits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
 }

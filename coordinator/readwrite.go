@@ -2,7 +2,7 @@ package coordinator
 
 import "github.com/zkgrant/zkgrant/recipes"
 
-// ReadWrite is a handle for both sides of a read/write lock. It is reusable, and safe for concurrent use.
+// ReadWrite is a handle for both sides of a read/write lock.
 type ReadWrite struct{ read, write *Lock }
 
 // ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival.

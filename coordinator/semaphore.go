@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Semaphore is a handle for a number of permits. It is reusable, and safe for concurrent use.
+// Semaphore is a handle for a number of permits.
 type Semaphore struct {
 	lock *Lock // its rule is that of who takes one permit
 

@@ -71,6 +71,7 @@ type Queued struct {
 	ID    uint64
 	Path  string
 	Ahead int
+	Delay time.Duration // with nobody ahead: how long the lock-delay behind a crash lasts yet
 }
 
 // Requeued says that a waiting acquisition has lost its place, because its

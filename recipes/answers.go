@@ -51,6 +51,8 @@ func (m *Machine) onPaused(in Paused) []Effect {
 	switch {
 	case in.Epoch != m.epoch:
 		return nil
+	case m.state == Pausing && m.own.Name.Text != "": // it was the lock-delay
+		return m.claim()
 	case m.state == Pausing:
 		return m.list()
 	case m.state == Waiting && m.patient:

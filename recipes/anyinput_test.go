@@ -27,7 +27,7 @@ func everyInput() []Input {
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
 			Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
-			Claimed{Epoch: epoch, Fresh: true}, Claimed{Epoch: epoch, Fresh: false}, Deleted{epoch}, Claimed{epoch, true, true, nil}, Claimed{epoch, false, true, nil},
+			Claimed{Epoch: epoch, Fresh: true}, Claimed{Epoch: epoch, Fresh: false}, Deleted{epoch}, Delayed{epoch, 1}, Claimed{epoch, true, true, nil}, Claimed{epoch, false, true, nil},
 			Claimed{epoch, true, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for _, other := range []events.Name{writer, reading, twin} {
@@ -48,6 +48,8 @@ func past(in Input, epoch Epoch) bool {
 	case Listed:
 		return in.Epoch != epoch
 	case Claimed:
+		return in.Epoch != epoch
+	case Delayed:
 		return in.Epoch != epoch
 	case Joined:
 		return in.Epoch != epoch
@@ -253,7 +255,7 @@ func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string)
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Canceled, Gone, Listed, Claimed, Advanced, Changed, Surveyed:
+	case Canceled, Gone, Listed, Claimed, Delayed, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete

@@ -1,7 +1,5 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
-
 // This file is about a lock that tells of crashes: whoever is granted learns whether a holder before has ended
 // otherwise than by a release, and nobody has released since.
 //
@@ -91,6 +89,23 @@ func (m *Machine) onRecorded(in Claimed) []Effect {
 	}
 }
 
+// onDelayed waits until the lock-delay is over, and claims again; see lockdelay.go.
+func (m *Machine) onDelayed(in Delayed) []Effect {
+	switch {
+	case in.Epoch != m.epoch, m.state != Claiming:
+		return nil
+	case m.removed:
+		return m.requeue()
+	case m.why != 0:
+		return m.release()
+	case m.try:
+		return m.fail(WhyBusy)
+	default:
+		m.state = Pausing
+		return []Effect{Queue{Delay: in.For}, Pause{Epoch: m.epoch, For: in.For}}
+	}
+}
+
 // leavesClean notes whether the record goes with the node of a caller that ends its tenure. A caller that has taken the Grant, and has
 // released, has come to the end of what it did; and so has, in its stead, one that found the lock in order and took nothing. That is so
 // behind a loss as well: the caller may have been quicker than the news of it.
@@ -100,65 +115,5 @@ func (m *Machine) leavesClean(in Withdrawn) {
 		if in.Taken {
 			m.clean = in.Why == WhyReleased
 		}
-	}
-}
-
-// claimPlan checks the own node, and looks in the same transaction whether a record stands, or makes one.
-func (e Errand) claimPlan() Plan {
-	p := planOf(0, Operation{Do: DoCheck, On: OnOwn})
-	switch e.Record {
-	case RecordMade:
-		p = p.and(Operation{Do: DoCreate, On: OnRecord})
-	case RecordRead:
-		p = p.and(Operation{Do: DoCheck, On: OnRecord})
-	case RecordNothing:
-	}
-	return p
-}
-
-// claimed takes the answer to a claim. If the part about the record was refused it is a proof as well: the other was not, at
-// that point of the servers' order.
-func (e Errand) claimed(a Answer) Meaning {
-	done, record := a.Result == ResultDone, a.At.On == OnRecord
-	switch {
-	case e.Layout == LayoutNode && done:
-		return e.next(ThenLook)
-	case e.Record == RecordNothing && done:
-		return tell(Claimed{Epoch: e.Epoch})
-	case e.Record == RecordMade && done, e.Record == RecordRead && record && a.Result == ResultNoNode:
-		return tell(e.recorded(nil))
-	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
-		return e.next(ThenReadRecord)
-	default:
-		return e.refused(!record && a.Result == ResultNoNode) // what is missing beside the record is not the own node
-	}
-}
-
-func (e Errand) recorded(left *events.Abandoned) Claimed {
-	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
-}
-
-// Found is what a claim has found: a record.
-type Found struct {
-	Own    bool // it names the own node: a claim before this one was executed, and its answer lost
-	Writer bool // it is that of the writer in whose place the contender stands
-	Stands bool // and the writer's node exists
-	Gone   bool // the record does not stand any more, or is another one
-}
-
-// Read takes the record, and what somebody has left behind by it. It is read behind the transaction that has found it. In
-// between it does not become another one: only a holder that releases removes it, in the transaction that deletes its node. While
-// ours is the first there is none. Exception: the writer in whose place a reader stands. Its record is no crash while its node
-// stands, and none if both are gone:
-//
-// 1. The record was read; 2. the writer released, which removed both; 3. its node is not there.
-func (e Errand) Read(f Found, left *events.Abandoned) Meaning {
-	switch {
-	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:
-		return tell(e.recorded(nil))
-	case f.Gone:
-		return e.next(ThenAgain)
-	default:
-		return tell(e.recorded(left))
 	}
 }

@@ -149,6 +149,13 @@ func TestReadersMakeNoRecord(t *testing.T) {
 	}
 }
 
+// TestAClaimWithinALockDelayProvesNothing: nobody holds by it.
+func TestAClaimWithinALockDelayProvesNothing(t *testing.T) {
+	if _, _, proves := Proves(Delayed{Epoch: 1, For: 1}, true); proves {
+		t.Error("an answer within a lock-delay proves that the contender holds, want that it does not")
+	}
+}
+
 // TestAnotherNodeHasARecordOfItsOwn: what was known of the one before does not count.
 func TestAnotherNodeHasARecordOfItsOwn(t *testing.T) {
 	m := NewMachine(Mutex{})

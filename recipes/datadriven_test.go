@@ -26,12 +26,13 @@ import (
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start;
 //	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have;
-//	                   with detect, a lock that tells of crashes
+//	                   with detect, a lock that tells of crashes; delays=(a) has a lock-delay
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
 //	deliver            nothing; whatever is left is done
 //	paused a           a's pause is over
+//	delay-over         the lock-delay has passed
 //	release a          a's caller is done (panic: it did not come to the end of what it did; untaken: it did not take the grant)
 //	withdraw a         a's caller gives up
 //	cancel a           a's create, which nobody wants any more, was not sent yet
@@ -124,11 +125,11 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			for c := range flags {
 				flags[c] |= flagDetect
 			}
-		case "write", "read", "trades", "takes", "kazoo":
+		case "write", "read", "trades", "takes", "kazoo", "delays":
 			for _, v := range a.Vals {
 				roles[v[0]-'a'] |= map[string]uint8{
 					"write": roleWrite, "read": roleRead, "trades": roleWrite | roleShares | roleTrades, "takes": roleRead | roleShares | roleTakes,
-					"kazoo": roleKazoo,
+					"kazoo": roleKazoo, "delays": roleDelays,
 				}[a.Key]
 			}
 		case "dir":
@@ -187,7 +188,9 @@ func (p *play) settle() {
 	by := []stepKind{stepFollows, stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
 	for {
 		steps := p.env.Enabled(&p.w, nil)
-		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
+		steps = slices.DeleteFunc(steps, func(s step) bool {
+			return !slices.Contains(by, s.kind) || s.kind == stepPaused && p.w.delay.mark == markMade // until delay-over
+		})
 		if len(steps) == 0 {
 			return
 		}
@@ -199,7 +202,7 @@ func (p *play) settle() {
 
 func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
-	if kind, ok := map[string]stepKind{"reap": stepReap, "downgrade": stepDowngrade}[d.Cmd]; ok {
+	if kind, ok := map[string]stepKind{"reap": stepReap, "downgrade": stepDowngrade, "delay-over": stepDelayOver}[d.Cmd]; ok {
 		p.take(kind, 0) // the foreign writer has node 0
 		return
 	}

@@ -64,6 +64,8 @@ func (e *environment) reply(r request) input {
 		}
 	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing
+	case Op(r.op) == OpClaim && r.mask&maskDelay != 0:
+		in = input{kind: inDelayed, epoch: r.epoch}
 	case Op(r.op) == OpClaim:
 		in = input{kind: inClaimed, epoch: r.epoch}
 		if r.mask != 0 {

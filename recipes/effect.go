@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // Effect is something to be done. The types of this file are all there are.
 type Effect interface{ isEffect() }
@@ -92,11 +96,12 @@ type (
 
 	// Pause asks for a Paused after a random time, so that those who wait for the same node do
 	// not all come back at once. The more attempts there have been the longer it may be. With Yield the time is what
-	// an idle node of a cached lock takes to go.
+	// an idle node of a cached lock takes to go, and with For it is that.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
 		Yield   bool
+		For     time.Duration
 	}
 
 	// Arm lists the directory and watches it, and the own node: Changed tells when contenders may have come, and Gone when the own node
@@ -129,8 +134,11 @@ type (
 	// Lose takes it away.
 	Lose struct{ Reason events.Reason }
 
-	// Queue tells how many stand ahead.
-	Queue struct{ Ahead int }
+	// Queue tells how many stand ahead. If nobody does, Delay is for how long the lock is not granted yet, behind a crash.
+	Queue struct {
+		Ahead int
+		Delay time.Duration
+	}
 
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}

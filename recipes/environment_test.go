@@ -30,6 +30,7 @@ const (
 	stepFollows
 	stepChanged
 	stepListed
+	stepDelayOver
 	// The rest need not happen at all.
 	stepExecutePlain
 	stepLeavesFloor
@@ -62,7 +63,7 @@ const (
 )
 
 // Progress reports whether a step happens by itself.
-func (*environment) Progress(s step) bool { return s.kind <= stepListed }
+func (*environment) Progress(s step) bool { return s.kind <= stepDelayOver }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -199,6 +200,9 @@ func (e *environment) Enabled(w *world, steps []step) []step {
 	} else {
 		steps = e.enabledOutside(w, steps)
 	}
+	if w.delay.mark == markMade {
+		steps = append(steps, step{kind: stepDelayOver})
+	}
 	if w.left.remove > 0 {
 		for m := w.past[0] &^ w.outsiders(); m != 0; m &= m - 1 {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
@@ -281,6 +285,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(e.cancelable(cl) >= 0, stepCancel)
 	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
 	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
+	add(e.traits[cl.machine].state == Pausing, stepPaused)
 	if !w.leads(int(c)) {
 		return steps
 	}
@@ -290,7 +295,6 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
-	add(e.traits[cl.machine].state == Pausing, stepPaused)
 	// With several directories nothing happens to a session whose caller has come to the end, and a lease runs out once.
 	live := cl.conn != connNone && (e.several == nil || cl.told&toldFinish == 0)
 	add(up && w.left.cut > 0 && live, stepCut)

@@ -31,7 +31,7 @@ const (
 // TestExplore visits every interleaving of the configurations, two at a time.
 func TestExplore(t *testing.T) {
 	big := os.Getenv(bigRun) != ""
-	everyday := worlds(t, "mutex", "directory", "sharing", "warm", "semaphores", "unfair", "kazoo", "revocations", "crashes")
+	everyday := worlds(t, "mutex", "directory", "sharing", "warm", "semaphores", "unfair", "kazoo", "revocations", "crashes", "delays")
 	switch {
 	case big:
 		all := worlds(t, "huge")
@@ -150,7 +150,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 		size, fields uintptr
 	}{
 		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
-		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 16 + 3},
+		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 4 + 16 + 3},
 	} {
 		if c.size != c.fields {
 			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)

@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // Epoch numbers the sessions of one coordinator from 1 on. Zero is no session.
 type Epoch uint32
@@ -150,6 +154,12 @@ type (
 		Abandoned *events.Abandoned
 	}
 
+	// Delayed answers Claim with a Record: a holder has crashed, and nobody is granted the lock for so long yet.
+	Delayed struct {
+		Epoch Epoch
+		For   time.Duration
+	}
+
 	// Joined answers Create as Created does: the node is held already by others of the session, and nobody else was
 	// asked. Abandoned is what these were told.
 	Joined struct {
@@ -262,6 +272,7 @@ func (Occupied) isInput()    {}
 func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
+func (Delayed) isInput()     {}
 func (Joined) isInput()      {}
 func (Enqueued) isInput()    {}
 func (Advanced) isInput()    {}

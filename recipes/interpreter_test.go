@@ -47,6 +47,7 @@ const (
 	inAskedBack
 	inOverdue
 	inCanceled
+	inDelayed
 )
 
 const (
@@ -266,6 +267,8 @@ func (it *interpreter) input(in input) Input {
 			claimed.Abandoned = &somebody
 		}
 		return claimed
+	case inDelayed:
+		return Delayed{Epoch: epoch, For: 1}
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inSurveyed:
@@ -349,7 +352,7 @@ func (it *interpreter) effect(e Effect) effect {
 		}
 		return f
 	case Pause:
-		return effect{kind: efPause, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
+		return effect{kind: efPause, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)} // a delay is a pause, too
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:

@@ -20,7 +20,7 @@ const (
 	// Waiting: the blocker is watched; nothing is under way.
 	Waiting
 	// Pausing: the one node of the lock is gone, or was taken by somebody else a moment ago; a
-	// random time is to pass before looking again.
+	// random time is to pass before looking again. Or first in the queue behind a crash, and the lock-delay is to pass.
 	Pausing
 	// Advancing: the blocker is gone, others stood ahead of it, and it is being
 	// asked what that means.
@@ -104,7 +104,7 @@ func (m Machine) Single() bool { return Single(m.rule) }
 // Ahead returns how many stand ahead of one that waits: those of the latest listing, but for those that are known to be gone. It
 // is not known while nothing is waited for, as during a listing.
 func (m Machine) Ahead() (ahead int, known bool) {
-	return int(m.ahead), m.state == Waiting || m.state == Full
+	return int(m.ahead), m.state == Waiting || m.state == Full || m.state == Pausing && m.own.Name.Text != ""
 }
 
 // begin asks for a place in the queue, as soon as there is a session.

@@ -181,7 +181,7 @@ func (m *Machine) onGone(in Gone) []Effect {
 	case own && m.state == Held:
 		m.removed = true
 		return m.lose(events.ReasonNodeRemoved)
-	case own && (m.state == Waiting || m.state == Full):
+	case own && (m.state == Waiting || m.state == Full || m.state == Pausing):
 		return m.requeue()
 	case own && (m.state == Surveying || m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this

@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // This file is what a request means on the wire. An [Errand] is a request that is being carried out. Its Plan is one transaction in
 // symbols, and its Means says what follows from the answer: what the machine is told, what becomes of the book of a directory, or that there is
@@ -21,7 +25,8 @@ type Errand struct {
 	Doubts bool      // of Delete: the one node may be another contender's by now
 	Turns  bool      // of Create: another contender's delete comes first, in the same transaction
 
-	stays bool // the record may not be removed, though the holder has released
+	stays   bool    // the record may not be removed, though the holder has released
+	delayed delayed // of Claim
 }
 
 // Layout is how a contender's nodes stand.
@@ -71,13 +76,13 @@ func (p Plan) and(o Operation) Plan {
 type Operation struct {
 	Do   Verb
 	On   Place
-	With Content // of OnDirectory
+	With Content // of OnDirectory, and of DoSet OnRecord
 }
 
 // Verb is what is done to a node.
 type Verb uint8
 
-// What is done to a node. Versions are not compared, but for OnSize.
+// What is done to a node. Versions are not compared, but for OnSize, and for DoSet OnRecord.
 const (
 	DoCreate Verb = iota + 1
 	DoDelete
@@ -100,13 +105,15 @@ const (
 	OnPermitDirectory                  // their directory
 )
 
-// Content is what is written to a directory.
+// Content is what is written to a directory or a record.
 type Content uint8
 
-// The data of a directory.
+// The data of a directory, and of a record.
 const (
 	WithMarker Content = iota + 1 // it is ours
 	WithFloor                     // nobody older is left than the own node
+	WithMark                      // the record's delay has begun, if it had not
+	WithHolder                    // the own node has taken the record over
 )
 
 // View is what a session knows when it makes a plan.
@@ -133,6 +140,7 @@ type Answer struct {
 	Known   []int64         // the zxids of their directories, if these were known, and
 	Stats   []DirectoryStat // their Stats
 	Permits []string        // the permits, if they were made
+	Marked  time.Duration   // for how long the record has been marked, if it was
 }
 
 // Result is what an answer says.

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -69,7 +70,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		m := x.Means(p, a)
 		switch m.Then {
 		case ThenReadRecord:
-			m = e.readRecord(w, r, x)
+			m = e.readRecord(w, c, r, x)
 		case ThenLook: // each node has a name of its own here
 			m = x.Looked(w.past[0]&(1<<(r.arg&7)) != 0)
 		default:
@@ -122,6 +123,8 @@ func keepIn(r *request, in Input) {
 		if in.Abandoned != nil {
 			r.mask |= maskLeft
 		}
+	case Delayed:
+		r.mask |= maskDelay
 	case Occupied:
 		r.flags |= reqMissing // or rather, one too many
 	case Refused:
@@ -270,7 +273,7 @@ func (e *environment) barrier(w *world, c int, r *request) {
 func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool) (a Answer) {
 	cl := &w.clients[c]
 	own := r.arg & 7
-	alive, dir, record := w.past[0], w.dirs[0], w.records[0]
+	alive, dir, record, delayed := w.past[0], w.dirs[0], w.records[0], w.delay
 	var creates, deletes, turns, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
@@ -326,16 +329,24 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			if w.claimed |= 1 << own; record != 0 {
 				result = ResultNodeExists
 			}
-			record = own + 1
+			record, delayed = own+1, delay{says: cl.delays(), behind: delayed.behind}
 		case Operation{Do: DoCheck, On: OnRecord}:
 			missing(record == 0)
 		case Operation{Do: DoDelete, On: OnRecord}:
 			missing(record == 0)
-			record = 0
+			record, delayed = 0, delay{behind: delayed.behind}
+		case Operation{Do: DoSet, On: OnRecord, With: WithMark}:
+			missing(record == 0)
+			a.Marked = time.Duration(delayed.since())
+			delayed = w.marked(delayed)
+		case Operation{Do: DoSet, On: OnRecord, With: WithHolder}:
+			missing(record == 0)
+			w.claimed |= 1 << own
+			delayed = delay{taken: own + 1, says: delayed.says || cl.delays(), behind: delayed.behind}
 		default:
 			panic("no such operation")
 		}
-		if o.Do == DoSet && closed {
+		if o.Do == DoSet && o.On != OnRecord && closed {
 			result = ResultRefused
 		}
 		if o.On == OnDirectory && writes && result == ResultDone {
@@ -345,8 +356,9 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			a.At = o
 			return w.heads(r, a)
 		}
-		changes, sets = changes || writes, sets || o.Do == DoSet
+		changes, sets = changes || writes, sets || o.Do == DoSet && o.On != OnRecord
 	}
+	w.delay = delayed
 	if deletes {
 		e.parts(w, c, r)
 	}

@@ -165,7 +165,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 	switch ef.kind {
 	case efGrant:
 		cl.told |= toldGrant
-		if v := e.takes(w, ef); v != "" {
+		if v := e.takes(w, c, ef); v != "" {
 			return v
 		}
 		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token

@@ -22,13 +22,14 @@ const (
 const (
 	maskRecord uint8 = 3 // what it does with the record
 	maskLeft   uint8 = 4 // the answer: somebody has crashed
+	maskDelay  uint8 = 8 // and the lock-delay is not over
 )
 
 // maskClean says of a Delete that the record is to go.
 const maskClean uint8 = 1
 
 // readRecord is the answer to a claim that has found a record, or has not.
-func (e *environment) readRecord(w *world, r *request, x Errand) Meaning {
+func (e *environment) readRecord(w *world, c int, r *request, x Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
 	if e.shell == shellReadsEarly && x.Record == RecordRead {
 		if record = r.own; record == 0 { // as it was before
@@ -37,7 +38,7 @@ func (e *environment) readRecord(w *world, r *request, x Errand) Meaning {
 	}
 	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1}
 	f.Stands = f.Writer && w.past[0]&(1<<writer) != 0
-	return x.Read(f, &somebody)
+	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }
 
 // readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether that is still to do.
@@ -72,7 +73,7 @@ func (e *environment) parts(w *world, c int, r *request) {
 	switch {
 	case w.forms[r.arg&7].reads(): // whose end says nothing
 	case cl.told&toldClean != 0:
-		w.truth = 0
+		w.truth, w.delay.behind = 0, behindAll
 	case cl.told&(toldWithdrawn|toldLost) == toldWithdrawn && w.acted&bit == 0: // nobody did anything under it
 	default:
 		w.ended(bit)
@@ -85,6 +86,7 @@ func (e *environment) parts(w *world, c int, r *request) {
 func (w *world) ended(nodes uint8) {
 	if nodes&w.acted != 0 {
 		w.truth |= truthCrashed
+		w.delayedBy(nodes & w.acted)
 	}
 	if nodes&(w.acted|w.claimed) != 0 {
 		w.truth |= truthClaimed
@@ -95,7 +97,7 @@ func (w *world) ended(nodes uint8) {
 
 // takes notes that the lock was granted, and says whether the caller was told the truth. Nothing can be said of a
 // grant whose node is gone by then, nor of a reader in the place of a writer, who may have ended since the claim.
-func (e *environment) takes(w *world, ef effect) violation {
+func (e *environment) takes(w *world, c int, ef effect) violation {
 	if !e.detect || ef.arg >= maxNodes || w.past[0]&(1<<ef.arg) == 0 {
 		return ""
 	}
@@ -105,6 +107,8 @@ func (e *environment) takes(w *world, ef effect) violation {
 	switch {
 	case w.forms[ef.arg].writer() != noNode:
 		return ""
+	case w.within(c):
+		return early
 	case ef.past == 0 && w.truth&truthCrashed != 0:
 		return unreported
 	case ef.past != 0 && w.truth == 0:

@@ -67,6 +67,8 @@ func (e *environment) do(w *world, s step) {
 		e.cancel(w, c)
 	case stepPaused:
 		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
+	case stepDelayOver:
+		w.delayOver()
 	case stepRelease, stepReleaseEarly, stepFollows:
 		if cl.holds() {
 			cl.told |= toldClean

@@ -15,6 +15,7 @@ const (
 	roleTakes                    // that reader
 	roleClaims                   // of a lock that is one node: it has that, or may have made it
 	roleKazoo                    // bears kazoo's names
+	roleDelays                   // has a lock-delay
 )
 
 // mates returns the clients of a client's session, itself included.

@@ -138,7 +138,7 @@ func (f *finds) list(key string, values []string) error {
 var (
 	flagNames = map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict, "detect": flagDetect}
 	roleNames = map[string]uint8{
-		"reader": reader, "writer": writes, "shares": roleShares, "trades": trades, "takes": takes, "kazoo": roleKazoo,
+		"reader": reader, "writer": writes, "shares": roleShares, "trades": trades, "takes": takes, "kazoo": roleKazoo, "delays": roleDelays,
 	}
 )
 

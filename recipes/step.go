@@ -37,6 +37,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onJoined(in)
 	case Claimed:
 		return m.onClaimed(in)
+	case Delayed:
+		return m.onDelayed(in)
 	case Advanced:
 		return m.onAdvanced(in)
 	case Surveyed:

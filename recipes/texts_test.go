@@ -74,6 +74,9 @@ func effectText(e Effect) string {
 		}
 		return text
 	case Pause:
+		if e.For != 0 {
+			return "pause for the delay"
+		}
 		return fmt.Sprintf("pause, attempt %d", e.Attempt)
 	case Discard:
 		return "discard " + short(e.Node)
@@ -86,6 +89,9 @@ func effectText(e Effect) string {
 	case Lose:
 		return fmt.Sprintf("LOST %q", e.Reason.String())
 	case Queue:
+		if e.Delay != 0 {
+			return "QUEUED within the delay"
+		}
 		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
 	case Requeue:
 		return "REQUEUED"
@@ -235,6 +241,7 @@ var stepTexts = map[stepKind]string{
 	stepOpen:         "{a} opens session {epoch}",
 	stepDiscard:      "a node that {a} left behind is deleted",
 	stepPaused:       "the pause of {a} is over",
+	stepDelayOver:    "the lock-delay is over",
 	stepFollows:      "{a} hears that the lock in whose place it was to read has ended",
 	stepRelease:      "{a} releases",
 	stepReleaseEarly: "{a} releases",

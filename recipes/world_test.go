@@ -39,6 +39,7 @@ type world struct {
 	acted   uint8                 // nodes under which somebody may have done something
 	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
+	delay   delay
 	left    budget
 	lists   ListingBook // of the clients of one session
 }

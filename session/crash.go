@@ -38,11 +38,13 @@ type holding struct {
 	token int64
 	since time.Time
 	data  []byte
+
+	lockDelay
 }
 
 func (h holding) bytes() []byte {
-	head := fmt.Appendf(nil, "%snode %s\ntoken 0x%x\nsince %s\n\n", recordMagic, h.node, h.token, h.since.UTC().Format(time.RFC3339Nano))
-	return append(head, h.data...)
+	head := fmt.Appendf(nil, "%snode %s\ntoken 0x%x\nsince %s\n", recordMagic, h.node, h.token, h.since.UTC().Format(time.RFC3339Nano))
+	return append(append(h.lockDelay.append(head), '\n'), h.data...)
 }
 
 // parseHolding reads a record. What it does not understand in it, of a later form perhaps, it leaves out.
@@ -69,6 +71,8 @@ func parseHolding(data []byte) (h holding, ok bool) {
 			if since, err := time.Parse(time.RFC3339Nano, value); err == nil {
 				h.since = since
 			}
+		default:
+			h.lockDelay.parse(key, value)
 		}
 	}
 	if len(rest) > 0 {
@@ -88,16 +92,18 @@ func (t *Seat) recordPath() string { return t.dir + RecordSuffix }
 
 // record is what the record of the own node holds.
 func (t *Seat) record(own string) []byte {
-	return holding{node: path.Base(own), token: t.token(own), since: time.Now(), data: t.data}.bytes()
+	h := holding{node: path.Base(own), token: t.token(own), since: time.Now(), data: t.data}
+	h.delay = t.delay
+	return h.bytes()
 }
 
-// readRecord reads the record that a claim has found. It returns nil if it is gone by then.
+// readRecord reads the record that a claim has found. It returns nil if another transaction follows.
 func (c *client) readRecord(x *errand) (recipes.Input, error) {
 	t, node := x.seat, x.seat.recordPath()
 	x.at = node
 	data, stat, err := c.conn.Get(node)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zk.ErrNoNode): // it is gone by now
 		return nil, nil
 	case err != nil:
 		return unanswered(x.Epoch, recipes.OpClaim, err)
@@ -106,7 +112,13 @@ func (c *client) readRecord(x *errand) (recipes.Input, error) {
 	if !ok {
 		return recipes.Refused{Epoch: x.Epoch, Op: recipes.OpClaim}, fmt.Errorf("%w: %s holds %.20q", ErrRecord, node, data)
 	}
-	found := recipes.Found{Own: h.node == path.Base(x.own), Writer: t.in != nil && h.token == t.lent}
+	x.record = &found{h, stat.Version}
+	x.record.began(stat.Mtime)
+	found := recipes.Found{
+		Own: h.node == path.Base(x.own), Writer: t.in != nil && h.token == t.lent,
+		Delay: max(h.delay, t.delay), Marked: h.marked,
+		Taken: h.taken == path.Base(x.own) || t.in != nil && h.takenBy == t.lent,
+	}
 	if found.Writer {
 		found.Stands, _, err = c.conn.Exists(path.Join(t.dir, h.node))
 	}
@@ -123,6 +135,7 @@ func (c *client) readRecord(x *errand) (recipes.Input, error) {
 		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token, Since: h.since,
 	})
 	if m.Then != recipes.ThenTell {
+		x.Errand = m.Next
 		return nil, nil
 	}
 	return c.tell(x, m.In, recipes.Answer{}, nil)

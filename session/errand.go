@@ -37,6 +37,7 @@ type errand struct {
 	at     string // the path at which a transaction has failed
 	member int    // and which of several that is
 	unshed error  // why the record of a holder who has released was not removed
+	record *found // of a claim: what it has found
 }
 
 // carryOut makes one transaction after the other, until the machine can be told something.
@@ -58,16 +59,18 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 		case recipes.ThenReadRecord:
+			x.Errand = m.Next
 			if in, err := c.readRecord(&x); in != nil {
 				return in, err
 			}
+			continue
 		case recipes.ThenLook:
 			var in recipes.Input
 			if m, in, err = c.lookAt(&x); in != nil {
 				return in, err
 			}
 		case recipes.ThenAgain:
-			if a.At.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
+			if x.Op == recipes.OpDelete && a.At.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
 				x.unshed = err
 			}
 		case recipes.ThenApart:
@@ -285,6 +288,10 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 		case o.Do == recipes.DoCreate && o.On == recipes.OnOwn:
 			x.made = r.String
 		case o.Do != recipes.DoSet:
+		case o.On == recipes.OnRecord:
+			if r.Stat != nil {
+				a.Marked = x.record.wrote(r.Stat)
+			}
 		case x.multi != nil:
 			a.Stats = append(a.Stats, stat)
 			if r.Stat != nil {
@@ -369,6 +376,9 @@ func (x *errand) request(c *client, o recipes.Operation, member int) any {
 	case recipes.DoDelete:
 		return &zk.DeleteRequest{Path: node, Version: version}
 	case recipes.DoSet:
+		if o.On == recipes.OnRecord {
+			version = x.record.version
+		}
 		return &zk.SetDataRequest{Path: node, Data: x.data(c, o), Version: version}
 	default:
 		if o.On == recipes.OnSize {
@@ -421,6 +431,10 @@ func (x *errand) data(c *client, o recipes.Operation) []byte {
 		return recipes.Marker()
 	case o.With == recipes.WithFloor:
 		return recipes.FloorData(x.seat.token(x.own))
+	case o.With == recipes.WithMark:
+		return x.record.marking()
+	case o.With == recipes.WithHolder:
+		return x.takingOver()
 	case o.On == recipes.OnRecord:
 		return x.seat.record(x.own)
 	case x.Layout == recipes.LayoutNode:

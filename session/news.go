@@ -61,6 +61,7 @@ func (m unseated) on(s *Session) {
 	s.unsend(m.seat)
 	s.unseat(m.seat)
 	s.unbound(m.seat)
+	s.undelay(m.seat)
 	s.gaveUp(m.seat)
 	s.quit(m.seat)
 	m.seat.leave(s.client)

@@ -218,13 +218,15 @@ func FuzzTimeoutLine(f *testing.F) {
 // FuzzRecord: whatever stands there is read, or is no record.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte("zkgrant holder\nnode n\ntoken 0x7\nsince 2026-02-28T23:59:59Z\n\ndata"))
+	f.Add([]byte("zkgrant holder\nnode n\ndelay 15s\nmarked 7\ntaken 0x9 m\n\n"))
+	f.Add([]byte("zkgrant holder\nmarked\ndelay -1s\ntaken  \n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		first, ok := parseHolding(text)
 		if !ok || first.since.Year() > 9999 {
 			return
 		}
 		again, ok := parseHolding(first.bytes())
-		if !ok || again.token != first.token || !bytes.Equal(again.data, first.data) {
+		if !ok || again.token != first.token || !bytes.Equal(again.data, first.data) || again.lockDelay != first.lockDelay {
 			t.Errorf("%+v, written and read again, is %+v; want the same", first, again)
 		}
 	})

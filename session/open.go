@@ -2,6 +2,7 @@ package session
 
 import (
 	"path"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,7 +18,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living:  map[*client]struct{}{},
 		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, deadlines: map[*Seat]deadline{}, leaving: map[string]*turnover{},
+		shares: map[*Seat]*share{}, deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
 		view: view{state: Connecting, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
@@ -46,10 +47,10 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Delay != 0 || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
-			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
+			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, delay: p.Delay, layout: queued{},
 		}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
@@ -94,14 +95,15 @@ func dataOf(kind events.Kind, data []byte) []byte {
 
 // Place says where and as what an acquisition queues up.
 type Place struct {
-	Dir    string      // the lock's directory, without the chroot
-	Kind   events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
-	Data   []byte      // stored in the node
-	ACL    []zk.ACL    // nil: that of the session's config
-	Try    bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
-	In     *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
-	Detect bool        // the lock tells of crashes
-	With   []*Seat     // one of those that hold shares its node, if any does when the node would be created
+	Dir    string        // the lock's directory, without the chroot
+	Kind   events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
+	Data   []byte        // stored in the node
+	ACL    []zk.ACL      // nil: that of the session's config
+	Try    bool          // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
+	In     *Seat         // a writer, whose place in the queue the node is to take; nil: a place of its own
+	Detect bool          // the lock tells of crashes
+	Delay  time.Duration // the lock-delay behind one
+	With   []*Seat       // one of those that hold shares its node, if any does when the node would be created
 
 	Marks events.Marks // that its nodes bear
 

@@ -207,8 +207,12 @@ func (t *Seat) Enter(e recipes.Enter) {
 	})
 }
 
-// Pause posts Paused after a random time, or when an idle node would have gone. Nobody need be connected for that.
+// Pause posts Paused after a random time, or the one that is given, or when an idle node would have gone. Nobody need be connected for that.
 func (t *Seat) Pause(e recipes.Pause) {
+	if e.For > 0 {
+		t.session.actor.Post(delayed{t, e})
+		return
+	}
 	wait := rand.N(pauseBound(e.Attempt))
 	if e.Yield {
 		wait = t.session.yieldTime()

@@ -3,6 +3,7 @@ package session
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -52,6 +53,7 @@ type content struct {
 	with  []*Seat // see Place; the session's drain forgets them when it has looked
 
 	detect    bool                             // see Place
+	delay     time.Duration                    // see Place
 	abandoned atomic.Pointer[events.Abandoned] // what those who hold were told that somebody has left behind
 
 	layout  layout

@@ -57,16 +57,17 @@ type Session struct {
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // tells of an outage; nil while there is a connection
 	awaySince time.Time
-	clamped   time.Duration        // the timeout of the servers' that was told; 0: they have taken what was asked for
-	seats     []*Seat              // those that want the news, each at its place
-	holders   map[*Seat]string     // those that hold by their tenure, with their nodes
-	unwatched map[*Seat]struct{}   // those whose nodes nobody watches yet by it
-	shares    map[*Seat]*share     // of those that have, or had, a node together
-	deadlines map[*Seat]deadline   // of those that are to give their locks back by a moment
-	pending   pending              // the requests that wait for a connection or for room
-	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
-	last      bool                 // flight has gone
-	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
+	clamped   time.Duration         // the timeout of the servers' that was told; 0: they have taken what was asked for
+	seats     []*Seat               // those that want the news, each at its place
+	holders   map[*Seat]string      // those that hold by their tenure, with their nodes
+	unwatched map[*Seat]struct{}    // those whose nodes nobody watches yet by it
+	shares    map[*Seat]*share      // of those that have, or had, a node together
+	deadlines map[*Seat]deadline    // of those that are to give their locks back by a moment
+	delays    map[*Seat]*time.Timer // of those that wait behind a crash
+	pending   pending               // the requests that wait for a connection or for room
+	quiet     chan<- struct{}       // closed when the last flight was answered; nil: nobody waits for that
+	last      bool                  // flight has gone
+	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
 	lastAsked uint32 // the number of the latest request of a seat
 	closing   bool

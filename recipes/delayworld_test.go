@@ -1,0 +1,89 @@
+package recipes
+
+// What a world has of the lock-delay: what the record says of it, and the truth, which is how much has passed since a crash.
+
+type delay struct {
+	taken  uint8 // 1 + the node that has taken the record over
+	mark   mark
+	says   bool // the record bears a delay
+	behind behind
+}
+
+// A mark is that of the record.
+type mark uint8
+
+const (
+	markNone mark = iota
+	markMade
+	markOver // the delay has passed since
+)
+
+// behind is how much of the delay has passed since the node of the latest holder who crashed went.
+type behind uint8
+
+const (
+	behindAll   behind = 0 // or nobody has crashed
+	behindCrash behind = 1 << iota
+	behindMark         // no more than since a mark that was made behind the crash
+	behindSays         // with these: the holder had the delay
+)
+
+const early violation = "a grant within the lock-delay"
+
+// delays tells whether a client has the option.
+func (cl *client) delays() bool { return cl.role&roleDelays != 0 }
+
+// foundDelay is what a client's session finds in the record, and looks up in its own option.
+func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
+	if w.delay.says || w.clients[c].delays() {
+		f.Delay = 1
+	}
+	f.Marked = w.delay.mark != markNone
+	f.Taken = w.delay.taken == own+1 || writer != noNode && w.delay.taken == writer+1
+	return f
+}
+
+// marked notes that the record is marked, and returns for how long it has been.
+func (w *world) marked(on delay) delay {
+	if on.mark == markNone {
+		on.mark = markMade
+		if on.behind&behindCrash != 0 {
+			on.behind += behindMark - behindCrash
+		}
+	}
+	return on
+}
+
+// since is how much of the delay has passed since the mark, of a whole of 1.
+func (d delay) since() (passed int64) {
+	if d.mark == markOver {
+		return 1
+	}
+	return 0
+}
+
+// delayOver lets the delay pass.
+func (w *world) delayOver() {
+	w.delay.mark = markOver
+	if w.delay.behind&behindMark != 0 {
+		w.delay.behind = behindAll
+	}
+}
+
+// delayedBy notes that nodes of holders are gone who have crashed.
+func (w *world) delayedBy(nodes uint8) {
+	says, counts := behind(0), false
+	for c := range w.clients {
+		if counts = counts || w.clients[c].delays(); w.clients[c].delays() && w.mineOf(c, 0, nodes) != 0 {
+			says = behindSays
+		}
+	}
+	if counts {
+		w.delay.behind = behindCrash | says | w.delay.behind&behindSays
+	}
+}
+
+// within tells whether a client that is granted the lock had to wait.
+func (w *world) within(c int) bool {
+	return w.delay.behind&(behindCrash|behindMark) != 0 && (w.delay.behind&behindSays != 0 || w.clients[c].delays())
+}

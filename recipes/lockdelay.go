@@ -1,0 +1,69 @@
+package recipes
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions have it, too): a grant behind a holder that has not
+// released waits until a time has passed since the holder's node went. It is for holders that cannot be trusted to hear of their loss.
+//
+// The record of crash.go is where the delay stands, so a lock with a delay tells of crashes. How long it is, the latest holder has
+// written there, and the contender may ask for more. Nobody may see the node go. So the time begins with a mark in the record, and goes on
+// while contenders come and go:
+//
+//  1. A holds, by its record, and ends without a release.
+//  2. B claims the lock, finds A's record, and marks it. The answer has the servers' time.
+//  3. B gives up. C claims, and marks the record again, which keeps when it was marked first. The two times of the servers tell C
+//     how much of the delay has passed.
+//  4. When all of it has, C takes the record over: it stands as the holder, and the mark goes. If C ends without a release, the next delay
+//     begins with the next mark.
+//  5. C releases, and the record goes. Nobody waits.
+//
+// Each of these writes checks the own node, and the version of the record that was read. So what was read holds when it is written, and
+// only the first in the queue marks or takes over. Several readers may mark together; one is late, and reads again. A reader enters behind
+// the delay, and leaves the record as it is.
+
+// delaying says which transaction of a claim is next.
+type delaying uint8
+
+const (
+	claims    delaying = iota // the claim itself
+	marks                     // the record is marked
+	takesOver                 // the contender takes the record over
+)
+
+// delayed is what an errand knows behind the record that it has found.
+type delayed struct {
+	next  delaying
+	delay time.Duration
+	left  *events.Abandoned
+}
+
+// delayPlan writes to the record.
+func (e Errand) delayPlan() Plan {
+	content := WithMark
+	if e.delayed.next == takesOver {
+		content = WithHolder
+	}
+	return planOf(0, Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoSet, On: OnRecord, With: content})
+}
+
+// wrote takes the answer to a write to the record.
+func (e Errand) wrote(a Answer) Meaning {
+	switch record := a.At.On == OnRecord; {
+	case record && (a.Result == ResultBadVersion || a.Result == ResultNoNode): // it is another one by now
+		e.delayed = delayed{}
+		return e.next(ThenAgain)
+	case a.Result != ResultDone:
+		return e.refused(!record && a.Result == ResultNoNode)
+	case e.delayed.next == marks && e.delayed.delay > a.Marked:
+		return tell(Delayed{Epoch: e.Epoch, For: e.delayed.delay - a.Marked})
+	case e.delayed.next == marks && e.Record == RecordMade:
+		e.delayed.next = takesOver
+		return e.next(ThenAgain)
+	default:
+		return tell(e.recorded(e.delayed.left))
+	}
+}

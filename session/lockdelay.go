@@ -1,0 +1,126 @@
+package session
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about what a record says of the lock-delay; recipes/lockdelay.go says what that is. Times are the servers', by their
+// leader's clock: a mark's is that of the write that has made it.
+
+// MaxLockDelay is the longest lock-delay, that of Consul. A longer one in a record counts as this.
+const MaxLockDelay = time.Minute
+
+// lockDelay is what a record says of it.
+type lockDelay struct {
+	delay   time.Duration
+	marked  bool
+	since   int64  // when it was marked, in milliseconds since 1970; 0: by the latest write
+	taken   string // the name of the node that has taken the record over
+	takenBy int64  // the zxid that created that one
+}
+
+func (d *lockDelay) append(head []byte) []byte {
+	if d.delay > 0 {
+		head = fmt.Appendf(head, "delay %v\n", d.delay)
+	}
+	switch {
+	case d.marked && d.since == 0:
+		head = append(head, "marked\n"...)
+	case d.marked:
+		head = fmt.Appendf(head, "marked %d\n", d.since)
+	}
+	if d.taken != "" {
+		head = fmt.Appendf(head, "taken 0x%x %s\n", d.takenBy, d.taken)
+	}
+	return head
+}
+
+func (d *lockDelay) parse(key, value string) {
+	switch key {
+	case "delay":
+		if delay, err := time.ParseDuration(value); err == nil {
+			d.delay = min(max(delay, 0), MaxLockDelay)
+		}
+	case "marked":
+		d.marked = true
+		d.since, _ = strconv.ParseInt(value, 10, 64) // of a mark without a time it is that of the write
+	case "taken":
+		if token, node, ok := strings.Cut(value, " "); ok && node != "" {
+			d.takenBy, _ = strconv.ParseInt(strings.TrimPrefix(token, "0x"), 16, 64)
+			d.taken = node
+		}
+	}
+}
+
+// found is a record as it was read.
+type found struct {
+	holding
+
+	version int32
+}
+
+// began takes the time of the latest write for that of a mark that bears none, or a later one: the servers' clock was put back since, and
+// the delay is to end.
+func (f *found) began(mtime int64) {
+	if f.marked && (f.lockDelay.since == 0 || f.lockDelay.since > mtime) {
+		f.lockDelay.since = mtime
+	}
+}
+
+// marking is the record with a mark. A mark that there was keeps its time.
+func (f *found) marking() []byte {
+	h := f.holding
+	h.marked = true
+	return h.bytes()
+}
+
+// wrote takes the Stat of a write to the record, and returns for how long it has been marked by then.
+func (f *found) wrote(stat *zk.Stat) time.Duration {
+	f.version = stat.Version
+	if !f.marked {
+		return 0
+	}
+	return max(0, time.Duration(stat.Mtime-f.lockDelay.since)*time.Millisecond)
+}
+
+// takingOver is the record of the own node behind that of a holder that has crashed.
+func (x *errand) takingOver() []byte {
+	h := x.record.holding
+	h.lockDelay = lockDelay{delay: max(h.delay, x.seat.delay), taken: path.Base(x.own), takenBy: x.seat.token(x.own)}
+	return h.bytes()
+}
+
+// delayed: a seat is told when its delay is over.
+type delayed struct {
+	seat  *Seat
+	pause recipes.Pause
+}
+
+func (m delayed) on(s *Session) {
+	s.undelay(m.seat)
+	s.delays[m.seat] = time.AfterFunc(m.pause.For, func() { s.actor.Post(delayOver(m)) })
+}
+
+// delayOver: it is.
+type delayOver delayed
+
+func (m delayOver) on(s *Session) {
+	s.undelay(m.seat)
+	m.seat.post(recipes.Paused{Epoch: m.pause.Epoch}, nil)
+}
+
+// undelay stops the clock of a seat.
+func (s *Session) undelay(seat *Seat) {
+	if timer, ok := s.delays[seat]; ok {
+		timer.Stop()
+		delete(s.delays, seat)
+	}
+}
