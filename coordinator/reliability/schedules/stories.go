@@ -71,6 +71,10 @@ func tellsOfCrashes(c *coordinator.Coordinator, path string) handle {
 	return c.Mutex(path, coordinator.DetectCrash())
 }
 
+func waitsBehindACrash(c *coordinator.Coordinator, path string) handle {
+	return c.Mutex(path, coordinator.LockDelay(500*time.Millisecond))
+}
+
 // uses returns all stories. Each kind of lock has what its stories have in common first.
 func uses() []use {
 	const old, ours, deep, task = "/locks/a", "/locks/ours", "/new/and/deep", "/tasks/a"
@@ -136,6 +140,9 @@ func uses() []use {
 			use{name: "tells of crashes, waits, and leaves", path: ours, ours: true, others: true, play: giveUp},
 			use{name: "tells of crashes, and leaves at once", path: ours, ours: true, play: giveUpAtOnce},
 			use{name: "crashes", path: ours, ours: true, nodes: 2, play: crash},
+		),
+		of(use{lock: waitsBehindACrash, first: waitsBehindACrash, next: waitsBehindACrash},
+			use{name: "waits behind a crash", path: ours, ours: true, nodes: 2, play: crashAndWait},
 		),
 	)
 }
@@ -242,9 +249,18 @@ func goOnReadingInHaste(s *scene, write *coordinator.Acquisition) {
 }
 
 // crash takes the lock once more, in Do, and panics there.
-func crash(s *scene, a *coordinator.Acquisition) {
+func crash(s *scene, a *coordinator.Acquisition) { crashOf(s, a, tellsOfCrashes) }
+
+// crashAndWait does so, and holds the lock behind its delay.
+func crashAndWait(s *scene, a *coordinator.Acquisition) {
+	crashOf(s, a, waitsBehindACrash)
+	again := waitsBehindACrash(s.victim, s.path).Acquire(context.Background())
+	hold(s, again)
+}
+
+func crashOf(s *scene, a *coordinator.Acquisition, lock grip) {
 	hold(s, a)
-	err := recovered(context.Background(), tellsOfCrashes(s.victim, s.path), func(context.Context, events.Grant) error { panic(errPanic) })
+	err := recovered(context.Background(), lock(s.victim, s.path), func(context.Context, events.Grant) error { panic(errPanic) })
 	if !errors.Is(err, errPanic) {
 		s.Errorf("ended with %v", err)
 	}
