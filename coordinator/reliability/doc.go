@@ -8,8 +8,9 @@
 //   - faults: real servers that are killed, halted, partitioned or slow
 //   - histories: what many workers saw, checked against a model of a fenced
 //     mutex, and processes that are halted while they hold a lock
+//   - upgrade: processes of an earlier version and of this one in one queue
 //   - scale: many locks in one process: what each costs, and all of them lost at once
-//   - child: a test in a second process, for histories and scale
+//   - child: a second process, for histories, scale and upgrade
 //   - mutants: bugs put into the library on purpose, and the tests that find them
 //
 // The tests in them assert what may never happen, such as two valid holders.

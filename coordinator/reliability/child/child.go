@@ -42,9 +42,7 @@ func Job(variable string, do func(job string) error) {
 	os.Exit(0)
 }
 
-// Start runs a child until the test has ended, or the job is done. The name is for messages. When the test ends, the
-// child's input is closed, and it is waited for; goOn, which may be nil, is called before that, for a child that
-// cannot end by itself as it is. The test fails if the child fails or says something on its standard error.
+// Start runs a child, the binary of the test again, until the test has ended, or the job is done. See [Run].
 func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	program, err := os.Executable()
@@ -53,6 +51,14 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 	}
 	cmd := exec.CommandContext(context.Background(), program) // the end of the test's context would kill it
 	cmd.Env = append(os.Environ(), variable+"="+job)
+	return Run(tb, name, cmd, goOn)
+}
+
+// Run starts a program as a child, which runs until the test has ended, or its job is done. The name is for messages. When the test ends,
+// the child's input is closed, and it is waited for; goOn, which may be nil, is called before that, for a child that
+// cannot end by itself as it is. The test fails if the child fails or says something on its standard error.
+func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Child {
+	tb.Helper()
 	dieWithParent(cmd)
 	var said bytes.Buffer
 	cmd.Stderr = &said

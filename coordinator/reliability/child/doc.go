@@ -5,6 +5,8 @@
 // talks to the test by its standard input and output; what it writes to its standard error fails the test. It ends
 // when its input does, and where the system can see to that, when the test's process ends in whatever way.
 //
+// [Run] does the same with another program.
+//
 // The test of this package shows how it is used:
 //
 //	go test ./coordinator/reliability/child

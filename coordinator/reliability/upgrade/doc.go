@@ -1,0 +1,15 @@
+// Package upgrade has processes of an earlier version of this library and processes of this version share locks, as they do
+// during a rolling upgrade. It shows that both read what the other one writes: names and data of nodes, records of holders, requests to give
+// a lock back.
+//
+// The earlier version is a commit of this repository. Its tree is taken out of the clone, and the program in the folder worker is
+// built in it. The same program is built in this tree. It uses only what every one of the versions has; what is newer stands in a file
+// of its own, which is exchanged (testdata).
+//
+// The processes share a standalone real server. They are told what to do in lines of JSON. While a worker holds a lock, its file is in a
+// folder that stands for the lock, and it looks who else is there: that is the referee, and no lock of any library.
+//
+//	ZKGRANT_REAL=1 go test ./coordinator/reliability/upgrade
+//
+// A shallow clone has no earlier commit. The test is skipped there, and names the commit that it needs.
+package upgrade

@@ -1,0 +1,210 @@
+package upgrade
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// order and news are what a worker is told, and what it tells: see worker/main.go.
+type order struct {
+	ID   string `json:"id"`
+	Do   string `json:"do"`
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+}
+
+type news struct {
+	ID        string `json:"id"`
+	What      string `json:"what"`
+	Token     int64  `json:"token"`
+	Turn      uint64 `json:"turn"`
+	Abandoned int64  `json:"abandoned"`
+	Data      string `json:"data"`
+	Error     string `json:"error"`
+}
+
+const (
+	// timeout is of the sessions that are to live.
+	timeout = 10 * time.Second
+	// brief is of those that are killed.
+	brief = time.Second
+	// patience is how long a wait may take. Nothing takes nearly as long.
+	patience = time.Minute
+)
+
+// fleet is the processes of two versions, and what judges them.
+type fleet struct {
+	t        *testing.T
+	servers  string
+	root     string            // of this fleet's locks
+	inside   string            // the folder of the referee
+	programs map[string]string // by version
+	raw      *zk.Conn
+}
+
+// The versions of a fleet.
+const (
+	before = "before"
+	after  = "after"
+)
+
+// worker is a process.
+type worker struct {
+	*child.Child
+	t     *testing.T
+	name  string
+	out   *json.Decoder
+	in    *json.Encoder
+	heard []news // and not asked for yet
+}
+
+// start runs a worker of the version.
+func (f *fleet) start(version, name string, timeout time.Duration) *worker {
+	f.t.Helper()
+	cmd := exec.CommandContext(context.Background(), f.programs[version], //nolint:gosec // the program was built by the test
+		"-name", name, "-inside", f.inside, "-servers", f.servers, "-timeout", timeout.String())
+	c := child.Run(f.t, name, cmd, nil)
+	w := &worker{Child: c, t: f.t, name: name, out: json.NewDecoder(c.Out), in: json.NewEncoder(c.In)}
+	w.hear("", "ready")
+	return w
+}
+
+// tell gives the worker an order.
+func (w *worker) tell(o order) {
+	w.t.Helper()
+	if err := w.in.Encode(o); err != nil {
+		w.t.Fatalf("telling %s %+v: %v", w.name, o, err)
+	}
+}
+
+// hear waits for news. A worker that has none for very long is sent home.
+func (w *worker) hear(id, what string) news {
+	w.t.Helper()
+	for i, n := range w.heard {
+		if n.ID == id && n.What == what {
+			w.heard = append(w.heard[:i], w.heard[i+1:]...)
+			return n
+		}
+	}
+	var silent atomic.Bool
+	ctx, cancel := eventstest.Patient(patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		silent.Store(true)
+		_ = w.HangUp()
+	})()
+	for {
+		var n news
+		if err := w.out.Decode(&n); err != nil {
+			w.t.Fatalf("waiting for %s to tell of %q that it is %s: %v (silent for %v: %t); it told %+v", w.name, id, what, err, patience, silent.Load(), w.heard)
+		}
+		if n.ID == id && n.What == what {
+			return n
+		}
+		w.heard = append(w.heard, n)
+		if n.ID == id && n.What == "done" {
+			w.t.Fatalf("%s told %+v, want %q to be %s first", w.name, w.heard, id, what)
+		}
+	}
+}
+
+// over waits until the acquisition has ended by a release, without a loss.
+func (w *worker) over(id string) {
+	w.t.Helper()
+	if n := w.hear(id, "done"); n.Error != "" {
+		w.t.Errorf("%s: %s ended with %q, want it released", w.name, id, n.Error)
+	}
+	for _, n := range w.heard {
+		if n.ID == id && n.What == "lost" {
+			w.t.Errorf("%s: %s was lost (%s), want it held until its release", w.name, id, n.Error)
+		}
+	}
+}
+
+// queued waits until so many contenders stand at a path.
+func (f *fleet) queued(dir string, n int) {
+	f.t.Helper()
+	var names []string
+	eventstest.Eventually(f.t, fmt.Sprintf("%d stand at %s", n, dir), func() bool {
+		var err error
+		if names, _, err = f.raw.Children(dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			f.t.Fatal(err)
+		}
+		return len(names) == n
+	}, func() string { return fmt.Sprint("there are ", names) })
+}
+
+// empty waits until no session has a node below the path, and no record stands there.
+func (f *fleet) empty(at string) {
+	f.t.Helper()
+	var left []string
+	eventstest.Eventually(f.t, "nothing is left below "+at, func() bool {
+		left = f.left(at)
+		return len(left) == 0
+	}, func() string { return fmt.Sprint("left is ", left) })
+}
+
+// left lists the nodes of sessions, and the records, at and below a path.
+func (f *fleet) left(at string) (left []string) {
+	f.t.Helper()
+	names, stat, err := f.raw.Children(at)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	} else if err != nil {
+		f.t.Fatal(err)
+	}
+	if ephemeral := stat.EphemeralOwner != 0 && stat.EphemeralOwner != containerOwner; ephemeral || strings.HasSuffix(at, ".holder") {
+		left = append(left, at)
+	}
+	for _, name := range names {
+		left = append(left, f.left(path.Join(at, name))...)
+	}
+	return left
+}
+
+// containerOwner is what a server gives as the owner of a container node.
+const containerOwner = -1 << 63
+
+// grant is a line that a worker has noted while it was inside.
+type grant struct {
+	name, kind string
+	token      int64
+	turn       uint64
+}
+
+// grants reads what was noted of a lock, in the order of the grants.
+func (f *fleet) grants(lock string) (all []grant) {
+	f.t.Helper()
+	file, err := os.Open(filepath.Join(f.inside, strings.ReplaceAll(strings.Trim(lock, "/"), "/", "-")+".grants"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		f.t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var g grant
+		if _, err := fmt.Sscan(lines.Text(), &g.name, &g.kind, &g.token, &g.turn); err != nil {
+			f.t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		all = append(all, g)
+	}
+	return all
+}

@@ -1,0 +1,247 @@
+// Command worker is a process that holds locks as it is told, for the tests of the folder above. It has to compile against every
+// version that they name.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Order is what a worker is told to do.
+type Order struct {
+	ID   string `json:"id"`   // of an acquisition, or of a loop
+	Do   string `json:"do"`   // acquire, release, loop, stop, revoke
+	Kind string `json:"kind"` // of the lock
+	Path string `json:"path"`
+}
+
+// News is what a worker tells.
+type News struct {
+	ID        string `json:"id"`
+	What      string `json:"what"` // granted, lost, done, revoked
+	Token     int64  `json:"token,omitempty"`
+	Turn      uint64 `json:"turn,omitempty"`
+	Abandoned int64  `json:"abandoned,omitempty"` // the token of a holder that crashed
+	Data      string `json:"data,omitempty"`      // what it had stored
+	Error     string `json:"error,omitempty"`
+}
+
+func main() {
+	w := &worker{orders: json.NewDecoder(os.Stdin), news: json.NewEncoder(os.Stdout), held: make(map[string]*coordinator.Acquisition), ends: make(map[string]context.CancelFunc)}
+	flag.StringVar(&w.name, "name", "", "who it is")
+	flag.StringVar(&w.inside, "inside", "", "the folder of the referee")
+	servers := flag.String("servers", "", "the servers")
+	timeout := flag.Duration("timeout", 10*time.Second, "of the session")
+	flag.Parse()
+	if err := w.run(*servers, *timeout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", w.name, err)
+		os.Exit(1)
+	}
+}
+
+type worker struct {
+	name, inside string
+	c            *coordinator.Coordinator
+	orders       *json.Decoder
+
+	mu   sync.Mutex // for news
+	news *json.Encoder
+
+	held   map[string]*coordinator.Acquisition // by id; run's
+	ends   map[string]context.CancelFunc       // of loops; run's
+	active sync.WaitGroup
+}
+
+// run does what it is told until its input ends. Then it closes the coordinator, whatever it holds.
+func (w *worker) run(servers string, timeout time.Duration) error {
+	c, err := coordinator.Connect(context.Background(), servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(timeout/2))
+	if err != nil {
+		return err
+	}
+	w.c = c
+	w.tell(News{What: "ready"})
+	err = w.obey()
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	for _, stop := range w.ends {
+		stop()
+	}
+	closed := c.Close()
+	w.active.Wait()
+	return errors.Join(err, closed)
+}
+
+func (w *worker) obey() error {
+	for {
+		var o Order
+		if err := w.orders.Decode(&o); err != nil {
+			return err
+		}
+		switch o.Do {
+		case "acquire":
+			a := w.lock(o).Acquire(context.Background(), coordinator.WithData([]byte(w.name)))
+			w.held[o.ID] = a
+			w.active.Go(func() { w.watch(o.ID, a) })
+		case "release":
+			w.held[o.ID].Release()
+		case "loop":
+			ctx, stop := context.WithCancel(context.Background())
+			w.ends[o.ID] = stop
+			w.active.Go(func() { w.tell(News{ID: o.ID, What: "done", Error: text(w.loop(ctx, o))}) })
+		case "stop":
+			w.ends[o.ID]()
+		case "revoke":
+			w.active.Go(func() {
+				w.tell(News{ID: o.ID, What: "revoked", Error: text(w.c.Revoke(context.Background(), o.Path, grace))})
+			})
+		default:
+			return fmt.Errorf("what is %q?", o.Do)
+		}
+	}
+}
+
+// grace is what a holder has that is asked for its lock. It needs none: it is there to see that it keeps the lock until then.
+const grace = 100 * time.Millisecond
+
+// Acquirer is a handle of a lock of any kind.
+type Acquirer interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+}
+
+// permits is how many a semaphore has.
+const permits = 2
+
+func (w *worker) lock(o Order) Acquirer {
+	switch o.Kind {
+	case "mutex":
+		return w.c.Mutex(o.Path)
+	case "cached":
+		return w.c.Mutex(o.Path, cached()...)
+	case "detect":
+		return w.c.Mutex(o.Path, coordinator.DetectCrash())
+	case "revocable":
+		return w.c.Mutex(o.Path, coordinator.Revocable())
+	case "unfair":
+		return w.c.Unfair(o.Path)
+	case "read":
+		return w.c.ReadWrite(o.Path).Read()
+	case "write":
+		return w.c.ReadWrite(o.Path).Write()
+	case "permit":
+		return w.c.Semaphore(o.Path, permits)
+	}
+	panic("no kind of lock: " + o.Kind)
+}
+
+// watch tells what becomes of an acquisition.
+func (w *worker) watch(id string, a *coordinator.Acquisition) {
+	granted, lost := a.Granted(), a.Lost()
+	for {
+		select {
+		case g := <-granted:
+			granted = nil
+			news := News{ID: id, What: "granted", Token: g.Token, Turn: turn(g)}
+			if g.Abandoned != nil {
+				news.Abandoned, news.Data = g.Abandoned.Token, string(g.Abandoned.Data)
+			}
+			w.tell(news)
+		case l := <-lost:
+			lost = nil
+			w.tell(News{ID: id, What: "lost", Error: text(l.Err)})
+		case <-a.Done():
+			w.tell(News{ID: id, What: "done", Error: text(a.Err())})
+			return
+		}
+	}
+}
+
+// loop takes and releases the lock until ctx ends.
+func (w *worker) loop(ctx context.Context, o Order) error {
+	lock := w.lock(o)
+	for ctx.Err() == nil {
+		a := lock.Acquire(ctx)
+		g, err := a.Wait(ctx)
+		if err == nil {
+			if err = w.enter(o, g); err == nil && !a.Valid() {
+				err = fmt.Errorf("%s is lost, want it held: %w", o.ID, a.Err())
+			}
+		}
+		a.Release()
+		<-a.Done()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter has the file of the holder in the lock's folder for a moment, and looks whether the others there may hold, too. Each holder makes its
+// file before it looks and removes it before it releases, so one of two that are there at once sees the other. It notes the grant
+// meanwhile.
+func (w *worker) enter(o Order, g events.Grant) (err error) {
+	folder := filepath.Join(w.inside, strings.ReplaceAll(strings.Trim(o.Path, "/"), "/", "-"))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(folder, o.Kind+" "+w.name+" "+o.ID)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	names, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	writers := 0
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), "write ") {
+			writers++
+		}
+	}
+	switch o.Kind {
+	case "read":
+		if writers > 0 {
+			return fmt.Errorf("a reader is inside with %v", names)
+		}
+	case "permit":
+		if len(names) > permits {
+			return fmt.Errorf("inside are %v, want %d at most", names, permits)
+		}
+	default:
+		if len(names) > 1 {
+			return fmt.Errorf("inside are %v, want one", names)
+		}
+	}
+	notes, err := os.OpenFile(folder+".grants", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(notes, w.name, o.Kind, g.Token, turn(g)) // one write, which is appended whole
+	return errors.Join(err, notes.Close())
+}
+
+func (w *worker) tell(n News) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.news.Encode(n) // the test that does not listen any more has ended
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

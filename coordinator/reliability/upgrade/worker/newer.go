@@ -1,0 +1,12 @@
+package main
+
+import (
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file has what not every version has. testdata/older.txt takes its place in those.
+
+func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }
+
+func turn(g events.Grant) uint64 { return g.Turn }
