@@ -196,3 +196,21 @@ func (f *crewFault) halt(d time.Duration) {
 	}
 	f.serving()
 }
+
+// rollingRestart kills and restarts each server in turn, the leader last, under load. The sessions that contend go on while a server is
+// away. In an outage shorter than half of their timeout they lose nothing.
+func (f *crewFault) rollingRestart(timeout time.Duration) {
+	l := startLoad(f.t, f.e, timeout)
+	leader := f.leader()
+	for _, i := range append(f.others(leader), leader) {
+		f.kill(i)
+		l.goesOn(f.t, fmt.Sprintf("server %d is away", i))
+		f.restart(i)
+		l.goesOn(f.t, "all servers serve")
+	}
+	cycles, lost := l.stop()
+	f.t.Logf("rolling restart: %d cycles of the load, %d lost", cycles, lost)
+	if lost > 0 && f.outage <= timeout/2 {
+		f.t.Errorf("rolling restart: %d of %d cycles of the load lost their lock", lost, cycles)
+	}
+}

@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+const (
+	loadSessions = 4
+	loadLocks    = 2 // each session has one contender in each queue
+	loadHold     = 2 * time.Millisecond
+)
+
+// load is sessions that take and release the same locks all the time, each judged by a referee.
+type load struct {
+	cycles [loadSessions][loadLocks]atomic.Int64
+	lost   atomic.Int64
+	end    context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// referee knows who holds one lock.
+type referee struct {
+	mu     sync.Mutex
+	inside *coordinator.Acquisition // nil if it has left
+	token  int64                    // of the latest grant
+}
+
+// startLoad begins. The caller stops it.
+func startLoad(t *testing.T, e *ensemble.Ensemble, timeout time.Duration) *load {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	l := &load{end: end}
+	referees := make([]referee, loadLocks)
+	for i := range loadSessions {
+		c := connect(t, e.Connect(), timeout, killedTick)
+		for j := range loadLocks {
+			lock := c.Mutex(fmt.Sprint("/locks/load-", j))
+			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i][j]) })
+		}
+	}
+	return l
+}
+
+// contend has one contender acquire and release until ctx ends.
+func (l *load) contend(ctx context.Context, t *testing.T, lock *coordinator.Lock, r *referee, cycles *atomic.Int64) {
+	for ctx.Err() == nil {
+		a := lock.Acquire(ctx)
+		switch g, err := a.Wait(ctx); {
+		case err == nil:
+			r.enter(t, a, g)
+			pause(ctx, loadHold)
+			if !a.Valid() && ctx.Err() == nil {
+				l.lost.Add(1)
+			}
+			r.leave(a)
+		case ctx.Err() == nil:
+			t.Errorf("%s under load: %v, want a grant", lock.Path(), err)
+			return
+		}
+		a.Release()
+		<-a.Done()
+		cycles.Add(1)
+	}
+}
+
+// enter judges a grant: another holder has been told that it lost the lock, and the token is greater than every earlier one.
+func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inside != nil {
+		if r.inside.Valid() {
+			t.Errorf("%s: granted with token %#x beside a holder that is valid: two holders", g.Path, g.Token)
+		}
+		select {
+		case <-r.inside.Lost():
+		default:
+			t.Errorf("%s: granted with token %#x, and the last holder has not been told", g.Path, g.Token)
+		}
+	}
+	if g.Token <= r.token {
+		t.Errorf("%s: token %#x after %#x", g.Path, g.Token, r.token)
+	}
+	r.inside, r.token = a, g.Token
+}
+
+// leave is called before the release.
+func (r *referee) leave(a *coordinator.Acquisition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inside == a {
+		r.inside = nil
+	}
+}
+
+// goesOn waits until every contender has held its lock once more.
+func (l *load) goesOn(t *testing.T, while string) {
+	t.Helper()
+	var from [loadSessions][loadLocks]int64
+	for i := range from {
+		for j := range from[i] {
+			from[i][j] = l.cycles[i][j].Load()
+		}
+	}
+	for i := range from {
+		for j := range from[i] {
+			happens(t, fmt.Sprintf("session %d holds lock %d once more while %s", i, j, while), func() bool {
+				return l.cycles[i][j].Load() >= from[i][j]+2 // the first one may have been granted before
+			})
+		}
+	}
+}
+
+// stop returns how many cycles there were, and how many of them lost the lock.
+func (l *load) stop() (cycles, lost int64) {
+	l.end()
+	l.ended.Wait()
+	for i := range l.cycles {
+		for j := range l.cycles[i] {
+			cycles += l.cycles[i][j].Load()
+		}
+	}
+	return cycles, l.lost.Load()
+}
