@@ -142,6 +142,9 @@ func (e *Ensemble) Connect() string {
 	return strings.Join(addrs, ",")
 }
 
+// DataDir is the folder with server i's data. A test may copy it, or put another one in its place, while the server is killed.
+func (e *Ensemble) DataDir(i int) string { return e.servers[i].dataDir() }
+
 // Pid is the id of server i's process, or 0 while none runs on purpose.
 func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
 

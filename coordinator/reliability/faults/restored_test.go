@@ -1,0 +1,128 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// raisedEpoch is above every epoch that an ensemble reaches in a test.
+const raisedEpoch = 40
+
+// TestABackupIsRestored has three servers go back to an older state while processes hold locks. The servers stay down until the leases have
+// run out, so there are never two holders, and processes go on by themselves. Tokens go back with the data, and grow again after
+// acceptedEpoch was raised. A session that is in the backup has the node of a lock back that it has released since: the lock is free when that
+// process has ended. docs/production.md tells operators.
+func TestABackupIsRestored(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	const timeout, long = 3 * time.Second, 10 * time.Second
+	e := ensemble.Start(t, 3, ensemble.Tick(killedTick))
+	acquire := func(c *coordinator.Coordinator, path string) (*coordinator.Acquisition, events.Grant) {
+		t.Helper()
+		a := c.Mutex(path).Acquire(t.Context())
+		g, err := a.Wait(patiently(t))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return a, g
+	}
+	release := func(a *coordinator.Acquisition) {
+		a.Release()
+		<-a.Done()
+	}
+	const free, kept = "/locks/free", "/locks/kept"
+	old := connect(t, e.Connect(), long, killedTick) // its session is in the backup, and outlives all of this
+	b, inBackup := acquire(old, kept)
+
+	down(t, e)
+	backup := make([]string, e.Size())
+	for i := range backup {
+		backup[i] = filepath.Join(t.TempDir(), "data")
+		eventstest.Must(t, os.CopyFS(backup[i], os.DirFS(e.DataDir(i))))
+	}
+	up(t, e)
+	session := old.SessionID()
+	release(b)
+	holder := connect(t, e.Connect(), timeout, killedTick)
+	a, _ := acquire(holder, kept) // so the servers have heard of the release
+	release(a)
+	for range 20 {
+		a, _ = acquire(holder, free)
+		release(a)
+	}
+	held, latest := acquire(holder, free)
+
+	down(t, e)
+	eventstest.Receive(t, held.Lost(), "the loss of the lock, with no server to be had")
+	for i, data := range backup {
+		eventstest.Must(t, os.RemoveAll(e.DataDir(i)))
+		eventstest.Must(t, os.CopyFS(e.DataDir(i), os.DirFS(data)))
+	}
+	up(t, e)
+	next := connect(t, e.Connect(), timeout, killedTick)
+	a, back := acquire(next, free) // at once: nobody holds it in the backup
+	if back.Token > latest.Token {
+		t.Errorf("behind the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
+	}
+	if held.Valid() {
+		t.Error("the holder from before is valid: two holders")
+	}
+	release(a)
+
+	down(t, e)
+	for i := range backup {
+		file := filepath.Join(e.DataDir(i), "version-2", "acceptedEpoch")
+		eventstest.Must(t, os.WriteFile(file, []byte(strconv.Itoa(raisedEpoch)), 0o600))
+	}
+	up(t, e)
+	a, grown := acquire(next, free)
+	if grown.Token <= latest.Token || grown.Token>>32 != raisedEpoch+1 {
+		t.Errorf("the token is %#x and was %#x before the backup was restored; want it greater, and %d as its epoch", grown.Token, latest.Token, raisedEpoch+1)
+	}
+	release(a)
+	a, again := acquire(holder, free)
+	if again.Token <= grown.Token {
+		t.Errorf("the process that held has token %#x behind %#x, want it greater", again.Token, grown.Token)
+	}
+	release(a)
+
+	happens(t, "the session of the backup has a connection", func() bool { return old.State() == coordinator.StateConnected })
+	if now := old.SessionID(); now != session {
+		t.Skipf("the session of the backup, %#x, was given up, and now there is %#x: the servers took long to start", session, now)
+	}
+	queue, err := next.Mutex(kept).Queue(patiently(t))
+	if err != nil || len(queue) != 1 || !queue[0].Holding || queue[0].Token != inBackup.Token {
+		t.Errorf("%s has the contenders %+v, %v; want the one of token %#x, which has released", kept, queue, err, inBackup.Token)
+	}
+	heir := next.Mutex(kept).Acquire(t.Context())
+	if err := old.Close(); err != nil {
+		t.Error(err)
+	}
+	if g, err := heir.Wait(patiently(t)); err != nil || g.Token <= grown.Token {
+		t.Errorf("when the process of the backup's holder has ended: granted %+v, %v; want a token greater than %#x", g, err, grown.Token)
+	}
+}
+
+// down kills all servers, and up has them serve again.
+func down(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
+	for i := range e.Size() {
+		eventstest.Must(t, e.Kill(i))
+	}
+}
+
+func up(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
+	for i := range e.Size() {
+		eventstest.Must(t, e.Restart(i))
+	}
+	eventstest.Must(t, e.Wait(patiently(t)))
+}
