@@ -200,7 +200,7 @@ func (f *crewFault) halt(d time.Duration) {
 // rollingRestart kills and restarts each server in turn, the leader last, under load. The sessions that contend go on while a server is
 // away. In an outage shorter than half of their timeout they lose nothing.
 func (f *crewFault) rollingRestart(timeout time.Duration) {
-	l := startLoad(f.t, f.e, timeout)
+	l := startLoad(f.t, f.e.Connect(), timeout)
 	leader := f.leader()
 	for _, i := range append(f.others(leader), leader) {
 		f.kill(i)

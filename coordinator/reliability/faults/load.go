@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 const (
@@ -21,6 +20,8 @@ const (
 
 // load is sessions that take and release the same locks all the time, each judged by a referee.
 type load struct {
+	sessions [loadSessions]atomic.Pointer[coordinator.Coordinator]
+
 	cycles [loadSessions][loadLocks]atomic.Int64
 	lost   atomic.Int64
 	end    context.CancelFunc
@@ -34,16 +35,17 @@ type referee struct {
 	token  int64                    // of the latest grant
 }
 
-// startLoad begins. The caller stops it.
-func startLoad(t *testing.T, e *ensemble.Ensemble, timeout time.Duration) *load {
+// startLoad begins, on the servers of the list. The caller stops it.
+func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	l := &load{end: end}
 	referees := make([]referee, loadLocks)
 	for i := range loadSessions {
-		c := connect(t, e.Connect(), timeout, killedTick)
+		l.sessions[i].Store(connect(t, servers, timeout, killedTick))
 		for j := range loadLocks {
-			lock := c.Mutex(fmt.Sprint("/locks/load-", j))
+			path := fmt.Sprint("/locks/load-", j)
+			lock := func() *coordinator.Lock { return l.sessions[i].Load().Mutex(path) }
 			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i][j]) })
 		}
 	}
@@ -51,9 +53,9 @@ func startLoad(t *testing.T, e *ensemble.Ensemble, timeout time.Duration) *load 
 }
 
 // contend has one contender acquire and release until ctx ends.
-func (l *load) contend(ctx context.Context, t *testing.T, lock *coordinator.Lock, r *referee, cycles *atomic.Int64) {
+func (l *load) contend(ctx context.Context, t *testing.T, lock func() *coordinator.Lock, r *referee, cycles *atomic.Int64) {
 	for ctx.Err() == nil {
-		a := lock.Acquire(ctx)
+		a := lock().Acquire(ctx)
 		switch g, err := a.Wait(ctx); {
 		case err == nil:
 			r.enter(t, a, g)
@@ -63,7 +65,7 @@ func (l *load) contend(ctx context.Context, t *testing.T, lock *coordinator.Lock
 			}
 			r.leave(a)
 		case ctx.Err() == nil:
-			t.Errorf("%s under load: %v, want a grant", lock.Path(), err)
+			t.Errorf("under load: %v, want a grant", err)
 			return
 		}
 		a.Release()
@@ -115,6 +117,20 @@ func (l *load) goesOn(t *testing.T, while string) {
 			happens(t, fmt.Sprintf("session %d holds lock %d once more while %s", i, j, while), func() bool {
 				return l.cycles[i][j].Load() >= from[i][j]+2 // the first one may have been granted before
 			})
+		}
+	}
+}
+
+// move has each session's contenders go over to the servers of another list, as a program does: what is new is asked for there, and the old
+// session is closed when what was asked for in it has ended.
+func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
+	t.Helper()
+	for i := range l.sessions {
+		next := open(t, servers, timeout)
+		old := l.sessions[i].Swap(next)
+		l.goesOn(t, fmt.Sprintf("session %d has moved to %s", i, servers))
+		if err := old.Close(); err != nil {
+			t.Errorf("session %d, which holds and awaits nothing any more: Close: %v", i, err)
 		}
 	}
 }

@@ -72,6 +72,21 @@ func connect(
 	return c
 }
 
+// open is connect without a wait for the session.
+func open(t *testing.T, servers string, timeout time.Duration) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(killedTick))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
 // stock connects with the client library alone. The callback may be nil.
 func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.EventCallback) *zk.Conn {
 	t.Helper()

@@ -103,12 +103,16 @@ func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 	for i, p := range picked {
 		e.servers = append(e.servers, &server{index: i, ports: p, folder: filepath.Join(folder, fmt.Sprintf("server%d", i))})
 	}
-	for i, s := range e.servers {
-		if err := s.prepare(e.config.file(e.servers, i)); err != nil {
-			return err
+	members := e.config.members
+	if members == nil {
+		for i := range e.servers {
+			members = append(members, i)
 		}
 	}
-	for i := range e.servers {
+	if err := e.List(members...); err != nil {
+		return err
+	}
+	for _, i := range members {
 		if err := e.Restart(i); err != nil {
 			return err
 		}
@@ -159,7 +163,18 @@ func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
 // Cont lets server i go on after Stop.
 func (e *Ensemble) Cont(i int) error { return e.servers[i].hold(false) }
 
-// Restart runs server i again after Kill, with the same ports and data. It returns before the server serves; see
+// List writes a list of the ensemble's servers, the members, for each of them. A server reads it when it is started, so one that runs
+// keeps the list that it has until it is restarted.
+func (e *Ensemble) List(members ...int) error {
+	for _, i := range members {
+		if err := e.servers[i].prepare(e.config.file(e.servers, members, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Restart runs server i again after Kill, or for the first time, with the same ports and data. It returns before the server serves; see
 // [Ensemble.Wait].
 func (e *Ensemble) Restart(i int) error {
 	s := e.servers[i]

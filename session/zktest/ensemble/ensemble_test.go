@@ -219,7 +219,7 @@ func TestQuorumVia(t *testing.T) {
 		{"server.1=127.0.0.1:11001:11002\n", "server.2=127.0.0.1:12121:12002\n"},
 		{"server.1=127.0.0.1:11211:11002\n", "server.2=127.0.0.1:12001:12002\n"},
 	} {
-		file := c.file(servers, i)
+		file := c.file(servers, []int{0, 1}, i)
 		for _, line := range want {
 			if !strings.Contains(file, line) {
 				t.Errorf("server %d lacks %q:\n%s", i, line, file)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,7 +145,9 @@ func (s *server) active() (bool, error) {
 // portTaken returns an error if the server has complained in its log that it could not listen.
 func (s *server) portTaken() error {
 	log, err := os.ReadFile(s.logPath())
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was never started
+	} else if err != nil {
 		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
 	}
 	if bytes.Contains(log, []byte("java.net.BindException")) {

@@ -16,6 +16,7 @@ type config struct {
 	lines      map[string]string // of zoo.cfg
 	properties map[string]string // java's -D
 	heap       string
+	members    []int // at first; nil for all
 	via        func(from, to, port int) int
 }
 
@@ -78,26 +79,33 @@ func Property(key, value string) Setting {
 	return func(c *config) { c.properties[key] = value }
 }
 
+// Members sets which servers are in the list of the ensemble at first. The others have ports and folders, and do not run until
+// [Ensemble.List] names them. The default is all.
+func Members(servers ...int) Setting {
+	return func(c *config) { c.members = servers }
+}
+
 // QuorumVia lets a test put a proxy on 127.0.0.1 between the servers: f is asked on which port server from shall look
 // for the quorum port of server to, and answers with port, where it really is, or with that of the proxy. It is called
-// while the ensemble starts, once for each ordered pair, and again with other ports if a start has to be repeated. Elections
+// while the ensemble starts, once for each ordered pair, and again if a start has to be repeated, with other ports, or the list changes. Elections
 // take another port and do not go through the proxy.
 func QuorumVia(f func(from, to, port int) int) Setting {
 	return func(c *config) { c.via = f }
 }
 
-// file writes the zoo.cfg of server i.
-func (c *config) file(servers []*server, i int) string {
+// file writes the zoo.cfg of server i in an ensemble of the members.
+func (c *config) file(servers []*server, members []int, i int) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(c.lines)) {
 		fmt.Fprintf(&b, "%s=%s\n", key, c.lines[key])
 	}
 	me := servers[i]
 	fmt.Fprintf(&b, "dataDir=%s\nclientPort=%d\n", me.dataDir(), me.ports.client)
-	if len(servers) == 1 {
+	if len(members) == 1 {
 		return b.String()
 	}
-	for j, s := range servers {
+	for _, j := range members {
+		s := servers[j]
 		quorum := s.ports.quorum
 		if j != i {
 			quorum = c.via(i, j, quorum)

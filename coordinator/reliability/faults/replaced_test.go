@@ -1,0 +1,129 @@
+package faults
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// TestAServerIsReplaced has a fourth server join three, the processes go over to the list without the first one, and the first one leave. The
+// lists are static: each server reads its own when it is restarted. Other sessions contend all the time. A holder with the old list
+// keeps its lock, and those that wait get it in their turn, whatever list they have.
+func TestAServerIsReplaced(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	const timeout, lock = 10 * time.Second, "/locks/moved"
+	e := ensemble.Start(t, 4, ensemble.Tick(killedTick), ensemble.Members(0, 1, 2))
+	before, after := addresses(e, 0, 1, 2), addresses(e, 1, 2, 3)
+	l := startLoad(t, before, timeout)
+	old := connect(t, before, timeout, killedTick)
+	held := old.Mutex(lock).Acquire(t.Context())
+	first, err := held.Wait(patiently(t))
+	eventstest.Must(t, err)
+	raw := stock(t, strings.Split(after, ","), timeout, nil)
+
+	r := replacement{t, e, l, 0}
+	eventstest.Must(t, e.List(0, 1, 2, 3))
+	eventstest.Must(t, e.Restart(3))
+	r.serving("the new server has joined")
+	r.restart(0, 1, 2)
+
+	waiter := old.Mutex(lock).Acquire(t.Context())
+	queued(t, raw, lock, 2)
+	l.move(t, after, timeout)
+	next := open(t, after, timeout)
+	moved := next.Mutex(lock).Acquire(t.Context())
+	queued(t, raw, lock, 3)
+	left := old.Mutex(lock).Acquire(t.Context())
+	queued(t, raw, lock, 4)
+
+	eventstest.Must(t, e.List(1, 2, 3))
+	r.restart(1, 2, 3)
+	eventstest.Must(t, e.Kill(0))
+	r.serving("the old server is gone")
+	cycles, lost := l.stop()
+	t.Logf("%d cycles of the load, %d lost; a server was away for %v at most", cycles, lost, r.longest)
+	if r.longest <= timeout/2 && (lost > 0 || !held.Valid()) {
+		t.Errorf("%d of %d cycles lost their lock, and the holder is valid: %t; want none lost", lost, cycles, held.Valid())
+	}
+
+	token := first.Token
+	for _, step := range []struct {
+		name    string
+		ends, a *coordinator.Acquisition
+	}{{"the waiter with the old list", held, waiter}, {"the one with the new list", waiter, moved}} {
+		step.ends.Release()
+		g, err := step.a.Wait(patiently(t))
+		if err != nil || g.Token <= token {
+			t.Fatalf("%s: granted %+v, %v; want a token greater than %#x", step.name, g, err, token)
+		}
+		token = g.Token
+	}
+	if err := old.Close(); err != nil {
+		t.Errorf("Close of the old coordinator: %v", err)
+	}
+	if g, err := left.Wait(patiently(t)); !errors.Is(err, coordinator.ErrClosed) {
+		t.Errorf("what was still waiting when the old coordinator was closed: %+v, %v; want %v", g, err, coordinator.ErrClosed)
+	}
+	queue, err := next.Mutex(lock).Queue(patiently(t))
+	if err != nil || len(queue) != 1 || queue[0].Token != token {
+		t.Errorf("the queue is %v, %v; want the holder with token %#x alone", nodes(queue), err, token)
+	}
+}
+
+func nodes(queue []events.Contender) (all []string) {
+	for _, c := range queue {
+		all = append(all, c.Node)
+	}
+	return all
+}
+
+// addresses is a connect string.
+func addresses(e *ensemble.Ensemble, servers ...int) string {
+	var all []string
+	for _, i := range servers {
+		all = append(all, e.Addr(i))
+	}
+	return strings.Join(all, ",")
+}
+
+// replacement is what is done to the servers.
+type replacement struct {
+	t       *testing.T
+	e       *ensemble.Ensemble
+	load    *load
+	longest time.Duration // that a server was away
+}
+
+// serving waits until every server does, and every contender has held once more.
+func (r *replacement) serving(when string) {
+	r.t.Helper()
+	eventstest.Must(r.t, r.e.Wait(patiently(r.t)))
+	r.load.goesOn(r.t, when)
+}
+
+// restart has servers read their new lists, one at a time, and the leader last.
+func (r *replacement) restart(servers ...int) {
+	r.t.Helper()
+	leader, err := r.e.Leader(patiently(r.t))
+	eventstest.Must(r.t, err)
+	inTurn := func(leads bool) {
+		for _, i := range servers {
+			if (i == leader) == leads {
+				from := time.Now()
+				eventstest.Must(r.t, r.e.Kill(i))
+				eventstest.Must(r.t, r.e.Restart(i))
+				r.serving("a server has its new list")
+				r.longest = max(r.longest, time.Since(from))
+			}
+		}
+	}
+	inTurn(false)
+	inTurn(true)
+}
