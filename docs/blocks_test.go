@@ -144,8 +144,8 @@ func imported(t *testing.T, clause, declarations string) string {
 		t.Fatalf("%v in:\n%s", err, declarations)
 	}
 	packages := map[string]string{
-		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "synctest": "testing/synctest",
-		"http": "net/http", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
+		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "sync": "sync", "atomic": "sync/atomic",
+		"http": "net/http", "synctest": "testing/synctest", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
 		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
 		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
 	}

@@ -49,6 +49,7 @@ func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i][j]) })
 		}
 	}
+	t.Cleanup(func() { l.stop() }) // if the test has failed
 	return l
 }
 
@@ -114,9 +115,11 @@ func (l *load) goesOn(t *testing.T, while string) {
 	}
 	for i := range from {
 		for j := range from[i] {
-			happens(t, fmt.Sprintf("session %d holds lock %d once more while %s", i, j, while), func() bool {
+			if !happens(t, fmt.Sprintf("session %d holds lock %d once more while %s", i, j, while), func() bool {
 				return l.cycles[i][j].Load() >= from[i][j]+2 // the first one may have been granted before
-			})
+			}) {
+				t.FailNow()
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // raisedEpoch is above every epoch that an ensemble reaches in a test.
 const raisedEpoch = 40
 
-// TestABackupIsRestored has three servers go back to an older state while processes hold locks. The servers stay down until the leases have
+// TestABackupIsRestored has an ensemble's servers go back to an older state while processes hold locks. The servers stay down until the leases have
 // run out, so there are never two holders, and processes go on by themselves. Tokens go back with the data, and grow again after
 // acceptedEpoch was raised. A session that is in the backup has the node of a lock back that it has released since: the lock is free when that
 // process has ended. docs/production.md tells operators.
@@ -24,7 +24,7 @@ func TestABackupIsRestored(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, long = 3 * time.Second, 10 * time.Second
-	e := ensemble.Start(t, 3, ensemble.Tick(killedTick))
+	e := ensemble.Start(t, eventstest.Amount(2, 3), ensemble.Tick(killedTick))
 	acquire := func(c *coordinator.Coordinator, path string) (*coordinator.Acquisition, events.Grant) {
 		t.Helper()
 		a := c.Mutex(path).Acquire(t.Context())

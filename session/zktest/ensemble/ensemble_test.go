@@ -228,6 +228,17 @@ func TestQuorumVia(t *testing.T) {
 	}
 }
 
+// A server's zoo.cfg names the members of the list, and no other server.
+func TestListOfMembers(t *testing.T) {
+	servers := []*server{{index: 0}, {index: 1}, {index: 2}}
+	file := newConfig(nil).file(servers, []int{0, 2}, 2)
+	for line, want := range map[string]bool{"server.1=": true, "server.2=": false, "server.3=": true} {
+		if got := strings.Contains(file, line); got != want {
+			t.Errorf("of the members 1 and 3, the list has %s: %t, want %t:\n%s", line, got, want, file)
+		}
+	}
+}
+
 // A server that cannot start is reported with its own words, at once and not when the time is up, and leaves no process.
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
