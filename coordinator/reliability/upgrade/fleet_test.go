@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -192,17 +191,19 @@ type grant struct {
 // grants reads what was noted of a lock, in the order of the grants.
 func (f *fleet) grants(lock string) (all []grant) {
 	f.t.Helper()
-	file, err := os.Open(filepath.Join(f.inside, strings.ReplaceAll(strings.Trim(lock, "/"), "/", "-")+".grants"))
+	text, err := os.ReadFile(filepath.Join(f.inside, strings.ReplaceAll(strings.Trim(lock, "/"), "/", "-")+".grants"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		f.t.Fatal(err)
 	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // a worker is about to write the rest
+		}
 		var g grant
-		if _, err := fmt.Sscan(lines.Text(), &g.name, &g.kind, &g.token, &g.turn); err != nil {
-			f.t.Fatalf("%q: %v", lines.Text(), err)
+		if _, err := fmt.Sscan(line, &g.name, &g.kind, &g.token, &g.turn); err != nil {
+			f.t.Fatalf("%q: %v", line, err)
 		}
 		all = append(all, g)
 	}

@@ -218,7 +218,7 @@ func (f *fleet) crashed(version string, b *worker) {
 }
 
 // handoffs is how many there have to be from either version to the other one.
-func handoffs() int { return eventstest.Amount(10, 500) }
+func handoffs() int { return eventstest.Amount(10, 100) }
 
 // contend has two contenders of each version and kind in a loop, until the lock has gone often from either to the other one.
 func (f *fleet) contend(a, b *worker, kinds []string) {
