@@ -134,7 +134,8 @@ type moody struct {
 const (
 	well int32 = iota
 	failing
-	stuck // until the time is over
+	hindered // for a time
+	stuck    // until the time is over
 )
 
 var errMood = errors.New("mood")
@@ -146,6 +147,8 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 	switch m.is.Load() {
 	case failing:
 		return nil, errMood
+	case hindered:
+		return nil, fmt.Errorf("%w: %w", sasl.ErrTemporary, errMood)
 	case stuck:
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -159,6 +162,7 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 func TestNobodyWaitsForASessionThatCannotAuthenticate(t *testing.T) {
 	for name, fails := range map[string]func(srv *zktest.Server, m *moody){
 		"the mechanism fails":      func(_ *zktest.Server, m *moody) { m.is.Store(failing) },
+		"the mechanism waits":      func(_ *zktest.Server, m *moody) { m.is.Store(hindered) },
 		"the mechanism takes long": func(_ *zktest.Server, m *moody) { m.is.Store(stuck) },
 		"the server is silent":     func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Swallow()) },
 		"the server hangs up":      func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.CutBefore()) },
@@ -206,6 +210,45 @@ func refuseOnce(srv *zktest.Server, m *moody) {
 	}
 	m.is.Store(well)
 	time.Sleep(5 * time.Second)
+}
+
+// TestWhatMayPassIsWaitedFor: an error that the mechanism calls temporary ends neither Connect nor a waiter's session. The attempts follow each
+// other as those do that lose their connection, and the cause is named when the time is over.
+func TestWhatMayPassIsWaitedFor(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const outage = 10 * time.Second
+		srv.AddUser("bob", "b")
+		m := newMoody()
+		m.is.Store(hindered)
+		ctx, cancel := context.WithTimeout(t.Context(), outage)
+		defer cancel()
+		_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option(), coordinator.WithSASL(m))
+		if errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errMood) {
+			t.Errorf("Connect = %v, want the end of its time and the cause, and not ErrNoAuth", err)
+		}
+		if n := m.starts.Load(); n < 10 || n > 30 {
+			t.Errorf("%d attempts in %v, want one or two a second", n, outage)
+		}
+		time.AfterFunc(outage, func() { m.is.Store(well) })
+		start := time.Now()
+		c := coordtest.Connect(t, srv, coordinator.WithSASL(m))
+		if took := time.Since(start); took < outage || took > outage+2*time.Second {
+			t.Errorf("Connect took %v, want what it has to wait for, %v, and no more than another attempt", took, outage)
+		}
+		held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		first := coordtest.Queue(c.Mutex(lockPath))
+		second := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+		m.is.Store(hindered)
+		srv.CutAll()
+		time.Sleep(outage / 2)
+		m.is.Store(well)
+		time.Sleep(outage / 2)
+		coordtest.End(held)
+		eventstest.Receive(t, first.Granted(), "the lock")
+		coordtest.End(first)
+		coordtest.GrantOf(t, second)
+		coordtest.End(second)
+	})
 }
 
 // TestOneRefusalCostsNoPlace in a queue, however long the waiter's session has written nothing.

@@ -11,13 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 )
 
-var (
-	// ErrMechanism says that the server wants something else than this mechanism, as far as it can be told from what it says.
-	ErrMechanism = errors.New("the server speaks another SASL mechanism")
-	// ErrServer says that the server has not proven that it knows the password.
-	ErrServer = errors.New("the server has not proven that it knows the password")
-)
-
 // DigestMD5 is the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's DigestLoginModule serves. Both sides prove that they know the password,
 // which is not sent. An eavesdropper can try the proofs against a list of passwords; TLS keeps the proofs from eavesdroppers.
 func DigestMD5(user, password string) Mechanism { return digest{user, password} }

@@ -4,7 +4,20 @@
 // connection. So nothing is ever asked for in somebody else's name.
 package sasl
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+var (
+	// ErrMechanism says that the server wants something else than this mechanism, as far as it can be told from what it says.
+	ErrMechanism = errors.New("the server speaks another SASL mechanism")
+	// ErrServer says that the server has not proven its identity.
+	ErrServer = errors.New("the server has not proven its identity")
+	// ErrTemporary is for a mechanism whose own error may pass by itself, such as a KDC that does not answer. The session treats an error that
+	// wraps it as a lost connection, and dials again.
+	ErrTemporary = errors.New("authentication is not possible at the moment")
+)
 
 // Mechanism is a way to authenticate. Its methods may be called from any goroutine, and Start while another exchange is under way.
 type Mechanism interface {
@@ -18,7 +31,7 @@ type Mechanism interface {
 // Exchange is the talk with one server, of at most ten answers. It is for one goroutine.
 type Exchange interface {
 	// Next takes the server's token and returns the answer. The first time there is no token: it is nil. The answer may be empty. done says
-	// that the exchange has succeeded and that there is no answer. An error ends the exchange and the connection; the caller of Connect gets
-	// it with ErrNoAuth, unless the time is over.
+	// that the exchange has succeeded and that there is no answer. An error ends the exchange and the connection, as one of Start does. The
+	// caller of Connect gets it with ErrNoAuth, unless the time is over or it wraps [ErrTemporary].
 	Next(token []byte) (answer []byte, done bool, err error)
 }

@@ -67,7 +67,7 @@ var ErrDenied = errors.New("authentication failed")
 // exchangeError says why an exchange came to nothing. The server has renewed the session by then.
 type exchangeError struct {
 	mechanism string
-	denial    bool // and not a lost connection, or a timeout
+	denial    bool // and not a lost connection, a timeout, or what the mechanism says is temporary
 	err       error
 }
 
@@ -89,7 +89,8 @@ func (a *authenticated) authenticate() error {
 		return nil
 	}
 	lost := new(lostError)
-	return &exchangeError{a.mechanism.Name(), a.ctx.Err() == nil && !errors.As(err, &lost), err}
+	passes := a.ctx.Err() != nil || errors.As(err, &lost) || errors.Is(err, sasl.ErrTemporary)
+	return &exchangeError{a.mechanism.Name(), !passes, err}
 }
 
 // lostError says that the connection ended within an exchange.

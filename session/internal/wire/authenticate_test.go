@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -167,9 +168,10 @@ func TestADenialIsFinal(t *testing.T) {
 	})
 }
 
-// TestWhatIsADenial and what is not: what the network, or the time, is to blame for.
+// TestWhatIsADenial and what is not: what the network, or the time, is to blame for, or what the mechanism says may pass.
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
+	errLater := fmt.Errorf("%w: %w", sasl.ErrTemporary, errCause)
 	for name, c := range map[string]struct {
 		script script
 		turns  []turn
@@ -183,6 +185,8 @@ func TestWhatIsADenial(t *testing.T) {
 		"the mechanism cannot begin": {script{begins: errCause}, nil, false, true, errCause},
 		"the mechanism is not happy": {script{lines: []string{"x", "y"}, fails: errCause}, []turn{{0, token("a")}}, false, true, errCause},
 		"the mechanism has nothing":  {script{absent: true}, nil, false, true, nil},
+		"the mechanism has to wait":  {script{begins: errLater}, nil, false, false, errCause},
+		"it has to wait later":       {script{lines: []string{"x", "y"}, fails: errLater}, []turn{{0, token("a")}}, false, false, errCause},
 		"there is no end":            {script{endless: true}, slices.Repeat([]turn{{0, token("a")}}, mostTurns), false, true, nil},
 		"the server hangs up":        {script{lines: []string{"x"}}, nil, true, false, nil},
 		"the server is silent":       {script{lines: []string{"x"}}, nil, false, false, nil},
