@@ -35,3 +35,9 @@ type Exchange interface {
 	// caller of Connect gets it with ErrNoAuth, unless the time is over or it wraps [ErrTemporary].
 	Next(token []byte) (answer []byte, done bool, err error)
 }
+
+// Explainer is an [Exchange] that knows what it may mean if the server refuses it. A server gives no reason.
+type Explainer interface {
+	// Explain returns a part of the error, behind a colon.
+	Explain() string
+}

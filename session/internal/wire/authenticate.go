@@ -93,6 +93,8 @@ func (a *authenticated) authenticate() error {
 	return &exchangeError{a.mechanism.Name(), !passes, err}
 }
 
+var errRefused = errors.New("the server refuses the name or the proof")
+
 // lostError says that the connection ended within an exchange.
 type lostError struct{ error }
 
@@ -113,6 +115,9 @@ func (a *authenticated) exchange(ctx context.Context) error {
 			return err
 		}
 		if said, err = a.say(answer); err != nil {
+			if e, ok := exchange.(sasl.Explainer); ok && errors.Is(err, errRefused) {
+				err = fmt.Errorf("%w: %s", err, e.Explain())
+			}
 			return err
 		}
 	}
@@ -136,7 +141,7 @@ func (a *authenticated) say(token []byte) (said []byte, err error) {
 	switch code {
 	case zkerr.CodeNone:
 	case zkerr.CodeAuthFailed, zkerr.CodeSASLRequired:
-		return nil, errors.New("the server refuses the name or the proof")
+		return nil, errRefused
 	default:
 		return nil, fmt.Errorf("the server answers with error %d", code)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,9 @@ func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
 		return []byte(s.lines[n]), false, nil
 	}
 }
+
+// Explain is for a refusal.
+func (s *script) Explain() string { return "perhaps " + s.lines[0] }
 
 // turn is what the server answers to a token: a code and a body.
 type turn struct {
@@ -166,6 +170,18 @@ func TestADenialIsFinal(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestARefusalIsExplained by the mechanism, and nothing else is.
+func TestARefusalIsExplained(t *testing.T) {
+	for code, want := range map[int32]bool{zkerr.CodeAuthFailed: true, zkerr.CodeSASLRequired: true, zkerr.CodeUnimplemented: false} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			_, _, err := talk(t, &script{lines: []string{"the name"}}, 7, []turn{{code, noToken}}, false)
+			if err == nil || strings.HasSuffix(err.Error(), ": perhaps the name") != want {
+				t.Errorf("to the code %d the client reads %v, with an explanation: want %v", code, err, want)
+			}
+		})
+	}
 }
 
 // TestWhatIsADenial and what is not: what the network, or the time, is to blame for, or what the mechanism says may pass.
