@@ -21,7 +21,7 @@ export GOWORK := off
 BENCH := $(wildcard bench/go.mod)
 
 # PARTS are the other modules of their own. They are built with this library, by go.work: a command of go takes all of them at once.
-PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod))
+PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
 in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
 
 .PHONY: help

@@ -26,7 +26,7 @@
 //   - Persistent and recursive watches: addWatch, and the setWatches2 that arms
 //     them again. Ordinary watches can be asked for and removed.
 //   - A multi that reads, getEphemerals, getAllChildrenNumber, whoAmI.
-//   - SASL and reconfig.
+//   - SASL other than DIGEST-MD5, and reconfig.
 //
 // Of quotas it knows the hard limit on the number of nodes, and does not keep
 // count of what is used. Read-only servers, authentication by certificate and

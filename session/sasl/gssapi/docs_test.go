@@ -1,0 +1,36 @@
+package gssapi
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// TestThePageIsAnExample: its Go is that of an example, which is compiled, and each error of the package is on it.
+func TestThePageIsAnExample(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		eventstest.Must(t, err)
+		return string(text)
+	}
+	page, squeezed := read("../../../docs/kerberos.md"), func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	example := squeezed(read("example_test.go"))
+	blocks := regexp.MustCompile("(?s)```golang\n(.*?)```").FindAllStringSubmatch(page, -1)
+	for _, block := range blocks {
+		if !strings.Contains(example, squeezed(block[1])) {
+			t.Errorf("this is in no example:\n%s", block[1])
+		}
+	}
+	names := regexp.MustCompile(`(?m)^\t(Err\w+) =|^func ([A-Z]\w+)\(`).FindAllStringSubmatch(read("errors.go")+read("gssapi.go"), -1)
+	for _, name := range names {
+		if !strings.Contains(page, "`"+name[1]+name[2]) {
+			t.Errorf("the page does not name %s%s", name[1], name[2])
+		}
+	}
+	if len(blocks) == 0 || len(names) < 9 {
+		t.Errorf("found %d blocks and %d names, want one and nine at least", len(blocks), len(names))
+	}
+}

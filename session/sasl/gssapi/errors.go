@@ -1,0 +1,28 @@
+package gssapi
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrConfig says that krb5.conf cannot be read, or does not say what is needed.
+	ErrConfig = errors.New("gssapi: krb5.conf")
+	// ErrCredentials says that the keytab or the credential cache cannot be used: it cannot be read, or the principal's key or ticket is not
+	// in it.
+	ErrCredentials = errors.New("gssapi: no credentials")
+	// ErrExpired says that the ticket in the credential cache has expired.
+	ErrExpired = errors.New("gssapi: the credentials have expired")
+	// ErrClockSkew says that two clocks differ by more than Kerberos allows.
+	ErrClockSkew = errors.New("gssapi: clock skew")
+	// ErrKDC says that a KDC has refused a ticket, or that its answer is not right.
+	ErrKDC = errors.New("gssapi: no ticket")
+)
+
+// caught turns what was recovered from a panic into an error. gokrb5 panics over some files and messages that are cut off or malformed.
+func caught(panicked any, err error) error {
+	if panicked != nil {
+		return fmt.Errorf("malformed data: %v", panicked)
+	}
+	return err
+}

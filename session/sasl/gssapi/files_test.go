@@ -1,0 +1,156 @@
+package gssapi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// written is a file with that text.
+func written(tb testing.TB, text string) (path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "file")
+	eventstest.Must(tb, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// keytabOf is a keytab with a key of each principal.
+func keytabOf(tb testing.TB, principals ...string) (path string) {
+	tb.Helper()
+	table := keytab.New()
+	for _, p := range principals {
+		name, realm, _ := strings.Cut(p, "@")
+		eventstest.Must(tb, table.AddEntry(name, realm, "secret", noon(), 1, etypeID.AES128_CTS_HMAC_SHA1_96))
+	}
+	bytes, err := table.Marshal()
+	eventstest.Must(tb, err)
+	return written(tb, string(bytes))
+}
+
+const conf = "[libdefaults]\n default_realm = ZKGRANT.TEST\n[domain_realm]\n .other.test = OTHER.TEST\n"
+
+// TestBadInputIsToldAtOnce, by a typed error that names the file.
+func TestBadInputIsToldAtOnce(t *testing.T) {
+	missing, good := filepath.Join(t.TempDir(), "missing"), written(t, conf)
+	keys := keytabOf(t, "bob@ZKGRANT.TEST", "app/host@OTHER.TEST")
+	whole, err := os.ReadFile(keys)
+	eventstest.Must(t, err)
+	for _, c := range []struct {
+		principal, keytab string
+		options           []Option
+		want              error
+		says              string
+	}{
+		{"bob", keys, []Option{Config(missing)}, ErrConfig, missing + ": no such file"},
+		{"bob", keys, []Option{Config(t.TempDir())}, ErrConfig, "is a directory"},
+		{"bob", keys, []Option{Config(written(t, "[libdefaults]\n default_realm\n"))}, ErrConfig, "default_realm"},
+		{"bob", keys, []Option{Config(written(t, "[realms]\n X = {\n  auth_to_local_names = {\n   a = b\n  }\n }\n"))}, ErrConfig, "malformed"},
+		{"bob", keys, []Option{Config(written(t, ""))}, ErrConfig, "no default_realm"},
+		{"bob", keys, []Option{Config(good), ServerPrincipal("zookeeper/")}, ErrConfig, `"zookeeper/" is no principal`},
+		{"bob", keys, []Option{Config(good), ServerPrincipal("")}, ErrConfig, `"" is no principal`},
+		{"", keys, []Option{Config(good)}, ErrCredentials, `"" is no principal`},
+		{"bob@", keys, []Option{Config(good)}, ErrCredentials, `"bob@" is no principal`},
+		{"bob@A@B", keys, []Option{Config(good)}, ErrCredentials, `"bob@A@B" is no principal`},
+		{"bob", missing, []Option{Config(good)}, ErrCredentials, missing + ": no such file"},
+		{"bob", written(t, "no keytab"), []Option{Config(good)}, ErrCredentials, "it is no keytab"},
+		{"bob", written(t, string(whole[:20])), []Option{Config(good)}, ErrCredentials, "it is no keytab"},
+		{"bob", written(t, ""), []Option{Config(good)}, ErrCredentials, "it is no keytab"},
+		{"eve", keys, []Option{Config(good)}, ErrCredentials, "no key of eve@ZKGRANT.TEST, but of bob@ZKGRANT.TEST, app/host@OTHER.TEST"},
+		{"app/host", keys, []Option{Config(good)}, ErrCredentials, "no key of app/host@ZKGRANT.TEST"},
+	} {
+		if m, err := Keytab(c.principal, c.keytab, c.options...); m != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("Keytab(%q) = %v, %v; want %v that says %q", c.principal, m, err, c.want, c.says)
+		}
+	}
+	for _, good := range []string{"bob", "bob@ZKGRANT.TEST", "app/host@OTHER.TEST"} {
+		if _, err := Keytab(good, keys, Config(written(t, conf))); err != nil {
+			t.Errorf("Keytab(%q): %v, want none", good, err)
+		}
+	}
+}
+
+// TestABadCacheIsToldAtOnce.
+func TestABadCacheIsToldAtOnce(t *testing.T) {
+	missing, good := filepath.Join(t.TempDir(), "missing"), written(t, conf)
+	for _, c := range []struct {
+		path, variable string
+		conf           string
+		want           error
+		says           string
+	}{
+		{missing, "", good, ErrCredentials, missing + ": no such file"},
+		{"FILE:" + missing, "", good, ErrCredentials, "cache " + missing + ": no such file"},
+		{"", missing, good, ErrCredentials, missing + ": no such file"},
+		{"", "", good, ErrCredentials, fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())},
+		{"", "KCM:0", good, ErrCredentials, "KCM:0, want one in a file"},
+		{"KEYRING:persistent:0", "", good, ErrCredentials, "want one in a file"},
+		{written(t, "no cache"), "", good, ErrCredentials, "Invalid credential cache"},
+		{written(t, "\x05\x04\x00\x0c\x00\x01\x00\x08\x00"), "", good, ErrCredentials, "malformed"},
+		{written(t, "\x05\x04\x00\x00\x00\x00\x00\x01\x00"), "", good, ErrCredentials, "malformed"},
+		{missing, "", missing, ErrConfig, missing},
+	} {
+		t.Setenv("KRB5CCNAME", c.variable)
+		if m, err := CredentialCache(c.path, Config(c.conf)); m != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("CredentialCache(%q) with %q = %v, %v; want %v that says %q", c.path, c.variable, m, err, c.want, c.says)
+		}
+	}
+}
+
+// TestKrb5ConfigIsTheDefault.
+func TestKrb5ConfigIsTheDefault(t *testing.T) {
+	keys := keytabOf(t, "bob@ZKGRANT.TEST")
+	t.Setenv("KRB5_CONFIG", written(t, conf))
+	if _, err := Keytab("bob", keys); err != nil {
+		t.Errorf("Keytab = %v, want the file that KRB5_CONFIG names", err)
+	}
+}
+
+// TestServersAreNamedByHost, without a look into DNS, and in the realm of the host.
+func TestServersAreNamedByHost(t *testing.T) {
+	keys := keytabOf(t, "bob@ZKGRANT.TEST")
+	for _, c := range []struct{ principal, server, want string }{
+		{"", "zk1.example.com:2181", "zookeeper/zk1.example.com@ZKGRANT.TEST"},
+		{"", "ZK1.Example.com.:2181", "zookeeper/zk1.example.com@ZKGRANT.TEST"},
+		{"", "10.0.0.1:2181", "zookeeper/10.0.0.1@ZKGRANT.TEST"},
+		{"", "[::1]:2181", "zookeeper/::1@ZKGRANT.TEST"},
+		{"", "zk1.other.test:2181", "zookeeper/zk1.other.test@OTHER.TEST"},
+		{"zk/_HOST", "zk1:2181", "zk/zk1@ZKGRANT.TEST"},
+		{"zk/_HOST.example.com@THIRD.TEST", "zk1:2181", "zk/zk1.example.com@THIRD.TEST"},
+		{"zk/vip.other.test", "10.0.0.1:2181", "zk/vip.other.test@OTHER.TEST"},
+		{"zk", "zk1:2181", "zk@ZKGRANT.TEST"},
+	} {
+		options := []Option{Config(written(t, conf))}
+		if c.principal != "" {
+			options = append(options, ServerPrincipal(c.principal))
+		}
+		m, err := Keytab("bob", keys, options...)
+		eventstest.Must(t, err)
+		if p, err := m.(*mechanism).peer(t.Context(), c.server); err != nil || p.String() != c.want {
+			t.Errorf("%s, named %q, is %v, %v; want %s", c.server, c.principal, p, err, c.want)
+		}
+	}
+	m, err := Keytab("bob", keys, Config(written(t, conf)), CanonicalHost())
+	eventstest.Must(t, err)
+	if p, err := m.(*mechanism).peer(t.Context(), "127.0.0.1:2181"); err != nil || strings.Contains(p.String(), "127") {
+		t.Errorf("127.0.0.1 is %v, %v; want a name", p, err)
+	}
+}
+
+// TestKeysStayOutOfLogs: a mechanism has tickets with their keys.
+func TestKeysStayOutOfLogs(t *testing.T) {
+	_, e := newAcceptor(t, aes256)
+	e.mechanism.keep(e.peer, e.ticket)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if said := fmt.Sprintf(format, e.mechanism); said != "GSSAPI" {
+			t.Errorf("%s prints %s, want GSSAPI", format, said)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package gssapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+
+	"github.com/zkgrant/zkgrant/session/sasl"
+)
+
+// Keytab returns the mechanism for a principal whose key is in the keytab: app, app/host or app/host@REALM; the realm is default_realm of
+// krb5.conf if it is not named. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be read, or the keytab has no key of the
+// principal. No KDC is asked yet.
+func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
+	m, err := newMechanism(options)
+	if err != nil {
+		return nil, err
+	}
+	client, err := parsePrincipal(principal)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+	}
+	if client.realm = cmp.Or(client.realm, m.config.LibDefaults.DefaultRealm); client.realm == "" {
+		return nil, fmt.Errorf("%w: %s has no default_realm, which %s needs", ErrConfig, m.conf, principal)
+	}
+	m.client, m.credentials = client, keys{path}
+	m.kept = map[string]ticket{}
+	if _, _, err := (keys{path}).of(client); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// CredentialCache returns the mechanism for the principal of a credential cache, as kinit leaves it. The path may begin with FILE:. If it is
+// empty, KRB5CCNAME counts, and /tmp/krb5cc_UID if there is none. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be read; the
+// tickets may come later.
+//
+// The cache is read again at each connection, and never written: kinit, k5start or the like has to renew it.
+func CredentialCache(path string, options ...Option) (sasl.Mechanism, error) {
+	m, err := newMechanism(options)
+	if err != nil {
+		return nil, err
+	}
+	path, err = cachePath(cmp.Or(path, os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())))
+	if err != nil {
+		return nil, err
+	}
+	cache, err := loadCache(path)
+	if err != nil {
+		return nil, err
+	}
+	m.client, m.credentials = owner(cache), file{path}
+	return m, nil
+}
+
+// Option is an option of a mechanism.
+type Option func(*mechanism)
+
+// Config names the krb5.conf. The default is KRB5_CONFIG, or /etc/krb5.conf if there is none.
+func Config(path string) Option { return func(m *mechanism) { m.conf = path } }
+
+// ServerPrincipal names the servers' principal. In it, _HOST stands for the name of the server's host. The default is zookeeper/_HOST. It is
+// what zookeeper.server.principal is for Java's client.
+func ServerPrincipal(name string) Option { return func(m *mechanism) { m.serverName = name } }
+
+// CanonicalHost takes for the name of the server's host what DNS has for its address. It is for servers that are dialled by address or by
+// another name, and does what Java's client does by default. A forged answer of DNS then chooses the server.
+func CanonicalHost() Option { return func(m *mechanism) { m.canonical = true } }
+
+// mechanism is GSSAPI for one principal.
+type mechanism struct {
+	conf       string
+	serverName string
+	canonical  bool
+
+	config      *config.Config // not changed
+	server      principal      // with [host] in it
+	client      principal
+	credentials credentials
+	now         func() time.Time
+
+	mu   sync.Mutex
+	kept map[string]ticket // by the server's principal; nil: none is kept
+}
+
+func newMechanism(options []Option) (m *mechanism, err error) {
+	m = &mechanism{conf: cmp.Or(os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"), serverName: "zookeeper/" + host, now: time.Now}
+	for _, set := range options {
+		set(m)
+	}
+	if m.server, err = parsePrincipal(m.serverName); err != nil {
+		return nil, fmt.Errorf("%w: the servers' principal: %w", ErrConfig, err)
+	}
+	if m.config, err = loadConfig(m.conf); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func loadConfig(path string) (c *config.Config, err error) {
+	defer func() {
+		if err != nil {
+			c, err = nil, fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
+		}
+	}()
+	defer func() { err = caught(recover(), err) }()
+	text, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err = config.NewFromString(string(text))
+	if old := (config.UnsupportedDirective{}); errors.As(err, &old) { // of version 4, which the rest does not depend on
+		err = nil
+	}
+	return c, err
+}
+
+// Name is GSSAPI.
+func (m *mechanism) Name() string { return "GSSAPI" }
+
+// String and GoString keep session keys out of logs.
+func (m *mechanism) String() string   { return m.Name() }
+func (m *mechanism) GoString() string { return m.Name() }
+
+// Start gets a ticket for the server.
+func (m *mechanism) Start(ctx context.Context, server string) (e sasl.Exchange, err error) {
+	defer func() { err = caught(recover(), err) }()
+	peer, err := m.peer(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := m.take(peer)
+	if !ok {
+		if t, err = m.ticketFor(ctx, peer); err != nil {
+			return nil, err
+		}
+	}
+	return &exchange{mechanism: m, peer: peer, ticket: t}, nil
+}
+
+// take hands out the ticket that is kept for a server. It comes back when the server has accepted it: one that it refuses is not tried again.
+func (m *mechanism) take(peer principal) (ticket, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.kept[peer.String()]
+	delete(m.kept, peer.String())
+	return t, ok && t.fresh(m.now())
+}
+
+func (m *mechanism) keep(peer principal, t ticket) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept != nil {
+		m.kept[peer.String()] = t
+	}
+}

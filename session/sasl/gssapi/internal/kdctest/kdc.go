@@ -1,0 +1,228 @@
+// Package kdctest runs real KDCs, MIT's krb5kdc, for tests.
+package kdctest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// KDC is the KDC of a realm. It listens on loopback and ends with the test, and so do its files.
+type KDC struct {
+	Realm string
+
+	tb       testing.TB
+	programs programs
+	folder   string
+	port     int
+	others   []*KDC // of whose realms its krb5.conf tells
+	lines    []string
+	process  *eventstest.Process
+}
+
+// Start starts the KDC of a realm. Lines go into [libdefaults] of its krb5.conf. Without the programs the test is skipped, or fails if real
+// servers are asked for.
+func Start(tb testing.TB, realm string, lines ...string) *KDC {
+	tb.Helper()
+	found, err := find()
+	if err != nil {
+		if os.Getenv("ZKGRANT_REAL") == "1" {
+			tb.Fatal(err)
+		}
+		tb.Skip(err)
+	}
+	k := &KDC{Realm: realm, tb: tb, programs: found, folder: tb.TempDir(), port: pickPort(tb), lines: lines}
+	k.write()
+	k.run("kdb5_util", "create", "-s", "-P", "master")
+	k.Go()
+	return k
+}
+
+// Config is its krb5.conf.
+func (k *KDC) Config() string { return k.path("krb5.conf") }
+
+// Addr is where it listens.
+func (k *KDC) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(k.port)) }
+
+func (k *KDC) path(name string) string { return filepath.Join(k.folder, name) }
+
+// Go starts it again.
+func (k *KDC) Go() {
+	k.tb.Helper()
+	cmd := k.command("krb5kdc", "-n")
+	dieWithParent(cmd)
+	k.process = eventstest.Begin(k.tb, cmd)
+	eventstest.Eventually(k.tb, "the KDC listens", func() bool {
+		conn, err := net.DialTimeout("tcp", k.Addr(), time.Second)
+		return err == nil && conn.Close() == nil
+	}, k.process.String)
+}
+
+// Stop ends it.
+func (k *KDC) Stop() {
+	k.tb.Helper()
+	k.process.Send(syscall.SIGTERM)
+	k.process.Exits(0)
+}
+
+// Add adds a principal with a random key and options of addprinc, and returns a keytab with its key.
+func (k *KDC) Add(principal string, options ...string) (keytab string) {
+	k.tb.Helper()
+	k.Admin("addprinc -randkey %s %s", strings.Join(options, " "), principal)
+	return k.Keytab(principal)
+}
+
+// Keytab makes a keytab with the key that the principal has.
+func (k *KDC) Keytab(principal string) string {
+	k.tb.Helper()
+	path := k.path(fmt.Sprintf("%d.keytab", rand.Uint64()))
+	k.Admin("ktadd -norandkey -k %s %s", path, principal)
+	return path
+}
+
+// Admin has kadmin.local do something.
+func (k *KDC) Admin(format string, args ...any) {
+	k.tb.Helper()
+	query := fmt.Sprintf(format, args...)
+	if said := k.run("kadmin.local", "-q", query); strings.Contains(said, "kadmin.local: ") || strings.Contains(said, " while ") {
+		k.tb.Fatalf("kadmin.local %s: %s", query, said)
+	}
+}
+
+// Kinit leaves tickets in a cache, with the key of a keytab.
+func (k *KDC) Kinit(cache, principal, keytab string, options ...string) {
+	k.tb.Helper()
+	k.run("kinit", append(append([]string{"-c", cache, "-k", "-t", keytab}, options...), principal)...)
+}
+
+// Trust has each realm trust the other: their clients get tickets for the servers of both. Those below the domain are the other's.
+func (k *KDC) Trust(other *KDC, domain string) {
+	k.tb.Helper()
+	for _, at := range []*KDC{k, other} {
+		at.Admin("addprinc -pw trust krbtgt/%s@%s", other.Realm, k.Realm)
+		at.Admin("addprinc -pw trust krbtgt/%s@%s", k.Realm, other.Realm)
+	}
+	k.others, other.others = append(k.others, other), append(other.others, k)
+	k.write()
+	other.write()
+	if domain == "" {
+		return
+	}
+	f, err := os.OpenFile(k.Config(), os.O_APPEND|os.O_WRONLY, 0)
+	eventstest.Must(k.tb, err)
+	_, err = fmt.Fprintf(f, "[domain_realm]\n %s = %s\n", domain, other.Realm)
+	eventstest.Must(k.tb, errors.Join(err, f.Close()))
+}
+
+// write writes its configuration.
+func (k *KDC) write() {
+	k.tb.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "[libdefaults]\n default_realm = %s\n dns_lookup_kdc = false\n dns_lookup_realm = false\n rdns = false\n udp_preference_limit = 1\n", k.Realm)
+	for _, line := range k.lines {
+		fmt.Fprintf(&b, " %s\n", line)
+	}
+	b.WriteString("[realms]\n")
+	for _, r := range append([]*KDC{k}, k.others...) {
+		fmt.Fprintf(&b, " %s = {\n  kdc = %s\n }\n", r.Realm, r.Addr())
+	}
+	if k.programs.modules != "" {
+		fmt.Fprintf(&b, "[dbmodules]\n db_module_dir = %s\n", k.programs.modules)
+	}
+	eventstest.Must(k.tb, os.WriteFile(k.Config(), []byte(b.String()), 0o600))
+	profile := fmt.Sprintf("[realms]\n %s = {\n  kdc_listen = %s\n  kdc_tcp_listen = %s\n  database_name = %s\n  key_stash_file = %s\n  max_renewable_life = 1d\n }\n[logging]\n kdc = FILE:%s\n",
+		k.Realm, k.Addr(), k.Addr(), k.path("principal"), k.path("stash"), k.path("kdc.log"))
+	eventstest.Must(k.tb, os.WriteFile(k.path("kdc.conf"), []byte(profile), 0o600))
+}
+
+// Log is what it has logged.
+func (k *KDC) Log() string {
+	k.tb.Helper()
+	text, err := os.ReadFile(k.path("kdc.log"))
+	eventstest.Must(k.tb, err)
+	return string(text)
+}
+
+func (k *KDC) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(k.programs.path(program), args...)
+	cmd.Env = append(os.Environ(), "KRB5_CONFIG="+k.Config(), "KRB5_KDC_PROFILE="+k.path("kdc.conf"), "LC_ALL=C")
+	if k.programs.libraries != "" {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+k.programs.libraries)
+	}
+	return cmd
+}
+
+func (k *KDC) run(program string, args ...string) (said string) {
+	k.tb.Helper()
+	out, err := k.command(program, args...).CombinedOutput()
+	if err != nil {
+		k.tb.Fatalf("%s %q: %v\n%s", program, args, err, out)
+	}
+	return string(out)
+}
+
+// programs are where MIT's programs lie.
+type programs struct{ folder, libraries, modules string }
+
+func (p programs) path(program string) string {
+	if p.folder != "" {
+		return filepath.Join(p.folder, program)
+	}
+	for _, folder := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
+		if path, err := exec.LookPath(filepath.Join(folder, program)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+var errNone = errors.New("no KDC: run `make deps`, or install MIT's krb5kdc, kadmin.local, kdb5_util and kinit")
+
+// find looks on PATH and in /usr/sbin, and then in .deps of the project.
+func find() (programs, error) {
+	var p programs
+	missing := false
+	for _, program := range [...]string{"krb5kdc", "kadmin.local", "kdb5_util", "kinit"} {
+		missing = missing || p.path(program) == ""
+	}
+	if !missing {
+		return p, nil
+	}
+	deps, err := ensemble.Deps()
+	if err != nil {
+		return p, err
+	}
+	home := filepath.Join(deps, "krb5")
+	if _, err := os.Stat(filepath.Join(home, "bin", "krb5kdc")); deps == "" || err != nil {
+		return p, errNone
+	}
+	return programs{filepath.Join(home, "bin"), filepath.Join(home, "lib"), filepath.Join(home, "kdb")}, nil
+}
+
+// pickPort finds a free port below those from which systems number outgoing connections: one of these may take it while the KDC is stopped.
+func pickPort(tb testing.TB) int {
+	tb.Helper()
+	const lowest, highest = 10000, 32000
+	for range 1000 {
+		port := lowest + rand.IntN(highest-lowest)
+		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			eventstest.Must(tb, l.Close())
+			return port
+		}
+	}
+	tb.Fatal("no free port")
+	return 0
+}

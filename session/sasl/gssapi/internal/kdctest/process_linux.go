@@ -1,0 +1,9 @@
+package kdctest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent has the kernel end the KDC with this process, whatever that dies of.
+func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package kdctest
+
+import "os/exec"
+
+// dieWithParent does nothing: this system cannot do it.
+func dieWithParent(*exec.Cmd) {}
