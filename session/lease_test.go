@@ -158,6 +158,40 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	})
 }
 
+// A leader that has been deposed answers handshakes, and executes no write. The time of its sessions runs out at another one.
+func TestAHandshakeAloneRenewsNothing(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seated()
+		s.ClaimNode(1, "n")
+		again := func() (handshake time.Time) {
+			r.Server.Cut(r.Only())
+			synctest.Wait()
+			handshake = time.Now()
+			r.Until("the session is resumed", func() bool { return r.Session.State() == session.Connected })
+			return handshake
+		}
+		deadline := s.Deadline(1)
+		r.On(zktest.OpMulti, zktest.Swallow())
+		for range 3 {
+			time.Sleep(sessiontest.Timeout / 5)
+			again()
+			if got := s.Deadline(1); got != deadline {
+				t.Fatalf("behind a handshake the lease ends at %v, want %v, as before", got, deadline)
+			}
+		}
+		r.Until("the lease runs out", func() bool { return deadline.Before(time.Now()) })
+		s.Want("Suspended Reconnected Suspended Reconnected Suspended Reconnected LeaseRanOut")
+		r.Server.Intercept(nil)
+		handshake := again()
+		s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+		s.WantAnswer(recipes.Deleted{Epoch: 1})
+		if got := s.Deadline(1); got != handshake.Add(sessiontest.Lease) {
+			t.Errorf("behind a handshake at %v and a write the lease ends at %v, want %v later", handshake, got, sessiontest.Lease)
+		}
+	})
+}
+
 // A process that is held up finds the answer to its claim when that has no value any
 // more. What it is told makes it claim again, so it is not told at once: a claim right
 // behind the first would not be fresh either.

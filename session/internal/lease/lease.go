@@ -26,7 +26,7 @@ type frame struct{ sent, answered time.Time }
 // The leader expires the session, and it counts from when it last heard of it. A
 // client that is connected to a follower is heard of in two ways. When a
 // connection is made the follower asks the leader about the session, so the answer
-// to a handshake proves that the leader heard of the session after the handshake
+// to a handshake proves that a leader heard of the session after the handshake
 // was sent. Everything else the follower keeps to itself until the leader asks who
 // is alive, every half tick; not even a write renews the session. But a write is
 // Answered by a quorum, and what passes between a follower and its leader stays in
@@ -39,6 +39,12 @@ type frame struct{ sent, answered time.Time }
 //
 // So the leader heard of the session no earlier than f was sent. base is the time
 // of the newest such f. A single server, and a leader, hear sooner.
+//
+// A leader that has been deposed may not know it. It answers the handshake of a
+// session that is resumed, also for the observers and the followers that it has
+// left, while the new leader counts the session's time for itself. Hence such a
+// handshake is one more f, without step 2: what the leader has done is proven by a
+// write on the same connection. The handshake that makes the session is a write.
 //
 // What it rests on is that the leader's question in 2 has reached the follower
 // when w does. If the way from the leader stalled for more than the eighth of a tick
@@ -58,9 +64,16 @@ type proof struct {
 	later   []frame   // newer than base and not proven yet; each later than the one before it in both times
 }
 
-// connected starts over with a new connection.
+// connected starts over with a new connection. What was proven before stays proven,
+// for the shorter one of the two timeouts, until a write proves the handshake.
 func (p *proof) connected(sent time.Time, timeout time.Duration) {
-	*p = proof{tick: p.tick, timeout: timeout, base: sent, written: sent, heard: sent, later: p.later[:0]}
+	made, base := p.base.IsZero(), p.base.Add(min(0, lifetime(p.timeout)-lifetime(timeout)))
+	*p = proof{tick: p.tick, timeout: timeout, base: base, written: sent, heard: sent, later: p.later[:0]}
+	if made {
+		p.base = sent
+	} else {
+		p.later = append(p.later, frame{sent, sent.Add(-p.window())}) // it does not wait for the leader to ask
+	}
 }
 
 // noted takes an answered request that the server has noted as a sign of life.
@@ -94,7 +107,7 @@ func (p *proof) noted(f frame) {
 
 // answeredByQuorum takes a write that was sent at the given time.
 func (p *proof) answeredByQuorum(sent time.Time) {
-	if !sent.After(p.written) {
+	if sent.Before(p.written) {
 		return
 	}
 	p.written = sent
@@ -119,11 +132,12 @@ func (p *proof) window() time.Duration {
 }
 
 // trusted is until when the session can be believed alive if the leader heard of
-// it at the given time. A twentieth of the timeout is held back for clocks that do
-// not run at the same rate.
-func (p *proof) trusted(heard time.Time) time.Time {
-	return heard.Add(p.timeout - p.timeout/20)
-}
+// it at the given time.
+func (p *proof) trusted(heard time.Time) time.Time { return heard.Add(lifetime(p.timeout)) }
+
+// lifetime is for how long a session can be believed alive. A twentieth of the timeout
+// is held back for clocks that do not run at the same rate.
+func lifetime(timeout time.Duration) time.Duration { return timeout - timeout/20 }
 
 // Lease is the proof of one client's present connection. Its times are those of a
 // clock that goes on while the machine is suspended. It is safe for concurrent use.

@@ -104,12 +104,22 @@ func TestWhatAnswersProve(t *testing.T) {
 			{2000 * ms, 3900 * ms, opcode.Multi, 0, 0},
 			{4500 * ms, 4510 * ms, opcode.Multi, 0, 3000 * ms},
 		},
-		"a handshake counts at once, and for itself": {
+		"a handshake counts with the next write, without a wait": {
 			{1000 * ms, 1010 * ms, opcode.Multi, 0, 0},
 			{2000 * ms, 2010 * ms, opcode.Multi, 0, 1000 * ms},
-			{5000 * ms, 5010 * ms, opcode.Connect, 0, 5000 * ms},
-			{5400 * ms, 5410 * ms, opcode.Multi, 0, 5000 * ms},
+			{5000 * ms, 5010 * ms, opcode.Connect, 0, 1000 * ms},
+			{5400 * ms, 5410 * ms, opcode.Ping, 0, 1000 * ms},
+			{5020 * ms, 5410 * ms, opcode.Multi, 0, 5000 * ms},
 			{5950 * ms, 5960 * ms, opcode.Multi, 0, 5400 * ms},
+		},
+		"handshakes that a deposed leader answers": {
+			{1000 * ms, 1010 * ms, opcode.Multi, 0, 0},
+			{2000 * ms, 2010 * ms, opcode.Multi, 0, 1000 * ms},
+			{3000 * ms, 3010 * ms, opcode.Connect, 0, 1000 * ms},
+			{4000 * ms, 4010 * ms, 4, 0, 1000 * ms},
+			{5000 * ms, 5010 * ms, opcode.Connect, 0, 1000 * ms},
+			{2900 * ms, 5020 * ms, opcode.Multi, 0, 1000 * ms}, // of an earlier connection
+			{5030 * ms, 5040 * ms, opcode.Multi, 0, 5000 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,14 +139,29 @@ func TestWhatAnswersProve(t *testing.T) {
 	}
 }
 
+// A handshake that nothing has proven yet can make the lease shorter, and not longer.
 func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
+	const s = time.Second
 	start := time.Unix(1000, 0)
 	l := New(0)
-	for i, timeout := range []time.Duration{40 * time.Second, 4 * time.Second, 20 * time.Second} {
-		sent := start.Add(time.Duration(i) * time.Second)
-		l.Answered(sent, sent, opcode.Connect, 0, timeout)
-		if got, want := l.Deadline().Sub(sent), timeout*95/100; got != want {
-			t.Errorf("the lease is of %v with a timeout of %v, want %v", got, timeout, want)
+	for i, step := range []struct {
+		timeout        time.Duration
+		lease, written time.Duration // after the handshake, and after a write behind it
+	}{
+		{40 * s, 38 * s, 38 * s},
+		{4 * s, 3800 * time.Millisecond, 4800 * time.Millisecond},
+		{20 * s, 4800 * time.Millisecond, 21 * s},
+		{20 * s, 21 * s, 22 * s},
+	} {
+		sent := start.Add(time.Duration(i) * s)
+		l.Answered(sent, sent, opcode.Connect, 0, step.timeout)
+		if got := l.Deadline().Sub(start); got != step.lease {
+			t.Errorf("with a timeout of %v, granted at %v, the lease ends at %v, want %v", step.timeout, sent.Sub(start), got, step.lease)
+		}
+		sent = sent.Add(time.Millisecond)
+		l.Answered(sent, sent, opcode.Multi, 0, step.timeout)
+		if got := l.Deadline().Sub(start); got != step.written {
+			t.Errorf("with a timeout of %v, and a write behind it, the lease ends at %v, want %v", step.timeout, got, step.written)
 		}
 	}
 }
