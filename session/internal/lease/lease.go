@@ -264,7 +264,8 @@ func isNoted(op, zkErr int32) bool {
 // isQuorumAnswer tells whether the answer to a request came from the leader and a
 // quorum: the request was a write, and it was executed, or failed for a reason that
 // the leader finds. A failed one is a transaction like any other. What other
-// errors there are may be a follower's own.
+// errors there are may be a follower's own; with enableEagerACLCheck, so are those
+// that are about access.
 func isQuorumAnswer(op, zkErr int32) bool {
 	switch op {
 	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2, opcode.Reconfig, opcode.CreateContainer, opcode.CreateTTL, opcode.CloseSession:
@@ -272,8 +273,8 @@ func isQuorumAnswer(op, zkErr int32) bool {
 		return false
 	}
 	switch zkErr {
-	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode, zkerr.CodeNoAuth, zkerr.CodeBadVersion, zkerr.CodeNoChildrenForEphemerals,
-		zkerr.CodeNodeExists, zkerr.CodeNotEmpty, zkerr.CodeInvalidACL, zkerr.CodeQuotaExceeded:
+	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode, zkerr.CodeBadVersion, zkerr.CodeNoChildrenForEphemerals,
+		zkerr.CodeNodeExists, zkerr.CodeNotEmpty, zkerr.CodeQuotaExceeded:
 		return true
 	}
 	return false

@@ -80,7 +80,7 @@ func TestWhatAnswersProve(t *testing.T) {
 			{1000 * ms, 1010 * ms, opcode.Multi, zkerr.CodeNoNode, 0},
 			{2000 * ms, 2010 * ms, opcode.Create, zkerr.CodeNodeExists, 1000 * ms},
 			{3000 * ms, 3010 * ms, opcode.Delete, zkerr.CodeBadVersion, 2000 * ms},
-			{4000 * ms, 4010 * ms, opcode.SetData, zkerr.CodeNoAuth, 3000 * ms},
+			{4000 * ms, 4010 * ms, opcode.Delete, zkerr.CodeNotEmpty, 3000 * ms},
 			{5000 * ms, 5010 * ms, opcode.CreateContainer, zkerr.CodeQuotaExceeded, 4000 * ms},
 		},
 		"unless nobody passed it on": {
@@ -91,7 +91,9 @@ func TestWhatAnswersProve(t *testing.T) {
 			{2300 * ms, 2310 * ms, opcode.CreateContainer, zkerr.CodeUnimplemented, 0},
 			{2400 * ms, 2410 * ms, opcode.Multi, zkerr.CodeNotReadOnly, 0},
 			{2500 * ms, 2510 * ms, opcode.Multi, -4, 0},
-			// Of these, only the last three were taken for signs of life.
+			{2600 * ms, 2610 * ms, opcode.SetData, zkerr.CodeNoAuth, 0},
+			{2700 * ms, 2710 * ms, opcode.Create, zkerr.CodeInvalidACL, 0},
+			// Of these, only the last five were taken for signs of life.
 			{2850 * ms, 2860 * ms, opcode.Multi, 0, 2300 * ms},
 		},
 		"identities are no signs of life": {
