@@ -237,7 +237,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	return leader, nil
 }
 
-// Followers waits like Leader and returns the numbers of the other servers that serve.
+// Followers waits like Leader and returns the numbers of the other servers that serve, observers included.
 func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
 	leader, err := e.Leader(ctx)
 	if err != nil {

@@ -239,6 +239,21 @@ func TestListOfMembers(t *testing.T) {
 	}
 }
 
+// Each server's zoo.cfg says who observes, and the observer's own says so of itself.
+func TestObservers(t *testing.T) {
+	servers := []*server{{index: 0}, {index: 1}, {index: 2}}
+	c := newConfig([]Setting{Observers(1)})
+	for i := range servers {
+		file := c.file(servers, []int{0, 1, 2}, i)
+		if got := strings.Contains(file, "peerType=observer\n"); got != (i == 2) {
+			t.Errorf("server %d says that it is an observer: %v, want the last one to:\n%s", i, got, file)
+		}
+		if strings.Count(file, ":observer\n") != 1 || !strings.Contains(file, "server.3=127.0.0.1:0:0:observer\n") {
+			t.Errorf("server %d does not name the last one, and no other, as an observer:\n%s", i, file)
+		}
+	}
+}
+
 // A server that cannot start is reported with its own words, at once and not when the time is up, and leaves no process.
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)

@@ -43,6 +43,13 @@ func (l *Links) Isolate(i int) {
 	}
 }
 
+// Cut is Isolate for the way between two servers. Heal of either of them ends it.
+func (l *Links) Cut(i, j int) {
+	for _, way := range []link{{i, j}, {j, i}} {
+		l.proxies[way].Hold(BothWays)
+	}
+}
+
 // Heal ends that, and delivers what was kept back.
 func (l *Links) Heal(i int) {
 	for _, p := range l.of(i) {

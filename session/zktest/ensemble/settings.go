@@ -17,6 +17,7 @@ type config struct {
 	properties map[string]string // java's -D
 	heap       string
 	members    []int // at first; nil for all
+	observers  int
 	via        func(from, to, port int) int
 }
 
@@ -69,6 +70,11 @@ func Heap(size string) Setting {
 	return func(c *config) { c.heap = size }
 }
 
+// Observers makes the last n servers observers: they follow the leader, take clients and do not vote.
+func Observers(n int) Setting {
+	return func(c *config) { c.observers = n }
+}
+
 // Line sets a line of zoo.cfg, for what has no setting of its own. Ports, folders and server lines are the ensemble's.
 func Line(key, value string) Setting {
 	return func(c *config) { c.lines[key] = value }
@@ -104,13 +110,21 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	if len(members) == 1 {
 		return b.String()
 	}
+	voters := len(servers) - c.observers
+	if i >= voters {
+		b.WriteString("peerType=observer\n")
+	}
 	for _, j := range members {
 		s := servers[j]
 		quorum := s.ports.quorum
 		if j != i {
 			quorum = c.via(i, j, quorum)
 		}
-		fmt.Fprintf(&b, "server.%d=127.0.0.1:%d:%d\n", s.id(), quorum, s.ports.election)
+		role := ""
+		if j >= voters {
+			role = ":observer"
+		}
+		fmt.Fprintf(&b, "server.%d=127.0.0.1:%d:%d%s\n", s.id(), quorum, s.ports.election, role)
 	}
 	return b.String()
 }
