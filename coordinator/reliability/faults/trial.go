@@ -22,6 +22,7 @@ type trial struct {
 	cached     bool // the holder's lock is, and its grant a later turn of a node that was kept
 
 	held, wanted *coordinator.Acquisition
+	inside       context.Context // what the holder works with
 	grant        events.Grant
 	deleted      <-chan zk.Event            // of the held node, if somebody near the leader watches it
 	local        []*coordinator.Acquisition // of a cached lock: one waits behind the holder, one asks when it has lost
@@ -52,7 +53,7 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	if err != nil {
 		t.Fatalf("%s: %v", tr.name, err)
 	}
-	tr.grant = grant
+	tr.grant, tr.inside = grant, tr.held.Context(t.Context())
 	if tr.cached {
 		if grant.Turn == 0 {
 			t.Fatalf("%s: granted %+v, want a later turn of the node that was kept", tr.name, grant)
@@ -147,6 +148,9 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 			}
 			if look(); tr.lost.IsZero() && !tr.released.Load() {
 				t.Errorf("%s: granted to somebody else, and the holder has not been told", tr.name)
+			}
+			if tr.inside.Err() == nil && !tr.released.Load() {
+				t.Errorf("%s: granted to somebody else, and the holder's context goes on", tr.name)
 			}
 			for _, a := range tr.local {
 				if g := a.Grant(); g.Token != 0 {
