@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -195,7 +196,7 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 				f := &fakeServer{serve: func(_ int, conn fakeConn) { c.serve(conn) }}
 				refused := make(chan int64, 1000)
 				r := newRig(t, f.dial, testTimeout, Events{OnRefused: func(asked int64, err error) {
-					if !errors.Is(err, errHandshakeRefused) || !errors.Is(err, io.EOF) {
+					if !errors.Is(err, errHandshakeRefused) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "without a quorum") {
 						t.Error(err)
 					}
 					refused <- asked

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -91,8 +92,12 @@ func (w *wire) lose(err error) error {
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 	default:
 		err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
-		if asked == 0 && !w.secured {
-			err = fmt.Errorf("%w (is it a port for TLS?)", err)
+		// A server without a quorum does so, also in read-only mode: the client asks for no session that only reads.
+		switch {
+		case asked == 0 && !w.secured:
+			err = fmt.Errorf("%w (is it without a quorum, in read-only mode, or a port for TLS?)", err)
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("%w (is it without a quorum, or in read-only mode?)", err)
 		}
 	}
 	w.leaveDebt(err)

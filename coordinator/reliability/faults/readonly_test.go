@@ -1,0 +1,91 @@
+package faults
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// A server in read-only mode, which is without a quorum, has no session of ours: a new one is refused, with an error that names the mode, a
+// holder's does not go on there, and its loss comes in time.
+func TestNoSessionIsReadOnly(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	const timeout = 2 * time.Second
+	e := ensemble.Start(t, 3, ensemble.Tick(silentTick), ensemble.Property("readonlymode.enabled", "true"))
+	tr := &trial{
+		name: "read-only", path: "/locks/read-only", timeout: timeout,
+		away: connect(t, e.Addr(0), timeout, silentTick), near: connect(t, e.Connect(), 8*time.Second, silentTick),
+	}
+	news := tr.away.Events(t.Context())
+	tr.hold(t, nil)
+	for _, i := range []int{1, 2} {
+		eventstest.Must(t, e.Kill(i))
+	}
+	happens(t, "the server left is in read-only mode", func() bool { return readsOnly(e.Addr(0)) })
+	happens(t, "the lock is lost", func() bool { return !tr.held.Valid() })
+
+	ctx, cancel := context.WithCancel(patiently(t))
+	defer cancel()
+	var dials atomic.Int32
+	c, err := coordinator.Connect(ctx, e.Addr(0), coordinator.WithSessionTimeout(timeout),
+		coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials.Add(1) > 2 {
+				cancel() // the connections before have ended
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}))
+	if err == nil {
+		t.Error("Connect to a server in read-only mode = nil, want an error", c.Close())
+	} else if !strings.Contains(err.Error(), "read-only mode") {
+		t.Errorf("Connect to a server in read-only mode = %v, want an error that names the mode", err)
+	}
+	if !readsOnly(e.Addr(0)) {
+		t.Error("the server has left read-only mode, want it in that mode until it has refused a session")
+	}
+	for quiet := false; !quiet; {
+		select {
+		case ev := <-news:
+			switch ev.(type) {
+			case events.Connected, events.Resumed:
+				t.Errorf("the holder's session is told %+v, want none without a quorum", ev)
+			default:
+			}
+		default:
+			quiet = true
+		}
+	}
+	if tr.away.State() == coordinator.StateConnected {
+		t.Error("the holder's session has a connection, want none without a quorum")
+	}
+	for _, i := range []int{1, 2} {
+		eventstest.Must(t, e.Restart(i))
+	}
+	eventstest.Must(t, e.Wait(patiently(t)))
+	if tr.reconnected(t) {
+		tr.handOver(t)
+	}
+}
+
+// readsOnly reports whether the server says that it is in read-only mode.
+func readsOnly(addr string) bool {
+	conn, err := net.Dial("tcp4", addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "isro"); err != nil {
+		return false
+	}
+	answer, err := io.ReadAll(conn)
+	return err == nil && string(answer) == "ro"
+}
