@@ -67,7 +67,8 @@ func TestClientsOfAnObserver(t *testing.T) {
 	// The servers do not notice what is cut until a round is over, but a voter that has mistaken a deposed leader for its own soon gives up.
 	o.Ensemble = ensemble.Start(t, 4, ensemble.Observers(1), o.links.Setting(), ensemble.Tick(observerTick),
 		ensemble.SyncLimit(24), ensemble.Line("initLimit", "4"))
-	short, long := [2]time.Duration{time.Second, 3 * time.Second}, [2]time.Duration{10 * time.Second, 10 * time.Second}
+	most := time.Duration(reliability.Trials(3, 6, 6)) * observerTick
+	short, long := [2]time.Duration{2 * observerTick, most}, [2]time.Duration{20 * observerTick, 20 * observerTick}
 	var (
 		isolated = &observed{name: "the observer is cut off", timeouts: short, must: true}
 		client   = &observed{name: "the client is cut off from the observer", timeouts: short, must: true}
@@ -126,7 +127,7 @@ func TestClientsOfAnObserver(t *testing.T) {
 			for _, g := range guests {
 				happens(t, g.name+" is lost", func() bool { return !g.held.Valid() })
 			}
-			pause(t.Context(), time.Second)
+			pause(t.Context(), observerTick)
 			o.links.Heal(o.leader) // else the three elect it again: votes go by other ways
 		})
 	}
@@ -158,7 +159,7 @@ func (o *observatory) stage(t *testing.T, stage string, kinds []*observed, fault
 			guests = append(guests, o.guest(t, kind, fmt.Sprintf("/locks/%s-%d/%d-%d", stage, o.round, k, i)))
 		}
 	}
-	pause(ctx, time.Second+rand.N(2*observerTick)) // there are probes on their way, in any phase of the leader's question
+	pause(ctx, observerTick+rand.N(observerTick)) // there are probes on their way, in any phase of the leader's question
 	for _, g := range guests {
 		g.disturbed = !g.held.Valid()
 		if g.voter != nil {
