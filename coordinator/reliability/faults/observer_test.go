@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,12 +48,24 @@ type guest struct {
 // observatory is an ensemble of three voters and an observer.
 type observatory struct {
 	*ensemble.Ensemble
-	links *ensemble.Links
-	near  *coordinator.Coordinator // of two voters that do not lead in this round
-	round int
+	links  *ensemble.Links
+	told   time.Duration            // the tick that holders are told
+	master bool                     // the observer follows server 0
+	near   *coordinator.Coordinator // of voters that do not lead in this round, and have no observer behind them
+	round  int
 
 	leader    int
 	followers [2]int
+}
+
+// newObservatory starts one. The servers do not notice what is cut until a round is over, but a voter that has mistaken a deposed leader for its
+// own soon gives up.
+func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
+	t.Helper()
+	o := &observatory{links: ensemble.NewLinks(t), told: observerTick}
+	o.Ensemble = ensemble.Start(t, 4, append(settings, ensemble.Observers(1), o.links.Setting(), ensemble.Tick(observerTick),
+		ensemble.SyncLimit(24), ensemble.Line("initLimit", "4"))...)
+	return o
 }
 
 // Holders are clients of an observer, and contenders of voters. Whatever comes between them and the leader, Lost comes before the next
@@ -63,10 +76,7 @@ type observatory struct {
 func TestClientsOfAnObserver(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	o := &observatory{links: ensemble.NewLinks(t)}
-	// The servers do not notice what is cut until a round is over, but a voter that has mistaken a deposed leader for its own soon gives up.
-	o.Ensemble = ensemble.Start(t, 4, ensemble.Observers(1), o.links.Setting(), ensemble.Tick(observerTick),
-		ensemble.SyncLimit(24), ensemble.Line("initLimit", "4"))
+	o := newObservatory(t)
 	most := time.Duration(reliability.Trials(3, 6, 6)) * observerTick
 	short, long := [2]time.Duration{2 * observerTick, most}, [2]time.Duration{20 * observerTick, 20 * observerTick}
 	var (
@@ -131,13 +141,29 @@ func TestClientsOfAnObserver(t *testing.T) {
 			o.links.Heal(o.leader) // else the three elect it again: votes go by other ways
 		})
 	}
-	trials := 0
-	for _, kind := range []*observed{isolated, client, moved, killed, back, fled, deposed, again, direct, parted} {
-		trials += kind.report(t)
+	report(t, "clients of an observer", isolated, client, moved, killed, back, fled, deposed, again, direct, parted)
+}
+
+// An observer that follows through an ObserverMaster is a hop further from the leader. A holder that is told twice the tick is told in time.
+//
+//nolint:tparallel // the rounds break the same servers, one after the other
+func TestClientsBehindAnObserverMaster(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	o := newObservatory(t, ensemble.ObserverMaster())
+	o.told, o.master = 2*observerTick, true
+	behind := &observed{
+		name:     "whose ObserverMaster is cut off",
+		timeouts: [2]time.Duration{4 * observerTick, time.Duration(reliability.Trials(5, 8, 8)) * observerTick}, must: true,
 	}
-	if trials > 0 {
-		reliability.Report(t, reliability.RowTwoHolders, "real servers, clients of an observer: 0 in %d trials", trials)
+	for o.round = range reliability.Trials(1, 5, 5) {
+		o.play(t, "master", []*observed{behind}, func(_ *testing.T, guests []*guest) {
+			o.links.Isolate(0)
+			granted(guests)
+			o.links.Heal(0)
+		})
 	}
+	report(t, "clients behind an ObserverMaster", behind)
 }
 
 // play has locks held by clients of the observer while the fault lasts, some of each kind, and passed on when it is over.
@@ -152,7 +178,13 @@ func (o *observatory) stage(t *testing.T, stage string, kinds []*observed, fault
 		t.Fatal(err)
 	}
 	o.followers = [2]int{(o.leader + 1) % observer, (o.leader + 2) % observer}
-	o.near = connect(t, o.Addr(o.followers[0])+","+o.Addr(o.followers[1]), 10*time.Second, observerTick)
+	var others []string
+	for _, i := range o.followers {
+		if i > 0 || !o.master {
+			others = append(others, o.Addr(i))
+		}
+	}
+	o.near = connect(t, strings.Join(others, ","), 10*time.Second, observerTick)
 	var guests []*guest
 	for k, kind := range kinds {
 		for i := range each {
@@ -207,7 +239,7 @@ func (o *observatory) guest(t *testing.T, kind *observed, path string) *guest {
 	}
 	g.trial = &trial{
 		name: fmt.Sprintf("%s, %s, T = %.2f s", path, kind.name, timeout.Seconds()), path: path, timeout: timeout,
-		away: connect(t, servers, timeout, observerTick), near: o.near,
+		away: connect(t, servers, timeout, o.told), near: o.near,
 	}
 	g.hold(t, nil)
 	return g
@@ -271,17 +303,23 @@ func (k *observed) count(t *testing.T, g *guest) {
 	}
 }
 
-// report returns how many trials there were.
-func (k *observed) report(t *testing.T) int {
+// report tells what became of the trials.
+func report(t *testing.T, what string, kinds ...*observed) {
 	t.Helper()
-	n := k.kept + k.lost
-	text := fmt.Sprintf("client of an observer, %s: %d trials, %d lost", k.name, n, k.lost)
-	if k.lost > 0 {
-		text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T)", k.lead.min(), k.lead.median())
+	trials := 0
+	for _, k := range kinds {
+		n := k.kept + k.lost
+		trials += n
+		text := fmt.Sprintf("client of an observer, %s: %d trials, %d lost", k.name, n, k.lost)
+		if k.lost > 0 {
+			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T)", k.lead.min(), k.lead.median())
+		}
+		if k.disturbed > 0 {
+			text += fmt.Sprintf(" (%d more were lost before: the machine was busy)", k.disturbed)
+		}
+		reliability.Report(t, reliability.RowFault, "%s", text)
 	}
-	if k.disturbed > 0 {
-		text += fmt.Sprintf(" (%d more were lost before: the machine was busy)", k.disturbed)
+	if trials > 0 {
+		reliability.Report(t, reliability.RowTwoHolders, "real servers, %s: 0 in %d trials", what, trials)
 	}
-	reliability.Report(t, reliability.RowFault, "%s", text)
-	return n
 }

@@ -251,6 +251,9 @@ func TestObservers(t *testing.T) {
 		if strings.Count(file, ":observer\n") != 1 || !strings.Contains(file, "server.3=127.0.0.1:0:0:observer\n") {
 			t.Errorf("server %d does not name the last one, and no other, as an observer:\n%s", i, file)
 		}
+		if strings.Contains(file, "observerMasterPort") {
+			t.Errorf("server %d has a port for an ObserverMaster that was not asked for:\n%s", i, file)
+		}
 	}
 }
 

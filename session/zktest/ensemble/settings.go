@@ -18,6 +18,7 @@ type config struct {
 	heap       string
 	members    []int // at first; nil for all
 	observers  int
+	master     bool // the observers follow server 0
 	via        func(from, to, port int) int
 }
 
@@ -75,6 +76,12 @@ func Observers(n int) Setting {
 	return func(c *config) { c.observers = n }
 }
 
+// ObserverMaster has the observers follow server 0, which must not lead, and not the leader. On its way to the leader what they say does not
+// pass QuorumVia until it has reached server 0.
+func ObserverMaster() Setting {
+	return func(c *config) { c.master = true }
+}
+
 // Line sets a line of zoo.cfg, for what has no setting of its own. Ports, folders and server lines are the ensemble's.
 func Line(key, value string) Setting {
 	return func(c *config) { c.lines[key] = value }
@@ -113,6 +120,10 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	voters := len(servers) - c.observers
 	if i >= voters {
 		b.WriteString("peerType=observer\n")
+	}
+	if c.master && (i == 0 || i >= voters) {
+		// Only a leader listens on its quorum port, so that of an observer is free.
+		fmt.Fprintf(&b, "observerMasterPort=%d\n", servers[len(servers)-1].ports.quorum)
 	}
 	for _, j := range members {
 		s := servers[j]
