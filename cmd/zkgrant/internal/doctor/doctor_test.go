@@ -66,6 +66,10 @@ func TestFaultsAreFound(t *testing.T) {
 			}
 		}},
 		{"a session reads only", Bad, "read-only", "zk2:2181", func(o *Observation) { o.Servers[1].ReadOnly = true }},
+		{"it takes no session, and srvr says why", Bad, "read-only", "zk1:2181", func(o *Observation) {
+			o.Servers[0].Refusal = "EOF"
+			says(&o.Servers[0], "Mode: follower", "READ-ONLY mode; serving only read-only clients\nMode: read-only")
+		}},
 		{"isro says so", Bad, "read-only", "zk2:2181", func(o *Observation) { o.Servers[1].Answers["isro"] = "ro" }},
 		{"ruok says nothing good", Warn, "ruok", "zk2:2181", func(o *Observation) { o.Servers[1].Answers["ruok"] = "hm" }},
 		{"an observer", Note, "observer", "zk1:2181", func(o *Observation) { says(&o.Servers[0], "follower", "observer") }},

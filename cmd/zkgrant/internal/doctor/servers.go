@@ -20,7 +20,11 @@ func (s Server) findings() []Finding {
 	if !s.Reached {
 		return []Finding{{Warn, "reachable", s.Addr, "It cannot be reached: " + s.Refusal + ".", "Start it, or take it out of the connect string."}}
 	}
+	readOnly := Finding{Bad, "read-only", s.Addr, "It serves reads only: it has no quorum, and nobody gets a lock through it.", "Connect it to the other servers."}
 	if !s.Serves() {
+		if s.mode() == "read-only" {
+			return []Finding{readOnly}
+		}
 		why := s.Refusal
 		if strings.Contains(s.Answers["srvr"], "not currently serving") {
 			why = "it says that it does not serve requests"
@@ -29,7 +33,7 @@ func (s Server) findings() []Finding {
 	}
 	var all []Finding
 	if isro := strings.TrimSpace(s.Answers["isro"]); s.ReadOnly || isro == "ro" || s.mode() == "read-only" {
-		all = append(all, Finding{Bad, "read-only", s.Addr, "It serves reads only: it has no quorum, and nobody gets a lock through it.", "Connect it to the other servers."})
+		all = append(all, readOnly)
 	}
 	if ruok := strings.TrimSpace(s.Answers["ruok"]); ruok != "" && !s.refused("ruok") && ruok != "imok" {
 		all = append(all, Finding{Warn, "ruok", s.Addr, "It answers ruok with " + ruok + ".", "Look into its log."})
