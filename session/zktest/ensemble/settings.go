@@ -76,8 +76,8 @@ func Observers(n int) Setting {
 	return func(c *config) { c.observers = n }
 }
 
-// ObserverMaster has the observers follow server 0, which must not lead, and not the leader. On its way to the leader what they say does not
-// pass QuorumVia until it has reached server 0.
+// ObserverMaster has the observers follow server 0, which must not lead, and not the leader. The way from them to server 0 does not go through
+// the proxies of QuorumVia.
 func ObserverMaster() Setting {
 	return func(c *config) { c.master = true }
 }
