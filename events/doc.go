@@ -20,8 +20,7 @@
 //
 // # Contender names
 //
-// A lock directory may be shared with other libraries. [ParseName] recognises
-// the eight forms in use as contenders and nothing else; overlooking a foreign
-// holder would break exclusion, and taking a stray node for one would block
-// everybody for ever.
+// A lock directory may be shared with other libraries. [ParseName] recognises the eight forms in use as contenders and nothing
+// else. A foreign holder that is overlooked would break exclusion. A stray node that is taken for a contender would block every
+// waiter for ever.
 package events

@@ -2,8 +2,7 @@ package events
 
 import "time"
 
-// Event is something that has happened to a lock or to the session. The types
-// of this package that implement it are all there are.
+// Event is something that has happened to a lock or to the session. Only types of this package implement it.
 type Event interface{ isEvent() }
 
 // Grant says that an acquisition holds its lock. It is the only Grant that the
@@ -13,10 +12,10 @@ type Grant struct {
 	Path string // the lock's directory, as the caller named it
 	Node string // full path of the contender's node, in the caller's name space; of several permits, the first one's
 
-	// Token is the fencing token: the zxid of the transaction that created the node. That of an exclusive grant is greater than the token
-	// of every earlier grant of another acquisition on this path, for the life of the ensemble's data. Readers that hold together are
-	// granted in any order of their tokens. A holder that enters its lock again, and a writer that becomes a reader, keep the token of
-	// their grant. A semaphore's tokens are those of the places in its queue, and grow from grant to grant.
+	// Token is the fencing token: the zxid of the transaction that created the node. The token of an exclusive grant is greater than
+	// the token of every earlier grant of another acquisition on this path, for the life of the ensemble's data. Readers that hold
+	// together are granted in any order of their tokens. A holder that enters its lock again keeps its token, and so does a writer
+	// that becomes a reader. A semaphore's tokens are those of the places in its queue, and grow from grant to grant.
 	Token int64
 
 	// Turn counts the grants under one node of a cached lock, from 0. The pair (Token, Turn) grows from grant to grant. It is 0 for every
@@ -26,7 +25,7 @@ type Grant struct {
 	Session   int64         // the ZooKeeper session that owns the node
 	Waited    time.Duration // from Acquire to this grant
 	Members   []Member      // for a multi-lock, its locks in order; nil otherwise
-	Abandoned *Abandoned    // with DetectCrash: a holder who never released, and nobody has since; nil if there is none
+	Abandoned *Abandoned    // with DetectCrash: the holder that never released, if no holder has released since; else nil
 }
 
 // Member is one lock of a granted multi-lock.
@@ -35,7 +34,8 @@ type Member struct {
 	Node string // full path of the node in it
 }
 
-// Abandoned describes a previous holder that never released: the first of several. All that are given it share it: do not write to it.
+// Abandoned describes a previous holder that never released. Of several it is the first. All Grants share one: do not write to
+// it.
 type Abandoned struct {
 	Node  string    // full path of its node, which is gone, in the caller's name space
 	Data  []byte    // what it had stored there when it came
@@ -43,9 +43,8 @@ type Abandoned struct {
 	Since time.Time // when it was granted, by its own clock
 }
 
-// Lost says that a granted lock is not held any more, and not because it was
-// released. It follows a Grant that was taken, once, and is the last event of
-// its acquisition in an event stream.
+// Lost says that a granted lock is not held any more, for another reason than a release. It follows a Grant that was taken, once.
+// It is the last event of its acquisition in an event stream.
 type Lost struct {
 	ID     uint64
 	Path   string
@@ -55,35 +54,36 @@ type Lost struct {
 	Held   time.Duration // from the grant to the loss
 }
 
-// Ended says that an acquisition is over and holds nothing. It is the last
-// event of its acquisition in an event stream; after a Lost it is not sent.
+// Ended says that an acquisition is over and holds nothing. It is the last event of its acquisition in an event stream.
+// Exception: it is not sent after a Lost.
 type Ended struct {
 	ID   uint64
 	Path string
 	Err  error         // nil if the lock was held and released
-	Held time.Duration // zero if it never was
+	Held time.Duration // zero if it was never held
 }
 
-// Queued says how many older contenders stood in the way at the latest listing: for a reader, only writers. It is a snapshot. A waiter that
-// moves up without a listing, which most do, sends none. For a multi-lock, contenders at all paths count, each once a path. Exceptions: the
-// first in the queue of a semaphore waits for permits, and Ahead is 0; for an unfair lock, which has no queue, Ahead is 1.
+// Queued says how many older contenders stood in the way at the latest listing; for a reader, only writers count. It is a
+// snapshot. A waiter that moves up without a listing, which is the common case, sends none. For a multi-lock the contenders of
+// all its paths count, each once a path. Exception: the first in the queue of a semaphore waits for permits, and Ahead is 0.
+// Exception: an unfair lock has no queue, and Ahead is 1.
 type Queued struct {
 	ID    uint64
 	Path  string
 	Ahead int
-	Delay time.Duration // with nobody ahead: how long the lock-delay behind a crash lasts yet
+	Delay time.Duration // if Ahead is 0: the rest of the lock-delay behind a crash
 }
 
-// Requeued says that a waiting acquisition has lost its place, because its
-// session ended or because somebody deleted its node, and queues up anew.
+// Requeued says that a waiting acquisition has lost its place and queues up anew: its session has ended, or its node was deleted.
 type Requeued struct {
 	ID   uint64
 	Path string
 }
 
-// Revoked says that somebody asked the holder to give the lock back. If it is still held at the deadline, by the holder's own clock, it is
-// lost. Without a deadline, which is the zero time, nothing happens by itself: Curator's Revoker, which writes `__REVOKE__` into the node,
-// names none, and a holder that has not agreed to more is told none. It comes behind the Grant, and again only with a sooner deadline.
+// Revoked says that the holder was asked to give the lock back. If the lock is still held at the deadline, by the holder's own
+// clock, it is lost. A zero Deadline is none: nothing happens by itself. It is zero for a request of Curator's Revoker, which
+// writes `__REVOKE__` into the node, and for a holder that has not agreed to deadlines. Revoked comes behind the Grant, and again
+// only with a sooner deadline.
 type Revoked struct {
 	ID       uint64
 	Path     string
@@ -113,21 +113,20 @@ type SessionExpired struct {
 	Session int64
 }
 
-// Leader says who leads an election. An empty Node means that nobody does. It
-// reaches observers of the election and is no [Event].
+// Leader says which contender leads an election. If Node is empty, there is no leader. It reaches observers of the election and
+// is no [Event].
 type Leader struct {
 	Node  string // full path of the leader's node
 	Data  []byte // what the leader proclaimed
 	Token int64  // its fencing token
 }
 
-// Contender is a snapshot of one node in a lock's queue, for those who ask who
-// holds and who waits. It is no [Event].
+// Contender is a snapshot of one node in a lock's queue, for a look at holders and waiters. It is no [Event].
 type Contender struct {
 	Node    string    // full path
 	Session int64     // the session that owns it
 	Since   time.Time // when it was created, by the server's clock
-	Data    []byte    // who it is, as it chose to say
+	Data    []byte    // what it says about itself
 	Kind    Kind
 	Holding bool // by the rule of its queue, at the moment of the snapshot
 

@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What the stream never sends would be a case in every switch over all events.
+// A type that the stream never sends would be a needless case in every switch over all events.
 func TestWhatTheStreamNeverSendsIsNoEvent(t *testing.T) {
 	for _, value := range []any{events.Leader{}, events.Contender{}} {
 		if _, is := value.(events.Event); is {

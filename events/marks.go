@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Marks is what the names of this library's nodes say of whoever made them, beside what the names of every library say: the bits of
-// one hexadecimal digit. They are a part of the GUID with which a name begins: a UUID of version 8, as its thirteenth
-// digit says, in which RFC 9562 leaves the other bits to whoever makes it; the fourteenth is the Marks. Curator's
-// and kazoo's are of version 4, and go-zookeeper's look different.
+// Marks is what the names of this library's nodes say of their owner, beside what the names of every library say. They are the
+// bits of one hexadecimal digit, the fourteenth of the GUID with which a name begins. The GUID is a UUID of version 8, as its
+// thirteenth digit says. RFC 9562 leaves the other bits of that version to its maker. The GUIDs of Curator and kazoo are of
+// version 4, and go-zookeeper's look different.
 type Marks uint8
 
 const (
-	// MarkRevocable says that the owner of the node gives the lock back when it is asked to, by the end of the time that it is given.
+	// MarkRevocable says that the owner of the node gives the lock back by the deadline that a request names.
 	MarkRevocable Marks = 1 << iota
 	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
 	MarkPermits
-	// MarkCached says that the node stays while nobody else wants the lock: it may be idle.
+	// MarkCached says that the node stays while no other contender wants the lock. The node may be idle.
 	MarkCached
 )
 

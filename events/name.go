@@ -32,8 +32,8 @@ const (
 	// KindWriteLock is `x-<session>-%010d`: ZooKeeper's own WriteLock.
 	KindWriteLock
 
-	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is at the
-	// lock's own path and not in a directory, and may be called anything, so ParseName never finds it.
+	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is at the lock's own path, not in a directory,
+	// and may have any name. So ParseName never returns it.
 	KindUnfair
 )
 
@@ -41,7 +41,7 @@ const (
 // come before those that they end with, so that `__rlock__` is not read as
 // anything shorter.
 //
-//nolint:gochecknoglobals // a table that nobody writes to
+//nolint:gochecknoglobals // a constant table
 var forms = [...]struct {
 	marker string
 	kind   Kind
@@ -73,8 +73,8 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Marker returns what stands right before the number in the names of the kind, or
-// nothing for a kind whose names have more than that in front of it.
+// Marker returns what stands right before the number in the names of the kind. It is empty for KindWriteLock, whose names have a
+// session there, and for KindUnfair.
 func (k Kind) Marker() string {
 	for _, f := range forms {
 		if f.kind == k {
@@ -97,17 +97,15 @@ type Name struct {
 	Seq  int64 // the number that the server appended
 }
 
-// SeqEnd is the first sequence number that is refused. The servers' counter has
-// 32 bits; at its end real servers hand out one number several times, or
-// negative ones that sort before the holder. A directory is done with a margin
-// of 2^20 creates before that.
+// SeqEnd is the first sequence number that is refused. The servers' counter has 32 bits. At its end real servers hand out one
+// number several times, or negative ones that sort before the holder. SeqEnd leaves a margin of 2^20 creates before that.
 const SeqEnd = 1<<31 - 1<<20
 
 // SeqLate is the first sequence number at which a directory is renewed, if it is empty then.
 const SeqLate = SeqEnd - 1<<20
 
-// Late tells whether the number that the server appended to a node's name or path is so near to the end that the node's directory is to be
-// renewed, or beyond the end.
+// Late tells whether the number at the end of a node's name or path is at SeqLate or beyond it: the node's directory is to be
+// renewed.
 func Late(node string) bool {
 	const digits = 10
 	if len(node) < digits {
@@ -117,16 +115,13 @@ func Late(node string) bool {
 	return err == nil && (seq >= SeqLate || seq < 0)
 }
 
-// ErrSequenceEnd says that a directory's sequence numbers are used up, or that
-// two contenders bear the same one, so that nobody can tell who is first. A directory that this library has made is
-// renewed, so it is enough to ask again. Any other one is to be deleted while nobody uses it, and so is one whose
-// parent we have no permission to delete from.
+// ErrSequenceEnd says that the order of a directory's contenders is lost: its sequence numbers are used up, or two contenders
+// have the same one. A directory that this library has made is renewed, so it is enough to ask again. Exception: another library
+// has made the directory, or we may not delete from its parent. Then delete the directory while no process uses it.
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up")
 
-// ParseName takes the name of a child of a lock directory apart. It reports
-// false for whatever is not one of the eight forms, anchored at the end of the
-// name; such a child is no contender. A number beyond the usable range is
-// parsed all the same: see [Name.Check].
+// ParseName takes the name of a child of a lock directory apart. It reports false for a name that does not end in one of the
+// eight forms; such a child is no contender. A number beyond the usable range is parsed all the same: see [Name.Check].
 func ParseName(text string) (Name, bool) {
 	// The server appends "%010d": ten digits, or a minus sign and nine or ten.
 	for _, width := range [...]int{10, 9} {
@@ -152,7 +147,7 @@ func ParseName(text string) (Name, bool) {
 	return Name{}, false
 }
 
-// kindOf tells by what stands before the number; 0 if it is no contender's.
+// kindOf returns the kind by what stands before the number; 0 if it is no contender's.
 func kindOf(head string) Kind {
 	for _, f := range forms {
 		if strings.HasSuffix(head, f.marker) {

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The watchdog panics with the lines that the test's
-// goroutines wait in if the test is not over after Limit of virtual time, or waits in the same line from one round of
-// the watchdog to the next, while no goroutine is in time.Sleep. A test cannot be ended in another way while it waits for a channel.
-// A test that is to pass longer than a round calls time.Sleep: a timer or ticker looks like any other channel.
+// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The watchdog panics if the test is not over after
+// Limit of virtual time. It also panics if the test waits in the same line from one round to the next, while no goroutine is in
+// time.Sleep. The panic shows the lines that the test's goroutines wait in: a test that waits for a channel cannot be ended in
+// another way. A test that passes more time than a round calls time.Sleep, because a timer or ticker looks like any other
+// channel.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,10 +29,10 @@ func Bubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// doing has what tests in virtual time have said that they do, by their names.
+// doing maps the names of tests in virtual time to what they have said that they do.
 var doing sync.Map
 
-// Doing notes for the watchdog what the test does, where its line in the source does not say it.
+// Doing tells the watchdog what the test does. It is for a test whose line in the source does not say it.
 func Doing(tb testing.TB, what string) {
 	tb.Helper()
 	doing.Store(tb.Name(), what)

@@ -17,8 +17,8 @@ type Process struct {
 	ended chan struct{} // closed when the process is gone
 }
 
-// Begin starts the command, whose output must be free. The process is killed at the end of the test, and the test fails
-// if one of its children is still there then.
+// Begin starts the command, whose output must not be redirected yet. The process is killed at the end of the test. The test fails
+// if a child of the process is still there then.
 func Begin(tb testing.TB, cmd *exec.Cmd) *Process {
 	tb.Helper()
 	p := &Process{&Screen{}, tb, cmd, make(chan struct{})}

@@ -15,14 +15,14 @@ type Screen struct {
 	waiting []cue
 }
 
-// cue is what to do when a text has come so many times.
+// cue is a function to call when a text was printed so many times.
 type cue struct {
 	text  string
 	count int
 	then  func()
 }
 
-// When has then called once, as soon as the text has come so many times. The program waits for then where it prints.
+// When has then called once, as soon as the text was printed so many times. The program waits for then in its Write.
 func (s *Screen) When(text string, count int, then func()) {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, cue{text, count, then})
@@ -31,7 +31,7 @@ func (s *Screen) When(text string, count int, then func()) {
 	run(due)
 }
 
-// Await returns when the text has come so many times. It fails the test if that does not happen.
+// Await returns when the text was printed so many times. It fails the test if that does not happen.
 func (s *Screen) Await(tb testing.TB, text string, count int) {
 	tb.Helper()
 	come := make(chan struct{})
@@ -49,7 +49,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// due takes out the cues whose time has come; s.mu is held.
+// due takes out the cues whose text was printed often enough; s.mu is held.
 func (s *Screen) due() (due []func()) {
 	text := s.printed.String()
 	kept := s.waiting[:0]
@@ -77,10 +77,10 @@ func (s *Screen) String() string {
 	return s.printed.String()
 }
 
-// Count tells how many times the text has come.
+// Count tells how many times the text was printed.
 func (s *Screen) Count(text string) int { return strings.Count(s.String(), text) }
 
-// Must fails the test for each text that has not come.
+// Must fails the test for each text that was not printed.
 func (s *Screen) Must(tb testing.TB, texts ...string) {
 	tb.Helper()
 	for _, text := range texts {

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hangs is set in the process in which a test is to hang.
 const hangs = "ZKGRANT_TEST_HANGS"
 
-// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and says where it waits. Only something that sleeps
-// keeps it for longer.
+// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and says in which line it waits. Exception: a
+// goroutine in time.Sleep keeps it until the limit.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWaitingEndsInVirtualTime(t *testing.T) {
 	})
 }
 
-// TestPatienceEnds says why, and a cancel says another thing.
+// TestPatienceEnds with ErrNever, and a cancel with context.Canceled.
 func TestPatienceEnds(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		began := time.Now()
