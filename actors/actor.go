@@ -27,8 +27,7 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
-// join counts the goroutine that calls it, or one that it is about to start, among
-// the group's until exit.
+// join counts a goroutine among the group's until exit: the one that calls it, or one that it is about to start.
 func (g *Group) join() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,7 +82,7 @@ func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
 	return &Actor[M]{group: group, does: work[M](handle)}
 }
 
-// handler is what an actor does with its messages. resting returns nil for most; it is the drain's.
+// handler is what an actor does with its messages. resting returns nil for most actors; only the drain calls it.
 type handler[M any] interface {
 	handle(m M)
 	resting() *rest[M]
@@ -105,11 +104,11 @@ func (w *restingWork[M]) resting() *rest[M] { return &w.rest }
 // rest is what an actor does between batches.
 type rest[M any] struct {
 	run     func()
-	batches int // since the last one
+	batches int // since the last rest
 	room    []M // for the next batch
 }
 
-// takesRoom returns room for a batch, which is the caller's.
+// takesRoom returns the room that was kept for a batch, which then belongs to the caller.
 func (r *rest[M]) takesRoom() (room []M) {
 	if r != nil {
 		room, r.room = r.room, nil
@@ -117,8 +116,8 @@ func (r *rest[M]) takesRoom() (room []M) {
 	return room
 }
 
-// keepsRoom keeps room for the next batch, and returns room for what is posted before. An idle actor keeps little of the memory of a busy hour.
-// One that does not rest keeps none: there are many of those.
+// keepsRoom keeps the batch's room for the next batch, and returns the room for messages posted until then. An idle actor keeps
+// little of the memory of a busy hour. An actor that does not rest keeps none, because there are many of those.
 func (r *rest[M]) keepsRoom(queue, batch []M) []M {
 	if r == nil || cap(queue) > mostRoom || cap(batch) > mostRoom {
 		batch, queue = nil, nil
@@ -141,20 +140,19 @@ func (r *rest[M]) handled(messages int) {
 	}
 }
 
-// due tells whether something was handled since the last one.
+// due tells whether a message was handled since the last rest.
 func (r *rest[M]) due() bool { return r != nil && r.batches > 0 }
 
-// NewRestingActor returns an actor that rests: it calls run, as it calls handle, when
-// it has handled messages and finds no more, and behind every second batch of them if
-// there are always more. It is for what is better done once for several messages.
+// NewRestingActor returns an actor that rests, which means that it calls run in its drain. It rests when it has handled messages
+// and finds no more, and behind every second batch if there are always more. It is for work that is better done once for several
+// messages.
 func NewRestingActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
 	return &Actor[M]{group: group, does: &restingWork[M]{work[M](handle), rest[M]{run: run}}}
 }
 
-// Post appends a message and returns at once. Any goroutine may call it, the
-// actor's own included. A message for which it reports true is handled. It
-// reports false, and the message is never handled, if the group is closed and the
-// actor has nothing left to do.
+// Post appends a message and returns at once. Any goroutine may call it, also one of the actor's own. If it reports true, the
+// message will be handled. It reports false if the group is closed and the actor has nothing left to do; then the message is never
+// handled.
 func (a *Actor[M]) Post(m M) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,12 +173,10 @@ func (a *Actor[M]) work() {
 	a.drain(endless)
 }
 
-// Hand is Post, except that an idle actor handles the message, and what that brings
-// about, in the goroutine of the caller, who waits for it. It spares waking another
-// goroutine, and what callers hand over one after the other is handled in that
-// order, whichever of many actors it is for. If there is always more to do the
-// caller is not kept: a goroutine goes on. The caller must not hold a lock that
-// the actor takes.
+// Hand is Post, except that the caller's goroutine handles the message and its consequences if the actor is idle. That spares
+// waking another goroutine. It also keeps order: messages that a caller hands to several idle actors are handled in the order of
+// the calls. If there is always more to do, the caller returns and a goroutine goes on. The caller must not hold a mutex that the
+// actor takes.
 func (a *Actor[M]) Hand(m M) bool {
 	a.mu.Lock()
 	if a.draining {
@@ -210,9 +206,9 @@ func (a *Actor[M]) Hand(m M) bool {
 	return true
 }
 
-// broken ends the program, as a panic does in a goroutine of the group: cause is what a
-// handler panicked with, nil if it made its goroutine exit. The caller of Hand must not
-// recover from it. The actor would be busy for ever, and nobody would hear of a loss.
+// broken ends the program, as a panic in a goroutine of the group does. cause is what the handler panicked with, or nil if it made
+// its goroutine exit. The caller of Hand must not recover from that: the actor would be busy for ever, and no caller would hear of
+// a loss.
 func broken(cause any) {
 	stack := debug.Stack()
 	go panic(fmt.Sprintf("zkgrant: an actor's handler has not returned: %v\n\n%s", cause, stack))
@@ -222,19 +218,20 @@ func broken(cause any) {
 const (
 	// mostBatches is how many batches are handled before a rest.
 	mostBatches = 2
-	// mostRoom is how many messages fit at the most into each of the two rooms that an idle actor keeps.
+	// mostRoom is the capacity, in messages, of each of the two rooms that an idle actor keeps at the most.
 	mostRoom = 64
-	// mostByHand is how many batches a caller handles who only came with a message.
+	// mostByHand is how many batches a caller of Hand handles at the most.
 	mostByHand = 4
-	// endless is as many as there are.
+	// endless is without a limit.
 	endless = -1
 )
 
-// drain handles batches until the mailbox is empty, or so many of them, and reports
-// whether there may be more. A message posted while it is about to leave is not
-// stranded: 1. drain finds the queue empty, with mu held; 2. it clears draining
-// before it lets go of mu; 3. whoever posts next sees that and starts a new drain,
-// which is alone because this one touches nothing more.
+// drain handles batches until the mailbox is empty, or at most so many, and reports whether there may be more. A message posted
+// while the drain is about to leave is not stranded:
+//
+//  1. The drain finds the queue empty, with mu held.
+//  2. It clears draining before it unlocks mu, and touches nothing behind that.
+//  3. The next Post sees that and starts a new drain, which is alone.
 func (a *Actor[M]) drain(most int) (more bool) {
 	batch := a.does.resting().takesRoom()
 	for ; most != 0; most-- {

@@ -15,9 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestActorLosesNothing has many post at once. What the handler touches is not
-// guarded on purpose: the race detector sees two of its runs overlap, or one that
-// does not see what an earlier one wrote.
+// TestActorLosesNothing has many goroutines post at once. What the handler touches has no mutex on purpose: so the race detector
+// sees two runs of the handler that overlap, and a run that does not see what an earlier one wrote.
 func TestActorLosesNothing(t *testing.T) {
 	const posters, each = 100, 1000
 	type message struct{ poster, number int }
@@ -80,8 +79,8 @@ func TestActorPostsToItself(t *testing.T) {
 	actor.Post(2)
 	close(started)
 	group.Close()
-	// What a handler posts comes behind what was there, in order, and is handled
-	// even though the group was closed in the meantime.
+	// A message that a handler posts comes behind those that were there, in order. It is handled even though the group was closed in
+	// the meantime.
 	if want := []int{1, 2, 11, 21, 12, 22}; !slices.Equal(got, want) {
 		t.Errorf("handled %v, want %v", got, want)
 	}
@@ -131,8 +130,8 @@ func TestClosingAGroupThatNeverRan(*testing.T) {
 	group.Close()
 }
 
-// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before
-// was handled, which is when the drain is about to leave.
+// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was handled: at that moment the drain is about to
+// leave.
 func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 	var (
 		group   actors.Group
@@ -177,8 +176,8 @@ func TestPostRacesWithClose(t *testing.T) {
 	}
 }
 
-// TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine: a caller that recovers would leave an actor behind that
-// nobody drains.
+// TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine. A caller that recovered would leave an actor behind that nothing
+// drains.
 func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	const how = "ZKGRANT_BROKEN_HANDLER"
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
@@ -195,13 +194,13 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 			cmd.Env = append(os.Environ(), how+"="+name)
 			said, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(said), "an actor's handler has not returned") {
-				t.Errorf("a handler that %s ended the program with %v, want what has happened in\n%s", name, err, said)
+				t.Errorf("a handler that %s ended the program with %v, want a failure with the cause in\n%s", name, err, said)
 			}
 		})
 	}
 }
 
-// TestHandIsInTheCallersTime if the actor is idle, and with what the message brings.
+// TestHandIsInTheCallersTime if the actor is idle, also for messages that the handler posts.
 func TestHandIsInTheCallersTime(t *testing.T) {
 	var (
 		group actors.Group
@@ -211,7 +210,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 	actor = actors.NewActor(&group, func(m int) {
 		got = append(got, m)
 		if m < 3 {
-			actor.Hand(m + 1) // it is not idle: this is handled behind what it is at
+			actor.Hand(m + 1) // the actor is busy: it handles this behind the message at hand
 			got = append(got, -m)
 		}
 	})
@@ -219,7 +218,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 		t.Error("Post to an actor of an open group = false, want true")
 	}
 	if want := []int{1, -1, 2, -2, 3}; !slices.Equal(got, want) {
-		t.Errorf("handled %v when it had returned, want %v", got, want)
+		t.Errorf("handled %v when Hand had returned, want %v", got, want)
 	}
 	group.Close()
 	if actor.Hand(1) || len(got) != 5 {
@@ -227,7 +226,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForAHand, which is no goroutine of the group's own making.
+// TestCloseWaitsForAHand, though the group did not start that goroutine.
 func TestCloseWaitsForAHand(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
@@ -240,7 +239,7 @@ func TestCloseWaitsForAHand(t *testing.T) {
 		go actor.Hand(false)
 		synctest.Wait()
 		if !actor.Hand(true) || handled {
-			t.Error("a busy actor handled a message in the time of whoever handed it over")
+			t.Error("a busy actor handled a message in the caller's time")
 		}
 		closed := make(chan struct{})
 		go func() {
@@ -256,12 +255,12 @@ func TestCloseWaitsForAHand(t *testing.T) {
 		close(hold)
 		<-closed
 		if !later {
-			t.Error("what was handed over to a busy actor was not handled")
+			t.Error("a message handed to a busy actor was not handled")
 		}
 	})
 }
 
-// TestARestFollowsEachBatch runs behind the messages that came together, and not once for each.
+// TestARestFollowsEachBatch: the rest runs once behind messages that came together, not once for each.
 func TestARestFollowsEachBatch(t *testing.T) {
 	var (
 		group actors.Group
@@ -289,7 +288,7 @@ func TestARestFollowsEachBatch(t *testing.T) {
 	group.Close()
 }
 
-// TestRestMayPost: what it posts is handled, and followed by another rest.
+// TestRestMayPost: a message that a rest posts is handled, and another rest follows.
 func TestRestMayPost(t *testing.T) {
 	var (
 		group actors.Group
@@ -308,8 +307,8 @@ func TestRestMayPost(t *testing.T) {
 	}
 }
 
-// TestKeptRoomIsUsedOnce: what is posted is handled in order, and all of it, by the caller of a Hand and by the goroutine that goes on behind it,
-// when room is left of an earlier hour.
+// TestKeptRoomIsUsedOnce: with room left from an earlier hour, every message is handled, in order. Both the caller of Hand and the
+// goroutine that goes on behind it do so.
 func TestKeptRoomIsUsedOnce(t *testing.T) {
 	const hours, each, batches = 3, 3, 8
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -343,7 +342,7 @@ func TestKeptRoomIsUsedOnce(t *testing.T) {
 	})
 }
 
-// TestHandDoesNotKeepTheCaller for whatever others want.
+// TestHandDoesNotKeepTheCaller for the messages of other posters.
 func TestHandDoesNotKeepTheCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var (

@@ -10,39 +10,40 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about cached locks. A [Cache] is the lock of one path. Its stays are nodes, mostly one: that which the process has, or
-// queues up for. While that is about to go another one may queue up. Every decision is that of [recipes.Stay].
+// This file is about cached locks. A [Cache] is the lock of one path. Each of its stays is one node that the process has or queues
+// up for. Mostly there is one; while its node is about to go, another one may queue up. [recipes.Stay] makes every decision.
 //
-// What drives a cached lock happens in the goroutine of the caller, under the cache's mutex: Grant, release, the news of another
-// contender, loss, and Close. Nothing is called under the mutex that may call the cache. So:
+// Grant, release, the news of another contender, loss and Close of a cached lock happen in the goroutine of the caller, under the
+// cache's mutex. A function that may call the cache is never called under the mutex. So:
 //
-//  1. A Grant is published under the mutex. A loss that is noted behind it is told behind it, and one noted before prevents it.
-//  2. The session renews the lease, and tells its end, for a node from the machine's Grant to Rest, and from a Claim's fresh answer on. Rest
-//     is posted under the mutex, and no turn is granted behind it before such an answer. So every holder hears of the end of the lease.
-//  3. Whatever a machine hears it hears in its drain, behind which the stay hears it.
+//  1. A Grant is published under the mutex. A loss noted behind it is told behind it. A loss noted before prevents it.
+//  2. The session renews the lease for a node, and tells of the lease's end, from the machine's Grant to Rest, and again from a
+//     Claim's fresh answer on. Rest is posted under the mutex, and no turn is granted between it and such an answer. So every
+//     holder hears of the end of the lease.
+//  3. A machine hears every input in its drain, and the stay hears it behind the machine.
 
 // StayPort is what a stay needs of the session for its node.
 type StayPort interface {
 	Port
 
-	// Proven reports whether the epoch's session can be believed alive, and a write was answered that was sent within two probe intervals.
+	// Proven reports two facts: the epoch's session can be believed alive, and a write sent within two probe intervals was answered.
 	Proven(epoch recipes.Epoch) bool
 }
 
-// Terms is what acquisitions have in common that share a node.
+// Terms is what acquisitions that share a node have in common.
 type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
-	Handoffs  int32         // local grants once another contender is known
-	For       time.Duration // and for how long
+	Handoffs  int32         // local grants at the most, once another contender is known
+	For       time.Duration // how long local grants go on then
 }
 
 // CacheConfig is what a cache is made with.
 type CacheConfig struct {
 	All      *Caches
-	Idle     time.Duration        // how long a node stays that nobody wants
+	Idle     time.Duration        // how long an unwanted node stays
 	Interval func() time.Duration // between two probes
-	// Queue returns what queues up for a node, or an error. The function starts it.
+	// Queue returns a lock that queues up for a node, or an error. The function start starts it.
 	Queue func(beside Beside) (lock *Lock, port StayPort, start func(try bool), err error)
 }
 
@@ -51,19 +52,19 @@ type Cache struct {
 	path  string
 	terms Terms
 	cfg   CacheConfig
-	at    *list.Element // among the quiet ones; the mutex of all caches guards it
+	at    *list.Element // among the quiet caches; the mutex of all caches guards it
 
 	mu    sync.Mutex
 	stays []*stay // the newest is the last
 	habit recipes.Habit
-	gone  bool     // it is not among all caches any more
-	todo  []func() // when the mutex is free
+	gone  bool     // the cache is not in cfg.All any more
+	todo  []func() // calls for when the mutex is free
 }
 
-// then has the function called when the mutex is free. It is called with mu held.
+// then has f called when the mutex is free. It is called with mu held.
 func (c *Cache) then(f func()) { c.todo = append(c.todo, f) }
 
-// unlock lets go of the mutex, and does what was left for then.
+// unlock unlocks the mutex, and calls what then has collected.
 func (c *Cache) unlock() {
 	todo := c.todo
 	c.todo = nil
@@ -73,7 +74,7 @@ func (c *Cache) unlock() {
 	}
 }
 
-// ask has one queue up.
+// ask has a turn enter the lock again, or wait for it, or turns it away.
 func (c *Cache) ask(t *turn) {
 	c.mu.Lock()
 	defer c.unlock()
@@ -98,7 +99,7 @@ func (c *Cache) ask(t *turn) {
 	c.elsewhere(t)
 }
 
-// mayTry reports whether one that tries may have the lock.
+// mayTry reports whether a turn that only tries may have the lock.
 func (c *Cache) mayTry() bool {
 	if len(c.stays) == 0 {
 		return true
@@ -107,9 +108,9 @@ func (c *Cache) mayTry() bool {
 	return s.book.Accepts() && s.epoch != 0 && !s.book.Held() && s.first == nil
 }
 
-// elsewhere has one wait for the newest stay that accepts it, or for a new one. It is called with mu held.
+// elsewhere has a turn wait for the newest stay that accepts it, or for a new stay. It is called with mu held.
 func (c *Cache) elsewhere(t *turn) {
-	if t.is == turnWaits && t.try { // where it waited there was no lock for it
+	if t.is == turnWaits && t.try { // its stay had no turn for it
 		t.isTurnedAway()
 		return
 	}
@@ -132,7 +133,7 @@ func (c *Cache) elsewhere(t *turn) {
 	}
 }
 
-// begin has another node queue up.
+// begin returns a new stay, whose node queues up.
 func (c *Cache) begin(try bool) (*stay, error) {
 	s := &stay{cache: c}
 	queue, port, start, err := c.cfg.Queue(s.hears)
@@ -149,14 +150,14 @@ func (c *Cache) begin(try bool) (*stay, error) {
 	return s, nil
 }
 
-// worth asks the habit whether to keep the node.
+// worth asks the habit whether it pays to keep the node.
 func (c *Cache) worth(node string) (worth bool) {
 	name, _ := events.ParseName(node)
 	c.habit, worth = c.habit.Worth(name.Seq)
 	return worth
 }
 
-// forget takes a stay out.
+// forget removes a stay.
 func (c *Cache) forget(s *stay) {
 	c.habit = c.habit.Ended(s.book)
 	i := slices.Index(c.stays, s)
@@ -166,7 +167,8 @@ func (c *Cache) forget(s *stay) {
 	}
 }
 
-// want notes that an acquisition of the process that is not cached is about to queue up. It stands on no turn's place.
+// want notes that another acquisition of the process, one that is not of this cache, is about to queue up. It is a contender of its
+// own and takes no turn's place.
 func (c *Cache) want() {
 	c.mu.Lock()
 	defer c.unlock()
@@ -176,7 +178,7 @@ func (c *Cache) want() {
 	}
 }
 
-// close has every node go when nobody holds it.
+// close has every node go as soon as it is not held.
 func (c *Cache) close() {
 	c.mu.Lock()
 	defer c.unlock()
@@ -186,8 +188,9 @@ func (c *Cache) close() {
 	}
 }
 
-// Caches are the caches of a session, by path, where those with other terms stand beside each other like contenders of other sessions. Those
-// that are quiet have an idle node, or none. The one that became so first goes when there are too many.
+// Caches are the caches of a session, by path. Caches of one path with different terms stand beside each other, like contenders of
+// different sessions. A quiet cache has an idle node, or none. If there are too many quiet caches, the one that has been quiet for
+// longest goes.
 type Caches struct {
 	most int
 
@@ -197,10 +200,10 @@ type Caches struct {
 	closed bool
 }
 
-// NewCaches returns no caches. So many may be quiet.
+// NewCaches returns an empty Caches, with at most so many quiet caches.
 func NewCaches(most int) *Caches { return &Caches{most: most, paths: map[string][]*Cache{}} }
 
-// At returns the cache of the path and the terms, which is made if there is none; nil when all are closed.
+// At returns the cache of the path and the terms, and makes it if there is none. It returns nil when the caches are closed.
 func (a *Caches) At(path string, terms Terms, config func() CacheConfig) *Cache {
 	a.mu.Lock()
 	if a.closed {
@@ -224,7 +227,7 @@ func (a *Caches) At(path string, terms Terms, config func() CacheConfig) *Cache 
 	return c
 }
 
-// enter takes one in again. It is called with the cache's mutex held.
+// enter takes a forgotten cache in again. It is called with the cache's mutex held.
 func (a *Caches) enter(c *Cache) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,10 +236,10 @@ func (a *Caches) enter(c *Cache) {
 	}
 }
 
-// Want notes that another contender of the process is about to queue up at the path.
+// Want notes that a contender of the process that is not cached is about to queue up at the path.
 func (a *Caches) Want(path string) { a.want(path, nil) }
 
-// want is Want for a contender that is of the one cache.
+// want is Want for a contender of the cache by, which is not told; nil: of no cache.
 func (a *Caches) want(path string, by *Cache) {
 	a.mu.Lock()
 	all := a.paths[path]
@@ -253,7 +256,7 @@ func (a *Caches) want(path string, by *Cache) {
 	}
 }
 
-// Close has every node go when nobody holds it.
+// Close has every node go as soon as it is not held.
 func (a *Caches) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -267,7 +270,7 @@ func (a *Caches) Close() {
 	}
 }
 
-// quiet notes that a cache is so, from now on. It is called with the cache's mutex held.
+// quiet notes that a cache is quiet from now on. It is called with the cache's mutex held.
 func (a *Caches) quiet(c *Cache) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -276,7 +279,8 @@ func (a *Caches) quiet(c *Cache) {
 	}
 }
 
-// shelve puts a cache in front of the quiet ones. It returns the last one, and takes it out, if there are too many. It is called with mu held.
+// shelve puts a cache in front of the quiet ones. If there are too many, it takes the last one out and returns it. It is called
+// with mu held.
 func (a *Caches) shelve(c *Cache) (oldest *Cache) {
 	if c.at == nil {
 		c.at = a.quiets.PushFront(c)
@@ -301,11 +305,11 @@ func (a *Caches) busy(c *Cache) {
 	}
 }
 
-// evict has a cache give its idle node up, and forgets the cache if nothing is left of it.
+// evict has a cache give up its idle node, and forgets the cache if it has no node left.
 func (a *Caches) evict(c *Cache) {
 	c.mu.Lock()
 	defer c.unlock()
-	c.gone = true // so that it is not quiet when its node has gone
+	c.gone = true // so that forget does not make it quiet
 	for _, s := range slices.Clone(c.stays) {
 		if s.book.Idle() {
 			s.book = s.book.Spends()

@@ -2,18 +2,18 @@ package actors
 
 import "github.com/zkgrant/zkgrant/recipes"
 
-// This file is what the end of a session has to wait for.
+// This file is about what the end of a session has to wait for.
 
-// nothing is what there is to wait for.
+// nothing is closed: there is nothing to wait for.
 //
-//nolint:gochecknoglobals // nobody writes to it
+//nolint:gochecknoglobals // never written
 var nothing = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Returned is closed when no function runs under the lock. It is for a lock that was withdrawn.
+// Returned is closed when no function runs under the lock. Call it behind Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,8 +31,8 @@ func (l *Lock) hasReturned() {
 	}
 }
 
-// Cleared is closed when nothing of the lock is left that outlives its session: a record, which is removed by the release, and
-// when nobody has taken the Grant. It is for a lock that was withdrawn.
+// Cleared is closed when the lock has nothing left that outlives its session. That is a record, which the release removes; it is
+// not waited for if the Grant was taken and not released. Call it behind Withdraw.
 func (l *Lock) Cleared() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *Lock) Cleared() <-chan struct{} {
 	return asked(&l.rarely().cleared)
 }
 
-// isGone notes that nothing of the lock is left. The drain calls it.
+// isGone notes that nothing of the lock is left at the server. The drain calls it.
 func (l *Lock) isGone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Lock) isGone() {
 	}
 }
 
-// asked returns the channel, which there is from then on.
+// asked returns the channel, and makes it if there is none.
 func asked(c *chan struct{}) <-chan struct{} {
 	if *c == nil {
 		*c = make(chan struct{})
@@ -68,8 +68,8 @@ func tell(c *chan struct{}) {
 	}
 }
 
-// Force gives the node up though a function may still be running under the lock.
-// It comes after Withdraw, when there is no more time to wait for it.
+// Force gives up the node though a function may still be running under the lock. It comes after Withdraw, when there is no more
+// time to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
 	l.hasReturned()

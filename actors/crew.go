@@ -5,14 +5,14 @@ import "sync"
 // mostIdle is how many goroutines of a crew wait for the next function at the most.
 const mostIdle = 64
 
-// Crew runs functions side by side, in goroutines of a group. While any of them runs, some goroutines that are done wait for the next function: a
-// new goroutine would have to grow its stack for each. When none runs no goroutine is left.
+// Crew runs functions side by side, in goroutines of a group. A goroutine whose function is done may wait for the next one, because
+// a new goroutine would have to grow its stack. When no function runs, no goroutine is left.
 type Crew struct {
 	group *Group
 
 	mu   sync.Mutex
 	busy int
-	idle []chan func() // of size 1: where the goroutines wait that are done; nil ends one
+	idle []chan func() // of size 1: one for each goroutine that waits; a nil function ends it
 }
 
 // NewCrew returns a crew without a goroutine.
@@ -33,14 +33,14 @@ func (c *Crew) Go(f func()) bool {
 	}
 	began := c.group.Go(func() { c.work(f) })
 	if !began {
-		// It was counted, so a goroutine may wait that would have ended: 1. f is counted; 2. the last of those that ran is done, and its
+		// f was counted, so a goroutine may wait that would have ended: 1. f is counted; 2. the last running function is done, and its
 		// goroutine waits; 3. the group is closed.
 		c.done(nil)
 	}
 	return began
 }
 
-// work runs f, and then what comes.
+// work runs f, and then the functions that come.
 func (c *Crew) work(f func()) {
 	next := make(chan func(), 1)
 	for f != nil {
@@ -52,8 +52,8 @@ func (c *Crew) work(f func()) {
 	}
 }
 
-// done notes the end of a function, and reports whether its goroutine, if there is one, is to wait for another. When none runs any more, all
-// that wait end.
+// done notes the end of a function, and reports whether its goroutine waits for another one. next is nil if there is no goroutine.
+// When no function runs any more, all waiting goroutines end.
 func (c *Crew) done(next chan func()) (waits bool) {
 	var idle []chan func()
 	c.mu.Lock()

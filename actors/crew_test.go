@@ -10,7 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestACrewTakesTheNextFunction in the goroutine of one that is done, while another runs, and leaves no goroutine behind.
+// TestACrewTakesTheNextFunction: while another function runs, the next one runs in a goroutine that is done. No goroutine is left
+// behind.
 func TestACrewTakesTheNextFunction(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
@@ -25,9 +26,9 @@ func TestACrewTakesTheNextFunction(t *testing.T) {
 		long, short := make(chan struct{}), make(chan struct{})
 		crew.Go(func() { <-long })
 		crew.Go(func() { <-short })
-		expect("with two that run", 2)
+		expect("with two running", 2)
 		close(short)
-		expect("with one that waits", 2)
+		expect("with one waiting", 2)
 		ran := 0
 		for range 10 {
 			crew.Go(func() { ran++ })
@@ -36,7 +37,7 @@ func TestACrewTakesTheNextFunction(t *testing.T) {
 		expect("behind ten more", 2)
 		crew.Go(func() { <-long })
 		crew.Go(func() { <-long })
-		expect("with three that run", 3)
+		expect("with three running", 3)
 		close(long)
 		expect("when none runs", 0)
 		if ran != 10 {
@@ -63,14 +64,14 @@ func TestACrewKeepsFew(t *testing.T) {
 		close(short)
 		synctest.Wait()
 		if n := group.Running(); n != 1+kept {
-			t.Errorf("behind %d functions there are %d goroutines, want %d that wait and one that runs", burst, n, kept)
+			t.Errorf("behind %d functions there are %d goroutines, want %d waiting and one running", burst, n, kept)
 		}
 		close(long)
 		group.Close()
 	})
 }
 
-// TestACrewLosesNoFunction that comes while others end, and refuses it or runs it when the group is closed meanwhile.
+// TestACrewLosesNoFunction that comes while others end. If the group is closed meanwhile, the function runs or is refused.
 func TestACrewLosesNoFunction(t *testing.T) {
 	const callers, each = 8, 2000
 	for _, closes := range []bool{false, true} {
@@ -95,7 +96,7 @@ func TestACrewLosesNoFunction(t *testing.T) {
 		all.Wait()
 		group.Close()
 		if ran.Load() != taken.Load() || !closes && taken.Load() != callers*each {
-			t.Errorf("closed meanwhile: %v: %d functions were taken of %d, and %d ran; want each that was taken", closes, taken.Load(), callers*each, ran.Load())
+			t.Errorf("closed meanwhile: %v: %d functions were taken of %d, and %d ran; want every taken one", closes, taken.Load(), callers*each, ran.Load())
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 		if closed && !left {
 			return
 		}
-		var out chan<- events.Event // nil, and its case off, while there is nothing to offer
+		var out chan<- events.Event // nil while there is nothing to offer, so that its case never runs
 		if ev != nil {
 			out = sub.out
 		}
@@ -42,8 +42,7 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 	}
 }
 
-// head drops what was struck and returns what is to be offered next: nil while
-// nothing is left, or while the head is frozen.
+// head drops struck entries and returns the event to be offered next. ev is nil if nothing is left, or if the head is frozen.
 func (s *Stream) head(sub *subscriber) (ev events.Event, left, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +62,14 @@ func (s *Stream) delivered(sub *subscriber, ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if grant, ok := ev.(events.Grant); ok && !sub.passive {
-		// A slow reader gets it when the acquisition is long over; then nobody
-		// will ask, nor ever forget it again.
+		// A slow reader may get the Grant when the acquisition is long over. Then nobody asks for the mark, and nothing would ever delete
+		// it.
 		if _, live := s.seen[grant.ID]; live {
 			s.seen[grant.ID] = true
 		}
 	}
-	// Between the send and here a newer event of its kind may have struck the
-	// head; it still is the head, but the slot is the newer one's.
+	// Between the send and here a newer event of its kind may have struck the head. It is still the head, but the slot belongs to the
+	// newer one.
 	if at := slotOf(ev); sub.pending[at] == sub.queue[0] {
 		delete(sub.pending, at)
 	}
@@ -78,7 +77,7 @@ func (s *Stream) delivered(sub *subscriber, ev events.Event) {
 	sub.answer()
 }
 
-// stopped answers the recalls of a head that was not delivered.
+// stopped answers the recalls after the head was not delivered.
 func (s *Stream) stopped(sub *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,8 +25,7 @@
 //
 // # The stream
 //
-// A [Stream] is every event of every lock in one order, for any number of
-// subscribers, none of which can hold up anybody else.
+// A [Stream] has every event of every lock in one order, for any number of subscribers. No subscriber can hold up another one.
 //
 // This package does not know ZooKeeper. It declares the Port that it needs, and
 // package session satisfies it.

@@ -8,11 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is a lock that is driven by a machine of its own: the drain steps the machine and carries out
-// what the machine asks for.
+// This file is about a lock that a machine of its own drives. The drain steps the machine and carries out its effects.
 
-// message is what drives a lock: an input for the machine, or the end of
-// what bounds the wait.
+// message is what drives a lock: an input for the machine, or the end of what bounds the wait.
 type message struct {
 	input recipes.Input
 	cause error
@@ -20,18 +18,18 @@ type message struct {
 	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
 }
 
-// driver is what brings a lock its Grant, and takes the lock back. Its methods do not block.
+// driver brings a lock its Grant, and takes the lock back. Its methods do not block.
 type driver interface {
 	// hand passes a message on. The caller holds no mutex.
 	hand(m message)
-	// deadline returns until when the session of the epoch can be believed alive. The caller holds the lock's mutex, and the lock.
+	// deadline returns until when the session of the epoch can be believed alive. The lock is held, and the caller has its mutex.
 	deadline(epoch recipes.Epoch) time.Time
-	// use returns the port of the node while the lock is held, and keeps the node with the holder until done is called, or for good if
-	// done is told to; nil if it is not held.
+	// use returns the port of the node while the lock is held, or nil. The node stays with the holder until done is called, or until
+	// the node is deleted if done is called with spent.
 	use() (port Port, done func(spent bool))
 }
 
-// queuer is a lock with the actor that queues up for it.
+// queuer is a lock with an actor that queues up for it.
 type queuer struct {
 	Lock
 
@@ -53,7 +51,7 @@ func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input:
 
 func (q *queuer) resting() *rest[message] { return nil }
 
-// told returns what hears the inputs, or nil.
+// told returns the function that hears the inputs, or nil.
 func (q *queuer) told() Beside {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,7 +72,7 @@ func (q *queuer) handle(m message) {
 	if m.open && q.machine.State() != recipes.Over {
 		q.opened = true
 		if opened := q.port.Open(q.post); opened.Epoch != 0 {
-			q.machine, _ = q.machine.Step(opened) // which asks for nothing before it is started
+			q.machine, _ = q.machine.Step(opened) // no effects: the machine is not started
 		}
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
@@ -102,9 +100,8 @@ func (q *queuer) handle(m message) {
 	}
 }
 
-// boundReached tells whether the end of what bounds the wait ends the
-// acquisition: not if the caller has the Grant, or has withdrawn already, or has
-// been told another end.
+// boundReached tells whether the acquisition ends because its bound is reached. It does not if the caller has the Grant, has
+// withdrawn already, or was told of another end.
 func (l *Lock) boundReached(m message) bool {
 	l.mu.Lock()
 	if l.withdrawn != 0 || l.state == over || l.state == holding && l.keptGrant() {
@@ -118,9 +115,8 @@ func (l *Lock) boundReached(m message) bool {
 	return true
 }
 
-// keptGrant takes the Grant back unless it was taken; it reports whether it was.
-// A Grant that was seen on the stream only stays in the channel, too: the caller
-// may be somebody else than the subscriber. It is called with mu held.
+// keptGrant takes the Grant back unless it was taken, and reports whether it was taken. A Grant that was seen on the stream only
+// stays in the channel, too: the subscriber need not be the caller. It is called with mu held.
 func (l *Lock) keptGrant() bool {
 	read, taken := l.takeBack()
 	if taken && !read {
@@ -129,7 +125,7 @@ func (l *Lock) keptGrant() bool {
 	return taken
 }
 
-// carryOut tells the caller what is for it, and sends the requests to the port.
+// carryOut tells the caller, or sends a request to the port.
 func (q *queuer) carryOut(e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
@@ -177,10 +173,9 @@ func (l *Lock) tell(ev events.Event) {
 	}
 }
 
-// onGrant flips the state first, so that whoever hears of the grant finds it
-// valid; then it tells the stream and then the channel. All of it happens under
-// the mutex: a Release that comes in between either prevents the Grant or takes
-// it back. It returns the Grant if that is to be logged.
+// onGrant flips the state first, so that every reader of the Grant finds it valid. Then it tells the stream, and then the channel.
+// All of it happens under the mutex: a Release that comes in between prevents the Grant or takes it back. It returns the Grant if
+// that is to be logged.
 func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
 	members := l.cfg.Members()
 	l.mu.Lock()
@@ -198,7 +193,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	logs = l.logs() // the level may change
 	heard := l.cfg.Stream.Heard()
-	if heard || logs { // else nobody looks at it
+	if heard || logs { // else it is not used
 		grant = l.granting()
 	}
 	if heard {
@@ -209,8 +204,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	return grant, logs
 }
 
-// granting returns the Grant as the caller gets it, the same each time. It is
-// called with mu held, when there is one.
+// granting returns the Grant as the caller gets it, the same each time. There is one, and mu is held.
 func (l *Lock) granting() events.Grant {
 	node := l.cfg.Path
 	var members []events.Member
@@ -231,9 +225,8 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// onLose reports the loss to whoever took the Grant. The state flips first, and
-// those who asked with OnEnd hear of it before anybody else; a Grant that nobody
-// took is taken back and no loss is reported.
+// onLose reports the loss if the Grant was taken. The state flips first, and the functions of OnEnd hear of it before any other
+// reader. A Grant that was not taken is taken back, and no loss is reported.
 func (l *Lock) onLose(e recipes.Lose) {
 	l.mu.Lock()
 	if l.withdrawn != 0 {
@@ -254,14 +247,13 @@ func (l *Lock) onLose(e recipes.Lose) {
 		losses <- lost // size 1, and there is one loss
 	}
 	if !read || l.detect && !l.keep {
-		// No function runs under a Grant that nobody read, so nobody would come
-		// and say that it has ended; nor would the machine hear otherwise that the
-		// caller was not quicker than the loss.
+		// No function runs under a Grant that nobody read, so no Withdraw would say that it has ended. With detect, the machine also has
+		// to hear that the caller was not quicker than the loss.
 		l.drive.hand(message{input: in})
 	}
 }
 
-// onFinish tells that it is over. The size is that of the semaphore, as last heard of, if it is one.
+// onFinish tells that the acquisition is over. size is a semaphore's size, as last heard of.
 func (l *Lock) onFinish(e recipes.Finish, size int) {
 	l.finish(func() error {
 		end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: size}
@@ -270,9 +262,9 @@ func (l *Lock) onFinish(e recipes.Finish, size int) {
 		}
 		switch {
 		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
-			end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
+			end.Why = l.withdrawn // the caller came before the loss, or Close before a function's end
 		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
-			end.Why = l.withdrawn // so those were told who asked, before the machine came to another end
+			end.Why = l.withdrawn // OnEnd has told this already, before the machine came to another end
 		}
 		if end.Why == recipes.WhyRefused && l.rare != nil {
 			end.Cause = l.rare.refusal
@@ -281,7 +273,7 @@ func (l *Lock) onFinish(e recipes.Finish, size int) {
 	})
 }
 
-// finish tells that it is over. The function, which is called with mu held, returns what Err is to say.
+// finish tells that the acquisition is over. explain returns what Err is to say; it is called with mu held.
 func (l *Lock) finish(explain func() error) {
 	l.mu.Lock()
 	tell := l.leave(explain())
@@ -300,7 +292,7 @@ func (l *Lock) finish(explain func() error) {
 	if !lost && l.logs() {
 		l.log(ended)
 	}
-	if !lost && l.cfg.Stream.Heard() { // else the stream has seen Lost, which is the last word
+	if !lost && l.cfg.Stream.Heard() { // behind a Lost the stream has no Ended
 		l.cfg.Stream.Publish(ended)
 	}
 	l.closeDone()

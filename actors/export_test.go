@@ -2,8 +2,7 @@ package actors
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Backlog tells how many events the stream keeps for the subscriber that lags
-// behind most, and how many entries they take up.
+// Backlog tells how many events the stream keeps for the subscriber that is furthest behind, and how many entries they take.
 func (s *Stream) Backlog() (kept, entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,16 +18,15 @@ func (s *Stream) Backlog() (kept, entries int) {
 	return kept, entries
 }
 
-// Remembered tells of how many acquisitions the stream knows whether their Grant
-// was seen.
+// Remembered returns for how many acquisitions the stream knows whether their Grant was seen.
 func (s *Stream) Remembered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.seen)
 }
 
-// Hold runs f while the stream stands still: nothing is published meanwhile
-// except by the function that f is given, and what is received is not noted.
+// Hold runs f while the stream stands still. Meanwhile only the function that f is given can publish, and the stream does not note
+// what was received.
 func (s *Stream) Hold(f func(publish func(events.Event))) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +37,7 @@ func (s *Stream) Hold(f func(publish func(events.Event))) {
 	})
 }
 
-// ContextEnded returns what runs when the context that bounds the lock's wait ends, and
-// may get to run late.
+// ContextEnded returns the function that runs, perhaps late, when the context that bounds the lock's wait ends.
 func (l *Lock) ContextEnded() func() {
 	w := &l.cfg.waits
 	w.mu.Lock()

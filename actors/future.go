@@ -6,14 +6,14 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is the Grant as a future: the same for each goroutine that asks, as often as it asks.
+// This file is about the Grant as a future: every goroutine that asks gets the same one, as often as it asks.
 
-// Wait returns the Grant while the lock is held, and takes it. Before that it waits, for as long as ctx allows. After the
-// end it returns what Err returns, and waits for that. Exception: the end of a lock that a function has lost, or that Close has
-// taken from it, is returned at once, because Done waits for the function.
+// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits, for as long as ctx allows. After the end
+// it waits for Done and returns what Err returns. Exception: a loss, or the end by Close, of a lock with a running function is
+// returned at once, because Done waits for the function.
 func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
 	for {
-		late := ctx.Err() != nil // asked first: what has come by then counts
+		late := ctx.Err() != nil // asked first, so that a Grant or an end that has come by then counts
 		l.mu.Lock()
 		switch {
 		case l.state == holding:
@@ -37,14 +37,14 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 	}
 }
 
-// takes returns the Grant, and removes it from the channel unless somebody has. It is called with mu held, while the lock is held.
+// takes returns the Grant, and removes it from the channel if it is still there. The lock is held, and mu too.
 func (l *Lock) takes() events.Grant {
 	l.retract()
 	return l.granting()
 }
 
-// turns returns what is closed by the Grant or when there will be none, and after that what is closed when it is over. It is called with mu
-// held.
+// turns returns a channel that is closed by the next step: while the lock waits, by the Grant or the end; after that, by Done. It
+// is called with mu held.
 func (l *Lock) turns() <-chan struct{} {
 	if l.state == waiting {
 		return asked(&l.turn)
@@ -52,7 +52,7 @@ func (l *Lock) turns() <-chan struct{} {
 	return l.doneness()
 }
 
-// taken notes that the Grant is.
+// taken notes that the Grant is taken.
 func (l *Lock) taken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// outcome is what Wait has returned.
+// outcome is what Wait returned.
 type outcome struct {
 	grant events.Grant
 	held  bool
 	err   error
 }
 
-// waiting has somebody wait, and returns where the outcome can be read.
+// waiting calls Wait in a goroutine, and returns a channel for the outcome.
 func waiting(ctx context.Context, r *actorstest.Rig) <-chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
@@ -50,7 +50,7 @@ func silent(t *testing.T, when string, c <-chan outcome) {
 
 var granted = outcome{actorstest.GrantOf(0), true, nil}
 
-// TestWaitIsTheSameForEverybody who asks before the Grant or behind it, with a context that has ended, too; it is taken once.
+// TestWaitIsTheSameForEverybody that asks, before or behind the Grant, also with a context that has ended. The Grant is taken once.
 func TestWaitIsTheSameForEverybody(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		r := actorstest.NewRig(t)
@@ -75,7 +75,7 @@ func TestWaitIsTheSameForEverybody(t *testing.T) {
 	})
 }
 
-// TestWaitWhoeverTookTheGrant: a reader of the channel, or of the stream, takes nothing from who waits.
+// TestWaitWhoeverTookTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
 func TestWaitWhoeverTookTheGrant(t *testing.T) {
 	takers := map[string]func(t *testing.T, r *actorstest.Rig){
 		"the channel": func(t *testing.T, r *actorstest.Rig) { t.Helper(); go func() { <-r.Granted() }() },
@@ -102,7 +102,7 @@ func TestWaitWhoeverTookTheGrant(t *testing.T) {
 	}
 }
 
-// TestWaitEndsWithDone: it says what Err says, when Err says it, and to those who come later, with whatever context.
+// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get the same, with any context.
 func TestWaitEndsWithDone(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestWaitEndsWithDone(t *testing.T) {
 	}
 }
 
-// TestWaitInsideAFunction does not wait for the end, which waits for the function.
+// TestWaitInsideAFunction does not wait for the end, because the end waits for the function.
 func TestWaitInsideAFunction(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends func(r *actorstest.Rig)

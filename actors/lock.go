@@ -12,12 +12,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// End is how an acquisition ended, for [Config.Explain] to put into an error.
+// End is how an acquisition ended. [Config.Explain] makes an error of it.
 type End struct {
 	Why     recipes.Why
-	Granted bool          // the caller had taken the Grant, or it is not known yet
+	Granted bool          // the caller had taken the Grant, or may have
 	Reason  events.Reason // of the loss, if Why is WhyLost
-	Cause   error         // what the context, or the server that refused, had to say
+	Cause   error         // from the context, or from the server that refused
 	Size    int           // of the semaphore, as last heard of, if it is one
 }
 
@@ -30,11 +30,11 @@ type Config struct {
 	*House
 }
 
-// Owner is whom a lock actor was made for.
+// Owner is the caller's side of a lock actor.
 type Owner interface {
 	// Explain returns what Err is to say.
 	Explain(End) error
-	// Members returns the nodes of a multi-lock that is about to be granted, and nil of any other lock.
+	// Members returns the nodes of a multi-lock that is about to be granted. For any other lock it returns nil.
 	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
@@ -45,7 +45,7 @@ type House struct {
 	Group  *Group
 	Stream *Stream
 	Logger *zap.Logger
-	Elects bool // they are terms of elections: the log tells of them as information, and not on the debug level
+	Elects bool // the locks are terms of elections: the log has them on the info level, not the debug level
 
 	waits waits
 }
@@ -59,9 +59,9 @@ type Lock struct {
 	cfg     Config
 	drive   driver
 	born    recipes.Moment
-	granted chan events.Grant // size 1; written by the drain, closed by nobody; nil until there is a use for it
-	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
-	turn    chan struct{}     // closed by the Grant, or when there will be none; nil unless somebody waits for that
+	granted chan events.Grant // size 1; written by the drain, never closed; nil until there is a use for it
+	lost    chan events.Lost  // size 1; written by the drain, never closed; nil until there is a use for it
+	turn    chan struct{}     // closed by the Grant, or when there will be none; nil until a caller waits for that
 	done    chan struct{}     // closed by the drain, last of all; nil until there is a use for it
 
 	gone    bool // written by the drain, with mu held
@@ -75,12 +75,12 @@ type Lock struct {
 
 	mu        sync.Mutex
 	state     tenure
-	withdrawn recipes.Why // the caller wants no Grant any more, or no longer, or has been told the loss
-	failed    bool        // the drain has nothing to do, now or later
+	withdrawn recipes.Why // not 0: the caller has withdrawn, or was told of the loss
+	failed    bool        // the drain never has anything to do
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
-	took      bool        // the Grant was taken, as far as is known
-	placed    bool        // it has listed since it last queued up
+	took      bool        // the Grant was taken, as far as known
+	placed    bool        // the lock has listed since it last queued up
 	reason    events.Reason
 	ahead     int32 // contenders, if placed
 	epoch     recipes.Epoch
@@ -88,33 +88,33 @@ type Lock struct {
 	waited    time.Duration // from born to the grant
 	held      time.Duration // from there to the end
 	err       error         // the end, once it is known
-	rare      *rare         // nil while there is nothing of it
+	rare      *rare         // nil while all of it is zero
 }
 
-// rare is what most locks never have, apart from the others for the memory it takes.
+// rare is what most locks never have. It is apart to save memory.
 type rare struct {
 	cause     error               // of the withdrawal
-	refusal   error               // of the server that turned the latest request down
-	onEnd     map[int]func(error) // told when it is not held any more
+	refusal   error               // of the server that refused the latest request
+	onEnd     map[int]func(error) // told when the lock is not held any more
 	lastOnEnd int
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time
-	revoked   chan events.Revoked // size 1; written by the drain, closed by nobody; nil until there is a use for it
+	revoked   chan events.Revoked // size 1; written by the drain, never closed; nil until there is a use for it
 	abandoned *events.Abandoned
-	beside    Beside          // nil for most
+	beside    Beside          // nil for most locks
 	members   []events.Member // of the Grant of a multi-lock
-	returned  chan struct{}   // closed when no function runs under the lock any more; nil: nobody has asked
-	cleared   chan struct{}   // closed when nothing is left at the server; nil: nobody has asked
+	returned  chan struct{}   // closed when no function runs under the lock any more; nil: not asked for
+	cleared   chan struct{}   // closed when nothing is left at the server; nil: not asked for
 }
 
-// tenancy is what a Grant says that every lock has; the rest of it is rare.
+// tenancy is the part of a Grant that every lock has. The other parts are in rare.
 type tenancy struct {
 	node           string
 	token, session int64
 	turn           uint64
 }
 
-// rarely returns the rare, which there is from then on. It is called with mu held.
+// rarely returns rare, and makes it if there is none. It is called with mu held.
 func (l *Lock) rarely() *rare {
 	if l.rare == nil {
 		l.rare = &rare{}
@@ -139,26 +139,25 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	return &q.Lock
 }
 
-// Beside hears each input of a lock behind the machine, and what the machine has made of it. The drain calls it.
+// Beside hears each input of a lock behind the machine, and the machine's effects. The drain calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
-// Tell has the function told. It comes before Start.
+// Tell sets the function that hears the inputs. It comes before Start.
 func (l *Lock) Tell(beside Beside) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rarely().beside = beside
 }
 
-// age returns for how long it has been asked for.
+// age returns the time since the acquisition was made.
 func (l *Lock) age() time.Duration { return time.Duration(MomentOf(time.Now()) - l.born) }
 
 func (l *Lock) init(cfg Config, drive driver) {
 	l.cfg, l.drive, l.born = cfg, drive, MomentOf(time.Now())
 }
 
-// Start asks for the lock. The wait ends with ctx, and after maxWait unless that
-// is 0; both stop counting when the Grant is taken. It is called once. It does
-// nothing if the acquisition was withdrawn before.
+// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0; neither counts after the Grant was taken.
+// Start is called once. It does nothing if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.Started) {
 	l.mu.Lock()
 	if l.state == over { // withdrawn already; there is nothing to bound
@@ -195,10 +194,9 @@ func (l *Lock) Fail(err error) {
 	l.cfg.Gone()
 }
 
-// Withdraw ends the acquisition. No Grant can be read after it has returned,
-// unless the Grant was taken before: then a subscriber that lags behind still
-// gets it, and the end behind it. After a loss it says that the caller has
-// finished what it did under the lock.
+// Withdraw ends the acquisition. After it has returned no Grant can be read. Exception: if the Grant was taken before, a subscriber
+// that lags behind still gets it, and the end behind it. After a loss Withdraw says that the caller has finished its work under the
+// lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
 	if l.failed {
@@ -213,8 +211,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 		}
 		tell = l.leave(l.cfg.Explain(End{Why: why, Granted: true}))
 	}
-	// The node has to stay while a function runs under the lock, and only its own
-	// caller knows when it has ended.
+	// The node has to stay while a function runs under the lock, and only the function's own caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
 	if why != recipes.WhyClosed {
 		l.hasReturned()
@@ -227,9 +224,9 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 }
 
-// parting is what the machine hears of a withdrawal. If a record depends on it, that is what the caller did first, and
-// whether it has taken the Grant: a caller that returns from a function that Close has cancelled has not released. It is called
-// with mu held.
+// parting is the input with which the machine hears of a withdrawal. If a record depends on it, the input has the first reason to
+// end, and whether the Grant was taken: a caller that returns from a function that Close has cancelled has not released. It is
+// called with mu held.
 func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {
 		return recipes.Withdrawn{Why: why}
@@ -237,13 +234,12 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
 }
 
-// Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after
-// the call has returned it takes for what it is.
+// Adopt has a semaphore's acquisition take any size that it finds from now on. What it hears of the size after Adopt has returned
+// it takes as the size.
 func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
-// reclaim takes the Grant back and notes whether it had been taken, and for how
-// long the lock was held if so. It is called with mu held, when the state is
-// about to leave holding.
+// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for how long the lock was held. It is called
+// with mu held, when the state is about to leave holding.
 func (l *Lock) reclaim() (read bool) {
 	read, l.took = l.takeBack()
 	if l.took {
@@ -253,9 +249,8 @@ func (l *Lock) reclaim() (read bool) {
 	return read
 }
 
-// takeBack removes the Grant from the channel, and from the stream if it was
-// still there. The Grant was read if it was not in the channel any more, and
-// taken if it was read or seen on the stream. It is called with mu held.
+// takeBack removes the Grant from the channel, and from the stream. The Grant was read if it was not in the channel any more. It
+// was taken if it was read or seen on the stream. It is called with mu held.
 func (l *Lock) takeBack() (read, taken bool) {
 	if !l.retract() {
 		return true, true
@@ -264,7 +259,7 @@ func (l *Lock) takeBack() (read, taken bool) {
 	return false, l.cfg.Stream.Retract(l.cfg.ID)
 }
 
-// leave flips the state, with mu held, and returns what tells those who asked.
+// leave flips the state, with mu held, and returns a function that calls those of OnEnd.
 func (l *Lock) leave(err error) func() {
 	l.state, l.err = over, err
 	tell(&l.turn)
@@ -272,7 +267,7 @@ func (l *Lock) leave(err error) func() {
 		return func() {}
 	}
 	select {
-	case <-l.rare.revoked: // nobody holds what is wanted back
+	case <-l.rare.revoked: // the lock is not held any more
 	default:
 	}
 	hooks := l.rare.onEnd

@@ -64,8 +64,8 @@ func bounded(t *testing.T, f func(wait)) {
 	}
 }
 
-// TestBoundBehindTheMachinesOwnEnd: the machine has come to an end of its own, and its node is being removed, when the
-// bound is reached. Those who ask are told of that first, so it is the end.
+// TestBoundBehindTheMachinesOwnEnd: the machine has come to an end of its own, and its node is being removed, when the bound is
+// reached. The functions of OnEnd hear of the bound first, so the bound is the end.
 func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 	bounded(t, func(w wait) {
 		t, r := w.t, w.Rig
@@ -77,7 +77,7 @@ func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 		r.Deleted()
 		r.IsOverAndGone(t, w.end)
 		if told == nil || told.Error() != w.end.Error() {
-			t.Errorf("those who asked are told %v, want what it ended with: %v", told, w.end)
+			t.Errorf("the functions of OnEnd are told %v, want what Err says: %v", told, w.end)
 		}
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
@@ -89,7 +89,7 @@ func TestBoundWithTheGrantUntaken(t *testing.T) {
 		r.Hold()
 		r.GoesOn(t, true)
 		w.reach()
-		r.IsNotHeld(t, "when nobody took the Grant in time")
+		r.IsNotHeld(t, "when the Grant was not taken in time")
 		r.Deleted()
 		r.IsOverAndGone(t, w.end) // and no Grant in the channel
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
@@ -113,9 +113,8 @@ func TestBoundAfterTheGrantWasTaken(t *testing.T) {
 	})
 }
 
-// TestBoundAfterTheGrantWasSeen has a subscriber see the Grant before the bound.
-// It counts as taken, so the wait is over; whoever reads the channel only must be
-// able to take it, too, or nobody would know who holds the lock.
+// TestBoundAfterTheGrantWasSeen has a subscriber see the Grant before the bound. That counts as taken, so the wait is over. A
+// reader of the channel must be able to take the Grant, too, or no caller would know that the lock is held.
 func TestBoundAfterTheGrantWasSeen(t *testing.T) {
 	bounded(t, func(w wait) {
 		t, r := w.t, w.Rig
@@ -141,9 +140,8 @@ func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 	})
 }
 
-// TestBoundAfterTheEnd has the context end when the acquisition is ending for a
-// reason of its own, too late to be stopped: its message stands in the mailbox
-// behind the end.
+// TestBoundAfterTheEnd has the context end when the acquisition ends for a reason of its own. It is too late to stop the context's
+// message, which stands in the mailbox behind the end.
 func TestBoundAfterTheEnd(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		told := 0
@@ -168,8 +166,8 @@ func TestBoundAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestContextIsLetGoAtTheEnd of its last lock. Exception: the latest context is let go when another one comes, or when the house is closed. So the
-// locks of a loop have their context waited for once.
+// TestContextIsLetGoAtTheEnd of its last lock. Exception: the latest context is let go when another one comes, or when the house is
+// closed. So the locks of a loop have one wait for their context.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx, other := actorstest.NewCountingContext(t.Context()), actorstest.NewCountingContext(t.Context())
@@ -193,10 +191,10 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 		waiter := r.Sibling()
 		waiter.Start(ctx, 0, recipes.Started{})
 		cycle(r.Sibling(), other)
-		expect("after a lock with the other context, and with one that waits", 1, 1, 1)
+		expect("after a lock with the other context, and with a waiter", 1, 1, 1)
 		waiter.Withdraw(recipes.WhyReleased)
 		waiter.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
-		expect("when none waits any more", 1, 1, 0)
+		expect("when no lock waits any more", 1, 1, 0)
 		r.House.Close()
 		expect("after the end of all locks", 0, 1, 0)
 	})
@@ -235,9 +233,8 @@ func TestWithdrawBeforeStart(t *testing.T) {
 	}
 }
 
-// TestWithdrawInTheMiddleOfStart has the acquisition end between the moment when
-// Start finds it alive and the moment when it goes to the session. The port must
-// not be left open then: nobody would ever close it.
+// TestWithdrawInTheMiddleOfStart has the acquisition end between two moments: Start finds it alive, and Start goes to the session.
+// The port must not be left open then, because nothing would close it.
 func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())
@@ -254,8 +251,7 @@ func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 	})
 }
 
-// TestTheFirstWithdrawalCounts ends the acquisition in its stages, twice and for both reasons:
-// the first one counts.
+// TestTheFirstWithdrawalCounts ends the acquisition twice in each of its stages, for both reasons. The first one counts.
 func TestTheFirstWithdrawalCounts(t *testing.T) {
 	stages := []struct {
 		name    string
@@ -286,7 +282,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 					r.Withdraw(why)
 					r.IsNotHeld(t, "after Withdraw")
 					if told != 1 {
-						t.Errorf("the end was told %d times when Withdraw returned, want once", told)
+						t.Errorf("OnEnd was told %d times when Withdraw returned, want once", told)
 					}
 					r.HasNoGrant(t, "after Withdraw")
 					r.Withdraw(recipes.WhyReleased)
@@ -298,7 +294,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 					}
 					r.IsOverAndGone(t, want)
 					if told != 1 {
-						t.Errorf("in the end it was told %d times, want once", told)
+						t.Errorf("in the end OnEnd was told %d times, want once", told)
 					}
 				})
 			})
@@ -306,8 +302,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 	}
 }
 
-// TestDoneDoesNotWaitForAConnection has the caller hear of the end at once, and
-// the coordinator when the node is gone.
+// TestDoneDoesNotWaitForAConnection: the caller hears of the end at once, and the coordinator when the node is gone.
 func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Holds(t, recipes.Started{})
@@ -329,8 +324,8 @@ func TestFailEndsAtOnce(t *testing.T) {
 		told := 0
 		r.OnEnd(func(err error) {
 			told++
-			if err != actorstest.ErrNoAuth { //nolint:errorlint // the very error is meant
-				t.Errorf("those who asked are told %v, want %v", err, actorstest.ErrNoAuth)
+			if err != actorstest.ErrNoAuth { //nolint:errorlint // identity is meant
+				t.Errorf("the functions of OnEnd are told %v, want %v", err, actorstest.ErrNoAuth)
 			}
 		})
 		r.Fail(actorstest.ErrNoAuth)
@@ -368,8 +363,8 @@ func TestFailAfterWithdraw(t *testing.T) {
 
 var _ actors.Port = (*actorstest.FakePort)(nil)
 
-// TestOneWatcherForAContextHoweverManyLocks also lets some of the locks go before the
-// context ends: they are not told, the others are, and with their cause.
+// TestOneWatcherForAContextHoweverManyLocks also removes some of the locks before the context ends. They are not told. The others
+// are told, with the context's cause.
 func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		const locks = 9
@@ -410,8 +405,8 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 	})
 }
 
-// TestTheEndOfAContextComesLate when the last of its locks is gone and another has been
-// added: that one is told once, by a wait of its own.
+// TestTheEndOfAContextComesLate: the last of its locks is gone and another one has been added. That one is told once, by a wait of
+// its own.
 func TestTheEndOfAContextComesLate(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())

@@ -22,7 +22,7 @@ func TestLockFromStartToRelease(t *testing.T) {
 		expect(t, stream, events.Queued{ID: 7, Path: "/locks/a", Ahead: 1})
 		r.GoesOn(t, false)
 		time.Sleep(3 * time.Second)
-		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}) // there was only that one ahead
+		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}) // the only contender ahead
 		r.GoesOn(t, false)
 		r.Say(recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true})
 		r.GoesOn(t, true)
@@ -76,8 +76,8 @@ func TestValidEndsWithTheLease(t *testing.T) {
 	})
 }
 
-// TestStateThenStreamThenChannel looks, whenever something is told, at the stages
-// that have to lie behind and at those that must not have come yet.
+// TestStateThenStreamThenChannel looks at all stages whenever one is told of: the earlier ones must have come, and the later ones
+// must not.
 func TestStateThenStreamThenChannel(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Stream.Subscribe(t.Context()) // keeps what was published
@@ -85,7 +85,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 		r.OnEnd(func(error) {
 			told++
 			if kept, _ := r.Stream.Backlog(); r.Valid() || r.Holding() || kept != 1 || len(r.Lost()) != 0 {
-				t.Error("those who asked are told before the state has changed, or after the stream or the channel")
+				t.Error("the functions of OnEnd are told before the state has changed, or after the stream or the channel")
 			}
 		})
 		stream := r.Stream.Subscribe(t.Context())
@@ -95,7 +95,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 				t.Error("the Grant is on the stream before it is valid")
 			}
 			if _, ok := (<-stream).(events.Lost); !ok || r.Valid() || r.Holding() || told != 1 {
-				t.Error("the Lost is on the stream before the state has changed and those who asked were told")
+				t.Error("the Lost is on the stream before the state has changed and the functions of OnEnd were told")
 			}
 		}()
 		synctest.Wait()
@@ -165,8 +165,8 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 	})
 }
 
-// TestTheRecordGoesWithWhoWasQuicker: behind a loss the machine hears what the caller has done. If the caller had released
-// before the news came, or had taken nothing, the record goes with the node. If the caller was told of the loss, it stays.
+// TestTheRecordGoesWithWhoWasQuicker: behind a loss the machine hears what the caller did. If the caller had released before the
+// news came, or had not taken the Grant, the record goes with the node. If the caller was told of the loss, the record stays.
 func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, taken := range []bool{false, true} {
@@ -184,7 +184,7 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 					} else {
 						r.Say(recipes.LeaseRanOut{})
 					}
-					if quicker || keep && taken { // else nobody is waited for
+					if quicker || keep && taken { // else no withdrawal is waited for
 						r.Withdraw(recipes.WhyReleased)
 						synctest.Wait()
 					}

@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestALossIsToldToWhoeverHasTheGrant loses the lock in every way, with the Grant read, seen by a subscriber
-// only, or neither; and for a function that runs under the lock, or not.
+// TestALossIsToldToWhoeverHasTheGrant loses the lock in every way, with and without a function that runs under it. The Grant is
+// read, or only seen by a subscriber, or neither.
 func TestALossIsToldToWhoeverHasTheGrant(t *testing.T) {
 	ways := []struct {
 		reason events.Reason
@@ -59,8 +59,8 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 
 	r.IsNotHeld(t, "after the loss")
 	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
-	if len(told) != 1 || told[0] != err { //nolint:errorlint // the very error is meant
-		t.Errorf("those who asked were told %v, want %v once", told, err)
+	if len(told) != 1 || told[0] != err { //nolint:errorlint // identity is meant
+		t.Errorf("the functions of OnEnd were told %v, want %v once", told, err)
 	}
 	r.HasNoGrant(t, "after the loss")
 	lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
@@ -72,7 +72,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	case "neither":
 		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
 		if keep && !gone {
-			expect(t, stream) // it is given up like a lock that was released
+			expect(t, stream) // the end is that of a released lock
 			r.Deleted()
 			gone = true
 		}
@@ -106,12 +106,11 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	r.IsOverAndGone(t, err)
 	expect(t, stream)
 	if len(told) != 1 {
-		t.Errorf("in the end it was told %d times, want once", len(told))
+		t.Errorf("in the end OnEnd was told %d times, want once", len(told))
 	}
 }
 
-// TestLossBehindAWithdrawal has the machine lose what the caller has released,
-// but of which the machine has not heard yet.
+// TestLossBehindAWithdrawal: the caller has released, and the machine hears of a loss before it hears of the release.
 func TestLossBehindAWithdrawal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		for _, keep := range []bool{false, true} {
@@ -137,7 +136,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 	}
 }
 
-// TestGrantBehindAWithdrawal has the claim answered when the caller has withdrawn.
+// TestGrantBehindAWithdrawal: the claim is answered when the caller has withdrawn.
 func TestGrantBehindAWithdrawal(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
@@ -153,7 +152,7 @@ func TestGrantBehindAWithdrawal(t *testing.T) {
 	})
 }
 
-// TestNewsBehindAWithdrawal has the machine queue up for a caller who has left.
+// TestNewsBehindAWithdrawal: the machine queues up for a caller that has withdrawn.
 func TestNewsBehindAWithdrawal(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
@@ -167,7 +166,7 @@ func TestNewsBehindAWithdrawal(t *testing.T) {
 	})
 }
 
-// TestRefusedRelease has the server keep the node: the caller hears of it.
+// TestRefusedRelease: the server keeps the node, and the caller hears of it.
 func TestRefusedRelease(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Holds(t, recipes.Started{})
@@ -244,12 +243,13 @@ func TestOnEndTellsOnce(t *testing.T) {
 	})
 }
 
-// TestTheDeadlineIsKept: the caller is told of it, and of a sooner one; at that moment the lock is lost, and the node given up behind that.
+// TestTheDeadlineIsKept: the caller is told of the deadline, and of a sooner one. At that moment the lock is lost, and then the
+// node is given up.
 func TestTheDeadlineIsKept(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Holds(t, recipes.Started{})
 		expect(t, stream, actorstest.GrantOf(0))
-		r.Port.Answer = func(e recipes.Effect) { // as the session does, whose clock stops when a sooner time is said
+		r.Port.Answer = func(e recipes.Effect) { // as the session does, whose timer stops when a sooner deadline comes
 			if e, ok := e.(recipes.Revoke); ok && e.By == actors.MomentOf(time.Now().Add(time.Minute)) {
 				time.AfterFunc(time.Minute, func() { r.Port.Say(recipes.Overdue(e)) })
 			}
@@ -293,8 +293,8 @@ func TestTheDeadlineIsKept(t *testing.T) {
 	})
 }
 
-// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease runs out, or until it is to be
-// given back. The drain is busy when that moment comes, so nobody has noted the loss.
+// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease runs out, or until the grace ends. The
+// drain is busy when that moment comes, so it has not noted the loss.
 func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 	const lease = time.Hour // of the rig
 	for name, c := range map[string]struct{ grace, want time.Duration }{
@@ -312,7 +312,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 				}
 				goOn := make(chan struct{})
 				r.Port.Answer = func(recipes.Effect) { <-goOn }
-				go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // which asks whether the node is there
+				go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine asks whether the node is there
 				time.Sleep(c.want - 1)
 				if !r.Valid() {
 					t.Errorf("not valid 1 ns before %v, want valid", c.want)

@@ -18,8 +18,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// readily makes the port open a session and answer every request by itself:
-// at once, from inside of the request, or from a goroutine of its own.
+// readily has the port open a session and answer every request by itself: from inside of the request, or from a goroutine of its
+// own.
 func readily(p *actorstest.FakePort, apart bool) {
 	say := func(in recipes.Input) {
 		if apart {
@@ -43,11 +43,10 @@ func readily(p *actorstest.FakePort, apart bool) {
 	}
 }
 
-// history is what one acquisition's events on the stream came to.
+// history counts one acquisition's events on the stream.
 type history struct{ grant, lost, ended int }
 
-// race plays many acquisitions, with a subscriber to the stream or without.
-// Whatever the round does, the acquisition has to be over when it returns.
+// race plays many acquisitions, with a subscriber to the stream and without. When a round returns, its acquisition has to be over.
 func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
 	t.Helper()
 	rounds := eventstest.Amount(1500, 4000)
@@ -82,7 +81,7 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 			})
 		}
 		for n := range rounds {
-			r.Port = &actorstest.FakePort{Until: r.Port.Until} // answers that are late go to the old one
+			r.Port = &actorstest.FakePort{Until: r.Port.Until} // late answers go to the old port
 			readily(r.Port, n%2 == 0)
 			r.Renew()
 			before := r.Gone.Load()
@@ -119,8 +118,8 @@ func yield(times int) {
 	}
 }
 
-// handicap makes a race close on any machine: the side that has won lately begins later the next time, and by more the longer it
-// has won.
+// handicap makes a race close on any machine. The side that has won lately begins later the next time, and later still the longer
+// it has won.
 type handicap struct {
 	outcomes [2]int // how often each side has won
 	lead     int    // how often the first side yields before it begins; the second one, if it is negative
@@ -137,7 +136,7 @@ func (h *handicap) begin(side, n int) {
 	yield(max(lead, 0) + n%23)
 }
 
-// won notes who has won. Neither side may be under way.
+// won notes the winner. Neither side may be under way.
 func (h *handicap) won(side int) {
 	if h.outcomes[side]++; side != h.last {
 		h.row, h.last = 0, side
@@ -150,7 +149,7 @@ func (h *handicap) won(side int) {
 	h.lead += step
 }
 
-// check that each side has won.
+// check fails the test unless each side has won.
 func (h *handicap) check(t *testing.T, first, second string) {
 	t.Helper()
 	t.Logf("%d %s, %d %s", h.outcomes[0], first, h.outcomes[1], second)
@@ -159,8 +158,7 @@ func (h *handicap) check(t *testing.T, first, second string) {
 	}
 }
 
-// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and
-// withdraw at the same moment.
+// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and withdraw at the same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
@@ -207,7 +205,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 	odds.check(t, "withdrawn", "released")
 }
 
-// checkReleased checks the end of an acquisition that nothing but Withdraw ended.
+// checkReleased checks the end of an acquisition that only Withdraw has ended.
 func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	t.Helper()
 	r.HasNoGrant(t, "after Done")
@@ -221,7 +219,7 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	if took+h.grant > 0 {
 		want = nil
 	}
-	if err := r.Err(); err != want { //nolint:errorlint // the very error is meant
+	if err := r.Err(); err != want { //nolint:errorlint // identity is meant
 		t.Errorf("%d Grants were taken, the stream has %+v, and Err is %v; want %v", took, h, err, want)
 	}
 	if took > 0 && h.ended > 0 && h.grant == 0 {
@@ -229,8 +227,8 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	}
 }
 
-// TestLossRacesWithTaking has the lease run out when the Grant is being taken:
-// either both the Grant and the loss reach the caller, or neither.
+// TestLossRacesWithTaking has the lease run out while the Grant is being taken. The caller gets both the Grant and the loss, or
+// neither.
 func TestLossRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
@@ -255,12 +253,12 @@ func TestLossRacesWithTaking(t *testing.T) {
 		h := last()
 		err := r.Err()
 		if n%3 == 0 && !lost { // Withdraw may have been quicker than the loss
-			if e, ok := err.(actorstest.EndError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // the very error is meant
+			if e, ok := err.(actorstest.EndError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // identity is meant
 				checkReleased(t, r, took, h)
 				return
 			}
 		}
-		if want := actorstest.Ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // the very error is meant
+		if want := actorstest.Ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // identity is meant
 			t.Errorf("Err is %v, want %v", err, want)
 		}
 		if lost != (took+h.grant > 0) {
@@ -279,8 +277,8 @@ func TestLossRacesWithTaking(t *testing.T) {
 	odds.check(t, "taken back", "lost")
 }
 
-// TestManyLocksAtOnce has many acquisitions share a group and a stream, each
-// taken, released, lost or given up, and checks the stream as a whole.
+// TestManyLocksAtOnce has many acquisitions share a group and a stream. Each is taken, released, lost or given up. It checks the
+// stream as a whole.
 func TestManyLocksAtOnce(t *testing.T) {
 	const locks = 500
 	var group actors.Group

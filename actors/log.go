@@ -9,7 +9,7 @@ import (
 
 // This file is what the log tells of a lock's life.
 
-// logs reports whether the log takes it. Whoever asks has made nothing for the log yet.
+// logs reports whether the log takes entries of this level. It is asked before anything is made for the log.
 func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.level()) }
 
 func (h *House) level() zapcore.Level {
@@ -48,12 +48,12 @@ func (l *Lock) log(ev events.Event) {
 		} else {
 			fields = append(fields, zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
 		}
-	default: // a loss has logLoss, and what happens to a session is logged there
+	default: // logLoss tells of a loss, and the session of its own events
 	}
 	l.cfg.Logger.Log(l.cfg.level(), what, fields...)
 }
 
-// logLoss warns of a loss. Of ten thousand at once most are not logged.
+// logLoss warns of a loss. Of ten thousand losses at once most are not logged.
 func (l *Lock) logLoss(lost events.Lost) {
 	what := "lock lost"
 	if l.cfg.Elects {

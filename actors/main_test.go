@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// soon waits until the condition holds. It looks often first: here that is a matter of nanoseconds, on another processor.
+// soon waits until the condition holds. It looks often first: here the wait is a matter of nanoseconds, on another processor.
 func soon(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 1000 {

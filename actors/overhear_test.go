@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestOverhearing: whoever overhears a stream has each event before Publish returns, also those that a slow subscriber does not get to
-// see, and has taken no Grant.
+// TestOverhearing: the function has each event before Publish returns, also those that a slow subscriber does not get. It takes no
+// Grant.
 func TestOverhearing(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -31,7 +31,7 @@ func TestOverhearing(t *testing.T) {
 	})
 }
 
-// TestPublishingCostsNothing where nobody listens.
+// TestPublishingCostsNothing without a listener.
 func TestPublishingCostsNothing(t *testing.T) {
 	s := actors.NewStream(&actors.Group{})
 	var ev events.Event = events.Queued{ID: 1}

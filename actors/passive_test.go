@@ -8,7 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestAPassiveReaderTakesNoGrant, whether or not it has received it when the Grant is taken back. It receives it in any case.
+// TestAPassiveReaderTakesNoGrant, whether or not it has received the Grant when that is taken back. It receives the Grant in any
+// case.
 func TestAPassiveReaderTakesNoGrant(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -27,7 +28,7 @@ func TestAPassiveReaderTakesNoGrant(t *testing.T) {
 	})
 }
 
-// TestAPassiveReaderBesideOthers: what it reads makes no difference to whether they have taken a Grant.
+// TestAPassiveReaderBesideOthers: whether the others have taken a Grant does not depend on what the passive reader reads.
 func TestAPassiveReaderBesideOthers(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		eventstest.Bubble(t, func(t *testing.T) {

@@ -8,25 +8,23 @@ import (
 
 // Port is what one acquisition needs of a session. None of its methods blocks.
 //
-// The session answers, and tells its news, by calling the post function that it
-// was opened with, from any goroutine; answers and news of one acquisition come
-// in the order in which the session took note of them. Each request is answered
-// exactly once with its epoch, except Watch, of which nothing is heard as long as
-// it is armed and the node exists, and Discard, which is not answered. A request for an epoch that is
-// over is answered Unknown. A Create behind which a Cancel comes in time is answered Canceled.
+// The session answers, and tells its news, by calling the post function that it was opened with, from any goroutine. Answers and
+// news of one acquisition come in the order in which the session took note of them. Each request is answered exactly once, with its
+// epoch. Exception: Watch is not answered as long as it is armed and the node exists. Exception: Discard is not answered. A request
+// for an epoch that is over is answered Unknown. A Create is answered Canceled if a Cancel follows in time.
 type Port interface {
-	// Open starts the news, and returns Opened if there is a session that has a connection; its epoch is 0 if not. Then the news begin with
-	// Opened when there is a session, and with Suspended behind that if it has no connection at the moment.
+	// Open starts the news. It returns Opened if there is a session that has a connection; else the epoch is 0. Then the news begin
+	// with Opened when there is a session. Suspended follows at once if the session has no connection at that moment.
 	Open(post Post) recipes.Opened
-	// Close ends the news. Answers still come, but for those to what is not sent by then: only a Delete still is.
+	// Close ends the news. Requests that were sent are still answered. Of the others only a Delete is still sent.
 	Close()
 
-	// Do makes a request, one of the effects that are for ZooKeeper, a Pause, or a Revoke with a moment. Pause is answered Paused when the
-	// time is over, and Revoke Overdue, unless the port is closed before; with or without a connection.
+	// Do makes a request: an effect for ZooKeeper, a Pause, or a Revoke with a moment. Pause is answered Paused when the time is over,
+	// and Revoke is answered Overdue, with or without a connection. Exception: a closed port does not answer these two.
 	Do(request recipes.Effect)
 
-	// Deadline returns until when the session of the epoch can be believed
-	// alive without further contact; the zero time if it is over.
+	// Deadline returns until when the session of the epoch can be believed alive without further contact. It is the zero time if the
+	// session is over.
 	Deadline(recipes.Epoch) time.Time
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestPosition is that of the latest listing, less those that are known to be gone, for one that waits and for nobody else.
+// TestPosition: a waiter's position is that of the latest listing, less the contenders that are known to be gone. Other locks have
+// none.
 func TestPosition(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		r := actorstest.NewRig(t)
@@ -29,13 +30,13 @@ func TestPosition(t *testing.T) {
 		r.Say(both)
 		want("behind two", 2, true)
 		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text})
-		want("when one of two is gone, which may have held the lock,", 2, true)
+		want("when one of two is gone, perhaps the holder,", 2, true)
 		r.Say(recipes.Advanced{Epoch: actorstest.Epoch, Stands: true})
-		want("when the other one stands", 1, true)
+		want("when the other one is still there", 1, true)
 		r.Say(recipes.Suspended{}, recipes.Reconnected{})
 		want("during another listing", 1, true)
 		r.Say(both)
-		want("behind another listing, which has found two,", 2, true)
+		want("behind another listing that has found two,", 2, true)
 		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text})
 		want("queueing up anew", 0, false)
 		r.Say(recipes.Created{Epoch: actorstest.Epoch, Node: second}, recipes.Listed{

@@ -45,10 +45,9 @@ type step struct {
 	settle bool
 }
 
-// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what is
-// promised of one acquisition: at most one Grant, then at most one Lost, then
-// Done; no Lost for a Grant that was not taken; no Grant after Withdraw; not held
-// when done; and on the stream one Lost or Ended, last.
+// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what one acquisition promises: at most one Grant, then at most
+// one Lost, then Done; no Lost for a Grant that was not taken; no Grant after Withdraw; not held when done; and on the stream one
+// Lost or Ended, last.
 func TestPromiseOfOneAcquisition(t *testing.T) {
 	const batches = 30 // of as many scripts as rapid takes for a check
 	one := rapid.Custom(func(rt *rapid.T) step {
@@ -58,7 +57,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 	for range batches {
 		rapid.Check(t, func(rt *rapid.T) {
 			keep := rapid.Bool().Draw(rt, "keep")
-			// Three answers lead to the Grant; by chance alone few would get there.
+			// Three answers lead to the Grant. By chance alone few scripts would get there.
 			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
 			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
 			var s *stage
@@ -98,8 +97,7 @@ func (s *stage) breaks(format string, args ...any) {
 	s.broken = append(s.broken, fmt.Sprintf(format, args...))
 }
 
-// play plays the script and whatever is needed to come to an end. It runs in a
-// bubble.
+// play plays the script, and then what it takes to come to an end. It runs in a bubble.
 func play(t *testing.T, keep bool, script []step) *stage {
 	t.Helper()
 	s := &stage{Rig: actorstest.NewRig(t)}
@@ -208,8 +206,7 @@ func (s *stage) do(d deed) {
 // taken tells whether the caller has the Grant, from the channel or the stream.
 func (s *stage) taken() bool { return s.grants > 0 || slices.Contains(s.said, "grant") }
 
-// answer answers the oldest request; one of a past epoch was never heard of
-// again, or not for certain.
+// answer answers the oldest request. A request of a past epoch is answered as unknown, or not at all.
 func (s *stage) answer(d deed) {
 	if len(s.pending) == 0 {
 		return
@@ -292,11 +289,10 @@ func (s *stage) finish(rest func()) {
 	if s.Holding() { // then the Grant was taken, or is there to be taken
 		s.do(takesGrant)
 		if s.grants == 0 {
-			s.breaks("held, and whoever reads the channel cannot know")
+			s.breaks("held, and a reader of the channel cannot know")
 		}
 	}
-	// Once it is over, only somebody who was given the Grant can be asked to
-	// say that he has finished.
+	// Once the acquisition is over, only a caller that was given the Grant says that it has finished.
 	if !s.told || s.grants > 0 {
 		s.do(withdraws)
 		rest()
@@ -334,7 +330,7 @@ func (s *stage) tally() {
 		s.breaks("%d Grants and %d losses were read", s.grants, s.losses)
 	}
 	if s.grants == 1 && story == "ended" {
-		s.breaks("a Grant was read of which the stream says nothing")
+		s.breaks("a Grant was read that is not on the stream")
 	}
 	if (s.losses == 1) != (story == "grant lost") {
 		s.breaks("%d losses were read, and the stream said %q", s.losses, story)

@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestRetractTakesBackWhatNobodyRead, whether it is being offered or waits behind something else, with what was asked of the
-// holder: who has not heard that it holds is asked nothing.
+// TestRetractTakesBackWhatNobodyRead, whether the Grant is being offered or waits behind another event. A Revoked goes with it: a
+// caller that has not heard of its Grant is not asked for the lock.
 func TestRetractTakesBackWhatNobodyRead(t *testing.T) {
 	for name, c := range map[string]struct{ published, left []events.Event }{
 		"before it is offered": {
@@ -37,11 +37,11 @@ func TestRetractTakesBackWhatNobodyRead(t *testing.T) {
 				}
 				synctest.Wait()
 				if s.Retract(2) {
-					t.Error("Retract says that a Grant was taken that nobody read, want it taken back")
+					t.Error("Retract reports an unread Grant as taken, want it taken back")
 				}
 				expect(t, reader, c.left...)
 				if s.Retract(2) {
-					t.Error("Retract says that a Grant was taken that was taken back, want it gone")
+					t.Error("Retract reports a Grant as taken that was taken back, want it gone")
 				}
 			})
 		})
@@ -72,8 +72,8 @@ func TestRetractAfterTheGrantWasTaken(t *testing.T) {
 	})
 }
 
-// TestRetractOfWhatOneHasTaken has several subscribers, each at another point of
-// the queue. Those who do not have the Grant yet get it where it was.
+// TestRetractOfWhatOneHasTaken has several subscribers at different points of the queue. Subscribers that do not have the Grant yet
+// get it in its place.
 func TestRetractOfWhatOneHasTaken(t *testing.T) {
 	for range 50 { // the subscribers are visited in random order
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -99,8 +99,7 @@ func TestRetractOfWhatOneHasTaken(t *testing.T) {
 	}
 }
 
-// TestRetractFromASubscriberThatLeaves ends the reader's context and takes the
-// Grant back at the same moment.
+// TestRetractFromASubscriberThatLeaves ends the reader's context and takes the Grant back at the same moment.
 func TestRetractFromASubscriberThatLeaves(t *testing.T) {
 	for range 1000 {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -117,9 +116,8 @@ func TestRetractFromASubscriberThatLeaves(t *testing.T) {
 	}
 }
 
-// TestRetractRacesWithReaders takes each Grant back while one or two readers may
-// be receiving it, next to other acquisitions' events. The answer has to be what
-// the readers say: either all of them have the Grant, or none.
+// TestRetractRacesWithReaders takes each Grant back while one or two readers may be receiving it, beside events of other
+// acquisitions. Retract's answer has to fit all readers: all of them have the Grant, or none has it.
 func TestRetractRacesWithReaders(t *testing.T) {
 	rounds := uint64(eventstest.Amount(3000, 10_000))
 	for _, readers := range []int{1, 2} {

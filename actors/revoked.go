@@ -7,14 +7,14 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a holder who is told by when to give the lock back.
+// This file is about a holder that is asked to give the lock back.
 
-// origin is what moments are counted from.
+// origin is the zero of moments.
 //
-//nolint:gochecknoglobals // a value that nobody writes to
+//nolint:gochecknoglobals // never written
 var origin = time.Now()
 
-// MomentOf returns the time as a machine takes it. It is never 0.
+// MomentOf returns the time in the form that machines use. It is never 0.
 func MomentOf(t time.Time) recipes.Moment {
 	if m := recipes.Moment(t.Sub(origin)); m != 0 {
 		return m
@@ -28,7 +28,7 @@ func TimeOf(m recipes.Moment) time.Time {
 	return now.Add(time.Duration(m - MomentOf(now)))
 }
 
-// onRevoke tells that somebody wants the lock back, and by when. A later one takes the place of the one before it, for it is the sooner.
+// onRevoke tells that the lock is wanted back, and by when. A later wish replaces the one before, because its deadline is sooner.
 func (l *Lock) onRevoke(e recipes.Revoke) (told bool) {
 	revoked, told := l.revoke(e)
 	if told && l.logs() {
@@ -51,7 +51,7 @@ func (l *Lock) revoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	l.cfg.Stream.Publish(revoked)
 	wishes := l.wishes()
 	select {
-	case <-wishes: // nobody has read the one before
+	case <-wishes: // the unread one is outdated
 	default:
 	}
 	wishes <- revoked // size 1, and mu is held

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestTheNewestWishIsRead: of several that nobody has read the last one is left. None is left when the lock is not held any more, and
-// the channel is never closed.
+// TestTheNewestWishIsRead: of several unread wishes the last one is left. None is left when the lock is not held any more, and the
+// channel is never closed.
 func TestTheNewestWishIsRead(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		r := actorstest.NewRig(t)
@@ -40,8 +40,8 @@ func TestTheNewestWishIsRead(t *testing.T) {
 		wantWish("with the Grant", time.Hour)
 		wants(time.Minute)
 		wants(time.Second)
-		wants(2 * time.Second) // it leaves more
-		wantWish("behind two that nobody has read", time.Second)
+		wants(2 * time.Second) // a later deadline
+		wantWish("behind two unread ones", time.Second)
 		wants(time.Second / 2)
 		r.Withdraw(recipes.WhyReleased)
 		if got, ok := actorstest.Take(r.Revoked()); ok {

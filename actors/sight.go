@@ -23,7 +23,7 @@ func (l *Lock) Granted() <-chan events.Grant {
 	return l.granted
 }
 
-// offer makes the Grant available, where there is none. It is called with mu held.
+// offer makes the Grant available, before the caller has it. It is called with mu held.
 func (l *Lock) offer() {
 	if l.granted == nil {
 		l.offered = true
@@ -32,7 +32,7 @@ func (l *Lock) offer() {
 	l.granted <- l.granting() // size 1, and there is one Grant
 }
 
-// retract takes the Grant back, and reports whether it was there. It is called with mu held.
+// retract takes the Grant back from the channel, and reports whether it was there. It is called with mu held.
 func (l *Lock) retract() bool {
 	if l.granted == nil {
 		was := l.offered
@@ -54,8 +54,7 @@ func (l *Lock) Lost() <-chan events.Lost {
 	return l.losses()
 }
 
-// losses makes the channel if there is none yet, for most locks are never lost and
-// nobody asks. It is called with mu held.
+// losses makes the channel if there is none yet, because most locks are never lost. It is called with mu held.
 func (l *Lock) losses() chan events.Lost {
 	if l.lost == nil {
 		l.lost = make(chan events.Lost, 1)
@@ -63,14 +62,14 @@ func (l *Lock) losses() chan events.Lost {
 	return l.lost
 }
 
-// Done is closed when it is over.
+// Done is closed when the acquisition is over.
 func (l *Lock) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.doneness()
 }
 
-// doneness returns what is closed when it is over. It is called with mu held.
+// doneness returns a channel that is closed when the acquisition is over. It is called with mu held.
 func (l *Lock) doneness() <-chan struct{} {
 	if l.ended {
 		return nothing
@@ -78,7 +77,7 @@ func (l *Lock) doneness() <-chan struct{} {
 	return asked(&l.done)
 }
 
-// closeDone notes that it is over.
+// closeDone notes that the acquisition is over.
 func (l *Lock) closeDone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +85,7 @@ func (l *Lock) closeDone() {
 	tell(&l.done)
 }
 
-// Err says why it is over; nil before that.
+// Err says why the acquisition is over; nil before that.
 func (l *Lock) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,12 +97,12 @@ func (l *Lock) Err() error {
 
 // Valid tells whether the lock is held and its lease has not run out.
 func (l *Lock) Valid() bool {
-	deadline := l.Deadline() // first: should the process be halted in between, the clock is read behind that
+	deadline := l.Deadline() // first: if the process is halted in between, the clock is read behind the halt
 	return time.Now().Before(deadline)
 }
 
-// Deadline returns until when the lock can be believed held without further
-// contact, or is to be given back, whichever comes first; the zero time if it is not held.
+// Deadline returns the sooner of two moments: until when the lock can be believed held without further contact, and when it is to
+// be given back. It is the zero time if the lock is not held.
 func (l *Lock) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,13 +116,12 @@ func (l *Lock) Deadline() time.Time {
 	return lease
 }
 
-// Use returns the port of the node while the lock is held, or nil. The node of a cached lock is not handed on before done is called. If its
-// name may be used later, by what the caller has let out of its hands, done is told so.
+// Use returns the port of the node while the lock is held, or nil. The node of a cached lock is not handed on before done is
+// called. Call done with late if the node's name may be used later, because it has left the caller's hands.
 func (l *Lock) Use() (port Port, done func(late bool)) { return l.drive.use() }
 
-// Tenure returns the Grant and the epoch it belongs to, whether or not it is
-// still held, and whether it is; the zero Grant before there is one. All three are
-// of one moment.
+// Tenure returns the Grant, its epoch, and whether the lock is still held, all of one moment. Before there is a Grant, it is the
+// zero Grant.
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +138,8 @@ func (l *Lock) Holding() bool {
 	return l.state == holding
 }
 
-// Ending returns why the lock is not held any more and will not be again: what
-// OnEnd's function gets; nil while it may be held, and after a Release.
+// Ending returns why the lock is not held any more and will not be again: what OnEnd's function gets. It is nil while the lock may
+// be held, and after a Release.
 func (l *Lock) Ending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,10 +149,9 @@ func (l *Lock) Ending() error {
 	return l.err
 }
 
-// OnEnd has f called once, as soon as the lock is not held any more and will not
-// be again; at once if that is so already. It gets what Err will return, or what
-// Err would return if the Grant had been taken. It must not block. The function
-// returned cancels that.
+// OnEnd has f called once, as soon as the lock is not held any more and will not be again. If that is so already, f is called at
+// once. f gets what Err will return, or what Err would return if the Grant had been taken. f must not block. cancel makes OnEnd
+// forget f.
 func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	l.mu.Lock()
 	if l.state == over {
@@ -178,8 +175,8 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	}
 }
 
-// Position returns how many stand ahead of it, as of the latest listing. It is not ok if it does not wait, or has not listed since
-// it queued up.
+// Position returns how many contenders stand ahead, as of the latest listing. ok is false if the lock does not wait, or has not
+// listed since it queued up.
 func (l *Lock) Position() (ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,14 +186,14 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// stands notes how many stand ahead. What is told of it finds it.
+// stands notes how many contenders stand ahead, before the event that tells of it.
 func (l *Lock) stands(ahead int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed, l.ahead = true, int32(ahead)
 }
 
-// losesPlace notes that it queues up anew.
+// losesPlace notes that the lock queues up anew.
 func (l *Lock) losesPlace() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

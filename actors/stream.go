@@ -8,24 +8,23 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// lastWords is how long a subscriber may go without taking an event, once the
-// stream is closed, before what is left for it is dropped.
+// lastWords is how long a subscriber of a closed stream may go without taking an event. Then the rest is dropped.
 const lastWords = 100 * time.Millisecond
 
 // Stream hands every published event to every subscriber, in the order of
 // publication. Publishing never blocks.
 //
-// Grant, Lost and Ended reach each subscriber in any case. Of the others a slow
-// subscriber sees the latest. Kept for it are, of an acquisition, one Requeued; until the Grant or the end
-// outdates it, one Queued; from the Grant to the loss or the end, one Revoked; and one of each kind of session event. So no more than three events of a live acquisition ever wait;
-// what a reader who never reads is owed of finished ones adds up.
+// Grant, Lost and Ended reach each subscriber in any case. Of the others a slow subscriber sees the latest. For it the stream
+// keeps, of an acquisition, one Requeued; one Queued, until the Grant or the end outdates it; and one Revoked, until the loss or
+// the end outdates it. It also keeps one of each kind of session event. So at most three events of a live acquisition wait. The
+// final events of finished acquisitions add up for a subscriber that never reads.
 type Stream struct {
 	group    *Group
-	overhear func(events.Event) // nil: nobody does
+	overhear func(events.Event) // nil: no function does
 
 	mu     sync.Mutex
 	subs   map[*subscriber]struct{}
-	seen   map[uint64]bool // of each live acquisition whose Grant was published: whether a subscriber has it
+	seen   map[uint64]bool // by acquisition whose Grant was published and that is not over: whether a subscriber has the Grant
 	closed bool
 	end    time.Time // when closed: what is not taken by then is dropped
 }
@@ -43,18 +42,18 @@ type subscriber struct {
 	passive bool              // it takes no Grant
 
 	queue   []*entry          // the head is what is being offered
-	struck  int               // how many of the queue were struck
+	struck  int               // how many entries of the queue were struck
 	pending map[slot]*entry   // what may be replaced or retracted
 	recalls []chan<- struct{} // closed by run when it has stopped offering the head
 }
 
 // entry is an event on its way to one subscriber.
 type entry struct {
-	event  events.Event // nil when it was struck, being retracted or replaced
+	event  events.Event // nil when struck: retracted or replaced
 	frozen bool         // not to be offered: a retraction is under way
 }
 
-// slot is where an event waits that can still be changed.
+// slot names an event that waits and can still be changed.
 type slot struct {
 	id   uint64 // the acquisition's; 0 for session events
 	kind kind
@@ -97,13 +96,12 @@ func slotOf(ev events.Event) slot {
 	}
 }
 
-// Subscribe returns every event published from now on. The channel is closed
-// when ctx ends or, a moment after its last event was offered, when the stream
-// is closed.
+// Subscribe returns every event published from now on. The channel is closed when ctx ends. When the stream is closed, the channel
+// is closed a moment after its last event was offered.
 func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event { return s.subscribe(ctx, false) }
 
-// SubscribePassively is Subscribe for a reader that changes nothing: a Grant that it receives is not taken. It receives each
-// Grant, also one that is taken back.
+// SubscribePassively is Subscribe for a reader that takes no Grant by receiving it. It receives each Grant, also one that is taken
+// back.
 func (s *Stream) SubscribePassively(ctx context.Context) <-chan events.Event {
 	return s.subscribe(ctx, true)
 }
@@ -120,12 +118,12 @@ func (s *Stream) subscribe(ctx context.Context, passive bool) <-chan events.Even
 	return sub.out
 }
 
-// Overhear has the function called with each event as it is published, in order. Nothing of it is left out, and it takes
-// no Grant. The function must not block, and must not call whoever publishes. It is given before the first event.
+// Overhear has f called with each event as it is published, in order. No event is left out, and no Grant is taken. f must not
+// block, and must not call a function that publishes. Overhear is called before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
-// Heard reports whether an event that is published now is heard of. If not, the event need not be made. A subscriber that comes at the same
-// moment may miss it, as if it had come before.
+// Heard reports whether an event published now would be heard. If not, the event need not be made. A subscriber that comes at the
+// same moment may miss the event, as if it had come later.
 func (s *Stream) Heard() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +172,7 @@ func (sub *subscriber) push(ev events.Event) {
 	sub.wake()
 }
 
-// outdate strikes what waits in the slot, if anything does.
+// outdate strikes the event in the slot, if there is one.
 func (sub *subscriber) outdate(at slot) {
 	if old := sub.pending[at]; old != nil {
 		sub.strike(old)
@@ -188,16 +186,16 @@ func (sub *subscriber) wake() {
 	}
 }
 
-// Retract takes the acquisition's Grant back from every subscriber that is not passive, unless one
-// of them has received it; it reports whether one has. Then the others get it,
-// too, in its place. Retract waits for nobody but the stream's own goroutines.
+// Retract takes the acquisition's Grant back from every subscriber that is not passive, unless one of them has received it. It
+// reports whether one has. If so, the others get the Grant, too, in its place. Retract waits only for the stream's own goroutines.
 //
-// The race with delivery: 1. a subscriber's goroutine is inside the send of the
-// Grant; 2. Retract freezes the Grant everywhere, so that nobody starts to offer
-// it, leaves a recall and pokes; 3. the goroutine comes out of its select either
-// by the send, and notes that the Grant was seen, or by the poke; 4. it closes
-// the recall, and does not offer a frozen Grant again; 5. Retract, having heard
-// from each goroutine that was offering it, strikes or thaws.
+// The race with delivery:
+//
+//  1. A subscriber's goroutine is inside the send of the Grant.
+//  2. Retract freezes the Grant for every subscriber, so that no other goroutine begins to offer it. It leaves a recall and pokes.
+//  3. The goroutine comes out of its select by the send, and notes that the Grant was seen, or by the poke.
+//  4. It closes the recall, and does not offer a frozen Grant again.
+//  5. Retract has heard from each goroutine that was offering the Grant. It strikes or thaws.
 func (s *Stream) Retract(id uint64) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +216,7 @@ func (s *Stream) Retract(id uint64) (taken bool) {
 			answers = append(answers, sub.recall())
 		}
 	}
-	s.mu.Unlock() // for those who answer
+	s.mu.Unlock() // for the goroutines that answer
 	for _, answer := range answers {
 		<-answer
 	}
@@ -236,14 +234,13 @@ func (s *Stream) Retract(id uint64) (taken bool) {
 	}
 	if !taken {
 		for sub := range s.subs {
-			sub.outdate(slot{id, isRevoked}) // what was asked of the holder, who never was one
+			sub.outdate(slot{id, isRevoked}) // the wish: there never was a holder
 		}
 	}
 	return taken
 }
 
-// recall asks the subscriber's goroutine to stop offering the head. The channel
-// is closed as soon as it has.
+// recall asks the subscriber's goroutine to stop offering the head. The channel is closed as soon as it has stopped.
 func (sub *subscriber) recall() <-chan struct{} {
 	answer := make(chan struct{}) // size 0; closed by run, nothing is sent
 	sub.recalls = append(sub.recalls, answer)
@@ -251,9 +248,8 @@ func (sub *subscriber) recall() <-chan struct{} {
 	return answer
 }
 
-// strike makes the entry one that will not be delivered. Struck entries never
-// are more than half of the queue, so that replacing events costs a reader that
-// does not read no memory, and whoever publishes no time worth mentioning.
+// strike has the entry not delivered. At most half of the queue are struck entries. So replacing events costs no memory for a
+// subscriber that does not read, and hardly any time for a caller of Publish.
 func (sub *subscriber) strike(e *entry) {
 	delete(sub.pending, slotOf(e.event))
 	e.event = nil
@@ -261,7 +257,7 @@ func (sub *subscriber) strike(e *entry) {
 	if 2*sub.struck <= len(sub.queue) {
 		return
 	}
-	kept := sub.queue[:1] // stays in any case: it may be inside the send
+	kept := sub.queue[:1] // the head stays: it may be inside the send
 	sub.struck = 0
 	if kept[0].event == nil {
 		sub.struck = 1
@@ -287,9 +283,8 @@ func (sub *subscriber) shift() {
 	}
 }
 
-// Close lets the subscribers have what is queued, as long as they keep taking it
-// and for no longer than the bound, and then closes their channels. It returns at
-// once.
+// Close closes the subscribers' channels behind what is queued. A subscriber gets that as long as it keeps taking events, but not
+// beyond the bound. Close returns at once.
 func (s *Stream) Close(bound time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

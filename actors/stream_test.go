@@ -24,8 +24,7 @@ func newStream(t *testing.T) *actors.Stream {
 	return s
 }
 
-// next returns what the channel offers now; nil if that is nothing, or if it is
-// closed.
+// next returns what the channel offers now; nil if it offers nothing or is closed.
 func next(c <-chan events.Event) events.Event {
 	synctest.Wait()
 	select {
@@ -64,7 +63,7 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		for _, ev := range []events.Event{
-			events.Ended{ID: 9}, // is being offered; what comes now waits
+			events.Ended{ID: 9}, // is being offered; later events wait
 			events.Queued{ID: 1, Ahead: 5}, events.Connected{Session: 1}, events.Queued{ID: 2, Ahead: 7}, events.Suspended{},
 			events.Resumed{}, events.Queued{ID: 1, Ahead: 4}, events.SessionExpired{Session: 1}, events.Requeued{ID: 1},
 			events.Connected{Session: 2}, events.Queued{ID: 1, Ahead: 3}, events.Requeued{ID: 1}, events.Grant{ID: 1},
@@ -77,17 +76,16 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 			synctest.Wait()
 		}
 		expect(t, c, events.Ended{ID: 9},
-			events.Requeued{ID: 1}, events.Grant{ID: 1}, // which outdates any Queued
+			events.Requeued{ID: 1}, events.Grant{ID: 1}, // the Grant outdates any Queued
 			events.Suspended{Deadline: time.Unix(1, 0)}, events.Resumed{}, events.SessionExpired{Session: 2}, events.Lost{ID: 1},
 			events.Requeued{ID: 2}, events.Connected{Session: 3},
-			events.Ended{ID: 3}, // and so does the end, and any Revoked
+			events.Ended{ID: 3}, // the end outdates any Queued and any Revoked
 			events.Queued{ID: 2, Ahead: 6},
 			events.Grant{ID: 4}, events.Revoked{ID: 4, Deadline: time.Unix(1, 0)})
 	})
 }
 
-// TestStreamReplacesWhatIsBeingOffered has the newer event arrive while the older
-// one, of the same kind, is inside the send.
+// TestStreamReplacesWhatIsBeingOffered: a newer event arrives while the older one, of the same kind, is inside the send.
 func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -102,8 +100,8 @@ func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 	})
 }
 
-// TestStreamReplacesWhatIsBeingRead has a newer event arrive when the older one,
-// of the same kind, was received and the stream has not taken note of it yet.
+// TestStreamReplacesWhatIsBeingRead: a newer event arrives when the older one, of the same kind, was received and the stream has
+// not noted that yet.
 func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -225,12 +223,12 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 		for id := uint64(1); id <= n; id++ {
 			<-idle
 		}
-		time.Sleep(time.Hour) // an old stream is as patient as a new one
+		time.Sleep(time.Hour) // the age of a stream does not matter
 		began := time.Now()
 		s.Close(10 * time.Second)
 		s.Close(10 * time.Second)
 		if waited := time.Since(began); waited > 0 {
-			t.Errorf("two calls of Close took %v, want no time: the readers have theirs behind it", waited)
+			t.Errorf("two calls of Close took %v, want no time: they do not wait for readers", waited)
 		}
 		if !isClosed(idle) || !isClosed(s.Subscribe(t.Context())) {
 			t.Error("a channel with nothing left is open after Close")

@@ -7,16 +7,16 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// turn is a lock that is driven by a [Cache].
+// turn is a lock that a [Cache] drives.
 type turn struct {
 	Lock
 
 	cache  *Cache
-	enters *turn    // which holds the lock that this one enters again; nil: none
-	port   StayPort // of the node that was granted, before the Grant
+	enters *turn    // the holder whose lock this turn enters again; nil: none
+	port   StayPort // of the node; set before the Grant
 
 	// The cache's mutex guards these.
-	stay       *stay // where it waits or holds; nil: nowhere
+	stay       *stay // the stay for which it waits, or whose node it holds; nil: none
 	prev, next *turn // in the stay's queue
 	is         turnState
 	try        bool
@@ -32,7 +32,7 @@ const (
 	turnOver
 )
 
-// NewTurn returns a lock that is driven by the cache. It enters a lock again that the other one holds, if there is one and it does.
+// NewTurn returns a lock that the cache drives. If enters is a lock of a cache, the new lock enters that one again, if it is held.
 func NewTurn(cfg Config, cache *Cache, enters *Lock) *Lock {
 	t := &turn{cache: cache}
 	if enters != nil {
@@ -63,7 +63,8 @@ func (t *turn) hand(m message) {
 
 func (t *turn) deadline(epoch recipes.Epoch) time.Time { return t.port.Deadline(epoch) }
 
-// use has the node go at the release if its name leaves the process: of a write that comes late nobody could tell whose it is.
+// use returns the port of the node. done with spent has the node go at the release, because its name may leave the process: a late
+// write could not be told from one of a later turn.
 func (t *turn) use() (port Port, done func(spent bool)) {
 	c := t.cache
 	c.mu.Lock()
@@ -83,7 +84,7 @@ func (t *turn) use() (port Port, done func(spent bool)) {
 	}
 }
 
-// part ends it. Its end is published before the next one's Grant.
+// part ends the turn. Its end is published before the next turn's Grant.
 func (t *turn) part(why recipes.Why) {
 	c := t.cache
 	c.mu.Lock()
@@ -110,7 +111,7 @@ func (t *turn) part(why recipes.Why) {
 	t.cfg.Gone()
 }
 
-// fails ends one that has no turn. Its caller has taken it out of the queue.
+// fails ends a turn that does not get the lock. Its caller has taken it out of the queue.
 func (t *turn) fails(end func()) {
 	t.is, t.stay = turnOver, nil
 	t.cache.then(func() {
@@ -120,38 +121,37 @@ func (t *turn) fails(end func()) {
 	})
 }
 
-// isTurnedAway ends one that was only to try.
+// isTurnedAway ends a turn that only tries.
 func (t *turn) isTurnedAway() {
 	t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) })
 }
 
-// isRefused ends one for which there is no node.
+// isRefused ends a turn for which there is no node.
 func (t *turn) isRefused(err error) {
 	t.fails(func() { t.finish(func() error { return err }) })
 }
 
-// stay is one node, which stands for those in the process who want the lock, and those who wait for it and hold it. The mutex of its cache
-// guards it.
+// stay is one node, and the turns of the process that wait for it or hold it. The mutex of its cache guards it.
 type stay struct {
 	cache *Cache
 	book  recipes.Stay
 	port  StayPort
-	queue *Lock // which has the node, or queues up for it
+	queue *Lock // the lock that has the node, or queues up for it
 
 	epoch       recipes.Epoch
 	grant       recipes.Grant
-	wish        *recipes.Revoke // the latest; nil: nobody has asked for it back
-	first, last *turn           // of those who wait
+	wish        *recipes.Revoke // the latest; nil: the lock was not asked back
+	first, last *turn           // of the waiters
 	holders     []*turn
 	ahead       int // of the node, in the servers' queue
 	released    bool
 	isIdle      bool
 	idleSince   time.Time
-	idle        *time.Timer // runs while it is idle, and a while longer
-	bound       *time.Timer // of the time in which it may be handed on, once it is wanted
+	idle        *time.Timer // runs while the node is idle, and may run longer
+	bound       *time.Timer // ends the local grants, once the node is wanted
 }
 
-// add adds one to those who wait: behind the others, or before them if it has waited for longer, elsewhere.
+// add adds a turn to the waiters: behind them, or before them if it has waited at another stay.
 func (s *stay) add(t *turn) {
 	t.stay, s.isIdle = s, false
 	switch {
@@ -166,7 +166,7 @@ func (s *stay) add(t *turn) {
 	s.book = s.book.Asks()
 }
 
-// unlink takes one that waits out.
+// unlink takes a turn out of the queue.
 func (s *stay) unlink(t *turn) {
 	if t.prev == nil {
 		s.first = t.next
@@ -181,14 +181,14 @@ func (s *stay) unlink(t *turn) {
 	t.prev, t.next = nil, nil
 }
 
-// withdraw takes one out that waits no more.
+// withdraw removes a waiter.
 func (s *stay) withdraw(t *turn) {
 	s.unlink(t)
 	s.book = s.book.Leaves()
 	s.move()
 }
 
-// parts takes a holder out.
+// parts removes a holder.
 func (s *stay) parts(t *turn) {
 	i := slices.Index(s.holders, t)
 	s.holders = slices.Delete(s.holders, i, i+1)
@@ -196,12 +196,12 @@ func (s *stay) parts(t *turn) {
 	s.move()
 }
 
-// mayEnter reports whether the lock is held, for one that enters it again. Where the lease has run out, that is about to be told.
+// mayEnter reports whether a turn may enter the held lock again. If the lease has run out it may not: the loss is about to be told.
 func (s *stay) mayEnter() bool {
 	return s.book.Held() && !s.book.Over() && time.Now().Before(s.port.Deadline(s.epoch))
 }
 
-// enters makes one a holder of the present turn.
+// enters makes the turn a holder of the present grant.
 func (s *stay) enters(t *turn) {
 	t.stay = s
 	s.book = s.book.Joins()
@@ -211,7 +211,7 @@ func (s *stay) enters(t *turn) {
 	}
 }
 
-// holds publishes a Grant of the present turn.
+// holds publishes the present grant for a turn.
 func (s *stay) holds(t *turn) {
 	t.is, t.port = turnHolds, s.port
 	s.holders = append(s.holders, t)
@@ -222,11 +222,11 @@ func (s *stay) holds(t *turn) {
 	}
 }
 
-// move does what the book says until that waits. It is called behind every change.
+// move makes the book's moves until it has none. It is called behind every change.
 func (s *stay) move() {
 	for {
 		book, move := s.book.Next(true)
-		if move == recipes.StayGrants && !s.port.Proven(s.epoch) { // the clock is read for nothing else
+		if move == recipes.StayGrants && !s.port.Proven(s.epoch) { // the clock is read only for this move
 			book, move = s.book.Next(false)
 		}
 		s.book = book
@@ -242,14 +242,14 @@ func (s *stay) move() {
 			s.port.Do(recipes.Arm{Epoch: s.epoch, Node: s.grant.Node})
 		case recipes.StayClaims:
 			s.port.Do(recipes.Claim{Epoch: s.epoch, Node: s.grant.Node})
-		case recipes.StayGoes: // those who wait and the node go below
+		case recipes.StayGoes: // rest does it
 		}
 	}
 }
 
-// rest is what follows when nothing is to be done.
+// rest does what follows when the book has no move.
 func (s *stay) rest() {
-	for range s.book.Excess() { // the last first, for each comes before those that have come later
+	for range s.book.Excess() { // the last first: each goes before the later ones
 		t := s.last
 		s.unlink(t)
 		s.book = s.book.Leaves()
@@ -264,7 +264,7 @@ func (s *stay) rest() {
 	}
 }
 
-// release gives the node up.
+// release gives up the node.
 func (s *stay) release() {
 	if s.released {
 		return
@@ -289,7 +289,7 @@ func (s *stay) wants() {
 	s.wanted()
 }
 
-// wanted has the time run in which it may be handed on.
+// wanted starts the time for which the node may still be handed on locally.
 func (s *stay) wanted() {
 	if s.bound != nil {
 		return
@@ -307,7 +307,7 @@ func (s *stay) wanted() {
 	})
 }
 
-// idles notes that nobody wants the node from now on.
+// idles notes that the process does not use the node from now on.
 func (s *stay) idles() {
 	c := s.cache
 	if s.isIdle {
@@ -320,7 +320,7 @@ func (s *stay) idles() {
 	}
 }
 
-// onIdle has the session rest, and then gives the node up.
+// onIdle has the session rest, and later gives up the node.
 func (s *stay) onIdle() {
 	c := s.cache
 	c.mu.Lock()
@@ -346,7 +346,7 @@ func (s *stay) onIdle() {
 	s.move()
 }
 
-// hears is told of each input of the lock that has the node, behind what that has made of it.
+// hears is told of each input of the lock that has the node, behind the machine, with the machine's effects.
 func (s *stay) hears(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
 	c := s.cache
 	c.mu.Lock()
@@ -361,11 +361,11 @@ func (s *stay) hears(epoch recipes.Epoch, in recipes.Input, effects []recipes.Ef
 	s.move()
 }
 
-// takes does what an effect of the lock's machine is for those who wait and hold.
+// takes applies an effect of the machine to the waiters and holders.
 func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
-		s.queue.taken() // else the node would go with a loss, though a function runs under a turn
+		s.queue.taken() // else the node would go at a loss, even while a function runs under a turn
 		s.epoch, s.grant, s.ahead = epoch, e, 0
 		s.book = s.book.Stands(epoch, s.cache.worth(e.Node))
 	case recipes.Lose:
@@ -392,7 +392,7 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	}
 }
 
-// lose tells the holders, outside of the mutex: a Grant that was published before comes before that.
+// lose tells the holders, outside of the mutex, so that it comes behind a Grant that was published before.
 func (s *stay) lose(e recipes.Lose) {
 	s.book = s.book.Ends()
 	for _, t := range s.holders {
@@ -406,8 +406,8 @@ func (s *stay) lose(e recipes.Lose) {
 	}
 }
 
-// finish is the end of the lock that has the node. Where others stood in the way of one that was only to try, so it was for those who
-// try; the others queue up. What a server has refused to it, it would refuse to all of them.
+// finish is the end of the lock that has the node. What a server has refused to it, it would refuse to all waiters: they end, too.
+// If other contenders stood in the way, the turns that only try end in elsewhere, and the others queue up again.
 func (s *stay) finish(e recipes.Finish) {
 	s.book = s.book.Ends()
 	if e.Why != recipes.WhyRefused && e.Why != recipes.WhySequenceEnd && e.Why != recipes.WhyMixed {

@@ -7,15 +7,13 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// waits has the ends of contexts told to the locks whose wait they bound. A context
-// is waited for once, however many locks it bounds: most programs have one for all
-// of them, and what it costs to wait for it would be a tenth of a lock. So the latest
-// one is waited for until another one is, though it bounds no lock at the moment. The
-// zero value is ready to use.
+// waits tells locks of the ends of the contexts that bound their waits. Each context is waited for once, however many locks it
+// bounds: most programs have one context for all locks, and a wait for it costs a tenth of a lock. So the latest context is waited
+// for until there is another one, even while it bounds no lock. The zero value is ready to use.
 type waits struct {
 	mu    sync.Mutex
 	bound map[<-chan struct{}]*wait // by the context's Done
-	idle  *wait                     // the one that has no locks, or nil
+	idle  *wait                     // the wait that has no locks, or nil
 }
 
 // wait is one context. The mutex of waits guards it, and the places of its locks.
@@ -25,8 +23,7 @@ type wait struct {
 	locks []*Lock
 }
 
-// add has the lock told when the context ends, which may be at once, unless it is
-// removed before.
+// add has the lock told when the context ends, perhaps at once, unless it is removed before.
 func (w *waits) add(ctx context.Context, l *Lock) {
 	if ctx.Done() == nil {
 		return // it never ends
@@ -45,11 +42,11 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 	if w.idle == one {
 		w.idle = nil
 	}
-	l.wait, l.place = one, int32(len(one.locks)) //nolint:gosec // so many do not fit into memory
+	l.wait, l.place = one, int32(len(one.locks)) //nolint:gosec // more do not fit into memory
 	one.locks = append(one.locks, l)
 }
 
-// remove is harmless for a lock that was told, removed, or never added.
+// remove removes a lock. It is harmless for a lock that was told, removed, or never added.
 func (w *waits) remove(l *Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +69,7 @@ func (w *waits) remove(l *Lock) {
 	}
 }
 
-// dismiss stops waiting for the context that bounds no lock. It is called with mu held.
+// dismiss ends the wait for the context that bounds no lock. It is called with mu held.
 func (w *waits) dismiss() {
 	if one := w.idle; one != nil {
 		one.stop()
@@ -80,14 +77,14 @@ func (w *waits) dismiss() {
 	}
 }
 
-// close has no context keep the locks' house in memory. It is called when all locks are over.
+// close forgets the last context, which would keep the locks' house in memory. It is called when all locks are over.
 func (w *waits) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.dismiss()
 }
 
-// ended tells them all.
+// ended tells all locks of the context.
 func (w *waits) ended(one *wait) {
 	w.mu.Lock()
 	locks := one.locks
@@ -102,9 +99,12 @@ func (w *waits) ended(one *wait) {
 	}
 }
 
-// forget is called with mu held, when the wait has no locks any more. Another wait
-// may have taken its place: 1. the context ends; 2. its last lock is removed, and the wait dismissed; 3. a
-// lock is added with the same context; 4. the first wait's goroutine gets to run.
+// forget is called with mu held, when the wait has no locks any more. Another wait may have taken its place:
+//
+//  1. The context ends.
+//  2. Its last lock is removed, and the wait dismissed.
+//  3. A lock is added with the same context.
+//  4. The first wait's goroutine gets to run.
 func (w *waits) forget(one *wait) {
 	if w.idle == one {
 		w.idle = nil

@@ -1,4 +1,4 @@
-// Package actorstest is what the tests of actors stand on: a lock actor, the session it talks to, and what they expect of it.
+// Package actorstest has what the tests of actors share: a lock actor, the session it talks to, and checks of what it does.
 package actorstest
 
 import (
@@ -25,7 +25,7 @@ const (
 	Token   = int64(77)
 )
 
-// What stands in the queue, and what goes wrong.
+// Nodes of the queue, and errors.
 var (
 	Own   = events.Name{Text: "lock-0000000005", Kind: events.KindLock, Seq: 5}
 	Older = events.Name{Text: "lock-0000000004", Kind: events.KindLock, Seq: 4}
@@ -34,7 +34,7 @@ var (
 	ErrCause  = errors.New("the caller's own cause")
 )
 
-// What the session says on the way to a Grant of a lock that nobody else asks for.
+// What the session says on the way to the Grant of a lock without another contender.
 var (
 	Opened  = recipes.Opened{Epoch: Epoch, Session: Session}
 	Created = recipes.Created{Epoch: Epoch, Node: Own}
@@ -43,11 +43,10 @@ var (
 	}
 )
 
-// FakePort is a session that a test scripts: it notes the requests and says only
-// what it is told to.
+// FakePort is a session that a test scripts. It notes the requests, and says only what the test tells it to.
 type FakePort struct {
 	Answer func(recipes.Effect) // called with each request, from the drain; nil: the test answers
-	OnOpen func()               // called by Open; nil: the test says when there is a session
+	OnOpen func()               // called by Open; nil: the test posts Opened
 
 	mu       sync.Mutex
 	post     actors.Post
@@ -59,7 +58,7 @@ type FakePort struct {
 	other    recipes.Epoch // the session's, if it is not the usual one
 }
 
-// SetEpoch says that another session is there.
+// SetEpoch puts another session in the place of the usual one.
 func (p *FakePort) SetEpoch(e recipes.Epoch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +140,7 @@ func (p *FakePort) Sent() []recipes.Effect {
 	return append([]recipes.Effect(nil), p.requests...)
 }
 
-// EndError is what the tests' Explain makes of an end.
+// EndError is the error that the tests' Explain makes of an end.
 type EndError struct{ actors.End }
 
 func (e EndError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
@@ -160,8 +159,7 @@ type Rig struct {
 	Explaining func() // called, if not nil, whenever an end is explained
 }
 
-// NewRig returns an idle lock. What it leaves running is stopped at the end of the
-// test, in whose bubble it has to be idle by then.
+// NewRig returns an idle lock. What it leaves running is stopped at the end of the test; by then its bubble has to be idle.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{Port: &FakePort{Until: time.Now().Add(time.Hour)}, Group: &actors.Group{}}
@@ -172,7 +170,7 @@ func NewRig(t *testing.T) *Rig {
 	return r
 }
 
-// Renew puts an idle lock in the place of the one before.
+// Renew replaces the lock by an idle one.
 func (r *Rig) Renew() {
 	r.Lock = actors.NewLock(actors.Config{
 		ID: 7, Path: "/locks/a",
@@ -186,17 +184,17 @@ func (r *Rig) Renew() {
 	}, recipes.Mutex{}, r.Port)
 }
 
-// Sibling returns another idle lock in the same house.
+// Sibling returns another idle lock of the same house.
 func (r *Rig) Sibling() *Rig {
 	s := &Rig{Port: &FakePort{Until: r.Port.Until}, Group: r.Group, Stream: r.Stream, House: r.House}
 	s.Renew()
 	return s
 }
 
-// NewOwner returns the owner of a lock: it explains every end, and counts how often nothing was left.
+// NewOwner returns the owner of a lock. It explains every end, and counts the calls of Gone.
 func NewOwner(gone *atomic.Int32) actors.Owner { return owner{Explain, gone} }
 
-// owner counts how often nothing was left.
+// owner counts the calls of Gone.
 type owner struct {
 	explain func(actors.End) error
 	gone    *atomic.Int32
@@ -207,7 +205,7 @@ func (o owner) Members() []events.Member { return nil }
 func (o owner) Explain(end actors.End) error { return o.explain(end) }
 func (o owner) Gone()                        { o.gone.Add(1) }
 
-// Explain is the error that an end is to have: none after a release.
+// Explain returns the error for an end: nil after a release.
 func Explain(end actors.End) error {
 	if end.Why == recipes.WhyReleased && end.Granted {
 		return nil
@@ -239,7 +237,7 @@ func (r *Rig) Begin(t *testing.T, want recipes.Started) {
 	synctest.Wait()
 }
 
-// Queued takes a started lock to where it waits behind another.
+// Queued takes a started lock to its wait behind another contender.
 func (r *Rig) Queued() {
 	r.Say(Opened, Created, recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own, Older}, Own: Listed.Own})
 }
@@ -265,7 +263,7 @@ func (r *Rig) Releases(t *testing.T) {
 	r.IsOver(t, nil)
 }
 
-// GrantOf is the Grant that hold leads to.
+// GrantOf is the Grant that Hold leads to.
 func GrantOf(waited time.Duration) events.Grant {
 	return events.Grant{ID: 7, Path: "/locks/a", Node: "/locks/a/" + Own.Text, Token: Token, Session: Session, Waited: waited}
 }
@@ -300,7 +298,7 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	if !IsDone(r.Lock) {
 		t.Fatal("Done is open, want it closed: the lock is over")
 	}
-	if got := r.Err(); got != want { //nolint:errorlint // the very error is meant
+	if got := r.Err(); got != want { //nolint:errorlint // identity is meant
 		t.Errorf("Err is %v, want %v", got, want)
 	}
 	if r.Valid() || r.Holding() || !r.Deadline().IsZero() {
@@ -314,7 +312,7 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	}
 }
 
-// WantGone checks how often the lock has said that nothing of it is left at the server: never, or once.
+// WantGone checks how often the lock has called Gone: 0 times or once.
 func (r *Rig) WantGone(t *testing.T, want int32) {
 	t.Helper()
 	opened, closed := r.Port.Counts()
@@ -375,14 +373,13 @@ func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) erro
 	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
 }
 
-// CountingContext tells which functions wait for its end, and may have something
-// happen when somebody asks for its error. Those functions are not called when it
-// ends; a test does that.
+// CountingContext tells which functions wait for its end, and may call a function when its error is asked for. It does not call the
+// waiting functions when it ends; a test does that.
 type CountingContext struct {
 	context.Context
 	OnErr func()
 	Ended atomic.Bool
-	done  chan struct{} // its own, or package context would go past AfterFunc to the parent
+	done  chan struct{} // its own: with the parent's, package context would not call AfterFunc
 
 	mu      sync.Mutex
 	waiting map[int]func()
@@ -395,7 +392,7 @@ func NewCountingContext(parent context.Context) *CountingContext {
 
 func (c *CountingContext) Done() <-chan struct{} { return c.done }
 
-// AfterFunc takes the place of package context's own bookkeeping.
+// AfterFunc replaces package context's own bookkeeping.
 func (c *CountingContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
