@@ -1,6 +1,6 @@
 package recipes
 
-// This file is what an advance asks, and what the answers come to.
+// This file is about what an advance asks, and what the answers come to.
 
 // Part is one of the things that an advance asks.
 type Part uint8
@@ -8,25 +8,27 @@ type Part uint8
 // The parts.
 const (
 	PartFloor Part = iota + 1 // the directory's data are read
-	PartNext                  // the next one is read, and watched
+	PartNext                  // the next contender's node is read, and watched
 	PartClaim                 // the own node is claimed
 )
 
-// Handoff is an advance under way: what has been asked, and what that has said. It is a small comparable value.
+// Handoff is an advance under way: what it has asked, and the answers so far. It is a small comparable value.
 //
-// It asks two things in one flight, in any order: whether the directory's floor names the node that is gone, and whether the own one
-// stands. Only if the floor does not name it, which is so if it left before it held the lock or is not one of ours, it goes on to the
-// next one and watches that.
+// It asks two things in one flight, in any order: whether the directory's floor names the node that is gone, and whether the own
+// node stands. If the floor names another node, the owner left before it held the lock, or is of another library. Then it goes on
+// to the next contender's node and watches that.
 //
-// A floor that names the node was written in the transaction that removed it, by its owner, which held the lock. Whenever it is read,
-// nobody older was left from that transaction on, and nobody between that node and the own one ever was; so the order in which the
-// questions are answered does not matter.
+// If the floor names the node, the contender is the first, whenever the questions are answered:
 //
-// It need not be read if the owner was a contender of this session: that it held the lock is known. That the next one did is as
-// good, once its node is gone as well; see [LeaverBook].
+//  1. The owner of the node that is gone held the lock. It wrote the floor in the transaction that removed its node.
+//  2. From that transaction on no older contender is left.
+//  3. There never was a contender between that node and the own one.
+//
+// The floor need not be read if a contender of this session owned the node: the session knows that it held the lock. It is as good
+// if the owner of the next node held the lock, and that node is gone as well; see [LeaverBook].
 type Handoff struct {
 	done   uint8 // the parts, as bits
-	free   bool  // nobody is ahead
+	free   bool  // no contender is ahead
 	stands bool
 	failed bool // the claim is no proof
 }
@@ -52,13 +54,13 @@ func (a Handoff) with(p Part) Handoff {
 	return a
 }
 
-// Knows takes, before anything is asked, whether the session knows that nobody is ahead.
+// Knows takes, before any question is asked, whether the session knows that no contender is ahead.
 func (a Handoff) Knows(free bool) Handoff {
 	a.free = a.free || free
 	return a
 }
 
-// Claims takes, before anything is asked, that the session need not send the claim; see [Warmth].
+// Claims takes, before any question is asked, that the session need not send the claim; see [Warmth].
 func (a Handoff) Claims() Handoff { return a.with(PartClaim) }
 
 // Read takes the directory's data, and the zxid that created the node that is gone. Data that could not be read are the zero value.
@@ -74,13 +76,13 @@ func (a Handoff) Claimed(in Input) Handoff {
 	return a.with(PartClaim)
 }
 
-// Looked takes whether the next one stands, and is watched.
+// Looked takes whether the next node stands, and is watched.
 func (a Handoff) Looked(stands bool) Handoff {
 	a.stands = stands
 	return a.with(PartNext)
 }
 
-// Answer returns what the machine is told, and false if that is the answer to the claim.
+// Answer returns what the machine is told. It returns false if that is the answer to the claim instead.
 func (a Handoff) Answer(epoch Epoch) (_ Advanced, is bool) {
 	return Advanced{Epoch: epoch, Floor: a.free, Stands: a.stands}, !a.failed
 }

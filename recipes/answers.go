@@ -2,12 +2,11 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// What the machine does about answers to its requests.
+// This file is about what the machine does with answers to its requests.
 
 func (m *Machine) onCreated(in Created) []Effect {
 	if in.Epoch != m.epoch || m.state != Creating {
-		// An answer of a past epoch is not believed. If the node exists all the
-		// same, nobody else will ever remove it.
+		// The answer of a past epoch is not believed. If the node exists all the same, only this removes it.
 		return []Effect{Discard{Node: in.Node.Text}}
 	}
 	m.own = Own{Name: in.Node}
@@ -24,7 +23,7 @@ func (m *Machine) onCreated(in Created) []Effect {
 	}
 }
 
-// onCanceled ends what was withdrawn before anything was made.
+// onCanceled ends an acquisition that was withdrawn before anything was made.
 func (m *Machine) onCanceled(in Canceled) []Effect {
 	if in.Epoch != m.epoch || m.state != Creating || m.why == 0 {
 		return nil
@@ -32,8 +31,8 @@ func (m *Machine) onCanceled(in Canceled) []Effect {
 	return m.over()
 }
 
-// onOccupied looks who has the one node of the lock. If that was taken between a look that found
-// nobody and the create, others are about to do the same, and it is better to step back.
+// onOccupied looks for the owner of the lock's one node. If the node was made between a look that found none and the create, other
+// waiters are about to try the same, and it is better to step back.
 func (m *Machine) onOccupied(in Occupied) []Effect {
 	switch {
 	case in.Epoch != m.epoch || m.state != Creating:
@@ -51,7 +50,7 @@ func (m *Machine) onPaused(in Paused) []Effect {
 	switch {
 	case in.Epoch != m.epoch:
 		return nil
-	case m.state == Pausing && m.own.Name.Text != "": // it was the lock-delay
+	case m.state == Pausing && m.own.Name.Text != "": // the lock-delay is over
 		return m.claim()
 	case m.state == Pausing:
 		return m.list()
@@ -74,7 +73,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 			return m.over()
 		case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
 		case m.try && yields(in.Queue) && !m.queues():
-			m.patient = true // to queue up is the only way to learn whether anybody holds
+			m.patient = true // only in the queue can it learn whether the lock is held
 		case m.try:
 			m.why = WhyBusy
 			return m.over()
@@ -89,7 +88,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 	case Recovering:
 		if in.Own == (Own{}) {
 			if m.own.Name.Text != "" {
-				return m.requeue() // it had a node, which is in neither place any more
+				return m.requeue() // its node is in neither place any more
 			}
 			return m.restart() // the barrier proves that it was never created
 		}
@@ -106,8 +105,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 // onFound acts on a listing that has our node in it.
 func (m *Machine) onFound(in Listed) []Effect {
 	if in.Own.Owner != m.session {
-		// It bears our GUID, but another session of ours made it. That session's
-		// end would take it away from under us.
+		// The node has our GUID, but an earlier session of ours made it, and takes it away when it ends.
 		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
 	if in.Entered {
@@ -118,7 +116,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 		return m.release()
 	}
 	if in.Parted {
-		return m.requeue() // what is left is no place in a queue
+		return m.requeue() // some of its nodes are gone: the rest is no place in the queue
 	}
 	if why := m.unfit(in.Size); why != 0 {
 		return m.fail(why)
@@ -165,10 +163,8 @@ func (m *Machine) onClaimed(in Claimed) []Effect {
 	}
 }
 
-// onAdvanced enters or moves up. What the three parts of the answer say may be from
-// different moments, and that does no harm: that the blocker left as a holder, and
-// that it was the nearest, stays true; and of the next one that stands we hear when
-// it goes.
+// onAdvanced enters or moves up. The three parts of the answer may be from different moments. That does no harm: it stays true that
+// the blocker left as a holder, and that it was the nearest. If the next node goes later, its watch tells.
 func (m *Machine) onAdvanced(in Advanced) []Effect {
 	switch {
 	case in.Epoch != m.epoch, m.state != Advancing:
@@ -222,7 +218,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 		return m.fail(WhyRefused)
 	case in.Op == OpDelete && m.state == Releasing:
 		if m.why == WhyReleased || m.why == WhyPanicked {
-			m.why = WhyRefused // the caller should hear that the node is still there
+			m.why = WhyRefused // the caller has to hear that the node is still there
 		}
 		return m.over()
 	default:
@@ -245,14 +241,14 @@ func (m *Machine) onUnknown(in Unknown) []Effect {
 	case in.Op == OpSurvey && m.state == Looking:
 		return []Effect{Survey{Epoch: m.epoch}}
 	case in.Op == OpList && m.state == Listing,
-		in.Op == OpSurvey && m.state == Surveying: // which may have to be made on another connection
+		in.Op == OpSurvey && m.state == Surveying: // the survey may have to be made on another connection
 		return m.list()
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
 		return m.reclaim()
 	case in.Op == OpDelete && m.state == Releasing:
 		return m.remove()
 	case in.Op == OpWatch && m.state == Waiting, in.Op == OpAdvance && m.state == Advancing:
-		return m.list() // whatever was or was not armed, the next listing tells what to watch
+		return m.list() // whatever is armed, the next listing tells what to watch
 	default:
 		return nil
 	}

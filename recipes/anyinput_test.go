@@ -40,7 +40,7 @@ func everyInput() []Input {
 	return all
 }
 
-// past tells whether an input is an answer of an epoch that is not the machine's.
+// past tells whether an input is an answer of another epoch than the machine's.
 func past(in Input, epoch Epoch) bool {
 	switch in := in.(type) {
 	case Created:
@@ -82,7 +82,7 @@ func past(in Input, epoch Epoch) bool {
 	}
 }
 
-// permitSituations are machines of a semaphore in the states that only those know.
+// permitSituations are machines of a semaphore, in the states that only semaphores have.
 func permitSituations() map[string][]Input {
 	s := map[string][]Input{}
 	for name, inputs := range situations() {
@@ -102,14 +102,14 @@ func permitSituations() map[string][]Input {
 	return s
 }
 
-// heard is a machine, and what its caller has been told.
+// heard is a machine, and what its caller was told.
 type heard struct {
 	Machine
 	told uint8
 }
 
-// TestAnyInputInAnyState feeds every input, expected or not, to every situation and to every machine that results, three deep,
-// for every rule.
+// TestAnyInputInAnyState feeds every input, expected or not, to every situation and to every machine that results, three deep, for
+// every rule.
 func TestAnyInputInAnyState(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule       Rule
@@ -139,8 +139,8 @@ func TestAnyInputInAnyState(t *testing.T) {
 	}
 }
 
-// anyInput feeds inputs to machines in some situations and to every machine that results, so many deep. It holds what a caller is
-// told in which order, and what check returns nothing for. The checks do without t, for they are made a million times.
+// anyInput feeds inputs to machines in some situations and to every machine that results, so many deep. It checks the order of what
+// a caller is told, and that check returns nothing. The checks do without t, because they are made a million times.
 func anyInput(t *testing.T, rule Rule, situations map[string][]Input, inputs []Input, deep int,
 	check func(in Input, m, next Machine, effects []Effect) (wrong string),
 ) {
@@ -169,7 +169,7 @@ func anyInput(t *testing.T, rule Rule, situations map[string][]Input, inputs []I
 				switch {
 				case wrong != "":
 				case s.Machine != before:
-					wrong = "Step changed its receiver"
+					wrong = "Step has changed its receiver"
 				case next.state == Over && !next.finished:
 					wrong = "the machine is over, and the caller was not told"
 				default:
@@ -189,7 +189,7 @@ func anyInput(t *testing.T, rule Rule, situations map[string][]Input, inputs []I
 	t.Logf("%d machines", len(visited))
 }
 
-// hear notes what a caller is told: a grant, then a loss, then the end, each at most once.
+// hear notes what a caller is told: a grant, then a loss, then the end, each once at most.
 func (h *heard) hear(effects []Effect) (wrong string) {
 	for _, e := range effects {
 		var bit, excluded uint8
@@ -199,14 +199,14 @@ func (h *heard) hear(effects []Effect) (wrong string) {
 		case Lose:
 			bit, excluded = toldLost, toldLost|toldFinish
 			if h.told&toldGrant == 0 {
-				return "lost what was never granted"
+				return "a loss of a lock that was not granted"
 			}
 		case Finish:
 			bit, excluded = toldFinish, toldFinish
 		case Revoke:
 			excluded = toldFinish | toldLost
 			if h.told&toldGrant == 0 {
-				return "asked back what was never granted"
+				return "a lock that was not granted is asked back"
 			}
 		case Queue, Requeue:
 			excluded = toldGrant | toldFinish
@@ -219,8 +219,8 @@ func (h *heard) hear(effects []Effect) (wrong string) {
 	return ""
 }
 
-// listensToNoMore holds what the explorer's simplifications rest on: some inputs make no difference to a machine, now or later,
-// so the explorer leaves them out.
+// listensToNoMore checks what the explorer's simplifications rest on: some inputs make no difference to a machine, now or later, so
+// the explorer leaves them out.
 func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string) {
 	reads := false
 	for _, e := range effects {
@@ -246,7 +246,7 @@ func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string)
 		if reads && !answers(in) {
 			return "a machine reads before it has written"
 		}
-	default: // there it may read
+	default: // in other states it may read
 	}
 	return ""
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A config is a world to explore: who takes part, and what may go wrong.
+// A config is a world to explore: its contenders, and its faults.
 type config struct {
 	name    string
 	clients int
@@ -15,13 +15,13 @@ type config struct {
 	flags   []uint8
 	roles   []uint8
 	rules   []Rule
-	memory  int         // how many of those ahead a waiter remembers; 0 is as many as it does
+	memory  int         // how many contenders ahead a waiter remembers; 0: as many as in production
 	places  []multiRole // the places of each client in two directories; nil if there is one directory
 	options
 }
 
-// remembering makes a machine remember no more than so many of those ahead, because
-// no world is large enough for what it does remember.
+// remembering makes a machine remember at most so many of the contenders ahead, because no world is large enough for as many as it
+// remembers.
 func remembering(most int, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)
@@ -32,8 +32,8 @@ func remembering(most int, step stepFunc) stepFunc {
 	}
 }
 
-// capped keeps machines from counting their attempts beyond a number. Where a create leaves no node if
-// it comes too late, they may be many, and all are the same.
+// capped keeps machines from counting their attempts beyond a number. Where a late create leaves no node there may be many
+// attempts, all the same.
 func capped(most Attempt, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)
@@ -95,7 +95,7 @@ func worlds(t *testing.T, sections ...string) (all []config) {
 	return all
 }
 
-// worldOf is the world in which so much may go wrong, without what no machine listens to.
+// worldOf is the world with these faults, without inputs that no machine listens to.
 func worldOf(t *testing.T, who, left string) config {
 	t.Helper()
 	f, err := parseSpec(who)
@@ -115,8 +115,8 @@ func worldOf(t *testing.T, who, left string) config {
 	return f.config
 }
 
-// reached holds that the exploration comes to what it is there for: every answer that
-// the fast path may get, and everything that may come in between.
+// reached checks that the exploration comes to what it is there for: every answer that the fast path may get, and everything that
+// may come in between.
 func reached(t *testing.T, met map[meeting]bool) {
 	t.Helper()
 	want := []meeting{
@@ -142,16 +142,16 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Advancing, inExpired, 0, 0},
 		{Claiming, inClaimed, flagFresh, 0},
 		{Claiming, inClaimed, 0, 0},
-		// A read/write lock's.
+		// Of a read/write lock.
 		{Creating, inRefused, flagMissing, OpCreate},
-		// Of one who is asked for it back.
+		// Of a holder that is asked for the lock.
 		{Held, inAskedBack, momentSoon, 0},
 		{Waiting, inAskedBack, momentLate, 0},
 		{Claiming, inAskedBack, momentSoon, 0},
 		{Held, inOverdue, 0, 0},
 		{Lapsed, inOverdue, 0, 0},
 		{Releasing, inOverdue, 0, 0},
-		// A semaphore's.
+		// Of a semaphore.
 		{Recovering, inListed, flagEntered, 0},
 		{Claiming, inRefused, flagMissing, OpClaim},
 		{Surveying, inSurveyed, 0, 0},
@@ -168,7 +168,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Entering, inRefused, flagMissing, OpEnter},
 		{Entering, inUnknown, 0, OpEnter},
 		{Entering, inWithdrawn, 0, 0},
-		// Those of a lock that is one node.
+		// Of a lock that is one node.
 		{Creating, inOccupied, 0, 0},
 		{Looking, inListed, 0, 0},
 		{Pausing, inPaused, 0, 0},

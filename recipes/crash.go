@@ -1,32 +1,31 @@
 package recipes
 
-// This file is about a lock that tells of crashes: whoever is granted learns whether a holder before has ended
-// otherwise than by a release, and nobody has released since.
+// This file is about a lock that tells of crashes. A Grant tells whether an earlier holder has ended without a release, if no
+// holder has released since.
 //
-// A holder leaves a record, a node of its own that stays when its session ends. It is made in the transaction that
-// claims the lock, so nobody is granted without it, and removed in the one that gives the node up, but only if
-// the holder has released. All that counts is decided by the order of these transactions:
+// A holder leaves a record: a node of its own that stays when its session ends. The transaction that claims the lock makes the
+// record, so there is no grant without one. The transaction that deletes the holder's node removes the record, but only if the
+// holder has released. The order of these transactions decides:
 //
 //  1. A claims: its node exists, and so does its record from then on.
-//  2. A ends, in whatever way that is no release. Its node goes; nothing removes the record.
-//  3. B claims, finds a record and reads it, behind that claim. It is not B's, whose node it would name; so somebody
-//     has held the lock since the last release, and has not released.
-//  4. B releases, and the record goes with its node. Or B crashes as well: then A's record stands until somebody
-//     has released.
+//  2. A ends without a release. Its node goes, and nothing removes the record.
+//  3. B claims, finds a record and reads it, behind that claim. The record does not name B's node, so it is not B's. Hence a
+//     contender has held the lock since the last release, and has not released.
+//  4. B releases, and the record goes with its node. Or B crashes as well: then A's record stands until a holder has released.
 //
-// A claim of unknown outcome is made again. If the record then names our own node it was made by the first, and nobody
-// has held the lock in between, for we are the first in the queue, and no node bears a name twice.
+// A claim of unknown outcome is made again. If the record then names our own node, the first claim made it. There was no other
+// holder in between: we are the first in the queue, and no node's name is used twice.
 //
-// So every grant is claimed here, also of whoever is proven to be alone by what created its node, or to be the first by a
-// floor. A claim proves all that those would.
+// So every grant of such a lock is claimed. This includes a contender that the answer to its create proves to be alone, and one
+// that a floor proves to be the first. A claim proves all that these would.
 //
-// The record of a tenure in which nobody can have acted tells of no crash: that of a Grant which was not taken, or of a claim that
-// was answered when the caller had given up. So it goes as after a release, if it is our own. Hence whoever gives up while a
-// claim is under way waits for the answer, which tells whose it is. One who finds that somebody has crashed, and
-// gives up, leaves the record to the next.
+// If no function can have acted under a Grant, its record tells of no crash. That is so for a Grant that was not taken, and for a
+// claim that was answered after its caller gave up. Such a record goes as after a release, if it is our own. Hence a caller that
+// gives up while a claim is under way waits for the answer, which tells whose record it is. A contender that finds the record of a
+// crash, and gives up, leaves that record for the next one.
 //
-// Readers make no record, and remove none: what they do under the lock is no half of anything. While one holds no writer
-// does, so a record that stands tells of a crash then, but for that of a writer in whose place the reader stands.
+// Readers make no record and remove none: a crashed reader leaves no partial write. While a reader holds, no writer holds, so a
+// record that stands then tells of a crash. Exception: the record of a writer in whose place the reader stands.
 
 // records tells whether the machine's claims make a record.
 func (m *Machine) records() bool { return m.recording() == RecordMade }
@@ -42,7 +41,7 @@ func (m *Machine) recording() Recording {
 	}
 }
 
-// reclaim makes a claim again of which nobody knows what became of it.
+// reclaim repeats a claim whose outcome is unknown.
 func (m *Machine) reclaim() []Effect {
 	if m.state == Claiming {
 		return m.claim()
@@ -50,9 +49,12 @@ func (m *Machine) reclaim() []Effect {
 	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
 }
 
-// onJoined enters beside others of the session, who have seen to the record. Whether it goes is for all of them
-// to say: a Grant that is not taken has nothing against it, and neither has one that never came: 1. A holds; 2. B enters
-// again, and gives up before it hears that it has; 3. B's delete takes only B out, and A's is to take the record along.
+// onJoined enters beside other contenders of the session, which have made or read the record. All of them together decide whether
+// it goes. A Grant that is not taken does not object, and neither does a Grant that never came:
+//
+//  1. A holds.
+//  2. B enters again, and gives up before it hears of that.
+//  3. B's delete removes only B from the node. A's delete has to remove the record.
 func (m *Machine) onJoined(in Joined) []Effect {
 	if !m.detect || in.Epoch != m.epoch || m.state != Creating {
 		return m.onCreated(in.Created)
@@ -89,7 +91,7 @@ func (m *Machine) onRecorded(in Claimed) []Effect {
 	}
 }
 
-// onDelayed waits until the lock-delay is over, and claims again; see lockdelay.go.
+// onDelayed waits until the lock-delay is over, and then claims again; see lockdelay.go.
 func (m *Machine) onDelayed(in Delayed) []Effect {
 	switch {
 	case in.Epoch != m.epoch, m.state != Claiming:
@@ -106,9 +108,9 @@ func (m *Machine) onDelayed(in Delayed) []Effect {
 	}
 }
 
-// leavesClean notes whether the record goes with the node of a caller that ends its tenure. A caller that has taken the Grant, and has
-// released, has come to the end of what it did; and so has, in its stead, one that found the lock in order and took nothing. That is so
-// behind a loss as well: the caller may have been quicker than the news of it.
+// leavesClean notes, when a caller ends its tenure, whether the record goes with the node. It goes if the caller has taken the
+// Grant and has released, because then its work is done. It also goes if the caller found no crash and did not take the Grant. Both
+// hold behind a loss, too: the caller may have been quicker than the news of it.
 func (m *Machine) leavesClean(in Withdrawn) {
 	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded

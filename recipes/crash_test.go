@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// somebody has crashed; who it was makes no difference to a machine.
+// somebody has crashed; a machine does not care which contender it was.
 var somebody = events.Abandoned{Node: "somebody's"}
 
 // crashSituations are machines of a lock that tells of crashes, in the states in which that makes a difference.
@@ -84,7 +84,7 @@ func TestCrashTransitions(t *testing.T) {
 		{"held", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
 		{"held", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
 		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out", END "lost"`},
-		{"lost", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"}, // he was quicker
+		{"lost", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"}, // the caller was quicker
 		{"lost", Withdrawn{WhyLost, true}, Releasing, "delete #5"},
 		{"lost", Withdrawn{WhyLost, false}, Releasing, "delete #5 and the record"},
 		{"lost behind a crash", Withdrawn{WhyLost, false}, Releasing, "delete #5"},
@@ -139,7 +139,7 @@ func TestReadersMakeNoRecord(t *testing.T) {
 			t.Errorf("%s: %s, want %s", inputText(c.in), got, c.want)
 		}
 	}
-	// Who gives up while it claims has nothing to wait for.
+	// A reader that gives up while it claims has nothing to wait for.
 	m = NewMachine(Read{})
 	for _, in := range []Input{opened, Started{Detect: true}, Created{1, ours, true, true, 500}} {
 		m, _ = m.Step(in)
@@ -149,14 +149,14 @@ func TestReadersMakeNoRecord(t *testing.T) {
 	}
 }
 
-// TestAClaimWithinALockDelayProvesNothing: nobody holds by it.
+// TestAClaimWithinALockDelayProvesNothing: it makes no holder.
 func TestAClaimWithinALockDelayProvesNothing(t *testing.T) {
 	if _, _, proves := Proves(Delayed{Epoch: 1, For: 1}, true); proves {
-		t.Error("an answer within a lock-delay proves that the contender holds, want that it does not")
+		t.Error("an answer within a lock-delay proves a holder, want no proof")
 	}
 }
 
-// TestAnotherNodeHasARecordOfItsOwn: what was known of the one before does not count.
+// TestAnotherNodeHasARecordOfItsOwn: what was known of the node before does not count.
 func TestAnotherNodeHasARecordOfItsOwn(t *testing.T) {
 	m := NewMachine(Mutex{})
 	for _, in := range []Input{
@@ -166,7 +166,7 @@ func TestAnotherNodeHasARecordOfItsOwn(t *testing.T) {
 		m, _ = m.Step(in)
 	}
 	if _, effects := m.Step(Withdrawn{Why: WhyContext}); effectTexts(effects) != "delete #6" {
-		t.Errorf("took somebody's record along: %s", effectTexts(effects))
+		t.Errorf("another contender's record was removed: %s", effectTexts(effects))
 	}
 }
 

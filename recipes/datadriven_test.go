@@ -11,18 +11,17 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestTranscripts plays the scripts in testdata. After a change of behaviour run
-// it with -rewrite and read the difference: commit it only if you understand
-// what caused it.
+// TestTranscripts plays the scripts in testdata. After a change of behaviour run it with -rewrite and read the difference. Commit
+// it only if you understand what caused it.
 //
-// Each command is carried out, and then the servers and the connections do what
-// is left to do, unless the command says hold. What the machines hear, where
-// they go and what they ask for and tell is printed, and then where all stand.
+// Each command is carried out. Then the servers and the connections do what is left to do, unless the command says hold. The test
+// prints what the machines hear, where they go, what they ask for and what they tell. The last line says where each contender
+// stands.
 //
 //	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7); in a
-//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none);
+//	                   directory of ours that all know (dir=unknown: that none knows; dir=theirs, dir=none);
 //	                   with single, a lock that is one node
-//	world a b          as queue, but nobody has asked yet
+//	world a b          as queue, but before any has asked
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start;
 //	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have;
@@ -30,19 +29,19 @@ import (
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
-//	deliver            nothing; whatever is left is done
+//	deliver            nothing but what is left to do
 //	paused a           a's pause is over
 //	delay-over         the lock-delay has passed
-//	release a          a's caller is done (panic: it did not come to the end of what it did; untaken: it did not take the grant)
+//	release a          a's caller is done (panic: its function did not return; untaken: it did not take the grant)
 //	withdraw a         a's caller gives up
-//	cancel a           a's create, which nobody wants any more, was not sent yet
+//	cancel a           a's create, which was withdrawn, was not sent yet
 //	cut a              a's connection breaks; reply-lost: after its request was executed
 //	reconnect a        the same session has a connection again
 //	lapse a            a's lease runs out
 //	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
 //	hear a             a hears that its session has ended, and begins a new one
-//	remove #0          somebody deletes a node
-//	asked #0           whoever has a connection hears that the owner of a node is asked to give the lock back (soon, late: by when)
+//	remove #0          another process deletes a node
+//	asked #0           each session with a connection hears that a node's owner is asked for the lock (soon, late: by when)
 //	overdue a          the time is over by which a was to give the lock back
 //	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
 //	guest joins        a contender of ours queues up, with a marker
@@ -50,12 +49,12 @@ import (
 //	downgrade          with writer, the foreign writer makes its read node
 //	catch-up c         the replica of c catches up by one transaction, and no more
 //	gone c             the watch of c that has fired is delivered, and no more
-//	refuse a           a server turns a's oldest request down
+//	refuse a           a server refuses a's oldest request
 //
-// Those in testdata/multi are of two directories, p and q. The nodes of one attempt bear one number in both: p1 and q1.
+// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt have the same number in both: p1 and q1.
 //
 //	multi a=(p,q) b=(q,p) c=(p)   as queue: for a multi-lock, or with one directory for a mutex in it (try=(a) keep=(b));
-//	                              with hold nobody has asked yet
+//	                              with hold, before any has asked
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -163,17 +162,17 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// open begins the play, of which what the machines hear and do is noted from then on.
+// open begins the play. From then on it notes what the machines hear and do.
 func (p *play) open() {
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
-		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
+		if !strings.HasSuffix(text, ": Over") { // which listens to nothing any more
 			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
 		}
 	}
 }
 
-// take carries out one step, for which the budget is always sufficient.
+// take carries out one step. The budget is always sufficient.
 func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
 
 func (p *play) takeStep(s step) {
@@ -263,7 +262,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// hear ends a session for the client, as the server has done before.
+// hear tells the client that its session has ended, as the server has done before.
 func (p *play) hear(c uint8, again bool) {
 	if p.w.clients[c].conn == connUp {
 		p.w.raise(int(c))
@@ -275,7 +274,7 @@ func (p *play) hear(c uint8, again bool) {
 	}
 }
 
-// standing says where everybody stands, and which nodes exist at the leader.
+// standing says where each contender stands, and which nodes exist at the leader.
 func (p *play) standing() string {
 	var parts []string
 	for c := range p.clients {
@@ -313,7 +312,7 @@ func (p *play) standing() string {
 	return text
 }
 
-// nodeText is what a transcript calls a node.
+// nodeText is the name of a node in a transcript.
 func (p *play) nodeText(id uint8) string {
 	if p.env.several != nil {
 		return fmt.Sprintf("%c%d", 'p'+id%2, id/2)

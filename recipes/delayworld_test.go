@@ -1,31 +1,31 @@
 package recipes
 
-// What a world has of the lock-delay: what the record says of it, and the truth, which is how much has passed since a crash.
+// This file is about a world's lock-delay: what the record says of it, and the truth, which is how much has passed since a crash.
 
 type delay struct {
 	taken  uint8 // 1 + the node that has taken the record over
 	mark   mark
-	says   bool // the record bears a delay
+	says   bool // the record has a delay
 	behind behind
 }
 
-// A mark is that of the record.
+// A mark is the record's.
 type mark uint8
 
 const (
 	markNone mark = iota
 	markMade
-	markOver // the delay has passed since
+	markOver // the delay has passed since the mark
 )
 
-// behind is how much of the delay has passed since the node of the latest holder who crashed went.
+// behind is how much of the delay has passed since the latest crashed holder's node went.
 type behind uint8
 
 const (
-	behindAll   behind = 0 // or nobody has crashed
+	behindAll   behind = 0 // or no holder has crashed
 	behindCrash behind = 1 << iota
-	behindMark         // no more than since a mark that was made behind the crash
-	behindSays         // with these: the holder had the delay
+	behindMark         // only the time since a mark that was made behind the crash
+	behindSays         // with one of these: the holder had the delay
 )
 
 const early violation = "a grant within the lock-delay"
@@ -43,7 +43,7 @@ func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
 	return f
 }
 
-// marked notes that the record is marked, and returns for how long it has been.
+// marked returns the record with a mark. Without one it makes it now.
 func (w *world) marked(on delay) delay {
 	if on.mark == markNone {
 		on.mark = markMade
@@ -54,7 +54,7 @@ func (w *world) marked(on delay) delay {
 	return on
 }
 
-// since is how much of the delay has passed since the mark, of a whole of 1.
+// since is how much of the delay, whose whole is 1, has passed since the mark.
 func (d delay) since() (passed int64) {
 	if d.mark == markOver {
 		return 1
@@ -70,7 +70,7 @@ func (w *world) delayOver() {
 	}
 }
 
-// delayedBy notes that nodes of holders are gone who have crashed.
+// delayedBy notes that nodes of crashed holders are gone.
 func (w *world) delayedBy(nodes uint8) {
 	says, counts := behind(0), false
 	for c := range w.clients {
@@ -83,7 +83,7 @@ func (w *world) delayedBy(nodes uint8) {
 	}
 }
 
-// within tells whether a client that is granted the lock had to wait.
+// within tells whether a client that is granted the lock should have waited.
 func (w *world) within(c int) bool {
 	return w.delay.behind&(behindCrash|behindMark) != 0 && (w.delay.behind&behindSays != 0 || w.clients[c].delays())
 }

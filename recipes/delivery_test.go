@@ -1,6 +1,6 @@
 package recipes
 
-// How answers reach machines.
+// This file is about how answers reach machines.
 
 // answer delivers an answer. Whether it is fresh was noted on the way.
 func (e *environment) answer(w *world, c, i int) {
@@ -36,7 +36,7 @@ func (e *environment) answer(w *world, c, i int) {
 	e.proof = 0
 }
 
-// reply is what a server has answered.
+// reply is a server's answer.
 func (e *environment) reply(r request) input {
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	switch {
@@ -104,8 +104,8 @@ func (cl *client) unwant(epoch uint8) {
 	}
 }
 
-// cancelable returns a create that is to be taken back and may not have been sent, or -1. Of what is on its way nobody but the session
-// knows whether it waits there: for a connection, or for room.
+// cancelable returns a create that is to be taken back and may not have been sent, or -1. Of a request under way only the session
+// knows whether it waits for a connection, or for room.
 func (e *environment) cancelable(cl *client) int {
 	for i, r := range cl.requests {
 		waits := r.status == parked || r.status == sent && r.own == 0 && r.flags&reqHalf == 0
@@ -116,7 +116,7 @@ func (e *environment) cancelable(cl *client) int {
 	return -1
 }
 
-// cancel takes the create back, and says so.
+// cancel takes the create back, and tells the machine.
 func (e *environment) cancel(w *world, c int) {
 	cl := &w.clients[c]
 	i := e.cancelable(cl)
@@ -129,7 +129,7 @@ func (e *environment) cancel(w *world, c int) {
 	e.feed(w, c, input{kind: inCanceled, epoch: r.epoch})
 }
 
-// fail delivers Unknown for a request that nobody will answer.
+// fail delivers Unknown for a request that will not be answered.
 func (e *environment) fail(w *world, c int) {
 	cl := &w.clients[c]
 	i := cl.find(lost)

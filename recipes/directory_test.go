@@ -1,12 +1,11 @@
 package recipes
 
-// A directory is what a snapshot has of the locks' directory: which one it is, and
-// its data. It is 0 if there is none. Directories that are reaped and made again are
-// told apart by their number, as real ones are by the zxid that created them.
+// A directory is what a snapshot has of the locks' directory: which one it is, and its data. It is 0 if there is none. Directories
+// that are reaped and made again have different numbers, as real ones have different zxids of their creation.
 type directory uint8
 
 const (
-	dataTheirs directory = iota + 1 // somebody's, or none at all
+	dataTheirs directory = iota + 1 // another program's, or empty
 	dataMarker                      // ours
 	dataFloor                       // ours, and the floor is node 0; node 1 is one more
 
@@ -29,7 +28,7 @@ func (d directory) with(data directory) directory {
 	return d&^dataMask | data
 }
 
-// says is what the data are to whoever reads them. A node's zxid is 1 + its index.
+// says is what a reader makes of the data. A node's zxid is 1 + its index.
 func (d directory) says() DirectoryData {
 	return DirectoryData{Ours: d.ours(), Floor: int64(d.floor() + 1)}
 }
@@ -42,7 +41,7 @@ func (d directory) floor() uint8 {
 	return uint8(d.data() - dataFloor)
 }
 
-// born makes the next directory, by one of us or by somebody else.
+// born makes the next directory, by a session of ours or by another process.
 func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
 
 // unborn is the next directory.
@@ -56,13 +55,13 @@ func (w *world) unborn(ours bool) directory {
 	return d
 }
 
-// A knowledge is what a client believes of the directory: which one it takes for one
-// of ours, or 0, and which one it has been shown last.
+// A knowledge is what a client believes of the directory: which one it takes for one of ours, or 0, and which one it was shown
+// last.
 type knowledge uint8
 
 func knows(ours, shown uint8) knowledge { return knowledge(ours | shown<<numbered) }
 
-// book is what the session keeps of it.
+// book is what the session keeps of the knowledge.
 func (k knowledge) book() DirectoryBook { return DirectoryBook{czxid: int64(k.ours())} }
 
 func (k knowledge) ours() uint8  { return uint8(k) & 0xf }
@@ -75,7 +74,7 @@ func (w *world) saw(c int, d directory) (unknown bool) {
 	return unknown
 }
 
-// read shows a session the data of a directory as well.
+// read also shows a session the data of a directory.
 func (w *world) read(c int, d directory) {
 	w.saw(c, d)
 	w.learn(c, d, w.clients[c].knows.book().Read(d.says(), int64(d.identity())))
@@ -85,10 +84,9 @@ func (w *world) learn(c int, d directory, b DirectoryBook) {
 	w.each(c, func(_ int, cl *client) { cl.knows = knows(uint8(b.Writable()), d.identity()) })
 }
 
-// overwrites notes if a client sets the directory's data and should not. It does so if it takes the directory for one of ours.
-// That knowledge may be old, once: of a new directory a client hears with the first
-// answer. What is written over data that somebody put into a directory of ours is not
-// held against it either, for data is not read again each time.
+// overwrites notes if a client sets the directory's data and should not. A client sets them if it takes the directory for one of
+// ours. That knowledge may be old, once: the first answer tells a client of a new directory. Another program may write data into a
+// directory of ours. A client that overwrites those is not to blame, because it does not read data again each time.
 func (e *environment) overwrites(w *world, cl *client) {
 	d, ours := w.dirs[0], cl.knows.ours()
 	known := cl.knows.shown() == d.identity()
@@ -100,26 +98,25 @@ func (e *environment) overwrites(w *world, cl *client) {
 	}
 }
 
-// A shell is how requests are carried out that write or read the directory's data:
-// well, or with a seeded bug.
+// A shell is the way in which requests that write or read the directory's data are carried out: well, or with a seeded bug.
 type shell uint8
 
 const (
 	shellApart       shell = iota + 1 // writes the floor after the delete, not with it
-	shellNumbers                      // the same, and names the node by its number
-	shellUnwatched                    // looks whether the next one stands and does not watch it
+	shellNumbers                      // the same, and the floor has the node's number, not its zxid
+	shellUnwatched                    // looks whether the next node stands, and does not watch it
 	shellCounts                       // counts the nodes after the create, not with it
-	shellKeepsWord                    // leaves none, but remembers within the session that the writer has let go
-	shellPlaceFirst                   // gives its place up, and takes its permits then
-	shellReadsEarly                   // reads the record, and claims then
+	shellKeepsWord                    // writes no floor, but the session remembers that the writer has let go
+	shellPlaceFirst                   // gives up its place, and then takes its permits
+	shellReadsEarly                   // reads the record, and then claims
 	shellCancelsSent                  // says that a create was not made though it was
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node
-	shellOneAnew         // makes one node anew where it should make all
+	shellOneAnew         // makes one node again where it should make all
 )
 
-// numberOf is a node's number in the directory, which begins anew with each one.
+// numberOf is a node's number in its directory. Each directory begins with 0.
 func (w *world) numberOf(id uint8) uint8 {
 	if id >= w.base {
 		return id - w.base

@@ -40,7 +40,7 @@ func TestAFloorNamesOneNode(t *testing.T) {
 	}
 }
 
-// A page is what happens to a book of a directory.
+// A page is one event in the life of a directory's book.
 type page struct {
 	kind     byte // s: a Stat is seen; o, t: the data are read, and are ours or theirs; x: they may not be written
 	czxid    int64
@@ -59,7 +59,7 @@ func (p page) enter(b DirectoryBook) DirectoryBook {
 	return b
 }
 
-// TestADirectoryIsKnownByItsCreation goes through all histories of two directories by one name.
+// TestADirectoryIsKnownByItsCreation goes through all histories of two directories of the same name.
 func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	pages := []page{{'s', 7, 1}, {'s', 7, 2}, {'s', 8, 1}, {'s', 8, 2}, {'o', 7, 0}, {'o', 8, 0}, {'t', 7, 0}, {'t', 8, 0}, {'x', 0, 0}}
 	var visit func(b DirectoryBook, history []page)
@@ -83,7 +83,8 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	visit(DirectoryBook{}, nil)
 }
 
-// mayWrite returns the directory that a history lets be written, or 0, and whether a create in it may expect to be alone: 1 or 0.
+// mayWrite returns the directory that may be written after a history, or 0, and whether a create in it may expect to be alone: 1 or
+// 0.
 func mayWrite(history []page) (czxid, alone int64) {
 	shut := false
 	alone = 1

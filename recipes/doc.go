@@ -28,13 +28,11 @@
 //	                                         \  |
 //	                                        Releasing --> Over
 //
-// Whoever has a node, and finds it gone before the grant, queues again: from Listing,
-// Waiting, Advancing and Claiming there is a way back to Creating.
-// From every state that may have a node there is a way to Releasing, and from
-// every other one to Over: a withdrawal, a refusal, the end of the session. An
-// expired session sends those who still wait back to Idle.
+// A contender whose node is gone before its grant queues up again: Listing, Waiting, Advancing and Claiming have a way back to
+// Creating. A withdrawal, a refusal and the end of the session lead to Releasing from every state that may have a node, and to Over
+// from every other one. The end of a session sends its waiters back to Idle.
 //
-// An unfair lock is one node, which its contenders make in turn, and goes other ways:
+// An unfair lock is one node, which one contender at a time has. Its machine goes other ways:
 //
 //	Idle --> Creating --> Held
 //	          |  ^  \
@@ -44,97 +42,93 @@
 //	             ^           | gone
 //	             +-- Pausing <
 //
-// Who waits there has no node, and nothing to give up. Whoever finds, by Recovering or because the create
-// did not tell all, that the node is its own, goes by Claiming to Held, as in a queue.
+// A waiter of an unfair lock has no node, and nothing to give up. A contender may find that the node is its own, by Recovering or
+// because the create did not tell all. It goes by Claiming to Held, as in a queue.
 //
-// Looking is what Try does first. Recovering is a create whose reply was lost. What is withdrawn while it is Creating takes the create
-// back ([Cancel]): if that was not sent, nothing was made, and it is over.
-// Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
-// lost while a function still runs under it, or one with a record, until it is known how its caller has ended.
+// Looking is what Try does first. Recovering is a create whose reply was lost. A withdrawal while Creating takes the create back
+// ([Cancel]): if it was not sent, nothing was made, and the acquisition is over. Advancing asks what it means that the node ahead
+// is gone. Lapsed is a lost lock under which a function still runs. A lost lock with a record is also Lapsed, until it is known how
+// its caller has ended.
 //
-// A [Semaphore] has a queue like a mutex. Where a mutex would claim, and where its create
-// alone would be enough, the first in a semaphore's queue goes another way:
+// A [Semaphore] has a queue like a mutex. The first in its queue goes another way, where a mutex would claim, or would be granted
+// by its create alone:
 //
 //	first in the queue --> Surveying <----> Full
 //	                        |   ^             |
 //	                        v   | stale       | changed
 //	  Held <-- Claiming <-- Entering <--------+ (by a survey)
 //
-// Surveying asks for the size and the taken permits, Full waits until either changes, Entering trades
-// the node in the queue for permits. When the answer to that is lost the way is the one of a lost
-// create, Recovering, and the GUID is looked for in both places.
+// Surveying asks for the size and the taken permits. Full waits until either changes. Entering trades the node in the queue for
+// permits. If the answer to that is lost, the way is that of a lost create, Recovering, and the GUID is looked for in both places.
 //
-// A [Multi] goes the way of a mutex, with a node in each of several queues that are made together. It is the first when it is
-// so in all of them; behind each one that it has waited for it lists again; and when one node is gone it gives up the
-// others, and makes all of them anew.
+// A [Multi] goes the way of a mutex, with a node in each of several queues. One transaction makes all nodes. The multi-lock is the
+// first when it is the first in each queue. Behind each contender that it has waited for it lists again. When one of its nodes is
+// gone, it gives up the others, and makes all of them anew.
 //
 // # What makes a grant safe
 //
-// A listing, or the news that the node ahead has gone, may come from a replica
-// that lags behind, or be older than the session. It is only a hint. Being first
-// is stable, though: nobody can be inserted ahead, so a contender that once was
-// first stays first for as long as its node exists. Hence every grant rests on a
-// write of its own, which went through the quorum, and so proves in one go that
-// the session lives, that the node exists, and that the lease starts now. That
-// write is a claim, which checks the own node. Exceptions: a session that has written
-// just now, see warmth.go; and the create itself, if its answer proves that nobody else was there. For a semaphore it is the
-// transaction that makes the permits.
+// A listing, or the news that the node ahead is gone, may come from a replica that lags behind, or be older than the session. It is
+// only a hint. But being first is stable: no contender can be inserted ahead. A contender that once was first stays first for as
+// long as its node exists.
+//
+// Hence every grant rests on a write of its own, which went through the quorum. The write proves at once that the session lives,
+// that the node exists, and that the lease starts now. Mostly that write is a claim, which checks the own node. Exception: a
+// session that has just written need not claim, see warmth.go. Exception: the create itself is enough if its answer proves that
+// there was no other contender. For a semaphore the write is the transaction that makes the permits.
 //
 // # What makes it quick
 //
-// An uncontended lock costs the one transaction that creates the node, and a
-// handoff does not depend on the length of the queue. A waiter remembers the
-// nearest of those who stood ahead when it listed. When the one that it waits for
-// goes,
+// An uncontended lock costs the one transaction that creates the node. The cost of a handoff does not depend on the length of the
+// queue. A waiter remembers the nearest contenders ahead of it from its latest listing. When the node that it waits for goes, the
+// first of these cases counts:
 //
-//   - and it was the only one ahead, it is our turn: claim;
-//   - and it left as a holder, its floor in the directory says so, and that nobody
-//     older is left: enter, by the claim that was sent along;
-//   - else the next one remembered is watched, if it stands;
-//   - else, list.
+//   - The node was the only one ahead: the waiter claims.
+//   - Its owner left as a holder. The floor in the directory says so, and that no older contender is left: the waiter enters, by
+//     the claim that was sent along.
+//   - The next remembered node stands: the waiter watches it.
+//   - Else the waiter lists.
 //
-// A floor is written by holders who have had to wait, in the transaction that
-// removes their node. It names the node, for numbers begin with 0 again when an
-// empty directory was removed. Anybody may overwrite it: that costs a listing.
-// Behind a write node nothing but a listing counts, for its owner may trade it for a
-// read node of the same number, ahead of all who wait.
+// A holder that had to wait writes the floor, in the transaction that removes its node. The floor does not have the node's number,
+// because numbers begin with 0 again after an empty directory was removed. If another process overwrites the floor, that costs a
+// listing. Behind a write node only a listing counts: its owner may trade it for a read node of the same number, ahead of all
+// waiters.
 //
 // # One node instead of a queue
 //
-// Whoever creates the node of an unfair lock has it, and the create proves all that a grant
-// needs: that nobody else has it, that the session lives, and when the lease starts. A server
-// does not create what exists, so there is no race to lose, and the machine takes no notice
-// of what the node is called: it deals in nodes, and not in names that one after
-// the other bears. To tell them apart is left to whoever carries the effects out. What is asked about our node is about
-// the one that we made, and Gone is not told of it when one before it has gone.
+// The contender that creates the node of an unfair lock holds the lock. The create proves all that a grant needs: there is no other
+// holder, the session lives, and the lease starts now. A server does not create a node that exists, so there is no race. The
+// machine deals in nodes, and ignores their name, because all nodes of the lock have the same one. The session tells them apart: a
+// question about our node is about the one that we made, and Gone never tells of an earlier one.
 //
-// All who wait are woken when the node goes. Each looks again after a random time and creates only
-// what is not there, so that many waiters make as many reads, and few creates. Who finds nobody and comes too
-// late all the same steps back further ([Pause]).
+// All waiters are woken when the node goes. Each looks again after a random time, and creates only if there is no node. So many
+// waiters make as many reads, and few creates. A waiter that finds no node, and still comes too late with its create, steps back
+// further ([Pause]).
 //
 // # What a crash leaves
 //
-// A lock may tell of crashes. Then every grant is claimed, also that of a create that found nobody, and the claim makes a
-// record in the same transaction, or finds one: that of somebody who held the lock and never released. The record goes in the
-// transaction that removes the node of one who releases, and in no other; see crash.go.
+// A lock may tell of crashes. Then every grant is claimed, also that of a create which was alone. The claim makes a record in the
+// same transaction, or finds one: that of a holder that never released. Only the transaction that removes a releasing holder's node
+// removes the record; see crash.go.
 //
 // # What is explored
 //
-// The tests visit every interleaving of two or three contenders of each kind of lock with
-// most pairs of faults (explore_test.go): replicas that lag, connections that break, answers
-// that are lost or late, leases that run out, sessions that end, nodes that somebody deletes,
-// contenders of other libraries, callers who give up, sizes that change. In every world at most those
-// hold that may hold together, and whoever holds is told before that is not so any more; fencing
-// tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
-// readers; a lock that tells of crashes tells of each, and of none that was none; from every world there is a way to one in which all is over and no node is left.
-// What the session does on a machine's behalf is part of it, by the values that the session executes as well: the directory's data, and
-// its renewal; several machines of one session that know of each other, share listings, claim together, and release and
-// create in one transaction; a writer that becomes a reader. Rules
-// that are taken away are reported (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
+// The tests visit every interleaving of two or three contenders of each kind of lock with most pairs of faults (explore_test.go):
+// replicas that lag, connections that break, answers that are lost or late, leases that run out, sessions that end, nodes that are
+// deleted, contenders of other libraries, callers that give up, sizes that change. They check in every world:
+//
+//   - Only contenders that may hold together do so, and a holder is told before that ends.
+//   - Fencing tokens grow.
+//   - No contender enters past an older one that excludes it, and no reader waits for readers.
+//   - A lock that tells of crashes tells of each one, and of nothing else.
+//   - There is a way to a world in which all is over and no node is left.
+//
+// The session's part is explored, too, by the values that the session executes: the directory's data, and its renewal; several
+// machines of one session that know of each other, share listings, claim together, and release and create in one transaction; a
+// writer that becomes a reader. The explorer reports a violation for each rule that is taken away
+// (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
 //
 // # Epochs
 //
-// An [Epoch] numbers the sessions of one coordinator and plays the part of a
-// term: an answer from another epoch is never believed. What a create of a past
-// epoch made is deleted all the same.
+// An [Epoch] numbers the sessions of one coordinator, like a term: an answer from another epoch is never believed. A node that a
+// create of a past epoch made is deleted all the same.
 package recipes

@@ -6,27 +6,24 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Effect is something to be done. The types of this file are all there are.
+// Effect is something to be done. Only types of this file implement it.
 type Effect interface{ isEffect() }
 
-// Requests to ZooKeeper. They are meant for one epoch and for no other.
+// Requests to ZooKeeper. Each is for one epoch only.
 type (
-	// Create makes an ephemeral sequential node that bears the attempt's GUID,
-	// and the directory if there is none.
+	// Create makes an ephemeral sequential node whose name has the attempt's GUID, and the directory if there is none.
 	Create struct {
 		Epoch   Epoch
 		Attempt Attempt
 	}
 
-	// Cancel takes a Create back that nobody wants any more. If that was not sent it never will be, and Canceled answers it; if it
-	// was, it is answered as it would have been, and Cancel is not.
+	// Cancel takes back a Create that was withdrawn. If the Create was not sent, it never will be, and Canceled is the answer to it.
+	// If it was sent, it is answered as usual, and Cancel is not answered.
 	Cancel struct{ Epoch Epoch }
 
-	// List reads the directory and looks for the attempt's GUID in it. With
-	// Barrier, a write that goes through the quorum comes before the reading, so
-	// that whatever an earlier request did is seen. Attempt 0 looks for nothing. With Size
-	// the semaphore's size is read as well, and with Barrier the GUID is looked for
-	// among its permits, too.
+	// List reads the directory and looks for the attempt's GUID in it; Attempt 0 looks for none. With Barrier, a write through the
+	// quorum comes before the reading, so that the effects of all earlier requests are seen. With Size the semaphore's size is read as
+	// well. With both the GUID is also looked for among the permits.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -34,47 +31,43 @@ type (
 		Size    bool
 	}
 
-	// Watch asks for a Gone as soon as the node does not exist, which may be at
-	// once. A watch does not outlive the connection for certain.
+	// Watch asks for a Gone as soon as the node does not exist, perhaps at once. A watch may not outlive the connection.
 	Watch struct {
 		Epoch Epoch
 		Node  string
 	}
 
-	// Claim sends a write that succeeds only if the own node exists, or nothing of the kind if the session is warm, see
-	// [Warmth]. With a Record it looks in the same write whether a record stands, and reads it behind that if one does. It is
-	// then answered Claimed with Recorded.
+	// Claim sends a write that succeeds only if the own node exists. A warm session sends nothing, see [Warmth]. With a Record the
+	// same write looks whether a record stands, and if so the record is read behind the write. The answer is then Claimed with
+	// Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   string
 		Record Recording
-		Held   bool // the contender holds, and asks whether it does still: the answer makes no holder of it
+		Held   bool // a holder asks whether it still holds; the answer makes no new holder
 	}
 
-	// Advance asks what it means that a blocker is gone when there was more than
-	// that one ahead. In one flight it reads the directory's floor and claims the own
-	// node; see Claim. If the floor does not name the blocker it goes on and watches the next older
-	// one that was remembered, of which Gone will tell as with Watch.
+	// Advance asks what it means that a blocker is gone that was not the only one ahead. In one flight it reads the directory's floor
+	// and claims the own node; see Claim. If the floor does not name the blocker, it watches the next older node that was remembered,
+	// and Gone tells of that as for a Watch.
 	Advance struct {
 		Epoch Epoch
-		Node  string // the own one
+		Node  string // the own node
 		Past  string // the blocker that is gone
-		Next  string // the nearest older one that may still stand
+		Next  string // the nearest older node that may still stand
 	}
 
-	// Survey asks how many permits of a semaphore there are and how many are taken. With
-	// Watch, Changed tells when either may have changed, and Gone when the own node
-	// has. If nobody has said how many there are, the acquisition's own opinion is
-	// written down. Without a Node nothing is queued up yet.
+	// Survey asks how many permits a semaphore has, and how many are taken. With Watch, Changed tells when either may have changed,
+	// and Gone when the own node is gone. If the size was never written, the acquisition's own opinion is written. Without a Node
+	// nothing is queued up yet.
 	Survey struct {
 		Epoch Epoch
 		Node  string
 		Watch bool
 	}
 
-	// Enter trades the own node, the first in the queue, for as many permits as there
-	// are permits to be taken, all or none, on condition that the size is still
-	// the one of that version. Floor is meant as in Delete.
+	// Enter trades the own node, the first in the queue, for as many permits as there are names, all or none. It does so only if the
+	// size still has that version. Floor is meant as in Delete.
 	Enter struct {
 		Epoch   Epoch
 		Node    string
@@ -83,10 +76,9 @@ type (
 		Floor   bool
 	}
 
-	// Delete removes the own node, or all that are left of the own permits. No such node is success. With Floor it leaves
-	// word in the directory, in the same transaction, that nobody older than this
-	// node is left, if the directory is one of ours. With Clean the record goes with the node, in the same transaction;
-	// if the node was gone before, the record stays.
+	// Delete removes the own node, or all that is left of the own permits. If there is no such node, that is success. With Floor the
+	// same transaction writes into a directory of ours that no contender older than this node is left. With Clean the record goes in
+	// the same transaction; if the node was gone before, the record stays.
 	Delete struct {
 		Epoch Epoch
 		Node  string
@@ -94,9 +86,8 @@ type (
 		Clean bool
 	}
 
-	// Pause asks for a Paused after a random time, so that those who wait for the same node do
-	// not all come back at once. The more attempts there have been the longer it may be. With Yield the time is what
-	// an idle node of a cached lock takes to go, and with For it is that.
+	// Pause asks for a Paused after a random time, so that the waiters for one node do not all come back at once. The time grows with
+	// the number of attempts. With Yield the time is what an idle node of a cached lock takes to go. With For it is that.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -104,19 +95,19 @@ type (
 		For     time.Duration
 	}
 
-	// Arm lists the directory and watches it, and the own node: Changed tells when contenders may have come, and Gone when the own node
-	// is gone. It is a [Stay]'s.
+	// Arm lists the directory and watches it, and the own node. Changed tells when contenders may have come, and Gone when the own
+	// node is gone. Only a [Stay] arms.
 	Arm struct {
 		Epoch Epoch
 		Node  string
 	}
 
-	// Rest has the session renew its lease for the own node no more, and tell nothing of the lease's end, until a Claim is answered. It
-	// is not answered. It is a [Stay]'s.
+	// Rest ends the renewal of the lease for the own node, and the news of the lease's end, until a Claim is answered. It is not
+	// answered. Only a [Stay] rests.
 	Rest struct{}
 
-	// Discard removes a node that a request of a past epoch left behind. It is
-	// not answered; whoever carries it out keeps at it until the node is gone.
+	// Discard removes a node that a request of a past epoch left behind. It is not answered. The session keeps at it until the node is
+	// gone.
 	Discard struct{ Node string }
 )
 
@@ -127,14 +118,14 @@ type (
 		Node      string
 		Token     int64
 		Session   int64             // that owns the node
-		Abandoned *events.Abandoned // what a holder left behind who never released; nil if nothing
-		Turn      uint64            // of a cached lock: how many grants there were with the node before
+		Abandoned *events.Abandoned // the holder that never released; nil if there is none
+		Turn      uint64            // of a cached lock: how many grants the node had before
 	}
 
-	// Lose takes it away.
+	// Lose takes the lock away.
 	Lose struct{ Reason events.Reason }
 
-	// Queue tells how many stand ahead. If nobody does, Delay is for how long the lock is not granted yet, behind a crash.
+	// Queue tells how many contenders stand ahead. If there are none, Delay is the rest of the lock-delay behind a crash.
 	Queue struct {
 		Ahead int
 		Delay time.Duration
@@ -143,12 +134,12 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that somebody wants the lock back. At that moment, unless it is 0, the session says Overdue. It comes
-	// behind the Grant, once, and again with each wish that leaves less time than those before.
+	// Revoke tells the holder that the lock is wanted back. If By is not 0, the session says Overdue at that moment. Revoke comes
+	// behind the Grant, once, and again with each wish that leaves less time.
 	Revoke struct{ By Moment }
 
-	// Finish tells that it is over and nothing is held. It comes once. The
-	// machine may still have a node to remove after it.
+	// Finish tells that the acquisition is over and holds nothing. It comes once. The machine may still have a node to remove after
+	// it.
 	Finish struct{ Why Why }
 )
 
@@ -165,19 +156,19 @@ const (
 	WhyTimeout
 	// WhyClosed: the coordinator was closed.
 	WhyClosed
-	// WhyBusy: it was only to be tried, and somebody stood ahead.
+	// WhyBusy: a Try found another contender ahead.
 	WhyBusy
 	// WhyLost: it was lost.
 	WhyLost
-	// WhyRefused: the server turned a request down.
+	// WhyRefused: the server refused a request.
 	WhyRefused
 	// WhySequenceEnd: the directory's numbers are used up.
 	WhySequenceEnd
-	// WhySizeMismatch: others have another opinion of the semaphore's size.
+	// WhySizeMismatch: other contenders have another opinion of the semaphore's size.
 	WhySizeMismatch
 	// WhyPermits: more permits are wanted than there are.
 	WhyPermits
-	// WhyMixed: the lock bears kazoo's names, and somebody is in its queue whom kazoo does not see.
+	// WhyMixed: the lock has kazoo's names, and its queue has a contender that kazoo does not see.
 	WhyMixed
 	// WhyPanicked: the function that ran under the lock did not return.
 	WhyPanicked
@@ -216,15 +207,15 @@ func (Requeue) isEffect() {}
 func (Revoke) isEffect()  {}
 func (Finish) isEffect()  {}
 
-// Recording is what a claim has to do with the record.
+// Recording is what a claim does with the record.
 type Recording uint8
 
 const (
-	// RecordNothing says that the lock has none, or it was seen to when the lock was granted.
+	// RecordNothing: nothing. The lock has no record, or the record was made or read at the grant.
 	RecordNothing Recording = iota
-	// RecordMade says that it is made if there is none.
+	// RecordMade: the record is made if there is none.
 	RecordMade
-	// RecordRead says that it is looked for.
+	// RecordRead: the record is looked for.
 	RecordRead
 )
 

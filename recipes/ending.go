@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about the ways to the end: a node is given up, and the caller is told why.
+// This file is about the ways to the end: the node is given up, and the caller is told why.
 
 // fail ends the acquisition for a reason of its own, before it was granted.
 func (m *Machine) fail(why Why) []Effect {
@@ -10,12 +10,10 @@ func (m *Machine) fail(why Why) []Effect {
 	return m.release()
 }
 
-// release gives the node up. Whoever holds the lock alone, or held it until now, and had
-// to wait for it leaves word for those behind, who may remember the ones that stood
-// ahead. Nobody stands ahead of such a holder, and nobody will as long as its node exists,
-// so it matters not how late the word is left as long as it goes with the node. Of one
-// that shared the lock it would not be true: others who came before may still hold it.
-// Who waits without a node of its own has nothing to give up.
+// release gives up the node. An exclusive holder that had to wait, also one that has just lost the lock, leaves a floor for the
+// waiters behind, which may remember contenders ahead. No contender stands ahead of such a holder, and none will as long as its
+// node exists. So the floor may be written late, as long as it goes with the node. A holder that shared the lock leaves none: older
+// contenders may still hold. A waiter without a node has nothing to give up.
 func (m *Machine) release() []Effect {
 	if m.own.Name.Text == "" {
 		return m.over()
@@ -26,8 +24,8 @@ func (m *Machine) release() []Effect {
 	return m.remove()
 }
 
-// leads tells whether nobody stands ahead. In a semaphore's queue that is so for the
-// first; who has entered is in no queue any more.
+// leads tells whether no contender stands ahead. In a semaphore's queue that is so for the first; a contender that has entered is
+// in no queue any more.
 func (m *Machine) leads() bool {
 	if _, ok := m.rule.(Semaphore); ok {
 		return m.state == Surveying || m.state == Full || m.state == Entering
@@ -39,9 +37,8 @@ func (m *Machine) remove() []Effect {
 	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor, Clean: m.clean}}
 }
 
-// lose tells the loss first. Then it gives the node up, if there still is one
-// and no function is running under the lock. With a record that is when the answer of the
-// caller's side has come, who may have released in the meantime.
+// lose tells the loss first. Then it gives up the node, if there still is one and no function is running under the lock. With a
+// record it waits for the withdrawal of the caller, which may have released in the meantime.
 func (m *Machine) lose(reason events.Reason) []Effect {
 	m.why = WhyLost
 	effects := []Effect{Lose{Reason: reason}}

@@ -12,7 +12,7 @@ type step struct {
 type stepKind uint8
 
 const (
-	// Progress: it happens sooner or later by itself.
+	// Progress: these steps happen sooner or later by themselves.
 	stepStart stepKind = iota + 1
 	stepExecute
 	stepAnswer
@@ -31,7 +31,7 @@ const (
 	stepChanged
 	stepListed
 	stepDelayOver
-	// The rest need not happen at all.
+	// The other steps need not happen at all.
 	stepExecutePlain
 	stepLeavesFloor
 	stepGivesUp
@@ -65,7 +65,7 @@ const (
 // Progress reports whether a step happens by itself.
 func (*environment) Progress(s step) bool { return s.kind <= stepDelayOver }
 
-// An environment carries steps out and checks what must hold in every world.
+// An environment carries out steps, and checks what must hold in every world.
 type environment struct {
 	*interpreter
 	options
@@ -81,45 +81,45 @@ type environment struct {
 
 type options struct {
 	eager     bool // all have asked for the lock when it begins
-	ghost     bool // a create of a dead session may be executed in the next one
+	ghost     bool // a dead session's create may be executed in the next session
 	loose     bool // requests of one machine overtake each other
-	rearm     bool // watches are set again after a reconnect; otherwise they are lost
+	rearm     bool // watches are set again after a reconnect; else they are lost
 	ownWatch  bool // the own node is watched from its creation on
-	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
-	dated     bool // with late: the session knows on which connection an answer has come, and takes those before the present one for lost
+	late      bool // an answer that came before the connection broke may be delivered behind that, or behind the next connection
+	dated     bool // with late: the session knows the connection of each answer, and takes answers of earlier ones for lost
 	early     bool // with late: a survey that finds the new connection is answered before the news of that
-	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
-	plain     bool // ask for nothing but two holders
-	tokens    bool // and for the order of their tokens
+	clings    bool // a holder whose node was deleted while it had no connection does not release: it waits to be told
+	plain     bool // check only that there are not two holders
+	tokens    bool // and check the order of their tokens
 	keepOrder bool // keep the clients in order, for transcripts
-	whole     bool // forget nothing of what a machine should not listen to
+	whole     bool // keep what a machine should not listen to
 	dir       start
-	either    bool // a client that may write a marker or a floor may as well not, nor read one
-	single    bool // the lock is one node: it is created only where there is none. Each has a name of its own here, which is what the shell makes of it
-	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
+	either    bool // a client that may write or read a marker or a floor need not
+	single    bool // the lock is one node: it is created only if there is none. Here each has a name of its own, as the shell tells them apart
+	writer    bool // at the beginning a foreign writer holds, and may trade its node for a read node
 	sharing   bool // contenders of ours from outside are writers
-	readers   bool // those of another library read
-	kazoos    bool // and bear kazoo's names
+	readers   bool // contenders of another library are readers
+	kazoos    bool // and have kazoo's names
 	mixes     bool // contenders with kazoo's names may meet others
 	permits   bool // it is a semaphore
-	sizes     bool // and opinions of its size may differ
-	detect    bool // holders leave a record, for others to learn that they crashed
+	sizes     bool // and opinions on its size may differ
+	detect    bool // holders leave a record, which tells others of a crash
 	renews    bool // the numbers of all nodes are late
-	together  bool // a listing serves all of its session who have asked for one by then
+	together  bool // a listing serves every request of its session that has come by then
 	shell     shell
 }
 
-// A start is what the directory is when it begins.
+// A start is what the directory is at the beginning.
 type start uint8
 
 const (
-	dirKnown   start = iota // ours, and everybody knows
-	dirUnknown              // ours, and nobody knows
-	dirAlien                // somebody's
+	dirKnown   start = iota // ours, and all clients know that
+	dirUnknown              // ours, and no client knows that
+	dirAlien                // another program's
 	dirNone                 // not there yet
 )
 
-// newWorld returns a world in which nothing has happened yet.
+// newWorld returns a world before the first step.
 func newWorld(clients int, left budget, flags, roles []uint8) world {
 	var w world
 	w.left = left
@@ -189,7 +189,7 @@ func (e *environment) open(w *world) {
 func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
-		// With several directories one that is over may be started again, which changes nothing.
+		// With several directories a machine that is over may be started again, which changes nothing.
 		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 && (e.several == nil || c >= len(e.several.roles)) {
 			continue
 		}
@@ -211,7 +211,7 @@ func (e *environment) Enabled(w *world, steps []step) []step {
 	return enabledWishes(w, steps)
 }
 
-// enabledOutside appends what others than the clients may do next.
+// enabledOutside appends the steps of processes other than the clients.
 func (e *environment) enabledOutside(w *world, steps []step) []step {
 	add := func(may bool, kind stepKind, node uint8) {
 		if may {
@@ -255,7 +255,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	up, down := cl.conn == connUp, cl.conn == connDown
 	add(cl.told&toldStart == 0 && (cl.role&roleTakes == 0 || w.mayTake(int(c))), stepStart)
 	for i, r := range cl.requests {
-		// A step names the request if it is not the oldest.
+		// A step names its request if that is not the oldest.
 		first := i == e.executes(cl)
 		if first || e.loose && r.status == sent && (up && cl.closed == 0) && !(e.shares(cl, &r) && r.flags&reqNext != 0) {
 			steps = e.executions(cl, r, step{kind: stepExecute, client: c, node: pick(i, first)}, steps)
@@ -275,7 +275,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	release := stepRelease
 	if w.pending(int(c)) {
-		release = stepReleaseEarly // its caller waits for the read lock, and need not
+		release = stepReleaseEarly // its caller waits for the read lock, but need not
 	}
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, release)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)

@@ -1,9 +1,9 @@
 package recipes
 
-// This file says what plan each request has, and what its answer means. What a kind of lock plans its own way is in the file of the kind.
+// This file says which plan each request has, and what its answer means. A plan of one kind of lock is in the file of the kind.
 
-// Plan returns what is to be tried. There is none for a turnover in a directory whose marker cannot be set: its parts are made one after
-// the other.
+// Plan returns what is to be tried. A turnover in a directory whose marker cannot be set has no plan: its two parts are made one
+// after the other.
 func (e Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
@@ -30,7 +30,7 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 		return e.created(p, a)
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
-	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
+	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // the quorum has answered, with or without a directory
 		return e.next(ThenLook)
 	case e.Op == OpList:
 		return e.refused(false)
@@ -47,12 +47,15 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 	}
 }
 
-// createPlan creates the own node. In a directory of ours that was empty the last time it sets the marker behind that: the Stat of
-// the directory in the answer tells whether the node is alone.
+// createPlan creates the own node. In a directory of ours that was empty when last seen, it also sets the marker, behind the
+// create: the Stat of the directory in the answer tells whether the node is alone.
 //
-// A node in a writer's place is made on condition that the writer's stands. Without that, it would be a place at the head of the
-// queue that nobody has a right to: 1. somebody deletes the write node; 2. the next one is granted; 3. the read node is
-// made, ahead of it.
+// A node in a writer's place is made only if the writer's node stands. Else it would take a place at the head of the queue without
+// a right to it:
+//
+//  1. Another process deletes the write node.
+//  2. The next contender is granted the lock.
+//  3. The read node is made, ahead of it.
 func (e Errand) createPlan(v View) Plan {
 	create := Operation{Do: DoCreate, On: OnOwn}
 	switch e.Layout {
@@ -78,11 +81,11 @@ func (e Errand) createPlan(v View) Plan {
 	}
 }
 
-// barrierPlan is a write through the quorum that changes nothing. Whatever the session has sent before was executed by then or never will be,
-// and a reading behind it sees that.
+// barrierPlan is a write through the quorum that changes nothing. Every earlier request of the session was executed by then, or
+// never will be. A reading behind the barrier sees that.
 func barrierPlan() Plan { return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) }
 
-// deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
+// deletePlan deletes the own node. If asked to, it leaves a floor, and removes the record.
 func (e Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return barrierPlan()
@@ -97,8 +100,9 @@ func (e Errand) deletePlan(v View) Plan {
 	return p
 }
 
-// created: a node is proven to be alone by the Stat of the directory that was known, if it has one child. The Stat was taken behind the create, so
-// the zxid of the directory's change is that of the node's creation.
+// created takes the answer to a create that was executed. The node is proven to be alone if the Stat is of the directory that was
+// known, and has one child. The Stat was taken behind the create, so the zxid of the directory's change is that of the node's
+// creation.
 func (e Errand) created(p Plan, a Answer) Meaning {
 	created := Created{Epoch: e.Epoch, Node: a.Node}
 	switch {
@@ -107,7 +111,7 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 	case e.Layout == LayoutSeveral:
 		return e.enqueued(a)
 	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
-		return e.unknown() // it was made, and a look-up finds the name
+		return e.unknown() // the node was made, and a look-up finds its name
 	case a.Stat.alone(p.dir):
 		created.Alone, created.Token = true, a.Stat.Mzxid
 	}
@@ -118,12 +122,12 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Turns:
-		return e.next(ThenApart) // which finds out why
+		return e.next(ThenApart) // the parts find out why
 	case e.Layout == LayoutPlace:
 		return e.refused(missing)
 	case e.Layout == LayoutNode:
 		return e.occupied(a)
-	case missing && p.dir != 0: // which is not known any more, and a plain create tells
+	case missing && p.dir != 0: // the known directory is gone; a plain create tells more
 		return e.next(ThenAgain).noting(NoteGone)
 	case missing:
 		return e.next(ThenMakeParents).noting(NoteGone)
@@ -145,12 +149,12 @@ func (e Errand) notDeleted(a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Layout == LayoutSeveral:
-		return e.next(ThenApart) // one that is gone has undone all of it
+		return e.next(ThenApart) // one node was gone, which has undone the transaction
 	case a.At.On == OnOwn && missing:
-		return e.deleted() // by an earlier try; or it was lost, and a record stays
+		return e.deleted() // an earlier try has deleted it; or it was lost, and a record stays
 	case a.At.Do == DoSet:
 		return e.next(ThenAgain).noting(NoteShut)
-	case a.At.On == OnRecord: // without one there is nothing else to do
+	case a.At.On == OnRecord: // without a record there is nothing else to do
 		e.Clean, e.stays = false, !missing
 		return e.next(ThenAgain)
 	default:

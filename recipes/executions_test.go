@@ -1,18 +1,18 @@
 package recipes
 
-// Which requests may be executed next, and how.
+// This file is about which requests may be executed next, and how.
 
 // executions appends the ways in which a server may execute a request next.
 func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
 	switch {
-	case e.several != nil && Op(r.op) == OpList: // one directory after the other, in any order
+	case e.several != nil && Op(r.op) == OpList: // one directory at a time, in any order
 		for _, d := range e.several.roles[s.client].dirs {
 			if r.own&(1<<d) == 0 {
 				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | (d+1)<<4})
 			}
 		}
 		return steps
-	case e.several != nil: // the rest as one
+	case e.several != nil: // other requests as one
 	case Op(r.op) == OpAdvance && cl.conn == connUp:
 		cl.shortcut(&r)
 		for part := PartFloor; part <= PartClaim; part++ {
@@ -38,7 +38,7 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 	return append(steps, s)
 }
 
-// pick is what a step says about the i-th request. Above that stands a part of it.
+// pick is what a step says about the i-th request. A part of the request stands in the bits above.
 func pick(i int, first bool) uint8 {
 	if first {
 		return 0
@@ -55,8 +55,8 @@ func (e *environment) picked(cl *client, s step) (i int, part uint8) {
 	return i - 1, s.node >> 4
 }
 
-// executes returns the request that a server may execute next, or -1. Without a
-// connection the rest of what was sent may still arrive, but nobody will hear.
+// executes returns the request that a server may execute next, or -1. Without a connection, requests that were sent may still
+// arrive, but no answer comes back.
 func (e *environment) executes(cl *client) int {
 	i := cl.find(sent)
 	for i >= 0 && i < maxRequests && (cl.requests[i].status != sent || e.shares(cl, &cl.requests[i]) && cl.requests[i].flags&reqNext != 0) {
@@ -75,8 +75,7 @@ func (e *environment) executes(cl *client) int {
 		return -1
 	}
 	if cl.conn == connUp {
-		// The leader has ended the session. A replica that does not know yet
-		// answers reads.
+		// The leader has ended the session. A replica that does not know yet answers reads.
 		if cl.knowsEnd() || cl.requests[i].write() {
 			return -1
 		}
@@ -93,20 +92,19 @@ func (e *environment) executes(cl *client) int {
 	return -1
 }
 
-// refusable tells whether a server may turn the next request down.
+// refusable tells whether a server may refuse the next request.
 func (e *environment) refusable(cl *client) bool {
 	i := cl.find(sent)
 	if i < 0 {
 		return false
 	}
-	// A delete that is refused leaves a node, and so does the look-up for a
-	// create of unknown outcome: there is nothing a client can do about it.
+	// A delete that is refused leaves a node, and so does a refused look-up for a create of unknown outcome. A client cannot help
+	// that.
 	r := cl.requests[i]
 	return Op(r.op) != OpDelete && (Op(r.op) != OpList || r.flags&reqBarrier == 0)
 }
 
-// ghosts returns a create of an earlier session that the client library would
-// send again in this one, or -1.
+// ghosts returns a create of an earlier session that the client library would send again in this one, or -1.
 func (e *environment) ghosts(cl *client) int {
 	for i, r := range cl.requests {
 		if Op(r.op) == OpCreate && r.epoch < cl.epoch && r.status == lost {

@@ -16,12 +16,12 @@ import (
 )
 
 // bigRun names the environment variable that asks for more faults at a time, and for a visit of the everyday worlds without the
-// simplifications of what a machine does not listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core,
-// and 6 GB of memory. At full length without it there are 118 million of all kinds of locks: four minutes of two cores, and 3.3 GB.
+// simplifications of what no machine listens to. For mutexes alone that is 249 million worlds: eight minutes of one core, and 6 GB
+// of memory. At full length without it there are 118 million worlds of all kinds of locks: four minutes of two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
-// How many worlds a configuration may have. At full length the test fails beyond, because a visit that is cut short proves
-// nothing. By default a configuration is left after its first worlds, which are those that the fewest steps lead to.
+// These bound the worlds of a configuration. At full length the test fails beyond the bound, because a visit that is cut short
+// proves nothing. By default a configuration is left after its first worlds, which are those that the fewest steps lead to.
 const (
 	most      = 20_000_000
 	mostBig   = 30_000_000
@@ -84,7 +84,7 @@ func exploreAll(t *testing.T, workers, limit int, all []config) map[meeting]bool
 	return met
 }
 
-// atATime does something for each item, for some at a time, and returns when all is done.
+// atATime calls do for each item, for several items at a time, and returns when all calls have returned.
 func atATime[T any](workers int, items []T, do func(T)) {
 	todo := make(chan T)
 	var working sync.WaitGroup
@@ -102,8 +102,8 @@ func atATime[T any](workers int, items []T, do func(T)) {
 	working.Wait()
 }
 
-// TestExploreLosesNothing holds that the explorer may simplify as it does: with and without, the machines take the very same
-// steps. By default it does not go to the end of the largest worlds without simplifications.
+// TestExploreLosesNothing checks the explorer's simplifications: with them and without, the machines take the very same steps. By
+// default it does not go to the end of the largest worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
 	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
 	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
@@ -158,7 +158,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 	}
 }
 
-// A finding is what a visit has come to, and what the machines met on it.
+// A finding is the result of a visit, and what the machines met on it.
 type finding struct {
 	searchtest.Finding
 
@@ -166,8 +166,7 @@ type finding struct {
 	changes map[change]bool
 }
 
-// explore visits every world of a configuration, unless there are more than the
-// limit or one breaks a promise.
+// explore visits every world of a configuration. It stops at the limit, or when a promise is broken.
 func explore(machine stepFunc, cfg config, limit int) (f finding) {
 	defer runtime.GC() // the next configuration needs the memory
 	if cfg.memory > 0 {
@@ -197,7 +196,7 @@ type narrator struct {
 	names permutation // which caller each client of the present world is
 }
 
-// Narrate returns a narrator from the start.
+// Narrate returns a narrator at the first world.
 func (e *environment) Narrate() searchtest.Narrator[world, step] { return &narrator{e, identity} }
 
 // Tell takes a step, and returns what happens.

@@ -8,15 +8,15 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// A form is what a node's name says beside its number: what its owner asks for, and in whose
-// place it stands. The zero value is that of a lock in a place of its own.
+// A form is what a node's name says beside its number: what its owner asks for, and in whose place it stands. The zero value is a
+// lock in a place of its own.
 type form uint8
 
 const (
 	formLock form = iota
 	formRead
 	formWrite
-	_ // those of semaphores
+	_ // the forms of semaphores
 	_
 	formKazooLock
 	formKazooRead
@@ -24,7 +24,7 @@ const (
 
 const formMask form = 0xf
 
-// inPlace is how many bits that takes. Above them stands 1 + the write node whose number a read node bears.
+// inPlace is how many bits the kind takes. Above them stands 1 + the write node whose number a read node has.
 const inPlace = 4
 
 // twinOf is the form of a read node in the place of a write node.
@@ -34,7 +34,7 @@ func (f form) reads() bool {
 	return f&formMask == formRead || f&formMask == formKazooRead
 }
 
-// kazoo tells whether it is one of those that kazoo's locks see.
+// kazoo tells whether kazoo's locks see a name of this form.
 func (f form) kazoo() bool { return f == formKazooLock || f == formKazooRead }
 
 // writer returns the write node in whose place a read node stands, or noNode.
@@ -45,14 +45,13 @@ func (f form) writer() uint8 {
 	return uint8(f>>inPlace) - 1
 }
 
-// forms are those of the nodes of a world. A node bears the number that is its index, unless
-// it stands in the place of another one.
+// forms are those of the nodes of a world. A node's number is its index, unless it stands in the place of another node.
 type forms [maxNodes]form
 
-// plain tells whether all are locks, as in the worlds of a mutex.
+// plain tells whether all nodes are locks, as in the worlds of a mutex.
 func (fs *forms) plain() bool { return *fs == forms{} }
 
-// number returns the number that a node's name bears.
+// number returns the number in a node's name.
 func (fs *forms) number(id uint8) uint8 {
 	if writer := fs[id&7].writer(); writer != noNode {
 		return writer
@@ -95,7 +94,7 @@ func (fs *forms) blocking(id uint8) uint8 {
 	return mask
 }
 
-// beside returns the nodes that bear the same number as another one.
+// beside returns the nodes that have the same number as another one.
 func (fs *forms) beside(id uint8) uint8 {
 	if fs.plain() {
 		return 0
@@ -125,7 +124,7 @@ func spread(mask uint8) (wide uint64) {
 	return wide
 }
 
-// naming returns a number for the forms of some nodes, which a machine's input can have in it.
+// naming returns a number for the forms of some nodes, as a part of a machine's input.
 func (it *interpreter) naming(fs *forms, nodes uint8) uint16 {
 	if fs.plain() || nodes == 0 {
 		return 0
@@ -149,8 +148,7 @@ func (it *interpreter) naming(fs *forms, nodes uint8) uint16 {
 	return n
 }
 
-// name returns the name of a node of a form. Those who share a number differ in what stands
-// before it.
+// name returns the name of a node of a form. Names with the same number differ in what stands before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
 	text := contender(it.first + int64(id)).Text
 	if f.permit() {
@@ -178,7 +176,7 @@ func (it *interpreter) name(id uint8, f form) events.Name {
 	return name
 }
 
-// rename gives the nodes that an input is about the names that they have in a world.
+// rename gives the nodes of an input the names that they have in a world.
 func (it *interpreter) rename(fs *forms, in input) input {
 	if fs.plain() {
 		return in

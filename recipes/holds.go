@@ -7,13 +7,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Holds tells whether a contender in the queue of a lock holds it, or will as soon as it
-// hears that its turn has come. The rule is that of anybody who uses the lock; whether
-// who reads or writes there is for its kind to say. The queue is in any order.
+// Holds tells whether the contender who in the queue of a lock holds it, or will as soon as it hears that its turn has come. The
+// rule is that of any contender of the lock. For a read/write lock, who's kind says whether it reads or writes. The queue is in any
+// order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
 	case Read, Write:
-		rule = Write{} // so far as it is known: a foreign lock is exclusive
+		rule = Write{} // a contender of unknown kind is exclusive
 		if who.Kind.Reads() {
 			rule = Read{}
 		}
@@ -21,8 +21,8 @@ func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	return len(rule.Blockers(queue, who)) == 0
 }
 
-// Holders returns which contenders in the queue of a lock hold it, as [Holds] says by the rule of a read/write lock, which is that
-// of a mutex as well where nobody reads. The queue is in any order, and so is the answer.
+// Holders returns the contenders in the queue of a lock that hold it, as [Holds] says by the rule of a read/write lock. Without
+// readers that is the rule of a mutex. The queue is in any order, and so is the answer.
 func Holders(queue []events.Name) (holders []events.Name) {
 	first, firstWriter := int64(math.MaxInt64), int64(math.MaxInt64)
 	for _, c := range queue {
@@ -32,7 +32,7 @@ func Holders(queue []events.Name) (holders []events.Name) {
 		}
 	}
 	for _, c := range queue {
-		// A writer who becomes a reader has two nodes of one number, and holds by both.
+		// A writer that becomes a reader has two nodes of one number, and holds by both.
 		if c.Seq == first || c.Kind.Reads() && c.Seq <= firstWriter {
 			holders = append(holders, c)
 		}
@@ -40,9 +40,8 @@ func Holders(queue []events.Name) (holders []events.Name) {
 	return holders
 }
 
-// Leads returns which of an election's candidates leads, or will as soon as it hears that its turn has
-// come: the one in whose way nobody stands. It reports false if there are none. As long as that one stands, no
-// other does. The queue is in any order.
+// Leads returns which of an election's candidates leads, or will as soon as it hears that its turn has come: the first in the
+// queue. It reports false if there are none. As long as that node stands, no other candidate leads. The queue is in any order.
 func Leads(queue []events.Name) (events.Name, bool) {
 	if len(queue) == 0 {
 		return events.Name{}, false

@@ -10,12 +10,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestWhoHoldsInAQueueOfKinds has queues of some kinds, the oldest first, and a plus for each that holds.
+// TestWhoHoldsInAQueueOfKinds has queues of some kinds, the oldest first, and a plus for each contender that holds.
 func TestWhoHoldsInAQueueOfKinds(t *testing.T) {
 	for _, tt := range []struct {
 		rule  recipes.Rule
 		kinds []events.Kind
-		same  int // the index of one that bears the number of the one before it, or 0
+		same  int // the index of a contender with the number of the one before it, or 0
 		holds string
 	}{
 		{recipes.Mutex{}, []events.Kind{events.KindLock}, 0, "+"},
@@ -52,10 +52,11 @@ func TestWhoHoldsInAQueueOfKinds(t *testing.T) {
 	}
 }
 
-// TestTheLeaderIsTheOneInWhoseWayNobodyStands: the leader, and no other contender, is blocked by nobody, whatever the kinds and the order.
+// TestTheLeaderIsTheOneInWhoseWayNobodyStands: no contender blocks the leader, and a contender blocks each other one, for all kinds
+// and orders.
 func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
 	if _, ok := recipes.Leads(nil); ok {
-		t.Error("somebody leads where nobody is")
+		t.Error("an empty queue has a leader")
 	}
 	kinds := []events.Kind{events.KindLock, events.KindKazooLock, events.KindWriteLock, events.KindRead}
 	for shift := range 5 {
@@ -67,13 +68,13 @@ func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
 		leader, ok := recipes.Leads(queue)
 		for _, n := range queue {
 			if leads := ok && n == leader; leads != (n.Seq == -1) || n.Kind == events.KindLock && leads != recipes.Holds(recipes.Mutex{}, queue, n) {
-				t.Errorf("%+v leads in %+v, which is wrong for %+v", leader, queue, n)
+				t.Errorf("%+v leads in %+v, want it to be the first, and the rule to agree for %+v", leader, queue, n)
 			}
 		}
 	}
 }
 
-// TestHoldersAreThoseWhoHold, in random queues, in which a writer may have its read node beside it.
+// TestHoldersAreThoseWhoHold: Holders agrees with Holds, in random queues, in which a writer may have its read node beside it.
 func TestHoldersAreThoseWhoHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	kinds := []events.Kind{events.KindLock, events.KindRead, events.KindWrite, events.KindKazooRead, events.KindKazooLock, events.KindRecipeRead}

@@ -6,49 +6,47 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Epoch numbers the sessions of one coordinator from 1 on. Zero is no session.
+// Epoch numbers the sessions of one coordinator from 1 on. 0 is no session.
 type Epoch uint32
 
-// Attempt numbers the nodes that one acquisition has tried to create, from 1 on.
-// Each has a GUID of its own in its name, so that a create whose reply was lost
-// can be found again and is never mistaken for another.
+// Attempt numbers the nodes that one acquisition has tried to create, from 1 on. Each name has a GUID of its own, so a create whose
+// reply was lost can be found again, and is never taken for another one.
 type Attempt uint32
 
-// Moment is a point in time by the clock of whoever gives inputs and carries effects out. Of two the smaller one is the
-// sooner, and 0 is never; more than that the machine does not know of it.
+// Moment is a point in time by the clock of the runtime, which gives the inputs and carries out the effects. Of two moments the
+// smaller one is the sooner. 0 is never. The machine knows no more of it.
 type Moment int64
 
-// Input is something that has happened. The types of this file are all there are.
+// Input is something that has happened. Only types of this file implement it.
 type Input interface{ isInput() }
 
 // Wishes of the caller.
 type (
 	// Started asks for the lock. It is the first input, or comes after Opened.
 	Started struct {
-		// Try gives up rather than queue behind anybody.
+		// Try gives up rather than wait behind another contender.
 		Try bool
-		// Keep keeps the node after a loss until Withdrawn: a function is still
-		// running under the lock, and nobody should be let in by us before it ends.
+		// Keep keeps the node after a loss until Withdrawn: a function is still running under the lock, and we let no contender in before
+		// it ends.
 		Keep bool
-		// Strict takes a lost connection for a loss.
+		// Strict treats a lost connection as a loss.
 		Strict bool
-		// Detect has holders leave a record, by which the next one learns that one of them did not release.
+		// Detect has holders leave a record. It tells the next holder of one that did not release.
 		Detect bool
 	}
 
-	// Withdrawn ends the acquisition in whatever state it is, for the reason
-	// given. Only the first one counts. Taken says of a Grant on which a record depends that it was taken.
+	// Withdrawn ends the acquisition in every state, for the reason given. Only the first one counts. Taken says that the Grant was
+	// taken, if a record depends on that.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
 	}
 
-	// Adopted drops the opinion of a semaphore's size: another one counts from now on.
+	// Adopted drops the opinion on a semaphore's size: the size that is found counts from now on.
 	Adopted struct{}
 )
 
-// News of the session. Opened comes first in each epoch and Expired last; in
-// between Suspended and Reconnected alternate.
+// News of the session. In each epoch Opened comes first and Expired last. In between Suspended and Reconnected alternate.
 type (
 	// Opened says that there is a session.
 	Opened struct {
@@ -56,51 +54,46 @@ type (
 		Session int64
 	}
 
-	// Suspended says that the connection is gone. Requests that are under way
-	// will be answered Unknown; later ones wait for a connection.
+	// Suspended says that the connection is gone. Requests under way will be answered Unknown. Later ones wait for a connection.
 	Suspended struct{}
 
-	// Reconnected says that the same session has a connection again. Watches
-	// may have been missed.
+	// Reconnected says that the same session has a connection again. The news of a watch may be lost.
 	Reconnected struct{}
 
-	// LeaseRanOut says that the session can no longer be believed alive. Only
-	// those need hear it who were told that an answer is fresh.
+	// LeaseRanOut says that the session can no longer be believed alive. It concerns only a machine that was told that an answer is
+	// fresh.
 	LeaseRanOut struct{}
 
 	// Expired says that the session is over and all its nodes with it.
 	Expired struct{}
 
-	// Gone says that a node which was watched does not exist any more. It may
-	// come before the answer to the request that armed the watch.
+	// Gone says that a watched node does not exist any more. It may come before the answer to the request that armed the watch.
 	Gone struct {
 		Epoch Epoch
 		Node  string
 	}
 
-	// AskedBack says that somebody wants the node's owner to give the lock back, and by when, if that was said. It may come
-	// any number of times.
+	// AskedBack says that the node's owner is asked to give the lock back, and by when, if the wish says so. It may come any number of
+	// times.
 	AskedBack struct {
 		Epoch Epoch
 		Node  string
 		By    Moment
 	}
 
-	// Overdue says that the moment has come of which a Revoke has told.
+	// Overdue says that the moment of a Revoke has come.
 	Overdue struct{ By Moment }
 
-	// Changed says that the size of a semaphore, or its permits, may have changed since
-	// a Survey that watches, or who is in a directory since an Arm. Like Gone it may come before the answer.
+	// Changed says that something may have changed: since a Survey that watches, the size of a semaphore or its permits; since an Arm,
+	// the contenders in the directory. Like Gone it may come before the answer.
 	Changed struct{ Epoch Epoch }
 )
 
-// Answers. Each request is answered exactly once (a Watch only if it was not
-// armed for certain), and bears the epoch in which it was made.
+// Answers. Each request is answered exactly once, with the epoch in which it was made. Exception: a Watch is answered only if it
+// may not be armed.
 type (
-	// Created answers Create. Alone says that it was proven, by the transaction
-	// that created the node, that nobody else was in the queue, foreign contenders
-	// included; then Token is the zxid that created it, and Fresh is meant as in
-	// Claimed.
+	// Created answers Create. Alone says that the transaction which created the node proved it to be the only one in the queue,
+	// foreign contenders included. Then Token is the zxid that created the node. Fresh is meant as in Claimed.
 	Created struct {
 		Epoch Epoch
 		Node  events.Name
@@ -109,8 +102,8 @@ type (
 		Token int64
 	}
 
-	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order. The rest is meant as in Created,
-	// of all members' queues.
+	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order. The rest is meant as in Created, for the queues
+	// of all members.
 	Enqueued struct {
 		Epoch Epoch
 		Nodes []events.Name
@@ -119,20 +112,20 @@ type (
 		Token int64
 	}
 
-	// Canceled answers Create behind a Cancel: it was not sent, and never will be.
+	// Canceled answers a Create that a Cancel followed: it was not sent, and never will be.
 	Canceled struct{ Epoch Epoch }
 
-	// Occupied answers Create where the lock is one node: somebody has it, and nothing was created.
+	// Occupied answers Create of a lock that is one node: the node exists, and nothing was created.
 	Occupied struct{ Epoch Epoch }
 
 	// Paused answers Pause: the time is over.
 	Paused struct{ Epoch Epoch }
 
-	// Listed answers List: the contenders in the directory in any order, which nobody may write to because machines of
-	// one session share them, and what was found under the attempt's GUID. With Entered that is not in the queue:
-	// it is the first of the attempt's permits, its Token is not known, and InUse is how many permits are
-	// in use in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
-	// and Own the first of the own nodes that was found; with Parted there are others that were not.
+	// Listed answers List. Queue has the contenders in the directory in any order; it is not to be written to, because machines of one
+	// session share it. Own is what was found under the attempt's GUID. With Entered it is not in the queue, but is the first of the
+	// attempt's permits: its Token is not known, and InUse is how many permits are in use in all. Size is the semaphore's, or 0 if it
+	// was not asked for. For a multi-lock Queue has the queues of all members, and Own is the first of the own nodes that was found.
+	// With Parted some of the own nodes were not found.
 	Listed struct {
 		Epoch   Epoch
 		Queue   []events.Name
@@ -143,10 +136,10 @@ type (
 		Size    int32
 	}
 
-	// Claimed answers Claim: the node was there and the session alive when the
-	// quorum took the write, or a warm session knows as much, see [Warmth]. Fresh says that the lease is
-	// good at the time of the answer. Recorded says that the claim was one with a record. Abandoned is what a holder left behind
-	// then that has not released since; nil is that there is none, and that the record that was to be made is our own.
+	// Claimed answers Claim: the node was there and the session alive when the quorum took the write. A warm session knows as much
+	// without one, see [Warmth]. Fresh says that the lease is good at the time of the answer. Recorded says that the claim was one
+	// with a record. Abandoned is the holder that left a record and has not released since. If it is nil, there is none, and the
+	// record that was to be made is our own.
 	Claimed struct {
 		Epoch     Epoch
 		Fresh     bool
@@ -154,25 +147,24 @@ type (
 		Abandoned *events.Abandoned
 	}
 
-	// Delayed answers Claim with a Record: a holder has crashed, and nobody is granted the lock for so long yet.
+	// Delayed answers Claim with a Record: a holder has crashed, and the lock is not granted for the time that is given.
 	Delayed struct {
 		Epoch Epoch
 		For   time.Duration
 	}
 
-	// Joined answers Create as Created does: the node is held already by others of the session, and nobody else was
-	// asked. Abandoned is what these were told.
+	// Joined answers Create as Created does: other contenders of the session hold the node already, and no server was asked. Abandoned
+	// is what they were told.
 	Joined struct {
 		Created
 
 		Abandoned *events.Abandoned
 	}
 
-	// Advanced answers Advance: the own node was there and the session alive when
-	// the quorum took the claim, or as of Claimed without one. Floor says that the blocker which is gone left as a
-	// holder, so that nobody older than it is left. Stands says that the next
-	// older one exists and is watched; it says nothing beside Floor, where nobody has
-	// asked for that one. Fresh is meant as in Claimed.
+	// Advanced answers Advance: the own node was there and the session alive when the quorum took the claim, or a warm session knew as
+	// much, as for Claimed. Floor says that the blocker which is gone left as a holder, so no older contender is left. Stands says
+	// that the next older node exists and is watched; with Floor it says nothing, because that node was not asked for. Fresh is meant
+	// as in Claimed.
 	Advanced struct {
 		Epoch  Epoch
 		Floor  bool
@@ -180,9 +172,8 @@ type (
 		Fresh  bool
 	}
 
-	// Surveyed answers Survey: how many permits there are, in which version of the
-	// node that says so, and how many are in use. Of the own session's permits none is missing that
-	// existed when it was made.
+	// Surveyed answers Survey: how many permits there are, in which version of the node that says so, and how many are in use. InUse
+	// counts every permit of the own session that existed when the survey was made.
 	Surveyed struct {
 		Epoch   Epoch
 		Size    int32
@@ -190,8 +181,8 @@ type (
 		InUse   int32
 	}
 
-	// Entered answers Enter: these are the own permits now, and the own node is gone. InUse is how
-	// many permits there were then or later, the own ones included. Fresh is meant as in Claimed.
+	// Entered answers Enter: these are the own permits now, and the own node is gone. InUse is how many permits there were then or
+	// later, with the own ones. Fresh is meant as in Claimed.
 	Entered struct {
 		Epoch   Epoch
 		Permits []string
@@ -199,7 +190,7 @@ type (
 		Fresh   bool
 	}
 
-	// Armed answers Arm: the directory and the own node are watched. Others says that another contender is in the directory.
+	// Armed answers Arm: the directory and the own node are watched. Others says that the directory has another contender.
 	Armed struct {
 		Epoch  Epoch
 		Others bool
@@ -208,29 +199,27 @@ type (
 	// Deleted answers Delete: the node does not exist any more.
 	Deleted struct{ Epoch Epoch }
 
-	// Refused answers any request that the server turned down for good, and
-	// that had no effect.
+	// Refused answers any request that the server refused for good, and that had no effect.
 	Refused struct {
 		Epoch   Epoch
 		Op      Op
-		Node    string // for Watch, what was to be watched
+		Node    string // for Watch, the node that was to be watched
 		Missing bool   // the node that the request was about does not exist
-		Stale   bool   // of Enter: the size is not what it was based on
+		Stale   bool   // of Enter: the size has another version by now
 	}
 
-	// Unknown answers any request of which nobody can tell whether it had an
-	// effect.
+	// Unknown answers any request that may or may not have had an effect.
 	Unknown struct {
 		Epoch Epoch
 		Op    Op
 	}
 )
 
-// Own is an acquisition's node as a listing found it. The zero value: not found.
+// Own is an acquisition's node as a listing found it. The zero value is: not found.
 type Own struct {
 	Name  events.Name
 	Owner int64 // the session that owns the node
-	Token int64 // the zxid that created it; of a reader in a writer's place the one that created the writer's
+	Token int64 // the zxid that created it; for a reader in a writer's place, the zxid that created the writer's
 }
 
 // Op is a kind of request.

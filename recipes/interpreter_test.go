@@ -9,15 +9,15 @@ import (
 // A stepFunc is Machine.Step, or a seeded bug around it.
 type stepFunc func(Machine, Input) (Machine, []Effect)
 
-// An input is an Input in numbers, so that it can be part of a key. A node is
-// its index in the order of creation, which is its sequence number as well.
+// An input is an Input in numbers, so that it can be part of a key. A node is its index in the order of creation, which is also its
+// sequence number.
 type input struct {
 	kind  inputKind
 	epoch uint8
 	arg   uint8  // a node, a reason, or an Op
 	mask  uint8  // Listed: the queue
 	own   uint8  // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
-	names uint16 // what the nodes are called, as naming tells
+	names uint16 // the names of the nodes, a number that naming returns
 	flag  uint8  // Started: flagTry, flagKeep, flagStrict; Created, Claimed, Advanced: flagFresh and the like; Refused: missing
 }
 
@@ -108,8 +108,8 @@ const (
 	tokenBase = 100
 )
 
-// An interpreter runs machines by number. A machine is interned and each of its
-// steps computed once, so that a world is small and its successors are quick.
+// An interpreter runs machines by number. It interns each machine, and computes each of its steps once, so a world is small, and
+// its successors are quick to find.
 type interpreter struct {
 	step     stepFunc
 	first    int64 // the sequence number of node 0
@@ -129,7 +129,7 @@ type traits struct {
 	state State
 	epoch uint8
 	own   uint8 // the index of its node, or noNode
-	older uint8 // those that it remembers to stand ahead
+	older uint8 // the contenders ahead that it remembers
 	reads bool
 	kazoo bool
 }
@@ -257,7 +257,7 @@ func (it *interpreter) input(in input) Input {
 		if id := in.own & 0xf; id != 0 {
 			l.Own = Own{Name: name(id - 1), Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
 			if l.Entered {
-				l.Own.Token = 0 // it is not known
+				l.Own.Token = 0 // the token is not known
 			}
 		}
 		return l

@@ -1,9 +1,10 @@
 package recipes
 
-// This file is about the claims of several contenders of a session that go together: what one transaction says of each of them.
+// This file is about claims of several contenders of a session in one transaction: what the answer says of each of them.
 
-// Joint reports whether a claim can be made together with others. Two cannot: that of a lock of one node has to look whose the node is,
-// and that with a record has to read the record. Only holders claim together, to learn whether they hold still.
+// Joint reports whether a claim can be made together with others. Only holders claim together, to learn whether they still hold.
+// Exception: the claim of a lock of one node has to look whose the node is. Exception: a claim with a record has to read the
+// record.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
 // Verdict is what a transaction of several claims says of one of them.
@@ -11,15 +12,17 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictProven Verdict = iota // its nodes were there
-	VerdictGone                  // one of them was not
-	VerdictAgain                 // it says nothing, and the claim is made again
+	VerdictProven Verdict = iota // its nodes exist
+	VerdictGone                  // one of its nodes does not exist
+	VerdictAgain                 // nothing is known, and the claim is made again
 )
 
-// JointVerdict returns what a transaction of several claims says of the i-th. It has failed at the claim bad, or at none, which is -1.
-// It is sent at one moment and executed at one point of the servers' order, so to each of them it is what a claim of its own would be. A
-// transaction fails at the first check that does, so those before it have not, at that point, and are proven: a transaction that fails
-// went through the quorum, too. Of those behind it nothing is known.
+// JointVerdict returns what a transaction of several claims says of the i-th. The transaction has failed at the claim bad; -1 is at
+// none.
+//
+// The transaction is sent at one moment and executed at one point of the servers' order, so to each claim it is what a transaction
+// of its own would be. It fails at the first check that fails. The checks before that one have not failed and are proven, because a
+// transaction that fails went through the quorum, too. Of the checks behind it nothing is known.
 func JointVerdict(i, bad int) Verdict {
 	switch {
 	case bad < 0 || i < bad:

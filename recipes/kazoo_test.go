@@ -12,8 +12,8 @@ func named(kind events.Kind, seq int64) events.Name {
 	return events.Name{Text: fmt.Sprintf("%s%010d", kind.Marker(), seq), Kind: kind, Seq: seq}
 }
 
-// TestKazoosNamesKeepToThemselves: whoever bears one of kazoo's names ends when it sees a name that kazoo does
-// not, before or behind it, holding or waiting, and leaves no node; and it minds no name of kazoo's.
+// TestKazoosNamesKeepToThemselves: a contender with one of kazoo's names ends when it sees a name that kazoo does not see. That
+// name stands before or behind it, holds or waits. The contender leaves no node. It does not mind any name of kazoo's.
 func TestKazoosNamesKeepToThemselves(t *testing.T) {
 	for _, rule := range []Rule{Mutex{Kazoo: true}, Write{Kazoo: true}, Read{Kazoo: true}} {
 		for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
@@ -25,13 +25,13 @@ func TestKazoosNamesKeepToThemselves(t *testing.T) {
 					m, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
 					stays := m.State() == Waiting || m.State() == Claiming
 					if stays != kind.Kazoo() {
-						t.Errorf("when it has listed it is %v and does %q, want it to stay: %v", m.State(), texts(effects), kind.Kazoo())
+						t.Errorf("behind its listing it is %v and does %q, want it to stay: %v", m.State(), texts(effects), kind.Kazoo())
 					}
 					if kind.Kazoo() {
 						return
 					}
 					if got, want := texts(effects), "delete "+short(mine.Name.Text); got != want {
-						t.Errorf("when it has listed it does %q, want %q", got, want)
+						t.Errorf("behind its listing it does %q, want %q", got, want)
 					}
 					if _, effects = m.Step(Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
 						t.Errorf("when its node is deleted it does %q, want an end for a mixed queue", texts(effects))
@@ -58,7 +58,7 @@ func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
 	}
 }
 
-// TestEverybodyElseWaitsBehindKazoosNames: the default names mind no company.
+// TestEverybodyElseWaitsBehindKazoosNames: contenders with the default names wait behind any contender.
 func TestEverybodyElseWaitsBehindKazoosNames(t *testing.T) {
 	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
 		mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}

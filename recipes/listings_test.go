@@ -1,8 +1,8 @@
 package recipes
 
-// What a listing tells, and to which clients: those of one session that want one share it.
+// This file is about what a listing tells, and to which clients: clients of one session share a listing.
 
-// list answers a listing by what is there in a view.
+// list answers a listing by what exists in a view.
 func (e *environment) list(w *world, c int, r *request, view uint8) {
 	cl := &w.clients[c]
 	permits := w.forms.permits()
@@ -20,7 +20,7 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 		for id, n := range w.nodes {
 			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&permits&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
-				r.flags |= reqFloor // it is a permit's
+				r.flags |= reqFloor // the node is a permit's
 			}
 		}
 	}
@@ -35,8 +35,8 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 }
 
-// shares tells whether a client's request is a list request that is served by the listings of its session. Those that want a barrier, or a
-// semaphore's size, have theirs apart.
+// shares tells whether a client's request is a list request that the listings of its session serve. A request with a barrier, or
+// for a semaphore's size, has a listing of its own.
 func (e *environment) shares(cl *client, r *request) bool {
 	return e.together && cl.role&roleShares != 0 && Op(r.op) == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
 		(r.status == sent || r.status == parked)
@@ -53,7 +53,7 @@ func (e *environment) members(w *world, c int, do func(c int, r *request)) {
 	})
 }
 
-// joinsListing has a request served by a listing. Of one that is under way it gets what that has read.
+// joinsListing has a listing serve a request. From a listing under way it gets what that has read.
 func (e *environment) joinsListing(w *world, c int, r *request) {
 	if !e.shares(&w.clients[c], r) {
 		return
@@ -91,7 +91,7 @@ func (e *environment) listForAll(w *world, c int) {
 	})
 }
 
-// listingEnds has the session hear what has become of a listing. The next one is given out.
+// listingEnds notes that a listing was answered, or will not be made. The next one is given out.
 func (e *environment) listingEnds(w *world, c int) {
 	w.lists = w.lists.Ends()
 	if w.lists.Waits() {
@@ -100,7 +100,7 @@ func (e *environment) listingEnds(w *world, c int) {
 	}
 }
 
-// unlisted takes out what nobody waits for any more, in the name of a session.
+// unlisted drops the listings of a session that no request waits for any more.
 func (e *environment) unlisted(w *world, c int) {
 	if !e.together || w.clients[c].role&roleShares == 0 {
 		return

@@ -6,24 +6,25 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions have it, too): a grant behind a holder that has not
-// released waits until a time has passed since the holder's node went. It is for holders that cannot be trusted to hear of their loss.
+// This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions have it, too): a grant behind a holder that
+// has not released waits until a time has passed since the holder's node went. It is for holders that cannot be trusted to hear of
+// their loss.
 //
-// The record of crash.go is where the delay stands, so a lock with a delay tells of crashes. How long it is, the latest holder has
-// written there, and the contender may ask for more. Nobody may see the node go. So the time begins with a mark in the record, and goes on
-// while contenders come and go:
+// The delay stands in the record of crash.go, so a lock with a delay tells of crashes. The latest holder has written its delay
+// there, and the contender may ask for a longer one. No contender may see the node go. So the time begins with a mark in the
+// record, and goes on while contenders come and go:
 //
 //  1. A holds, by its record, and ends without a release.
 //  2. B claims the lock, finds A's record, and marks it. The answer has the servers' time.
-//  3. B gives up. C claims, and marks the record again, which keeps when it was marked first. The two times of the servers tell C
-//     how much of the delay has passed.
-//  4. When all of it has, C takes the record over: it stands as the holder, and the mark goes. If C ends without a release, the next delay
-//     begins with the next mark.
-//  5. C releases, and the record goes. Nobody waits.
+//  3. B gives up. C claims, and marks the record again, which still has the time of the first mark. The two times of the servers
+//     tell C how much of the delay has passed.
+//  4. When all of it has passed, C takes the record over: C stands there as the holder, and the mark goes. If C ends without a
+//     release, the next delay begins with the next mark.
+//  5. C releases, and the record goes. The next contender does not wait.
 //
-// Each of these writes checks the own node, and the version of the record that was read. So what was read holds when it is written, and
-// only the first in the queue marks or takes over. Several readers may mark together; one is late, and reads again. A reader enters behind
-// the delay, and leaves the record as it is.
+// Each of these writes checks the own node, and the version of the record that was read. So what was read is still true when the
+// write is executed, and only the first in the queue marks or takes over. Several readers may mark together: one is late, and reads
+// again. A reader enters behind the delay, and leaves the record as it is.
 
 // delaying says which transaction of a claim is next.
 type delaying uint8
@@ -53,7 +54,7 @@ func (e Errand) delayPlan() Plan {
 // wrote takes the answer to a write to the record.
 func (e Errand) wrote(a Answer) Meaning {
 	switch record := a.At.On == OnRecord; {
-	case record && (a.Result == ResultBadVersion || a.Result == ResultNoNode): // it is another one by now
+	case record && (a.Result == ResultBadVersion || a.Result == ResultNoNode): // there is another record by now
 		e.delayed = delayed{}
 		return e.next(ThenAgain)
 	case a.Result != ResultDone:

@@ -9,7 +9,7 @@ type State uint8
 const (
 	// Idle: not started, or without a session to start in.
 	Idle State = iota
-	// Looking: nothing created yet; is anybody there?
+	// Looking: nothing is created yet, and it is being asked whether there is another contender.
 	Looking
 	// Creating: a create is under way.
 	Creating
@@ -19,23 +19,22 @@ const (
 	Listing
 	// Waiting: the blocker is watched; nothing is under way.
 	Waiting
-	// Pausing: the one node of the lock is gone, or was taken by somebody else a moment ago; a
-	// random time is to pass before looking again. Or first in the queue behind a crash, and the lock-delay is to pass.
+	// Pausing: the one node of the lock is gone, or another contender has just made it; a random time is to pass before the next look.
+	// Or first in the queue behind a crash, and the lock-delay is to pass.
 	Pausing
-	// Advancing: the blocker is gone, others stood ahead of it, and it is being
-	// asked what that means.
+	// Advancing: the blocker is gone, others stood ahead of it, and it is being asked what that means.
 	Advancing
 	// Claiming: first in the queue, and a claim is under way.
 	Claiming
 	// Surveying: first in a semaphore's queue, and it is being asked whether there is room.
 	Surveying
-	// Full: there is not; the permits are watched, and the size; nothing is under way.
+	// Full: there is no room; the permits and the size are watched; nothing is under way.
 	Full
-	// Entering: there is, and the node is being traded for permits.
+	// Entering: there is room, and the node is being traded for permits.
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how the caller ended.
+	// Lapsed: lost, with the node kept until the caller's function has ended, or until it is known how the caller has ended.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing
@@ -51,38 +50,37 @@ func (s State) String() string {
 	}[s]
 }
 
-// Machine is one acquisition's place in the protocol. It is a comparable value;
-// Step returns the next one and leaves its receiver alone. Make one with
-// [NewMachine].
+// Machine is one acquisition's place in the protocol. It is a comparable value: Step returns the next one and does not change its
+// receiver. Make one with [NewMachine].
 //
-// At most one request that can change its state is under way at a time, so an
-// answer needs no number: its epoch and its kind tell whether it is awaited.
+// At most one request that can change its state is under way at a time. So an answer needs no number: its epoch and its kind tell
+// whether it is awaited.
 type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behind it share that one
 	rule    Rule
 	state   State
 	started bool
 	try     bool
-	patient bool // with try: the lock may be free, though one node stands in the way
+	patient bool // with try: the lock may be free, though one node blocks
 	keep    bool
 	strict  bool
-	detect  bool // a record tells of holders who did not release; see crash.go
+	detect  bool // a record tells of holders that did not release; see crash.go
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
-	ahead   int32 // how many stood ahead, up to and with the first of older
+	ahead   int32 // how many contenders stood ahead, up to and with the first of older
 	session int64
 
 	own       Own        // our node, once its name is known
 	older     neighbours // of the last listing; the first is what Waiting waits for
-	by        Moment     // until when the lock is to be back, by the soonest such wish; 0: nobody has said
+	by        Moment     // when the lock is to be given back, by the soonest wish; 0: no wish has said
 	attempt   Attempt
 	removed   bool // our node was seen gone while a request was under way
 	waited    bool // it has waited with this node
-	asked     bool // somebody wants the lock back, or will when it is granted
+	asked     bool // the lock is wanted back, now or once it is granted
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held
-	recorded  bool // the record of this tenure is our own, or was looked after by others who hold with us
-	clean     bool // the delete under way is to take the record along
+	recorded  bool // the record of this tenure is our own, or concerns other holders of the session, too
+	clean     bool // the delete under way is to remove the record, too
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
@@ -101,8 +99,8 @@ func (m Machine) Epoch() Epoch { return m.epoch }
 // Single reports whether its lock is one node, at its path.
 func (m Machine) Single() bool { return Single(m.rule) }
 
-// Ahead returns how many stand ahead of one that waits: those of the latest listing, but for those that are known to be gone. It
-// is not known while nothing is waited for, as during a listing.
+// Ahead returns how many contenders stand ahead of a waiter: those of the latest listing, less those that are known to be gone. It
+// is known only while the machine waits, so not during a listing.
 func (m Machine) Ahead() (ahead int, known bool) {
 	return int(m.ahead), m.state == Waiting || m.state == Full || m.state == Pausing && m.own.Name.Text != ""
 }
@@ -117,7 +115,7 @@ func (m *Machine) begin() []Effect {
 	case m.epoch == 0:
 		m.state = Idle
 		return nil
-	case m.try && m.attempt == 0 && !Single(m.rule): // of one node, the create itself tells whether somebody has it
+	case m.try && m.attempt == 0 && !Single(m.rule): // of a lock that is one node, the create itself tells whether the node exists
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
 	default:
@@ -131,8 +129,7 @@ func (m *Machine) create() []Effect {
 	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
-// list looks at the directory, or, without a node in it, at the one node of the lock, which
-// somebody else has.
+// list looks at the directory, or, without a node in it, at the one node of the lock, which another contender has.
 func (m *Machine) list() []Effect {
 	m.forget()
 	if m.own.Name.Text == "" {
@@ -143,28 +140,27 @@ func (m *Machine) list() []Effect {
 	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Size: m.unsettled()}}
 }
 
-// pause has a random time pass before the next look. All who wait for one node hear at the
-// same moment that it is gone; the first one back makes the next, and the others find that.
+// pause has a random time pass before the next look. All waiters for one node hear at the same moment that it is gone. The first
+// one to come back makes the next node, and the others find that.
 func (m *Machine) pause() []Effect {
 	m.forget()
 	m.state = Pausing
 	return []Effect{Pause{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
-// forget drops what the last listing told of those ahead.
+// forget drops what the last listing told of the contenders ahead.
 func (m *Machine) forget() {
 	m.older, m.ahead = neighbours{}, 0
 }
 
-// claim asks for proof that it is our turn, of which we have no doubt but for the
-// session and the node.
+// claim asks for proof of our turn. Only the session and the node are in doubt.
 func (m *Machine) claim() []Effect {
 	m.forget()
 	m.state = Claiming
 	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Record: m.recording()}}
 }
 
-// first acts on the news that nobody is ahead.
+// first acts on the news that no contender is ahead.
 func (m *Machine) first() []Effect {
 	if m.queues() {
 		return m.look()
@@ -172,13 +168,12 @@ func (m *Machine) first() []Effect {
 	return m.claim()
 }
 
-// enter takes the lock: a write of which the answer just came has proven that it is
-// our turn, that our node exists, and that the session was alive. If the answer took
-// so long that what it proves has run out, or if it was overtaken by the news that
-// would have been a loss, it is proven once more.
+// enter takes the lock. The answer to a write has just proven three facts: it is our turn, our node exists, and the session was
+// alive. If the answer took so long that its proof has run out, or if news that would have been a loss came before it, the machine
+// claims once more.
 func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
-		return m.look() // it has proven all that, and not that there is room
+		return m.look() // the write does not prove that there is room
 	}
 	if m.detect || m.stale(fresh) {
 		return m.claim()
@@ -186,11 +181,11 @@ func (m *Machine) enter(fresh bool) []Effect {
 	return m.grant(nil)
 }
 
-// stale tells whether a proof was overtaken: its lease has run out since, or the connection has gone, for one whom that
-// would have cost the lock.
+// stale tells whether a proof was overtaken: its lease has run out since, or the connection is gone and the caller treats that as a
+// loss.
 func (m *Machine) stale(fresh bool) bool { return !fresh || m.strict && !m.up }
 
-// grant hands the lock over, and with it what somebody has left behind, and what the holder was asked before.
+// grant hands the lock over, with what a crashed holder has left, and with a wish that came before.
 func (m *Machine) grant(left *events.Abandoned) []Effect {
 	m.forget()
 	m.state = Held
@@ -201,19 +196,18 @@ func (m *Machine) grant(left *events.Abandoned) []Effect {
 	return effects
 }
 
-// passed acts on the end of the blocker. Nobody who blocks us comes between it and us,
-// with one exception: the owner of a write node may trade it for a read node that takes
-// its place. So if it was the only one ahead it is our turn. If there were more, it is our
-// turn all the same when it left as the one holder; otherwise the next one blocks us.
+// passed acts on the end of the blocker. If it was the only contender ahead, it is our turn. If there were more, it is our turn if
+// the blocker left as the only holder; else the next contender blocks us. No other contender that blocks us comes between the
+// blocker and us. Exception: the owner of a write node may trade it for a read node that takes its place.
 func (m *Machine) passed() []Effect {
 	switch {
-	case m.own.Name.Text == "": // there is no queue; whoever is quick is next
+	case m.own.Name.Text == "": // there is no queue; the quickest contender is next
 		return m.pause()
 	case replaceable(m.rule, kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
 		return m.first()
-	case m.older[1] == "": // a multi-lock's always
+	case m.older[1] == "": // always so for a multi-lock
 		return m.list() // there were more than we remember
 	default:
 		m.state = Advancing
@@ -230,7 +224,7 @@ func (m *Machine) requeue() []Effect {
 	return append(append(effects, m.restart()...), Requeue{})
 }
 
-// restart creates another node; nothing of the last one is ours any more.
+// restart creates another node; the last one is not ours any more.
 func (m *Machine) restart() []Effect {
 	if m.why != 0 {
 		return m.over()
@@ -241,9 +235,9 @@ func (m *Machine) restart() []Effect {
 // permits is what a machine knows beside the queue if its rule is a Semaphore.
 type permits struct {
 	size    int32 // as last heard of; 0: never
-	settled bool  // the first look at the size has found no other opinion
-	entered bool  // the own node is the first of the permits, and no place in the queue
+	settled bool  // the first look at the size has found our own opinion
+	entered bool  // the own node is the first of the permits, not a place in the queue
 	full    bool  // there was no room: the survey is to watch
-	changed bool  // news have overtaken the answer to the survey under way
-	doubted bool  // its answer may come from another connection than the news that we are first
+	changed bool  // news came before the answer to the survey under way
+	doubted bool  // the survey's answer may come on another connection than the news that we are first
 }

@@ -1,9 +1,8 @@
 package recipes
 
-// What machines were given, and what they made of it.
+// This file is about the inputs that machines were given, and what they made of them.
 
-// A meeting is an input that a machine was given, as far as it matters where it stood
-// and what it was told.
+// A meeting is an input that a machine was given, as far as its state and the content matter.
 type meeting struct {
 	state State
 	kind  inputKind
@@ -32,11 +31,11 @@ func (it *interpreter) meetings() map[meeting]bool {
 	return met
 }
 
-// A change is a step of a machine that makes a difference, unless it is over anyway.
+// A change is a step of a machine that makes a difference. Steps of a machine that is over count for nothing.
 type change struct {
 	Machine
 	input
-	forms // by which the nodes are named, in the place of a number that differs from run to run
+	forms // which name the nodes; their number differs from run to run
 }
 
 func (it *interpreter) changes() map[change]bool {

@@ -8,24 +8,27 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Multi admits contenders that want several locks at once, all or none: a mutex's, a writer's or
-// a reader's place in each of several directories. It is the kinds of those places in order, one byte for each member.
+// Multi admits contenders that want several locks at once, all or none. Each member is a mutex's, a writer's or a reader's place in
+// a directory of its own. The value has the kinds of those places in order, one byte for each member.
 //
-// All places are taken in one transaction, so of any two contenders one is the older in every queue where
-// they meet, and no circle of those who wait for each other can close: somebody is the oldest of all. That is lost as soon as one
-// place is taken apart from the others: 1. A stands in p and q, and B behind it in both; 2. somebody deletes A's
-// place in q; 3. A takes another one there, behind B; 4. A is the first in p, and waits for B in q; B is the first in
-// q, and waits for A in p. So who has lost one of its places gives up the others, and takes all of them anew.
+// All places are taken in one transaction. So of two contenders one is the older in every queue where they meet, and no circle of
+// contenders can wait for each other: one of them is the oldest of all. That is lost if one place is taken apart from the others:
 //
-// To be the first in a queue is stable, so it is enough to look at one member after the other: the witness is of the
-// first member where somebody stands in the way, and when that is gone all queues are listed again. What one listing says
-// need not be of the same moment as what another one does. Before the grant all nodes are checked in one
-// transaction.
+//  1. A stands in p and q, and B behind it in both.
+//  2. Another process deletes A's place in q.
+//  3. A takes another one there, behind B.
+//  4. A is the first in p, and waits for B in q. B is the first in q, and waits for A in p.
 //
-// Who holds leaves no floor, and believes none: a listing tells as much, and a floor is the word of one directory.
+// So a contender that has lost one of its places gives up the others, and takes all of them anew.
 //
-// The machine knows a node of member i by the name `i/<name>`. All nodes of an attempt bear the same GUID, with which the
-// name of each begins.
+// Being the first in a queue is stable, so it is enough to look at one member after the other. The witness is of the first member
+// with a blocker, and when that is gone all queues are listed again. The listings need not be of the same moment. Before the grant
+// all nodes are checked in one transaction.
+//
+// A holder of a multi-lock leaves no floor. A contender does not use one either, because a listing tells as much, and a floor is
+// about one directory only.
+//
+// The machine knows a node of member i by the name `i/<name>`. The names of all nodes of an attempt begin with the same GUID.
 type Multi string
 
 // MultiOf returns the rule of a multi-lock whose members are places of these kinds.
@@ -40,14 +43,14 @@ func MultiOf(kinds ...events.Kind) Multi {
 // MemberName returns the name by which a machine knows a node of a multi-lock's member.
 func MemberName(member int, name string) string { return strconv.Itoa(member) + "/" + name }
 
-// ParseMember takes such a name apart. It reports false for what is none.
+// ParseMember takes such a name apart. It reports false if the name is not of that form.
 func ParseMember(name string) (member int, node string, ok bool) {
 	head, node, ok := strings.Cut(name, "/")
 	member, err := strconv.Atoi(head)
 	return member, node, ok && err == nil && member >= 0
 }
 
-// Kind is that of the first member.
+// Kind is the first member's.
 func (m Multi) Kind() events.Kind {
 	if m == "" {
 		return 0
@@ -55,11 +58,11 @@ func (m Multi) Kind() events.Kind {
 	return events.Kind(m[0])
 }
 
-// Exclusive is false: it leaves no floor.
+// Exclusive is false: a multi-lock leaves no floor.
 func (Multi) Exclusive() bool { return false }
 
-// Blockers returns who blocks me in the first member in which somebody does. The queue is that of all
-// members, and my place in each is the one that bears my GUID; where there is none, everybody stands ahead.
+// Blockers returns the blockers in the first member that has any. The queue has the queues of all members. My place in each is the
+// node with my GUID; in a member without one, every contender stands ahead.
 func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
 	for i, q := range m.apart(queue) {
 		if blockers := m.rule(i).Blockers(q, placeOf(q, me)); len(blockers) > 0 {
@@ -81,7 +84,7 @@ func (m Multi) rule(member int) Rule {
 	}
 }
 
-// apart returns the members' queues. What stands together in the queue of all is not copied, for of a long one that takes the most time.
+// apart returns the members' queues. Neighbours in the queue of all are not copied, because of a long one that takes the most time.
 func (m Multi) apart(queue []events.Name) [][]events.Name {
 	all := make([][]events.Name, len(m))
 	for len(queue) > 0 {
@@ -103,7 +106,7 @@ func (m Multi) apart(queue []events.Name) [][]events.Name {
 	return all
 }
 
-// ahead counts those who stand in my way, in all members.
+// ahead counts the contenders in my way, in all members.
 func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 	for i, q := range m.apart(queue) {
 		n += ahead(m.rule(i), q, placeOf(q, me))
@@ -121,7 +124,7 @@ func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	return true
 }
 
-// placeOf returns which of a member's contenders is mine. Who has no place comes behind everybody.
+// placeOf returns which of a member's contenders is mine. Without a place I come behind every contender.
 func placeOf(queue []events.Name, me events.Name) events.Name {
 	id := guidOf(me)
 	if id == "" {
@@ -135,7 +138,7 @@ func placeOf(queue []events.Name, me events.Name) events.Name {
 	return newcomer
 }
 
-// guidOf returns what the names of an attempt's nodes have in common: what stands between the member and the kind's marker.
+// guidOf returns the common part of the names of an attempt's nodes: what stands between the member and the kind's marker.
 func guidOf(c events.Name) string {
 	const digits = 10
 	_, node, ok := ParseMember(c.Text)
@@ -157,7 +160,7 @@ func (m *Machine) usable(queue []events.Name) bool {
 	return usable(queue, m.own.Name)
 }
 
-// onEnqueued is onCreated for all nodes of a multi-lock. The first one's name stands for all.
+// onEnqueued is onCreated for all nodes of a multi-lock. The name of the first one stands for all.
 func (m *Machine) onEnqueued(in Enqueued) []Effect {
 	var effects []Effect
 	switch {
@@ -176,8 +179,8 @@ func (m *Machine) onEnqueued(in Enqueued) []Effect {
 	}
 }
 
-// enqueuePlan makes all nodes in one transaction. Where all directories are ours, and were empty the last time, their markers
-// tell whether the nodes are alone in each. A contender that is not known to be alone everywhere lists.
+// enqueuePlan makes all nodes in one transaction. If all directories are ours, and were empty when last seen, their markers tell
+// whether each node is alone. A contender that is not known to be alone everywhere lists.
 func (e Errand) enqueuePlan(v View, create Operation) Plan {
 	p := planOf(0, create)
 	if v.All {
@@ -186,11 +189,11 @@ func (e Errand) enqueuePlan(v View, create Operation) Plan {
 	return p
 }
 
-// enqueued takes the answer to a create. Everything in it is of one transaction: that a directory has one child is
-// said of the moment in which all nodes were made, and so is the zxid.
+// enqueued takes the answer to a create. All of it is of one transaction: at the moment when all nodes were made, a directory had
+// one child, and the zxid was this one.
 func (e Errand) enqueued(a Answer) Meaning {
 	if len(a.Nodes) == 0 {
-		return e.unknown() // they were made, and a look-up finds the names
+		return e.unknown() // the nodes were made, and a look-up finds their names
 	}
 	in := Enqueued{Epoch: e.Epoch, Nodes: a.Nodes, Alone: len(a.Known) > 0}
 	for i, dir := range a.Known {

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// place is a node of a multi-lock's member, of an attempt.
+// place is a node of an attempt, in a member of a multi-lock.
 func place(member int, id string, kind events.Kind, seq int64) events.Name {
 	n := contender(seq)
 	return events.Name{Text: MemberName(member, "_c_"+id+"-"+kind.Marker()+n.Text[len(n.Text)-10:]), Kind: kind, Seq: seq}
@@ -59,13 +59,13 @@ func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
 		}
 	}
 	if lockLock.Exclusive() || readWrite.Kind() != events.KindRead || Multi("").Kind() != 0 {
-		t.Error("it would leave floors, or is another kind than its first member")
+		t.Error("it leaves floors, or is of another kind than its first member")
 	}
 }
 
-// TestMultiIsUsableIfEachQueueIs: numbers are compared within a directory.
+// TestMultiIsUsableIfEachQueueIs: numbers are compared within one directory.
 func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
-	same := place(1, "you", events.KindLock, 5) // as own0, which is in another directory
+	same := place(1, "you", events.KindLock, 5) // the number of own0, in another directory
 	for name, c := range map[string]struct {
 		queue []events.Name
 		want  bool
@@ -130,7 +130,7 @@ func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
 	}
 }
 
-// TestMultiThatIsParted: what is left of its nodes is no place in a queue. All are given up, and others made.
+// TestMultiThatIsParted: some of its nodes are gone. All are given up, and others are made.
 func TestMultiThatIsParted(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	parted := Listed{Epoch: 1, Queue: []events.Name{own1, later0}, Own: Own{Name: own1, Owner: 77, Token: 500}, Parted: true}
@@ -164,10 +164,10 @@ func TestAMembersNameTellsItsMemberAndNode(t *testing.T) {
 	}
 }
 
-// TestEachMemberHasItsOwnContenders, in the order of the queue, whether they stand together there or not.
+// TestEachMemberHasItsOwnContenders, in the order of the queue, whether they are neighbours there or not.
 func TestEachMemberHasItsOwnContenders(t *testing.T) {
 	rule := MultiOf(events.KindLock, events.KindLock)
-	heads := []string{"0/", "1/", "2/", "10/", "", "x/", "-1/"} // of the two members, and of none
+	heads := []string{"0/", "1/", "2/", "10/", "", "x/", "-1/"} // of members, and of none
 	for code := range 7 * 7 * 7 * 7 {
 		var queue []events.Name
 		want := make([][]events.Name, 2)
@@ -191,9 +191,9 @@ func TestEachMemberHasItsOwnContenders(t *testing.T) {
 	}
 }
 
-// What multi-locks do in the world.
+// This part is about what multi-locks do in the explorer's world.
 
-// enabledOutside appends what others than the clients may do next.
+// enabledOutside appends the steps of processes other than the clients.
 func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); id != 2 || w.past[0]&1 == 0 { // its reader leaves behind its writer
@@ -206,7 +206,7 @@ func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	return steps
 }
 
-// told is the name by which a client's machine is told of a node: of its own ones that of the first.
+// told is the name by which a client's machine hears of a node. For each of its own nodes that is the name of the first.
 func (e *multiEnv) told(w *world, c int, id uint8) string {
 	if own := w.clients[c].known; own&(1<<id) != 0 {
 		id = uint8(bits.TrailingZeros8(e.first(c, own)))
@@ -269,7 +269,7 @@ func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
 	case Claim:
 		nodes := about(ef.Node)
 		if !e.whole(c, nodes) {
-			nodes = 0 // the shell knows that some are missing
+			nodes = 0 // the shell knows that some nodes are missing
 		}
 		return e.send(w, c, request{op: uint8(OpClaim), epoch: uint8(ef.Epoch), mask: nodes, flags: e.effect(ef).flag * reqHeld})
 	case Advance:
@@ -291,7 +291,7 @@ func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
 	}
 }
 
-// send puts a request on its way.
+// send makes a request.
 func (e *multiEnv) send(w *world, c int, r request) violation {
 	cl := &w.clients[c]
 	r.status = sent
@@ -307,7 +307,7 @@ func (e *multiEnv) send(w *world, c int, r request) violation {
 	if r.status != lost {
 		cl.tenure = cl.tenure.Asked(Op(r.op), Op(r.op), Op(r.op) == OpClaim && r.flags&reqHeld != 0)
 	}
-	if !cl.push(r) || cl.requests[maxRequests-1].op != 0 { // which has one less under way than others
+	if !cl.push(r) || cl.requests[maxRequests-1].op != 0 { // its machines have one request less under way than others
 		return overflow
 	}
 	return ""

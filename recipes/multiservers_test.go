@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What the servers of the world of multi-locks do, and what the shell makes of that.
+// This file is about what the servers do in the world of multi-locks, and what the shell makes of that.
 
 // execute lets a server execute a request, or a part of it.
 func (e *multiEnv) execute(w *world, c, i int, part uint8) {
@@ -51,11 +51,11 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	case OpList:
 		r.own |= 1 << part
 		r.mask |= view & (dirsP << part)
-		if r.own == 1 { // the first, be it barred or not
+		if r.own == 1 { // the first, whether barred or not
 			r.age = cl.lag
 		}
 		r.age = max(r.age, cl.lag)
-		for g := range w.next / 2 { // the shell watches its own
+		for g := range w.next / 2 { // the shell watches its own nodes
 			if o := w.nodes[2*g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
 				cl.armed |= multiNode(g, part) & view
 				if r.epoch == cl.epoch {
@@ -85,7 +85,7 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	}
 }
 
-// form is how the nodes of a client stand.
+// layout is how the nodes of a client stand.
 func (r multiRole) layout() Layout {
 	if r.plain {
 		return LayoutQueue
@@ -93,7 +93,7 @@ func (r multiRole) layout() Layout {
 	return LayoutSeveral
 }
 
-// upon is the answer to a transaction that is about nodes which exist: all of them, or it is refused.
+// upon is the answer to a transaction about existing nodes: all of them exist, or it is refused.
 func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 	if w.past[0]&nodes != nodes || nodes == 0 {
 		return Answer{Result: ResultNoNode, At: x.Plan(View{}).At(0)}
@@ -101,7 +101,8 @@ func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 	return Answer{Result: ResultDone}
 }
 
-// alone tells whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is 1.
+// alone tells whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is
+// 1.
 func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 	role := e.roles[c]
 	x := Errand{Op: OpCreate, Layout: role.layout()}
@@ -120,7 +121,7 @@ func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 	return alone
 }
 
-// whole tells whether there is a node of each of the client's directories among some nodes.
+// whole tells whether some nodes include one of each of the client's directories.
 func (e *multiEnv) whole(c int, nodes uint8) bool {
 	for _, d := range e.roles[c].dirs {
 		if nodes&(dirsP<<d) == 0 {
@@ -130,7 +131,7 @@ func (e *multiEnv) whole(c int, nodes uint8) bool {
 	return true
 }
 
-// first returns the one of some nodes that the client names first.
+// first returns the node, of some, that the client names first.
 func (e *multiEnv) first(c int, nodes uint8) uint8 {
 	for _, d := range e.roles[c].dirs {
 		if n := nodes & (dirsP << d); n != 0 {
@@ -182,7 +183,7 @@ func (e *multiEnv) executeCreate(w *world, c int, r *request, zombie bool) (done
 	return true
 }
 
-// answer delivers what a server has answered. Whether it is fresh was noted on the way.
+// answer delivers a server's answer. Whether it is fresh was noted on the way.
 func (e *multiEnv) answer(w *world, c int, r request) {
 	var in Input
 	switch op, epoch := Op(r.op), Epoch(r.epoch); {
@@ -231,7 +232,7 @@ func (e *multiEnv) created(w *world, c int, r request) Input {
 	var names []events.Name
 	for i, d := range role.dirs {
 		group := g
-		if i == 1 && r.mask != 0 { // the seeded bug's
+		if i == 1 && r.mask != 0 { // of the seeded bug
 			group = uint8(bits.TrailingZeros8(r.mask)) / 2
 			cl.known = multiNode(g, role.dirs[0]) | multiNode(group, d)
 		}

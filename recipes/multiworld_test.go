@@ -8,12 +8,12 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at once. What a
-// create makes is a group: a node in each of the directories that its client wants, of which the number is that of the group. A
-// node's index is twice that number, and one more in the second directory.
+// This file has several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at
+// once. A create makes a group: a node in each of the directories that its client wants, all with the group's number. A node's
+// index is twice that number, and one more in the second directory.
 //
-// The forms of nodes say nothing here but 1 + the group whose GUID they bear, if they have none of their own, in the place of which
-// node they stand in.
+// Here a node's form has only 1 + the group whose GUID the node has, if that is not its own. In other worlds these bits name the
+// node in whose place it stands.
 const (
 	multiGroups = maxNodes / 2
 	dirsP       = 0x55 // the nodes in the first directory
@@ -26,7 +26,7 @@ func multiNode(group, dir uint8) uint8 { return 1 << (2*group + dir) }
 type multiRole struct {
 	dirs  []uint8
 	kinds []events.Kind
-	plain bool // a mutex's, read's or write's machine in the one directory, and not a multi-lock's
+	plain bool // the machine of a mutex, reader or writer in one directory, not of a multi-lock
 	flags uint8
 }
 
@@ -49,7 +49,7 @@ func (r multiRole) kind(dir uint8) events.Kind {
 	return r.kinds[slices.Index(r.dirs, dir)]
 }
 
-// A multiEnv is what servers and shells of multi-locks do in the worlds of an environment, and what must hold in each.
+// A multiEnv is what servers and shells of multi-locks do in the worlds of an environment, and what must hold in each world.
 type multiEnv struct {
 	*environment
 
@@ -75,7 +75,7 @@ func (e *multiEnv) openWriter(w *world) {
 	}
 }
 
-// as is 1 + the group whose GUID a group bears; 0: it has one of its own.
+// as is 1 + the group whose GUID a group has; 0: its own.
 func (w *world) as(group uint8) uint8 { return uint8(w.forms[2*group] >> inPlace) }
 
 // join makes a group, of which no node exists yet.
@@ -96,7 +96,7 @@ func (e *multiEnv) seq(group uint8) int64 {
 	return int64(group)
 }
 
-// kindOf is what the name of a node says.
+// kindOf is the kind that a node's name says.
 func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
 	switch o := w.nodes[2*group].owner; {
 	case o == foreign && group == 0:
@@ -108,7 +108,7 @@ func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
 	}
 }
 
-// name is what a client calls a node.
+// name is a client's name for a node.
 func (e *multiEnv) name(w *world, c int, group, dir uint8) events.Name {
 	kind := e.kindOf(w, group, dir)
 	key := [5]uint8{uint8(c), group, dir, uint8(kind), w.as(group)}
@@ -143,7 +143,7 @@ func (e *multiEnv) node(c int, name string) (group, dir uint8, ok bool) {
 	return group, e.roles[c].dirs[member], ok
 }
 
-// blocking returns the nodes that keep a node from being the first in its queue, of those that exist at the leader.
+// blocking returns the nodes, of those that exist at the leader, that keep a node from being the first in its queue.
 func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	mine := e.kindOf(w, group, dir)
 	for g := range w.next / 2 {
@@ -156,7 +156,7 @@ func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	return mask
 }
 
-// leads tells whether a group's nodes all exist, and nobody stands before any.
+// leads tells whether a group's nodes all exist, and are the first of their queues.
 func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	for m := nodes; m != 0; m &= m - 1 {
 		id := uint8(bits.TrailingZeros8(m))
@@ -167,13 +167,13 @@ func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	return w.past[0]&nodes == nodes
 }
 
-// arm watches nodes, as far as a view has them.
+// arm watches the nodes that exist in a view.
 func (cl *client) arm(nodes, view uint8) {
 	cl.armed |= nodes & view
 	cl.fired |= nodes &^ view &^ cl.armed
 }
 
-// What must not happen in the world of multi-locks, and what of it matters no more.
+// This part is about what must not happen in the world of multi-locks, and what can be forgotten.
 
 // tell notes what a caller hears.
 func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
@@ -199,16 +199,16 @@ func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
 		}
 		if w.token[d] <= g+1 {
 			w.token[d] = g + 1
-		} else if w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // which has worse in store
+		} else if w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // that bug does worse
 			return tokenOrder
 		}
 	}
-	cl.arm(e.roles[c].nodes(g), w.past[cl.lag]) // the shell watches them
+	cl.arm(e.roles[c].nodes(g), w.past[cl.lag]) // the shell watches its nodes
 	return ""
 }
 
-// check holds in every world: in each directory those who believe that they hold may hold together, and all of their
-// nodes exist, unless somebody has taken one away by hand.
+// check holds in every world: in each directory the clients that believe that they hold may hold together, and all of their nodes
+// exist, unless one was deleted by hand.
 func (e *multiEnv) check(w *world) {
 	for c := range e.roles {
 		switch cl := &w.clients[c]; {
@@ -301,7 +301,7 @@ func (e *multiEnv) normalise(w *world) {
 	}
 }
 
-// unheard drops watches that a machine will not listen to, and news of requests of past epochs.
+// unheard drops watches that a machine will not listen to, and answers to requests of past epochs.
 func (e *multiEnv) unheard(cl *client) {
 	m := &e.traits[cl.machine]
 	hears := uint8(0xff)

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// needless are things that the machine does though no promise hangs on them: a step without each, and the spec of a world that
+// needless are things that the machine does though no promise depends on them: a step without each, and the spec of a world that
 // stays clean; see specVariable.
 var needless = []struct {
 	does  string
@@ -17,11 +17,11 @@ var needless = []struct {
 	shell shell
 	spec  string
 }{
-	// 1. No attempt's number is used twice. 2. An answer of another epoch is dropped. 3. News of a session come before answers
-	// from it. Hence a node that bears the GUID looked for is the current session's. The check is a second line behind those.
+	// 1. No attempt's number is used twice. 2. An answer of another epoch is dropped. 3. News of a session come before its answers.
+	// Hence a node with the GUID that is looked for is the current session's. The check is a second line of defence.
 	{"does not ask which session owns the node that it finds", anybodysNode, 0, "clients=2 expire=2 ghost"},
 	{"the same, when connections break", anybodysNode, 0, "clients=2 expire=1 cut=2"},
-	// The listing or the claim finds out in the end. Until then the place in the queue is lost without a word.
+	// In the end the listing or the claim finds out. Until then the loss of the place in the queue is not told.
 	{"ignores that its own node is gone while it waits", func(m Machine, in Input) (Machine, []Effect) {
 		if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.own.Name.Text {
 			return m, nil
@@ -37,7 +37,7 @@ var needless = []struct {
 		}
 		return next, effects
 	}, 0, "clients=3 withdraw=1 remove=1 eager"},
-	// The claim is proof enough. Another watch on the one that was ahead finds out whether it still is.
+	// The claim is proof enough. Another watch on the contender ahead finds out whether it is still there.
 	{"watches again after a reconnect, and does not list", func(m Machine, in Input) (Machine, []Effect) {
 		if _, ok := in.(Reconnected); ok && m.state == Waiting {
 			m.up = true
@@ -45,7 +45,7 @@ var needless = []struct {
 		}
 		return m.Step(in)
 	}, 0, "clients=3 cut=1 withdraw=1 eager"},
-	// The first stays the first for as long as its node exists, so its word may come at any time.
+	// The first stays the first for as long as its node exists, so its floor may come at any time.
 	{"writes the floor after the delete and not with it", Machine.Step, shellApart, "clients=3 withdraw=1 guest=1 eager plain"},
 	{"the same, in a directory made again", Machine.Step, shellApart, "clients=2 foreign=1 guest=2 reap=1 eager plain"},
 	// It wakes a herd, and one of them wins.
@@ -67,8 +67,8 @@ func anybodysNode(m Machine, in Input) (Machine, []Effect) {
 	return m.Step(in)
 }
 
-// TestExploreNeedsNotEverything holds that no promise hangs on what is needless. If one of these is reported, its reason has gone.
-// By default it does not go to the end of the largest worlds.
+// TestExploreNeedsNotEverything checks that no promise depends on what is needless. If one of these is reported, it is needed now.
+// By default the test does not go to the end of the largest worlds.
 func TestExploreNeedsNotEverything(t *testing.T) {
 	for _, n := range needless {
 		s, err := parseSpec(n.spec)

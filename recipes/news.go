@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// What the machine does about wishes of the caller and news of the session.
+// This file is about what the machine does with wishes of the caller and news of the session.
 
 func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {
@@ -12,9 +12,8 @@ func (m *Machine) onStarted(in Started) []Effect {
 	return m.begin()
 }
 
-// onWithdrawn takes the one way out that every state shares: whatever may exist
-// is removed, and what is under way is awaited first if only its answer tells
-// what that is.
+// onWithdrawn takes the way out that all states share: every node is removed. If only the answer under way tells which nodes there
+// are, that is awaited first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
@@ -28,7 +27,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	case Idle, Looking:
 		return m.over()
 	case Creating:
-		// If it was sent, its answer tells what there is to delete.
+		// If the Create was sent, its answer tells what there is to delete.
 		effects = []Effect{Cancel{Epoch: m.epoch}}
 	case Recovering, Entering:
 		// The answer under way tells what there is to delete.
@@ -43,8 +42,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		}
 	}
 	if !m.up {
-		// Nobody can say how long the connection will be away. Nothing is held,
-		// and the caller need not wait for the node to go.
+		// The connection may be away for long. Nothing is held, and the caller need not wait for the node to go.
 		return m.finish(effects)
 	}
 	return effects
@@ -58,14 +56,15 @@ func (m *Machine) onOpened(in Opened) []Effect {
 	return nil
 }
 
-// onSuspended is the loss of a lock that is held strictly. Otherwise it lets a
-// caller go who only waits for the node to be removed. Of a lease that has run out
-// already nothing more will be heard: 1. a waiter's lease runs out, which is no
-// matter; 2. it is withdrawn, and the delete is under way; 3. the connection goes,
-// perhaps for hours.
+// onSuspended is the loss of a lock that is held strictly. It also lets a caller go that only waits for the node to be removed. It
+// must, because nothing more is heard of a lease that has already run out:
+//
+//  1. A waiter's lease runs out, which does not matter.
+//  2. It is withdrawn, and the delete is under way.
+//  3. The connection goes, perhaps for hours.
 func (m *Machine) onSuspended() []Effect {
 	m.up = false
-	m.permits.doubted = m.permits.doubted || m.state == Surveying // see there
+	m.permits.doubted = m.permits.doubted || m.state == Surveying // see permits
 	switch {
 	case m.state == Held && m.strict:
 		return m.lose(events.ReasonSuspended)
@@ -76,8 +75,8 @@ func (m *Machine) onSuspended() []Effect {
 	}
 }
 
-// onReconnected verifies what watches should have told: their events are
-// replayed in any order, and some servers and some moments lose them.
+// onReconnected verifies what watches should have told. Their events are replayed in any order, and some servers, at some moments,
+// lose them.
 func (m *Machine) onReconnected() []Effect {
 	m.up = true
 	switch {
@@ -86,11 +85,11 @@ func (m *Machine) onReconnected() []Effect {
 	case m.state == Full:
 		return m.survey()
 	case m.state == Surveying:
-		m.permits.doubted = true // what has made it the first may have been heard on a connection between the two
+		m.permits.doubted = true // the news that made it the first may be of a connection between the two
 		return nil
 	case m.state == Advancing:
-		// The answer may have come on the connection before, and be told only now. That
-		// the next one stands is then no news of a watch.
+		// The answer may be of the connection before, and be told only now. Then its news that the next node stands is not that of a
+		// watch.
 		m.older[1] = ""
 		return nil
 	case m.state == Held && !m.verifying:
@@ -106,20 +105,19 @@ func (m *Machine) onLeaseRanOut() []Effect {
 	case m.state == Held:
 		return m.lose(events.ReasonLeaseRanOut)
 	case m.why != 0 && m.state != Lapsed:
-		return m.finish(nil) // nothing is held; the caller has waited long enough
+		return m.finish(nil) // nothing is held; the caller need not wait longer
 	default:
 		return nil
 	}
 }
 
-// onExpired starts over if the caller still waits, and ends otherwise: a dead
-// session has no nodes.
+// onExpired starts over if the caller still waits, and else ends: a dead session has no nodes.
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
 	m.permits.entered = false
 	if _, ok := m.rule.(Multi); ok {
-		m.own = Own{} // none of them is left
+		m.own = Own{} // no node is left
 	}
 	switch {
 	case m.state == Held:
@@ -140,11 +138,10 @@ func (m *Machine) onExpired() []Effect {
 	return effects
 }
 
-// onAskedBack passes the wish on: it is the caller who decides. A node that somebody wrote to
-// is still there, and so is the lock.
+// onAskedBack passes the wish on, for the caller to decide. A node that was written to is still there, and so is the lock.
 //
-// Of several wishes the one counts that leaves the least time, and the caller is told of it when it comes. Wishes that leave
-// more, or any time, say nothing new. A wish that came before the Grant is told with it.
+// Of several wishes the one with the soonest moment counts, and the caller is told of it when it comes. A wish with a later moment,
+// or with none, says nothing new. A wish that came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	if in.Epoch != m.epoch || m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.why != 0 {
 		return nil
@@ -163,8 +160,7 @@ func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	return []Effect{Revoke{By: m.by}}
 }
 
-// onOverdue is the loss of a lock that was not given back in time. Whoever has released it meanwhile, or lost it, has nothing
-// more to lose.
+// onOverdue is the loss of a lock that was not given back in time. If the lock was released or lost meanwhile, nothing happens.
 func (m *Machine) onOverdue(in Overdue) []Effect {
 	if m.state != Held || m.by == 0 || in.By < m.by {
 		return nil
@@ -184,12 +180,12 @@ func (m *Machine) onGone(in Gone) []Effect {
 	case own && (m.state == Waiting || m.state == Full || m.state == Pausing):
 		return m.requeue()
 	case own && (m.state == Surveying || m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
-		m.removed = true // the answer under way may be older than this
+		m.removed = true // the answer under way may be older than this news
 		return nil
 	case m.state == Waiting && in.Node == m.older[0]:
 		return m.passed()
 	case m.state == Advancing && in.Node == m.older[1]:
-		m.older[1] = "" // the answer may say that it stands, but will not be told again that it is gone
+		m.older[1] = "" // the answer may say that the node stands, but its end will not be told again
 		return nil
 	default:
 		return nil

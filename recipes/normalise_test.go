@@ -2,8 +2,8 @@ package recipes
 
 import "math/bits"
 
-// What brings a world into its normal form: whatever can have no influence any more
-// is forgotten, so that worlds that have the same future are the same.
+// This file brings a world into its normal form. It forgets whatever can have no influence any more, so that worlds with the same
+// future are the same.
 
 // normalise forgets what can have no influence any more.
 func (e *environment) normalise(w *world) {
@@ -43,7 +43,7 @@ func (e *environment) normalise(w *world) {
 				}
 			case OpCreate:
 				if r.own != 0 {
-					owns |= 1 << (r.own - 1) // which the answer may grant
+					owns |= 1 << (r.own - 1) // the answer may grant it
 				}
 				if r.mask != 0 {
 					named |= 1 << (r.mask - 1)
@@ -62,7 +62,7 @@ func (e *environment) normalise(w *world) {
 	}
 	w.wished &= owns
 	if e.shell != shellReadsEarly {
-		clear(w.records[1:]) // whoever reads the record does so behind a write
+		clear(w.records[1:]) // the record is only read behind a write
 	}
 	exist := w.past[0]
 	for i := range w.past {
@@ -72,7 +72,7 @@ func (e *environment) normalise(w *world) {
 		exist |= w.past[i]
 	}
 	if e.warms() {
-		owns |= exist | asked | named // a node that can be listed may be granted by that
+		owns |= exist | asked | named // a listing may grant a node that it has
 	}
 	w.byHand &= owns
 	for i := range w.nodes {
@@ -90,9 +90,8 @@ func (e *environment) normalise(w *world) {
 	if e.shell != 0 {
 		return
 	}
-	w.base = 0 // only the seeded bugs count from there
-	// A floor that names a node which nobody remembers, and which nobody can list any
-	// more, is no better than none.
+	w.base = 0 // only seeded bugs use it
+	// A floor counts as none if no client remembers its node, or can list it any more.
 	asked |= exist
 	for i, d := range w.dirs {
 		if f := d.floor(); f != noNode && asked&(1<<f) == 0 {
@@ -101,7 +100,7 @@ func (e *environment) normalise(w *world) {
 	}
 }
 
-// normaliseClient forgets what is one client's alone.
+// normaliseClient forgets what concerns one client alone.
 func (e *environment) normaliseClient(w *world, c int) {
 	cl := &w.clients[c]
 	cl.discard &= w.past[0]
@@ -136,7 +135,7 @@ func (cl *client) awaited() bool {
 	return false
 }
 
-// normaliseSession forgets what concerns all who share a session, if it concerns none of them.
+// normaliseSession forgets what concerns all clients of a session, if it has no influence on any of them.
 func (e *environment) normaliseSession(w *world, c int) {
 	sees, stale := false, false
 	for m := w.mates(c); m != 0; m &= m - 1 {
@@ -153,35 +152,31 @@ func (e *environment) normaliseSession(w *world, c int) {
 			cl.lag = 0
 		}
 		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
-			cl.seen = 0 // only a new connection asks for it
+			cl.seen = 0 // only a new connection uses it
 		}
 		if w.left.lapse == 0 && w.left.expire == 0 && !stale && !e.warms() {
-			cl.lease = true // nobody will ask any more
+			cl.lease = true // it is not used any more
 		}
 	}
 }
 
-// blind tells whether it matters no more to a client how far its replica is. That, and what
-// unheard leaves out, rests on what TestAnyInputInAnyState holds, so seeded bugs are
-// explored without it. Nothing that another client, the leader or the caller could notice
-// is left out: what goes are steps after which all is as before but for themselves.
+// blind tells whether it no longer matters to a client how far its replica is. This, and what unheard leaves out, rests on
+// TestAnyInputInAnyState, so seeded bugs are explored without it. Nothing that another client, the leader or the caller could
+// notice is left out: only steps that change nothing but themselves.
 func (e *environment) blind(cl *client) bool {
 	switch e.traits[cl.machine].state {
 	case Held, Lapsed, Releasing, Over:
-		// The next that is asked is a write, if anything; after it nothing is read
-		// but the own watch that is under way.
+		// The next request is a write, if any. After that nothing is read but the own watch under way.
 		return !cl.reads()
 	case Creating, Recovering, Claiming:
-		// A write will bring the replica up to date, unless it has been executed: then
-		// the replica may fall behind again before the answer comes.
+		// A write will bring the replica up to date. If it has been executed, the replica may fall behind again before the answer comes.
 		return !cl.reads() && cl.find(executed) < 0
 	default:
-		return false // what it is told next depends on its replica
+		return false // its next news depend on its replica
 	}
 }
 
-// reads tells whether the client sees how far its replica is, or will: through a watch, or
-// an answer under way.
+// reads tells whether the client sees how far its replica is, or will: by a watch, or by an answer under way.
 func (cl *client) reads() bool {
 	if cl.armed|cl.fired|cl.look != 0 {
 		return true
@@ -196,11 +191,9 @@ func (cl *client) reads() bool {
 
 // unheard drops watches and requests whose news the machine will not listen to.
 //
-//   - News that a request of a past epoch had an unknown outcome changes nothing,
-//     unless it may still be executed.
-//   - A machine that is releasing waits for its delete alone, one that is over for
-//     nothing.
-//   - One that holds listens to the end of its own node.
+//   - If a request of a past epoch has an unknown outcome, that news changes nothing. Exception: the request may still be executed.
+//   - A machine that is releasing waits only for its delete. One that is over waits for nothing.
+//   - A holder listens to the end of its own node.
 func (e *environment) unheard(cl *client, t *traits) {
 	hears := uint8(0xff)
 	switch t.state {

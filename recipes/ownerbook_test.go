@@ -25,13 +25,13 @@ func TestWhatEndsTheClaimToANode(t *testing.T) {
 			t.Errorf("%+v ends the claim: %v, want %v", c.in, got, c.ends)
 		}
 		if got := book.Heard('b', c.in, 5); got != book {
-			t.Errorf("%+v, which another one heard, makes of %v %v", c.in, book, got)
+			t.Errorf("%+v, heard by another contender, makes of %v %v", c.in, book, got)
 		}
 	}
 }
 
-// TestOneOwnerAtAPath goes through all histories of two contenders of a session at one path. In each the owner is the first to enter
-// since the last one left.
+// TestOneOwnerAtAPath goes through all histories of two contenders of a session at one path. In each the owner is the first to
+// enter since the last owner left.
 func TestOneOwnerAtAPath(t *testing.T) {
 	var visit func(b OwnerBook[byte], history string, owner byte, past int64)
 	visit = func(b OwnerBook[byte], history string, owner byte, past int64) {

@@ -2,16 +2,15 @@ package recipes
 
 import "math/bits"
 
-// What a semaphore's worlds have beside those of a mutex: permits, which are nodes outside the
-// queue, the size, which the leader and each replica have a version of, and watches on both.
+// This file has what a semaphore's worlds have beside those of a mutex: permits, which are nodes outside the queue; the size, of
+// which the leader and each replica have a version; and watches on both.
 //
-// All permits of an acquisition are one node with a weight, for they come in one transaction
-// and are known by the first of them. If somebody deletes one of several by hand, that is
-// the first, and what is left is another node.
+// All permits of an acquisition are one node with a weight, because one transaction makes them, and the first of them is their
+// name. If one of several is deleted by hand, that is the first, and the rest is another node.
 
 const (
-	formPermit form = iota + 3 // the bits above inPlace are how many permits it takes
-	formRest                   // the same, of one that has lost some
+	formPermit form = iota + 3 // the bits above inPlace are how many permits the node takes
+	formRest                   // the same, after some permits were deleted
 )
 
 func permitOf(permits uint8) form { return formPermit | form(permits)<<inPlace }
@@ -47,7 +46,7 @@ func (fs *forms) taken(nodes uint8) (taken uint8) {
 	return taken
 }
 
-// A size is what a snapshot has of how many permits there are: 0 if nobody has said so.
+// A size is what a snapshot has of how many permits there are; 0 if that was never written.
 type size uint8
 
 func sizeOf(permits, version uint8) size { return size(permits | version<<4) }
@@ -72,8 +71,7 @@ func (w *world) resize(permits uint8) {
 	w.sizes[0] = s
 }
 
-// look has a client's watches fire for what a transaction has changed, which its replica
-// has just applied.
+// look fires a client's watches for the changes of a transaction that its replica has just applied.
 func (w *world) look(cl *client) {
 	if cl.look&(lookPermits|lookSize) == 0 {
 		return
@@ -86,14 +84,13 @@ func (w *world) look(cl *client) {
 	}
 }
 
-// semaphore returns a client's rule, if it is one.
+// semaphore returns a client's rule, if that is a semaphore's.
 func (e *environment) semaphore(cl *client) Semaphore {
 	s, _ := e.machines[cl.machine].rule.(Semaphore)
 	return s
 }
 
-// sized makes sure that the replica of a client knows a size, and writes the client's opinion
-// down if nobody has said how many permits there are.
+// sized makes sure that a client's replica knows a size. If the size was never written, it writes the client's opinion.
 func (e *environment) sized(w *world, c int) {
 	if w.sizes[w.clients[c].lag] != 0 {
 		return
@@ -114,7 +111,7 @@ const (
 // nobody stands for no node in a request.
 const nobody = 8
 
-// asks fills in a request for what a machine wants to know or do at a semaphore.
+// asks fills in a request of a machine to a semaphore.
 func asks(r *request, op Op, ef effect) {
 	switch op {
 	case OpSurvey:
@@ -140,11 +137,11 @@ func asks(r *request, op Op, ef effect) {
 	}
 }
 
-// executeSurvey does one part, and reports whether it was the last.
+// executeSurvey executes one part, and reports whether it was the last.
 func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (done bool) {
 	cl := &w.clients[c]
 	for part == 0 || r.mask&(1<<part) != 0 {
-		part++ // whichever has not been done
+		part++ // the part that is not done yet
 	}
 	r.mask |= 1 << part
 	defer func() { r.age = cl.lag }()
@@ -171,7 +168,7 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 	return r.mask == 1<<partSize|1<<partInUse|1<<partOwn
 }
 
-// survey returns the client's survey, if it has got that far, or -1.
+// survey returns the client's survey if it has that status, or -1.
 func (cl *client) survey(s status) int {
 	for i, r := range cl.requests {
 		if Op(r.op) == OpSurvey && r.status == s {
@@ -181,7 +178,7 @@ func (cl *client) survey(s status) int {
 	return -1
 }
 
-// finishSurvey executes what is left of a client's survey, and delivers the answer.
+// finishSurvey executes the rest of a client's survey, and delivers the answer.
 func (e *environment) finishSurvey(w *world, c int) {
 	cl := &w.clients[c]
 	for i := cl.survey(sent); i >= 0; i = cl.survey(sent) {
@@ -192,7 +189,7 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
-// enters is the transaction that makes a client's permits, beside the nodes that are to be there then.
+// enters is the transaction that makes a client's permits. beside are the other nodes that exist behind it.
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {
@@ -206,17 +203,17 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	}
 	w.token[0] = max(w.token[0], own+1)
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
-	if r.flags&reqHalf != 0 { // the seeded bug: the place is given up already
+	if r.flags&reqHalf != 0 { // the seeded bug: its place is given up already
 		n.attempt = uint8(e.machines[cl.machine].attempt)
 	}
 	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
 }
 
-// ownPermits returns the permits of a client's.
+// ownPermits returns a client's permits.
 func (w *world) ownPermits(c int) uint8 { return w.mine(c, 0) & w.forms.permits() }
 
-// removePermit is the deletion by hand of one permit of several.
+// removePermit deletes one permit of several by hand.
 func (w *world) removePermit(id uint8) {
 	f := w.forms[id]
 	if f.weight() < 2 {
@@ -226,7 +223,7 @@ func (w *world) removePermit(id uint8) {
 	w.add(w.nodes[id], formRest|form(f.weight()-1)<<inPlace, w.past[0]&^(1<<id), w.dirs[0])
 }
 
-// guestEnters has a guest who is first take one permit.
+// guestEnters has a guest that is the first take one permit.
 func (w *world) guestEnters(id uint8) {
 	w.add(node{owner: guest}, permitOf(1), w.past[0]&^(1<<id), w.dirs[0])
 }

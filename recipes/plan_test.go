@@ -103,7 +103,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		want Meaning
 	}{
 		{list, Answer{Result: ResultDone}, list.next(ThenLook)},
-		{list, Answer{Result: ResultNoNode}, list.next(ThenLook)}, // the quorum's word, too
+		{list, Answer{Result: ResultNoNode}, list.next(ThenLook)}, // the quorum has said so, too
 		{list, Answer{Result: ResultRefused}, list.refused(false)},
 		{list, Answer{Result: ResultUnknown}, list.unknown()},
 		{advance, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1})},
@@ -111,7 +111,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{create, Answer{Result: ResultDone, Node: node, Stat: alone}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing(alone)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: beside}, tell(Created{Epoch: 1, Node: node}).seeing(beside)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: other}, tell(Created{Epoch: 1, Node: node}).seeing(other)},
-		{create, Answer{Result: ResultDone, Node: node}, create.unknown()}, // an answer that was cut short
+		{create, Answer{Result: ResultDone, Node: node}, create.unknown()}, // the answer was cut short
 		{create, Answer{Result: ResultDone, Stat: alone}, create.unknown()},
 		{create, Answer{Result: ResultUnknown}, create.unknown()},
 		{create, Answer{Result: ResultNoNode, At: own}, create.next(ThenAgain).noting(NoteGone)},
@@ -204,7 +204,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 	}
 }
 
-// TestWhoseTheOneNodeIs: a claim, and a delete of which a contender is in doubt, depend on a look behind the transaction.
+// TestWhoseTheOneNodeIs: a claim, and a delete of a contender in doubt, depend on a look behind the transaction.
 func TestWhoseTheOneNodeIs(t *testing.T) {
 	claim := Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode}
 	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode}

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What the explorer does about the requests that write: it makes the transactions of their plans in a world.
+// This file is about how the explorer carries out requests that write: it makes the transactions of their plans in a world.
 
 // errand is a client's request as its session carries it out.
 func (e *environment) errand(w *world, cl *client, r *request) Errand {
@@ -43,9 +43,10 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	return x
 }
 
-// carryOut makes one transaction after the other, as the session does, and reports whether the request is answered. What a transaction has
-// made for the next one is a step of its own; one that was refused is none. Without a connection one is made, and nobody hears of
-// it. With closed the directory's data may not be written, which the session of one without a connection knows.
+// carryOut makes one transaction after the other, as the session does, and reports whether the request is answered. A transaction
+// that has made something for the next one is a step of its own; one that was refused is not. Without a connection only one
+// transaction is made, and its answer is not heard. With closed the directory's data may not be written; the session of a client
+// without a connection knows that.
 func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool) (done bool) {
 	if done, is := e.inTwoSteps(w, c, r, zombie, closed); is {
 		return done
@@ -71,7 +72,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		switch m.Then {
 		case ThenReadRecord:
 			m = e.readRecord(w, c, r, x)
-		case ThenLook: // each node has a name of its own here
+		case ThenLook: // here each node has a name of its own
 			m = x.Looked(w.past[0]&(1<<(r.arg&7)) != 0)
 		default:
 		}
@@ -97,7 +98,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	}
 }
 
-// renew removes the directory with a request's own node, as the client's replica knows it. It reports whether it has.
+// renew removes the directory with a request's own node, as far as the client's replica knows it. It reports whether it has.
 func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 	cl := &w.clients[c]
 	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
@@ -112,7 +113,7 @@ func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 	return true
 }
 
-// keepIn notes an answer in its request, until it is delivered.
+// keepIn keeps an answer in its request, until it is delivered.
 func keepIn(r *request, in Input) {
 	switch in := in.(type) {
 	case Created:
@@ -126,7 +127,7 @@ func keepIn(r *request, in Input) {
 	case Delayed:
 		r.mask |= maskDelay
 	case Occupied:
-		r.flags |= reqMissing // or rather, one too many
+		r.flags |= reqMissing // in fact there is one too many
 	case Refused:
 		switch {
 		case in.Missing:
@@ -140,8 +141,8 @@ func keepIn(r *request, in Input) {
 	}
 }
 
-// inTwoSteps is the seeded bugs that make two transactions where one should be. It tells whether a request is to be carried out by one of
-// them.
+// inTwoSteps plays the seeded bugs that make two transactions in the place of one. It tells whether one of them carries out the
+// request.
 func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed bool) (done, is bool) {
 	cl := &w.clients[c]
 	counts := e.shell == shellCounts && Op(r.op) == OpCreate && w.dirs[0] != 0
@@ -178,8 +179,8 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 	return true, true
 }
 
-// turnsOver makes a delete and the create of another one in its session in one transaction, if there is one that may join. It reports
-// whether both are answered.
+// turnsOver makes a delete, and the create of another contender of its session, in one transaction, if a create may join. It
+// reports whether both are answered.
 func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
 	cl := &w.clients[c]
 	v := View{Dir: cl.knows.book(), Brief: true}
@@ -201,7 +202,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 			if m.Note == NoteGone || m.Note == NoteSeen {
 				w.learn(c, w.dirs[0], m.Book(v.Dir))
 			}
-			if m.Then == ThenApart { // the delete by itself, and then the create
+			if m.Then == ThenApart { // first the delete, and then the create
 				return
 			}
 			keepIn(next, m.In)
@@ -221,8 +222,8 @@ func (e *environment) claims(w *world, c int, r *request) Input {
 	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
 
-// claimTogether makes a claim in one transaction with all others of its session that can be made so. It reports whether it is one of these.
-// It comes first among them, for any may.
+// claimTogether makes a claim in one transaction with all claims of its session that can be made so. It reports whether this claim
+// can. This claim comes first, because any of them may.
 func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
 	joint := func(cl *client, r *request) bool {
 		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
@@ -260,7 +261,7 @@ func (e *environment) claimTogether(w *world, c int, r *request) (together bool)
 	return true
 }
 
-// barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.
+// barrier makes the write that comes before a listing. A server always answers that there is something to read.
 func (e *environment) barrier(w *world, c int, r *request) {
 	x := Errand{Op: OpList, Epoch: Epoch(r.epoch)}
 	p := x.Plan(View{})
@@ -269,7 +270,7 @@ func (e *environment) barrier(w *world, c int, r *request) {
 	}
 }
 
-// transact makes one transaction at the leader, or none of it. With closed the directory's data may not be written.
+// transact makes one transaction at the leader, all of it or nothing. With closed the directory's data may not be written.
 func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool) (a Answer) {
 	cl := &w.clients[c]
 	own := r.arg & 7
@@ -375,7 +376,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			r.flags |= reqFirst
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
-		a.Node = events.Name{Text: "made"} // what it is called the delivery knows
+		a.Node = events.Name{Text: "made"} // the delivery knows the name
 	case enters:
 		e.enters(w, c, r, alive, dir)
 		a.Permits = []string{"made"}
@@ -390,7 +391,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	return w.heads(r, a)
 }
 
-// heads notes whether a claim has found that nobody stands before the own node.
+// heads notes whether a claim has found no contender before the own node.
 func (w *world) heads(r *request, a Answer) Answer {
 	claims := Op(r.op) == OpClaim || Op(r.op) == OpAdvance
 	if claims && (a.Result == ResultDone || a.At.On != OnOwn) && w.past[0]&w.forms.blocking(r.arg&7) == 0 {

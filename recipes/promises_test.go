@@ -40,7 +40,7 @@ const (
 	noWayOut             = searchtest.NoWayOut
 )
 
-// feed lets a client's machine take an input and carries its effects out.
+// feed has a client's machine take an input, and carries out its effects.
 func (e *environment) feed(w *world, c int, in input) {
 	if e.several != nil {
 		e.several.feed(w, c, e.input(in))
@@ -70,12 +70,12 @@ func (e *environment) feed(w *world, c int, in input) {
 		e.bad = mingled
 	}
 	e.over(w, c)
-	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inWithdrawn { // whose side says at once that nobody was quicker than the loss
+	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inWithdrawn { // its side says at once that the loss came first
 		e.feed(w, c, e.parting(cl, WhyLost))
 	}
 }
 
-// over holds what is due when a machine is over: its caller knows, and none of its nodes is left behind.
+// over checks what is due when a machine is over: its caller knows, and none of its nodes is left.
 func (e *environment) over(w *world, c int) {
 	cl := &w.clients[c]
 	if e.traits[cl.machine].state != Over || e.bad != "" {
@@ -155,7 +155,7 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 	}
 }
 
-// tell notes what a caller hears. After the end nothing is said.
+// tell notes what a caller hears. Behind the end it hears nothing.
 func (e *environment) tell(w *world, c int, ef effect) violation {
 	cl := &w.clients[c]
 	told := cl.told
@@ -168,18 +168,18 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		if v := e.takes(w, c, ef); v != "" {
 			return v
 		}
-		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
+		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // their tokens are not in order
 		token := ef.flag
 		if ef.arg < maxNodes && w.forms[ef.arg].permit() && token < ef.arg {
-			// It is that of the place in the queue, and in order there.
+			// The token is that of the place in the queue, and in order there.
 			shared, token = true, ef.arg
 		}
 		switch {
 		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 			return outOfOrder
 		case (!e.plain || e.tokens) && (token != ef.arg || !shared && ef.flag < w.token[0] && w.byHand&(1<<ef.arg) == 0):
-			// A node that was taken away by hand between its claim and the claim's
-			// answer makes room for a younger grant, which may be told first.
+			// A node that was deleted by hand between its claim and the claim's answer makes room for a younger grant, which may be told
+			// first.
 			return tokenOrder
 		case !e.plain && shared && w.past[0]&w.forms.blocking(ef.arg) != 0:
 			return overtook
@@ -213,14 +213,14 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		case why == WhyMixed && !e.mixes:
 			return unfounded
 		case why == WhySequenceEnd && e.first == 0, (why == WhySizeMismatch || why == WhyPermits) && !e.sizes:
-			return unfounded // no world comes near it
+			return unfounded // no world comes near the end of the numbers
 		}
-	default: // requests were dealt with before
+	default: // requests are dealt with above
 	}
 	return ""
 }
 
-// watchOwn sets the shell's own watch on a machine's node, if it has none.
+// watchOwn sets the shell's own watch on a machine's node, if there is none.
 func (e *environment) watchOwn(w *world, c int) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
@@ -235,7 +235,7 @@ func (e *environment) watchOwn(w *world, c int) violation {
 	return e.send(w, c, OpWatch, effect{epoch: cl.epoch, arg: own})
 }
 
-// send puts a request on its way, if there is one.
+// send makes a request, if there is one.
 func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	cl := &w.clients[c]
 	r := request{op: uint8(op), status: sent, epoch: ef.epoch, arg: ef.arg}
@@ -294,8 +294,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	return ""
 }
 
-// check holds in every world: at most one may believe that it holds the lock,
-// and whoever does is right, unless its node was taken away by hand.
+// check holds in every world: at most one client believes that it holds the lock, and it is right. Exception: its node was deleted
+// by hand.
 func (e *environment) check(w *world) {
 	if e.several != nil {
 		e.several.check(w)
@@ -345,7 +345,7 @@ func (e *environment) check(w *world) {
 			continue
 		}
 		if holders&(1<<own) != 0 {
-			e.bad = twoHolders // of a lock that is one node
+			e.bad = twoHolders // the lock is one node
 			return
 		}
 		holders |= 1 << own
@@ -359,7 +359,7 @@ func (e *environment) check(w *world) {
 	}
 }
 
-// holdOutside returns the nodes of those outside who hold.
+// holdOutside returns the nodes of holders that are not clients.
 func (e *environment) holdOutside(w *world) (holders uint8) {
 	if e.permits {
 		return w.outsiders() & w.forms.permits()
@@ -385,8 +385,7 @@ func (w *world) compatible(holders uint8) bool {
 	return true
 }
 
-// keptApart tells whether a reader waits though nothing is under way that could end that,
-// and nobody stands ahead who excludes it.
+// keptApart tells whether a reader waits though no contender ahead excludes it, and nothing is under way that could end the wait.
 func (e *environment) keptApart(w *world, cl *client) bool {
 	t := &e.traits[cl.machine]
 	if !t.reads || t.state != Waiting || cl.conn != connUp || cl.closed != 0 || cl.lag > 0 || cl.fired != 0 || cl.requests[0].op != 0 {
@@ -405,7 +404,7 @@ func (e *environment) Goal(w *world) bool {
 	return e.several == nil || w.past[0] == 0
 }
 
-// mingles tells whether somebody with kazoo's names has seen a node that kazoo does not, and goes on.
+// mingles tells whether a contender with kazoo's names has seen a node that kazoo does not see, and goes on.
 func (e *environment) mingles(w *world, before, after *traits, in input) bool {
 	if !before.kazoo || in.epoch != before.epoch || after.state != Waiting && after.state != Claiming && before.state != Looking {
 		return false

@@ -6,9 +6,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is how a claim deals with the record of crash.go: it makes one, or finds one and reads it.
+// This file is about how a claim deals with the record of crash.go: it makes one, or finds one and reads it.
 
-// claimPlan checks the own node, and looks in the same transaction whether a record stands, or makes one.
+// claimPlan checks the own node. In the same transaction it makes a record, or looks whether one stands.
 func (e Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
@@ -24,8 +24,8 @@ func (e Errand) claimPlan() Plan {
 	return p
 }
 
-// claimed takes the answer to a claim. If the part about the record was refused it is a proof as well: the other was not, at
-// that point of the servers' order.
+// claimed takes the answer to a claim. If only the part about the record was refused, that is a proof as well: at that point of the
+// servers' order the own node was there.
 func (e Errand) claimed(a Answer) Meaning {
 	done, record := a.Result == ResultDone, a.At.On == OnRecord
 	switch {
@@ -40,7 +40,7 @@ func (e Errand) claimed(a Answer) Meaning {
 	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
 		return e.next(ThenReadRecord)
 	default:
-		return e.refused(!record && a.Result == ResultNoNode) // what is missing beside the record is not the own node
+		return e.refused(!record && a.Result == ResultNoNode) // if the record's part is refused, the own node is not missing
 	}
 }
 
@@ -50,22 +50,24 @@ func (e Errand) recorded(left *events.Abandoned) Claimed {
 
 // Found is what a claim has found: a record.
 type Found struct {
-	Own    bool // it names the own node: a claim before this one was executed, and its answer lost
-	Writer bool // it is that of the writer in whose place the contender stands
+	Own    bool // the record names the own node: an earlier claim was executed, and its answer lost
+	Writer bool // the record is of the writer in whose place the contender stands
 	Stands bool // and the writer's node exists
-	Gone   bool // the record does not stand any more, or is another one
+	Gone   bool // the record is gone, or another one stands
 
 	Delay  time.Duration // the longer one of the record's lock-delay and the contender's
 	Marked bool          // the delay has begun
-	Taken  bool          // the own node has taken the record over, or that of the writer in whose place the contender stands
+	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
 }
 
-// Read takes the record, and what somebody has left behind by it. It is read behind the transaction that has found it. In
-// between it does not become another one: only a holder that releases removes it, in the transaction that deletes its node. While
-// ours is the first there is none. Exception: the writer in whose place a reader stands. Its record is no crash while its node
-// stands, and none if both are gone:
+// Read takes the record, and the crashed holder that it names. It is read behind the transaction that has found it. In between
+// another record does not take its place: only a holder that releases removes the record, in the transaction that deletes its node,
+// and there is no other holder while our node is the first. Exception: the writer in whose place a reader stands. Its record tells
+// of no crash while its node stands, nor if both are gone:
 //
-// 1. The record was read; 2. the writer released, which removed both; 3. its node is not there.
+//  1. The record is read.
+//  2. The writer releases, which removes both.
+//  3. Its node is not there.
 func (e Errand) Read(f Found, left *events.Abandoned) Meaning {
 	switch {
 	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:

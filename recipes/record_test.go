@@ -1,14 +1,13 @@
 package recipes
 
-// What a world has of the record that tells of holders who did not release: the record, and the truth that
-// it should tell.
+// This file has what a world has of the record of crashed holders: the record, and the truth that it should tell.
 
-// A truth is what has become of the holders since somebody released.
+// A truth is what has become of the holders since the last release.
 type truth uint8
 
 const (
-	truthCrashed truth = 1 << iota // one to whom the lock was granted ended otherwise
-	truthClaimed                   // or one whose claim was executed, of which the caller may never have heard
+	truthCrashed truth = 1 << iota // a holder that heard of its grant has ended without a release
+	truthClaimed                   // or one whose claim was executed, though its caller may never have heard of it
 )
 
 const (
@@ -18,21 +17,21 @@ const (
 	falseAlarm violation = "a grant that reports a crash that never was"
 )
 
-// What a Claim of a world has in its mask.
+// The mask of a world's Claim.
 const (
-	maskRecord uint8 = 3 // what it does with the record
-	maskLeft   uint8 = 4 // the answer: somebody has crashed
+	maskRecord uint8 = 3 // what the claim does with the record
+	maskLeft   uint8 = 4 // the answer: a holder has crashed
 	maskDelay  uint8 = 8 // and the lock-delay is not over
 )
 
-// maskClean says of a Delete that the record is to go.
+// maskClean says that a Delete removes the record, too.
 const maskClean uint8 = 1
 
-// readRecord is the answer to a claim that has found a record, or has not.
+// readRecord is the answer to a claim that has found a record, or none.
 func (e *environment) readRecord(w *world, c int, r *request, x Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
 	if e.shell == shellReadsEarly && x.Record == RecordRead {
-		if record = r.own; record == 0 { // as it was before
+		if record = r.own; record == 0 { // as it was before the claim
 			return tell(x.recorded(nil))
 		}
 	}
@@ -41,7 +40,7 @@ func (e *environment) readRecord(w *world, c int, r *request, x Errand) Meaning 
 	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }
 
-// readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether that is still to do.
+// readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether the reading is still to be done.
 func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
 	if e.shell != shellReadsEarly || Op(r.op) != OpClaim || Recording(r.mask&maskRecord) != RecordRead || r.flags&reqHalf != 0 || w.clients[c].conn != connUp {
 		return false
@@ -51,7 +50,7 @@ func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
 	return true
 }
 
-// parting is what a machine hears of a caller who ends his tenure. Who was told of a loss before does not release.
+// parting is what a machine hears of a caller that ends its tenure. A caller that was told of a loss before has not released.
 func (e *environment) parting(cl *client, why Why) input {
 	in := input{kind: inWithdrawn, arg: uint8(why)}
 	if e.detect && cl.told&toldGrant != 0 {
@@ -63,18 +62,17 @@ func (e *environment) parting(cl *client, why Why) input {
 	return in
 }
 
-// parts notes that a node is about to go by a delete of its owner's. The truth is
-// what the owner's caller did.
+// parts notes that a node is about to go by its owner's delete. The truth is what the owner's caller did.
 func (e *environment) parts(w *world, c int, r *request) {
 	cl, bit := &w.clients[c], uint8(1)<<(r.arg&7)
 	if !e.detect {
 		return
 	}
 	switch {
-	case w.forms[r.arg&7].reads(): // whose end says nothing
+	case w.forms[r.arg&7].reads(): // a reader's end says nothing
 	case cl.told&toldClean != 0:
 		w.truth, w.delay.behind = 0, behindAll
-	case cl.told&(toldWithdrawn|toldLost) == toldWithdrawn && w.acted&bit == 0: // nobody did anything under it
+	case cl.told&(toldWithdrawn|toldLost) == toldWithdrawn && w.acted&bit == 0: // its caller did nothing under the lock
 	default:
 		w.ended(bit)
 	}
@@ -82,7 +80,7 @@ func (e *environment) parts(w *world, c int, r *request) {
 	w.claimed &^= bit
 }
 
-// ended notes that nodes are gone though nobody has released.
+// ended notes that nodes are gone without a release.
 func (w *world) ended(nodes uint8) {
 	if nodes&w.acted != 0 {
 		w.truth |= truthCrashed
@@ -95,8 +93,8 @@ func (w *world) ended(nodes uint8) {
 	w.claimed &^= nodes
 }
 
-// takes notes that the lock was granted, and says whether the caller was told the truth. Nothing can be said of a
-// grant whose node is gone by then, nor of a reader in the place of a writer, who may have ended since the claim.
+// takes notes that the lock was granted, and checks that the caller was told the truth. Two grants are not checked: one whose node
+// is gone by then, and one of a reader in the place of a writer, which may have ended since the claim.
 func (e *environment) takes(w *world, c int, ef effect) violation {
 	if !e.detect || ef.arg >= maxNodes || w.past[0]&(1<<ef.arg) == 0 {
 		return ""
@@ -118,7 +116,7 @@ func (e *environment) takes(w *world, c int, ef effect) violation {
 	}
 }
 
-// tellsTruth holds in every world: somebody who has crashed stands in the record, and nobody else.
+// tellsTruth holds in every world: behind a crash there is a record, and any other record is of a node whose claim has made it.
 func (e *environment) tellsTruth(w *world) violation {
 	switch {
 	case w.truth&truthCrashed != 0 && w.records[0] == 0:

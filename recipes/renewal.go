@@ -1,26 +1,27 @@
 package recipes
 
-// This file is about directories whose sequence numbers come to their end. A contender that removes a node with a late number (see
-// [events.Late]) removes the directory as well, if it is one that we have made and there is nothing else in it. The next contender makes
-// it anew, as it does when the servers have removed an empty container, and numbers begin at 0. Tokens are zxids and go on growing, and
-// so do floors, which are named by them.
+// This file is about directories whose sequence numbers come to their end. A contender that deletes a node with a late number (see
+// [events.Late]) also deletes the directory, if we have made it and nothing else is in it. The next contender makes it anew, as
+// after the servers have removed an empty container, and numbers begin with 0. Tokens are zxids and go on growing, and so do
+// floors, which are zxids, too.
 //
-// A server refuses to delete a directory with a node in it, so a contender that has queued up meanwhile keeps it. The next one that leaves
-// tries again. Where contenders bear kazoo's names the directory is made anew in the same transaction: kazoo's locks make theirs once.
+// A server does not delete a directory with a node in it. So a contender that has queued up meanwhile keeps the directory, and the
+// next one that leaves tries again. In a directory with kazoo's names the same transaction makes the directory anew, because
+// kazoo's locks make theirs only once.
 
-// Renewal is what has been read of a directory whose numbers come to their end.
+// Renewal is what was read of a directory whose numbers come to their end.
 type Renewal struct {
 	Data     DirectoryData
 	Children int32
-	Own      bool // the own node is in it, and is to go with it
-	Stays    bool // it is to be made anew at once
+	Own      bool // the own node is in the directory, and is to go with it
+	Stays    bool // the directory is to be made anew at once
 }
 
-// Renews reports whether a delete tries to remove the directory, too, if the number of its node is late.
+// Renews reports whether a delete also tries to remove the directory, if the number of its node is late.
 func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
 
-// Plan returns what is to be tried, or none. The directory is deleted on condition that it is of the version that was read. If that is
-// refused nothing has changed, and the own node is deleted by itself.
+// Plan returns what is to be tried, or no plan. The directory is deleted only in the version that was read. If that is refused,
+// nothing has changed, and the own node is deleted by itself.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children
 	if r.Own {

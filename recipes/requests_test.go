@@ -1,9 +1,8 @@
 package recipes
 
-// What servers do about requests.
+// This file is about what servers do with requests.
 
-// execute lets a server execute a request, or a part of it. Reads see the client's
-// replica.
+// execute has a server execute a request, or a part of it. Reads see the client's replica.
 func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	if e.several != nil {
 		e.several.execute(w, c, i, part-1)
@@ -37,7 +36,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		if r.flags&reqBarrier != 0 {
 			e.barrier(w, c, r)
 		}
-	default: // a read, for which see below
+	default: // a read: see below
 	}
 	if zombie {
 		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
@@ -69,12 +68,12 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	}
 }
 
-// executeAdvance does one part, and reports whether it was the last.
+// executeAdvance executes one part, and reports whether it was the last.
 func (e *environment) executeAdvance(w *world, c int, r *request, part Part, plain bool) (done bool) {
 	cl := &w.clients[c]
 	cl.shortcut(r)
 	for part == 0 || !r.handoff().Wants(part) {
-		part++ // whichever may be asked
+		part++ // the part that may be asked
 	}
 	switch part {
 	case PartFloor:
@@ -103,7 +102,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 	return !a.Wants(PartFloor) && !a.Wants(PartClaim) && !a.Wants(PartNext)
 }
 
-// handoff is how far an advance has come, which keeping notes in it.
+// handoff is how far an advance has come, as noted in its request.
 func (r request) handoff() Handoff {
 	return Handoff{done: r.mask, free: r.flags&reqFloor != 0, stands: r.flags&reqStands != 0, failed: r.flags&reqMissing != 0}
 }

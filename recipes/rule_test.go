@@ -9,7 +9,7 @@ import (
 
 const most7 = 7 // contenders in the exhaustive tests
 
-// names returns the contenders of a set, rotated so that order plays no part.
+// names returns the contenders of a set, rotated so that their order does not matter.
 func names(set, rotate int, kinds func(seq int) events.Kind) []events.Name {
 	var queue []events.Name
 	for seq := range most7 {
@@ -26,8 +26,7 @@ func names(set, rotate int, kinds func(seq int) events.Kind) []events.Name {
 	return queue
 }
 
-// blocked is a rule as one would put it without thinking of watches: whoever is older
-// blocks, unless both read.
+// blocked is a rule without a thought of watches: an older contender blocks, unless both read.
 func blocked(rule Rule, queue []events.Name, me events.Name) bool {
 	for _, n := range queue {
 		if n.Seq < me.Seq && (!n.Kind.Reads() || rule != Rule(Read{})) {
@@ -37,8 +36,7 @@ func blocked(rule Rule, queue []events.Name, me events.Name) bool {
 	return false
 }
 
-// mixes are the ways in which some of the contenders may read, and the kinds of those that
-// do and of those that do not.
+// mixes are the ways in which some of the contenders may read, with the kinds of readers and of others.
 func mixes(yield func(kinds func(seq int) events.Kind) bool) {
 	reads := []events.Kind{events.KindRead, events.KindKazooRead, events.KindRecipeRead}
 	rest := []events.Kind{events.KindLock, events.KindKazooLock, events.KindWrite, events.KindRecipeWrite, events.KindWriteLock}
@@ -55,9 +53,8 @@ func mixes(yield func(kinds func(seq int) events.Kind) bool) {
 	}
 }
 
-// TestBlockersAreAWitness: while all that Blockers names exist, me is blocked, whoever
-// else leaves or stays. So when me may enter, one of them is gone, and whoever watches them
-// wakes up.
+// TestBlockersAreAWitness: while every contender that Blockers names exists, me is blocked, whichever others leave or stay. So when
+// me may enter, one of them is gone, and a waiter that watches them wakes up.
 func TestBlockersAreAWitness(t *testing.T) {
 	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
 		n := 0
@@ -83,7 +80,7 @@ func witnessed(t *testing.T, rule Rule, set int, kinds func(seq int) events.Kind
 			continue
 		}
 		if rest := slices.DeleteFunc(slices.Clone(queue), func(n events.Name) bool { return !slices.Contains(answer, n) }); !blocked(rule, rest, me) {
-			t.Fatalf("%v: %v %d waits for %v, and is not blocked by that", queue, rule.Kind(), meSeq, answer)
+			t.Fatalf("%v: %v %d waits for %v, which does not block it", queue, rule.Kind(), meSeq, answer)
 		}
 		if got := ahead(rule, queue, me); got < len(answer) {
 			t.Fatalf("%v: %d stand ahead of %v %d", queue, got, rule.Kind(), meSeq)
@@ -100,7 +97,7 @@ func TestMutexWatchesOneAndNoTwoTheSame(t *testing.T) {
 		for _, me := range queue {
 			answer := Mutex{}.Blockers(queue, me)
 			if len(answer) > 1 || len(answer) == 1 && watched[answer[0]] {
-				t.Fatalf("%v: %v waits for %v, want one at most, for whom nobody else waits", queue, me.Seq, answer)
+				t.Fatalf("%v: %v waits for %v, want one at most, and no other waiter for it", queue, me.Seq, answer)
 			}
 			for _, n := range answer {
 				watched[n] = true
@@ -141,8 +138,8 @@ func TestUsableFailsClosed(t *testing.T) {
 	}
 }
 
-// FuzzMutexBlockers compares the answer with the dumb rule for any numbers a
-// server might hand out, the same one several times included.
+// FuzzMutexBlockers compares the answer with the simple rule, for any numbers that a server might hand out, also the same one
+// several times.
 func FuzzMutexBlockers(f *testing.F) {
 	f.Add([]byte{}, byte(0))
 	f.Add([]byte{3, 1, 2}, byte(2))
@@ -163,7 +160,7 @@ func FuzzMutexBlockers(f *testing.F) {
 		}
 		for _, b := range answer {
 			if b.Seq >= me.Seq || !slices.Contains(queue, b) {
-				t.Fatalf("%v waits for %v, who is no older contender", me.Seq, b)
+				t.Fatalf("%v waits for %v, which is not an older contender", me.Seq, b)
 			}
 			for _, n := range queue {
 				if b.Seq < n.Seq && n.Seq < me.Seq {
@@ -174,8 +171,8 @@ func FuzzMutexBlockers(f *testing.F) {
 	})
 }
 
-// TestTheNumberDecidesAndNotTheText: what stands before the number is a random GUID,
-// or another client's idea of a name, and sorts in every way there is.
+// TestTheNumberDecidesAndNotTheText: what stands before the number is a random GUID, or another client's idea of a name, and sorts
+// in any way.
 func TestTheNumberDecidesAndNotTheText(t *testing.T) {
 	var orders [][]string
 	var permute func(rest, done []string)
@@ -210,7 +207,7 @@ func TestTheNumberDecidesAndNotTheText(t *testing.T) {
 	}
 }
 
-// queueOf returns a machine that waits behind so many, and its node.
+// queueOf returns a machine that waits behind so many contenders, and its node.
 func queueOf(t *testing.T, ahead int) (m Machine, own events.Name) {
 	t.Helper()
 	own = contender(int64(ahead))
@@ -223,14 +220,13 @@ func queueOf(t *testing.T, ahead int) (m Machine, own events.Name) {
 		m, _ = m.Step(in)
 	}
 	if m.State() != Waiting {
-		t.Fatalf("behind %d, when it has listed: %v, want %v", ahead, m.State(), Waiting)
+		t.Fatalf("behind %d, after its listing: %v, want %v", ahead, m.State(), Waiting)
 	}
 	return m, own
 }
 
-// TestWaiterWalksBack: everybody ahead gives up, the nearest first. As far as the
-// waiter remembers it asks for the next one, then it lists; and it claims as soon as
-// it is sure that nobody is left.
+// TestWaiterWalksBack: all contenders ahead give up, the nearest first. The waiter asks for the next one as far as it remembers,
+// then it lists. It claims as soon as it is sure that no contender is left.
 func TestWaiterWalksBack(t *testing.T) {
 	for ahead := 1; ahead <= remembered+2; ahead++ {
 		m, own := queueOf(t, ahead)
@@ -262,8 +258,8 @@ func TestWaiterWalksBack(t *testing.T) {
 	}
 }
 
-// TestHolderRemembersNobody: what a machine remembers of others is only what it may
-// still ask for, so that locks that are held for long keep no queues in memory.
+// TestHolderRemembersNobody: a machine remembers of others only what it may still ask for, so locks that are held for long keep no
+// queues in memory.
 func TestHolderRemembersNobody(t *testing.T) {
 	for name, inputs := range situations() {
 		m := machineAfter(inputs)

@@ -2,50 +2,52 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Semaphore admits contenders as long as there are permits, in the order in which they
-// came. Each takes all of its permits at once or none, and whoever is first keeps the others
-// waiting until there are as many as it wants; so two that want more than half never
-// wait for each other, and one that wants many is not overtaken for ever.
+// Semaphore admits contenders in the order in which they came, as long as there are permits. Each takes all of its permits at once
+// or none, and the first keeps the others waiting until there are as many as it wants. So two contenders that want more than half
+// never wait for each other, and one that wants many is not overtaken for ever.
 //
-// Its queue is that of a mutex. Who is first there asks how many permits there are and
-// how many are in use, and if there is room for its own it trades its node in the
-// queue for its permits, in one transaction. That is safe with what a lagging replica
-// says of the permits:
+// Its queue is that of a mutex. The first in the queue asks how many permits there are and how many are in use. If there is room,
+// it trades its node in the queue for its permits, in one transaction. That is safe with what a lagging replica says of the
+// permits:
 //
-//  1. Only the first in the queue makes permits, and it is the first for as long as its
-//     node exists.
-//  2. Whoever was first before has left the queue in the transaction that made its
-//     permits. That this one has left was heard on the same connection, so a later
-//     survey has these permits, or they have been given back.
-//  3. From then on there can only be fewer, until its own transaction has removed
-//     its node, on which that depends.
+//  1. Only the first in the queue makes permits, and it is the first for as long as its node exists.
+//  2. The first one before it has left the queue in the transaction that made its permits. The news of that came on the same
+//     connection, so a later survey has these permits, or they have been given back.
+//  3. From then on there can only be fewer, until its own transaction has removed its node, on which that depends.
 //
-// On another connection it may be otherwise: a client does not come to a replica that is behind
-// any answer it has had, but of a watch that fires it takes no note. 1. A trades its node for
-// the last permit; 2. B, behind it, hears that the node is gone, and sends its survey; 3. its
-// connection breaks; 4. it finds a replica that has not heard of A's transaction, on which there
-// is room, and its own node. So behind a reconnect it lists again, where it would see A. An answer
-// that comes between 3 and the news of 4 is no better: a request that the client had not sent yet
-// when the connection broke goes out on the next one, ahead of the news.
+// On another connection it may be otherwise. A client never comes to a replica that is behind an answer it has had. But it takes no
+// note of the zxid of a watch event:
+//
+//  1. A trades its node for the last permit.
+//  2. B, behind it, hears that the node is gone, and sends its survey.
+//  3. B's connection breaks.
+//  4. B finds a replica that has not heard of A's transaction. There is room on it, and B's own node.
+//
+// So behind a reconnect B lists again, where it would see A. An answer that comes between 3 and the news of 4 is no better: a
+// request that the client had not sent yet when the connection broke goes out on the next one, ahead of the news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
 //
-// Curator's contenders do not keep to 1: 1. C is the first, and its request to take a permit is lost with its session, and
-// its node in the queue; 2. B, of ours, is the first, and finds room; 3. C asks again in its next session, takes a permit, and
-// counts one, which is its own: it is in; 4. B trades its node for a permit. Curator survives this by counting when the
-// permit is taken, and by waiting if there are too many; so B counts once more, at that moment or later, and gives way. Of
-// two who count when both permits are there at least one sees that, and whoever counts before the other's is there is seen
-// by the other.
+// Curator's contenders break the first rule:
+//
+//  1. C is the first. Its request to take a permit is lost with its session, and so is its node in the queue.
+//  2. B, of ours, is the first, and finds room.
+//  3. C asks again in its next session, takes a permit, and counts one, its own: it is in.
+//  4. B trades its node for a permit.
+//
+// Curator survives this: it counts when the permit is taken, and waits if there are too many. So B counts once more, at that moment
+// or later, and gives way. Of two contenders that count when both permits are there, at least one sees that. If one counts before
+// the other's permit is there, the other one sees its permit.
 type Semaphore struct {
-	Size    int32 // how many permits there are, in the opinion of whoever asks
-	Permits int32 // how many of them are to be taken
-	Adopt   bool  // another opinion, if there is one, counts
+	Size    int32 // how many permits there are, in the caller's opinion
+	Permits int32 // how many permits the contender wants
+	Adopt   bool  // the size that is found counts, not Size
 }
 
-// Kind is that of a mutex, as which everybody queues up.
+// Kind is a mutex's: all contenders queue up as such.
 func (Semaphore) Kind() events.Kind { return events.KindLock }
 
-// Exclusive is true: there is one first in the queue.
+// Exclusive is true: only one contender is the first in the queue.
 func (Semaphore) Exclusive() bool { return true }
 
 // Blockers returns the nearest older contender.
@@ -56,18 +58,18 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 // Size returns how many permits the semaphore was last known to have, or 0.
 func (m Machine) Size() int { return int(m.permits.size) }
 
-// queues tells whether the machine is one of a semaphore and has not entered.
+// queues tells whether the machine is a semaphore's and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
 	return ok && !m.permits.entered
 }
 
-// unsettled tells whether a listing should bring the size: whoever is of another opinion
-// need not wait until it is the first to hear of it.
+// unsettled tells whether a listing should bring the size. A contender of another opinion hears of that without waiting until it is
+// the first.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several tells whether there may be more permits, or nodes of a multi-lock, than the one that the machine knows by
-// name. If one is gone, the others are not, but with their session.
+// several tells whether there may be more nodes than the one that the machine knows by name: permits, or nodes of a multi-lock. If
+// one is gone, the others stay until their session ends.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""
@@ -76,9 +78,8 @@ func (m *Machine) several() bool {
 	return m.permits.entered && s.Permits > 1
 }
 
-// survey asks whether there is room. Only one who has found none has to hear of changes,
-// and asks once more for that: a watch that is armed by one who enters right away would
-// tell it of its own permits.
+// survey asks whether there is room. Only a contender that has found none has to hear of changes, and asks once more for that. If
+// the first survey watched, a contender that enters right away would be told of its own permits.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
@@ -92,9 +93,8 @@ func (m *Machine) look() []Effect {
 	return m.survey()
 }
 
-// unfit judges the size, 0 of which says nothing. Another opinion counts at the first
-// look. Later on the size is followed; but who wants more permits than there are would
-// keep the queue waiting until somebody makes more.
+// unfit judges the size; 0 says nothing. At the first look another opinion than our own is an error. Later the size is followed.
+// Exception: a contender that wants more permits than there are ends, because it would keep the queue waiting until the size grows.
 func (m *Machine) unfit(size int32) Why {
 	s, ok := m.rule.(Semaphore)
 	if !ok || size == 0 {
@@ -153,8 +153,7 @@ func (m *Machine) onSurveyed(in Surveyed) []Effect {
 	}
 }
 
-// onChanged looks again. News that overtake the answer to a survey may be what makes
-// room, of which that answer does not know.
+// onChanged looks again. News that come before the answer to a survey may tell of room that the answer does not know of.
 func (m *Machine) onChanged(in Changed) []Effect {
 	switch {
 	case in.Epoch != m.epoch:
@@ -177,8 +176,8 @@ func (m *Machine) onAdopted() []Effect {
 	return nil
 }
 
-// onEntered takes the permits for the own node. The token stays that of the place in the
-// queue: places are left in their order, so tokens grow from grant to grant.
+// onEntered takes the permits in the place of the own node. The token is still that of the place in the queue: places are left in
+// their order, so tokens grow from grant to grant.
 func (m *Machine) onEntered(in Entered) []Effect {
 	if in.Epoch != m.epoch || m.state != Entering || len(in.Permits) == 0 {
 		var effects []Effect
@@ -198,8 +197,8 @@ func (m *Machine) onEntered(in Entered) []Effect {
 	}
 }
 
-// onPermitsFound goes on with permits that a look-up has found, because the answer to Enter was
-// lost. The claim tells whether they are all there.
+// onPermitsFound goes on with permits that a look-up has found, after the answer to Enter was lost. The claim tells whether all of
+// them are there.
 func (m *Machine) onPermitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
@@ -212,9 +211,9 @@ func (m *Machine) onPermitsFound(own Own, inUse int32) []Effect {
 	}
 }
 
-// giveWay gives the permits back because more are in use than there are, and queues up anew. Some contender has made
-// one without being the first in the queue; see Semaphore. It waits until there is room, as Curator's do, and ours would
-// be in its way for as long as they stand.
+// giveWay gives the permits back because more are in use than there are, and queues up anew. Another contender has made one without
+// being the first in the queue; see Semaphore. That one waits until there is room, as Curator's do, and our permits would stand in
+// its way.
 func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)
@@ -228,7 +227,7 @@ func (m *Machine) takePermits(first string) {
 	m.permits.entered, m.removed = true, false
 }
 
-// abandon has removed what may be left of several nodes of which one is gone.
+// abandon removes what may be left of several nodes after one is gone.
 func (m *Machine) abandon() []Effect {
 	if !m.several() {
 		return nil
@@ -236,8 +235,8 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name.Text}}
 }
 
-// enterPlan trades the own node for the permits. Its first operations are those that may fail for reasons of the protocol. Where the
-// directory of the permits is ours, its marker is written once more: the answer has its Stat, and so counts the permits.
+// enterPlan trades the own node for the permits. The operations that may fail by the protocol come first. If the directory of the
+// permits is ours, its marker is written once more: the answer has its Stat, which counts the permits.
 func (e Errand) enterPlan(v View) Plan {
 	dir := v.Permits.Writable()
 	p := planOf(0, Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoCreate, On: OnPermits})
@@ -251,12 +250,13 @@ func (e Errand) enterPlan(v View) Plan {
 	return p
 }
 
-// entered takes the answer to an enter. If that has not counted the permits of the directory that was known, they are counted behind it.
+// entered takes the answer to an enter. If the answer has not counted the permits of the known directory, they are counted behind
+// it.
 func (e Errand) entered(p Plan, a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case a.Result == ResultDone && len(a.Permits) == 0:
-		return e.unknown() // it was executed, and a look-up finds the names
+		return e.unknown() // the transaction was executed, and a look-up finds the names
 	case a.Result == ResultDone && p.dir != 0 && a.Stat.Czxid == p.dir:
 		return tell(Entered{Epoch: e.Epoch, Permits: a.Permits, InUse: a.Stat.Children})
 	case a.Result == ResultDone:

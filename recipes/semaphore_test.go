@@ -19,7 +19,7 @@ var (
 	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 1}
 	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 2}
 
-	// crowded is gotIn beside somebody who was not the first in the queue.
+	// crowded is gotIn beside a contender that was not the first in the queue.
 	crowded = Entered{Epoch: 1, Permits: ownPermits, InUse: 5, Fresh: true}
 )
 
@@ -73,7 +73,7 @@ func semaphoreSituations() map[string][]Input {
 	return s
 }
 
-// everySemaphoreInput has those of any lock, and its own.
+// everySemaphoreInput has the inputs of any lock, and its own.
 func everySemaphoreInput() []Input {
 	all := everyInput()
 	for epoch := range Epoch(3) {
@@ -93,8 +93,8 @@ func everySemaphoreInput() []Input {
 	return all
 }
 
-// TestAnyInputToASemaphore is TestAnyInputInAnyState for machines that want permits. None is granted
-// but for permits, nothing that may exist is forgotten, and what is awaited is asked for.
+// TestAnyInputToASemaphore is TestAnyInputInAnyState for machines that want permits. No machine is granted without permits, no node
+// that may exist is forgotten, and every awaited answer was asked for.
 func TestAnyInputToASemaphore(t *testing.T) {
 	anyInput(t, permitsOf, semaphoreSituations(), everySemaphoreInput(), 2, func(in Input, m, next Machine, effects []Effect) (wrong string) {
 		for _, e := range effects {
@@ -109,20 +109,20 @@ func TestAnyInputToASemaphore(t *testing.T) {
 				ok = m.state != Over && !past(in, m.epoch)
 			}
 			if !ok {
-				return "did not expect " + effectText(e)
+				return "unexpected: " + effectText(e)
 			}
 		}
 		return awaitsWhatItAskedFor(m, next, effects)
 	})
 }
 
-// awaited are the requests whose answers states wait for.
+// awaited are the requests whose answers the states wait for.
 var awaited = map[State]Effect{
 	Surveying: Survey{}, Entering: Enter{}, Claiming: Claim{}, Creating: Create{}, Recovering: List{}, Listing: List{},
 	Advancing: Advance{}, Releasing: Delete{}, Looking: List{},
 }
 
-// awaitsWhatItAskedFor: a machine that comes to a state in which it awaits an answer has asked for it.
+// awaitsWhatItAskedFor checks that a machine that comes to a state in which it awaits an answer has asked for it.
 func awaitsWhatItAskedFor(before, next Machine, effects []Effect) (wrong string) {
 	want := awaited[next.state]
 	if next.state == before.state || want == nil {
@@ -134,7 +134,7 @@ func awaitsWhatItAskedFor(before, next Machine, effects []Effect) (wrong string)
 	return ""
 }
 
-// TestSemaphoreSteps are the steps that differ from a mutex's.
+// TestSemaphoreSteps has the steps that differ from a mutex's.
 func TestSemaphoreSteps(t *testing.T) {
 	const own = "lock-0000000005"
 	situations := semaphoreSituations()
@@ -155,12 +155,12 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "[delete #5]"},
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
-		// What a replica says that is behind the news of being first is not believed.
+		// A replica that is behind the news of being first is not believed.
 		{"surveying", Unknown{1, OpSurvey}, Listing, "[list]"},
-		{"surveying, no connection", room, Listing, "[list]"}, // the next one may have answered, which is not announced yet
+		{"surveying, no connection", room, Listing, "[list]"}, // the next connection may have answered, before it is announced
 		{"surveying, reconnected", room, Listing, "[list]"},
 		{"surveying, reconnected", noRoom, Listing, "[list]"},
-		{"surveying, first before the news", room, Listing, "[list]"}, // on a connection that is gone again
+		{"surveying, first before the news", room, Listing, "[list]"}, // the news is of a connection that is gone again
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change
@@ -178,7 +178,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"trying, entering", crowded, Releasing, "[delete leases/a-0000000007]"},
 		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "[delete leases/a-0000000007]"},
-		{"entering", Gone{1, own}, Entering, "[]"}, // by its own transaction, perhaps
+		{"entering", Gone{1, own}, Entering, "[]"}, // perhaps by its own transaction
 		{"entering", gotIn, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
 		{"entering", Unknown{1, OpEnter}, Recovering, "[barrier, list]"},
@@ -217,7 +217,7 @@ func TestSemaphoreSteps(t *testing.T) {
 	}
 }
 
-// TestAnotherSizeCountsAtTheFirstLook: another one counts at the first look, and the size is followed from then on.
+// TestAnotherSizeCountsAtTheFirstLook: another size counts at the first look, and from then on the size is followed.
 func TestAnotherSizeCountsAtTheFirstLook(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		m := NewMachine(Semaphore{Size: 4, Permits: 3, Adopt: adopt})
@@ -226,9 +226,9 @@ func TestAnotherSizeCountsAtTheFirstLook(t *testing.T) {
 		}
 		third := third
 		third.Size = 5
-		after, _ := m.Step(third) // a listing tells at once, and not only when it is its turn
+		after, _ := m.Step(third) // a listing tells the size at once, before its turn
 		if adopt != (after.State() == Waiting) || after.Size() != 5 {
-			t.Errorf("adopt %v, when it has listed another size: %v, size %d; want it to wait: %[1]v, size 5", adopt, after.State(), after.Size())
+			t.Errorf("adopt %v, after it has listed another size: %v, size %d; want it to wait: %[1]v, size 5", adopt, after.State(), after.Size())
 		}
 		if adopt {
 			continue

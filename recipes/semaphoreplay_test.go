@@ -10,22 +10,22 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// permitPlay plays the transcripts in testdata/semaphore, against a small world of its own: one
-// server, which executes one request at a time, and a directory of ours. As in TestTranscripts,
-// everything happens that is left to happen behind each command, unless it says hold.
+// permitPlay plays the transcripts in testdata/semaphore, in a small world of its own: one server, which executes one request at a
+// time, and a directory of ours. As in TestTranscripts, whatever is left to happen happens behind each command, unless it says
+// hold.
 //
 //	semaphore a=2 b=3 size=4   all ask for so many permits of a new semaphore, one after the other
-//	start c=2                  one more asks (opinion=5: it thinks that there are so many; adopt=(c) try=(c))
+//	start c=2                  one more asks (opinion=5: its opinion on the size; adopt=(c) try=(c))
 //	execute a                  the server executes a's oldest request, and no more
 //	answer a                   the oldest answer or event reaches a, and no more
-//	deliver                    nothing; whatever is left is done
-//	release a                  a's caller is done, or does not want to wait any more
+//	deliver                    nothing but what is left to do
+//	release a                  a's caller is done, or gives up waiting
 //	cut a                      a's connection breaks; reply-lost: after its request was executed
 //	reconnect a                the same session has a connection again
 //	expire a                   a's session ends, and a new one begins
-//	remove lock-1              somebody deletes a node
-//	foreign-permit              somebody else takes a permit
-//	resize 5                   somebody changes the size
+//	remove lock-1              another process deletes a node
+//	foreign-permit             another process takes a permit
+//	resize 5                   another process changes the size
 type permitPlay struct {
 	clients       []*permitClient
 	nodes         []permitNode // in the order in which they were made
@@ -37,7 +37,7 @@ type permitPlay struct {
 
 type permitNode struct {
 	name    string
-	owner   *permitClient // nil: somebody else
+	owner   *permitClient // nil: another process
 	attempt Attempt
 }
 
@@ -165,7 +165,7 @@ func (p *permitPlay) command(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// settle does one thing that is left, and tells whether there was one.
+// settle does one thing that is left to do, and tells whether there was one.
 func (p *permitPlay) settle() bool {
 	for _, c := range p.clients {
 		if c.up && len(c.answers) > 0 {
@@ -213,7 +213,7 @@ func (p *permitPlay) feed(c *permitClient, in Input) {
 	p.lines = append(p.lines, text)
 }
 
-// cut breaks the connection: what was asked for is not answered any more, and what will be waits.
+// cut breaks the connection: requests under way are not answered, and later ones wait.
 func (p *permitPlay) cut(c *permitClient, executed bool) {
 	if executed {
 		p.execute(c)
@@ -279,7 +279,7 @@ func opOfEffect(e Effect) Op {
 	}
 }
 
-// standing says where everybody stands, and which nodes there are.
+// standing says where each contender stands, and which nodes there are.
 func (p *permitPlay) standing() string {
 	var who, nodes []string
 	for _, c := range p.clients {

@@ -10,8 +10,7 @@ import (
 
 // This file is the server of a permitPlay.
 
-// execute executes the client's oldest request, and puts the answer behind the events that it
-// has caused.
+// execute executes the client's oldest request, and puts the answer behind the events that it causes.
 func (p *permitPlay) execute(c *permitClient) {
 	e := c.requests[0]
 	c.requests = c.requests[1:]
@@ -132,7 +131,7 @@ func (p *permitPlay) enter(c *permitClient, e Enter) Input {
 	return entered
 }
 
-// permit takes a permit.
+// permit makes a permit.
 func (p *permitPlay) permit(c *permitClient, attempt Attempt) string {
 	name := fmt.Sprintf("leases/%d", p.taken)
 	p.taken++
@@ -162,7 +161,7 @@ func (p *permitPlay) discard(c *permitClient, node string) {
 	p.removeAll(func(n permitNode) bool { return n.owner == c && slices.Contains(own, n.name) })
 }
 
-// removeAll removes nodes, and tells who watches them or the permits.
+// removeAll removes nodes, and tells the clients that watch them or the permits.
 func (p *permitPlay) removeAll(which func(permitNode) bool) {
 	permits := len(p.nodes) - len(p.queue())
 	var gone []permitNode
@@ -178,7 +177,7 @@ func (p *permitPlay) removeAll(which func(permitNode) bool) {
 			if c.watched[n.name] {
 				delete(c.watched, n.name)
 				name := n.name
-				if n.owner == c && c.m.permits.entered { // it knows the first of them
+				if n.owner == c && c.m.permits.entered { // the machine knows the first of them
 					name = c.m.own.Name.Text
 				}
 				c.answers = append(c.answers, Gone{c.m.Epoch(), name})
@@ -190,7 +189,7 @@ func (p *permitPlay) removeAll(which func(permitNode) bool) {
 	}
 }
 
-// changed tells who looks out.
+// changed tells the clients that watch the permits and the size.
 func (p *permitPlay) changed() {
 	for _, c := range p.clients {
 		if c.looks {

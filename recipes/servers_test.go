@@ -1,6 +1,6 @@
 package recipes
 
-// do carries a step out: what servers, connections, callers and others do.
+// do carries out a step: of servers, connections, callers or other processes.
 func (e *environment) do(w *world, s step) {
 	c := int(s.client)
 	cl := &w.clients[c]
@@ -94,7 +94,7 @@ func (e *environment) do(w *world, s step) {
 		e.lapse(w, c)
 	case stepExpire:
 		w.left.expire--
-		e.lapse(w, c) // the leader waits for as long
+		e.lapse(w, c) // the leader waits for as long, too
 		w.end(c)
 	case stepKill:
 		w.left.kill--
@@ -117,7 +117,7 @@ func (e *environment) do(w *world, s step) {
 		r := &cl.requests[cl.find(sent)]
 		r.status, r.flags, r.age = executed, r.flags|reqRefused, cl.lag
 	case stepRenew:
-		w.renewed(c) // by a ping, or by what others send in the same session
+		w.renewed(c) // by a ping, or by a request of another client of the session
 	case stepGhost:
 		r := &cl.requests[e.ghosts(cl)]
 		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), 0)
@@ -140,7 +140,7 @@ func (e *environment) do(w *world, s step) {
 	}
 }
 
-// foreigners is what contenders of other libraries are.
+// foreigners is the form of contenders of other libraries.
 func (e *environment) foreigners() form {
 	switch {
 	case e.kazoos && e.readers:
@@ -154,7 +154,7 @@ func (e *environment) foreigners() form {
 	}
 }
 
-// outside carries out a step of somebody who is none of the clients.
+// outside carries out a step of a process that is no client.
 func (e *environment) outside(w *world, s step) {
 	switch s.kind {
 	case stepLeaves, stepGivesUp:
@@ -221,8 +221,8 @@ func (w *world) ends(c int) (mask uint8) {
 // renewed notes that a session's lease is good again.
 func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
-// proven returns the nodes of those who hold, or to whom it is on its way that they
-// may, if only by the news that nobody is before them. If one of these is taken away by hand, its owner cannot know yet.
+// proven returns the nodes of holders, and of clients with news under way that they may enter, if only that no contender is before
+// them. If such a node is deleted by hand, its owner cannot know yet.
 func (e *environment) proven(w *world) uint8 {
 	if e.several != nil {
 		return 0xff
@@ -245,7 +245,7 @@ func (e *environment) proven(w *world) uint8 {
 	return mask
 }
 
-// raise brings the replica of a client up to the leader, as its writes do.
+// raise brings a client's replica up to the leader, as the client's writes do.
 func (w *world) raise(c int) {
 	for w.clients[c].lag > 0 {
 		w.catchUp(c)
@@ -285,8 +285,7 @@ func (e *environment) cut(w *world, c int) {
 	})
 }
 
-// disconnect does what a broken connection does to one client: answers on their way are
-// lost, watches perhaps.
+// disconnect does what a broken connection does to one client: answers under way are lost, and watches perhaps.
 func (e *environment) disconnect(cl *client) {
 	cl.conn, cl.lag, cl.look = connDown, 0, 0
 	if !e.late {
@@ -294,7 +293,7 @@ func (e *environment) disconnect(cl *client) {
 	}
 	for _, r := range cl.requests {
 		if r.status == executed || e.late && r.begun() && Op(r.op) != OpList {
-			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
+			cl.seen = min(cl.seen, r.age) // the answer has come, and is only delivered late
 		}
 	}
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
@@ -312,8 +311,8 @@ func (e *environment) disconnect(cl *client) {
 	cl.fired = 0
 }
 
-// reconnect finds a replica that has at least what the client has seen. What was
-// sent on the old connection is executed no more.
+// reconnect finds a replica that has at least what the client has seen. Requests that were sent on the old connection are not
+// executed any more.
 func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, cl *client) {
 		lingers := e.early && cl.survey(sent) >= 0
@@ -328,8 +327,8 @@ func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inReconnected}) })
 }
 
-// outdate takes the answers that have come, and are not delivered, for lost, unless what they say stays true. So no grant rests on
-// one whose node was taken away by hand meanwhile.
+// outdate takes answers that have come, and are not delivered, for lost, unless what they say stays true. So no grant rests on an
+// answer whose node was deleted by hand meanwhile.
 func (e *environment) outdate(w *world, cl *client) {
 	for i := range cl.requests {
 		r := &cl.requests[i]
@@ -348,7 +347,7 @@ func (e *environment) outdate(w *world, cl *client) {
 func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
 		if r := &cl.requests[i]; e.late && e.several == nil && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
-			r.status = parked // a part of it was sent late, too, and finds the new connection
+			r.status = parked // a part of it was sent late, and goes out on the new connection
 		}
 	}
 	cl.lose(sent)
@@ -358,7 +357,7 @@ func (e *environment) connect(w *world, cl *client) {
 		}
 	}
 	cl.conn, cl.lag, cl.lease, cl.told = connUp, cl.seen, true, cl.told&^toldPlace
-	if e.several == nil { // otherwise the shell has asked for its own nodes since the cut, if for any
+	if e.several == nil { // with several, the shell has asked for its own nodes since the cut
 		cl.fired = cl.armed &^ w.past[cl.lag]
 		cl.armed &^= cl.fired
 	}
@@ -376,8 +375,7 @@ func (e *environment) expired(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inExpired}) })
 }
 
-// lapse lets T pass for one client: what it has sent so far proves nothing any
-// more, and a lease that was good runs out.
+// lapse lets T pass for one client: what it has sent so far proves nothing any more, and a good lease runs out.
 func (e *environment) lapse(w *world, c int) {
 	good := w.clients[c].lease
 	w.each(c, func(_ int, cl *client) {

@@ -2,19 +2,18 @@ package recipes
 
 import "math/bits"
 
-// What several clients in one session have in common: the session's fate, its connection and
-// replica, and what it remembers. And what one of them, a reader, may do in the place of
-// another, a writer.
+// This file is about several clients in one session. They have the session's fate, its connection and replica, and its memory in
+// common. A reader among them may take the place of a writer.
 
 // Roles of clients.
 const (
 	roleRead   uint8 = 1 << iota // asks for the read side of a read/write lock
 	roleWrite                    // asks for the write side
-	roleShares                   // is in one session with all others who share
+	roleShares                   // is in one session with all others that share
 	roleTrades                   // a writer whose place a reader of the same session may take
-	roleTakes                    // that reader
-	roleClaims                   // of a lock that is one node: it has that, or may have made it
-	roleKazoo                    // bears kazoo's names
+	roleTakes                    // the reader that may take it
+	roleClaims                   // for a lock that is one node: it has the node, or may have made it
+	roleKazoo                    // has kazoo's names
 	roleDelays                   // has a lock-delay
 )
 
@@ -32,7 +31,7 @@ func (w *world) mates(c int) uint8 {
 	return mask
 }
 
-// leads tells whether a client is the first of its session, in whose name that acts.
+// leads tells whether a client is the first of its session, and acts for it.
 func (w *world) leads(c int) bool { return bits.TrailingZeros8(w.mates(c)) == c }
 
 // each calls do for every client of a session.
@@ -55,7 +54,7 @@ func (w *world) trader(c int) int {
 	return -1
 }
 
-// never tells whether a writer will not hold again in whose place a reader was to stand.
+// never tells whether the writer in whose place a reader was to stand will not hold again.
 func (w *world) never(c int) bool {
 	t := w.trader(c)
 	return t < 0 || w.clients[t].told&(toldWithdrawn|toldLost|toldFinish) != 0
@@ -71,21 +70,20 @@ func (w *world) pending(c int) bool {
 	return false
 }
 
-// mayTake tells whether a reader has a writer's place to ask for: that holds.
+// mayTake tells whether there is a writer that holds, whose place a reader may ask for.
 func (w *world) mayTake(c int) bool {
 	t := w.trader(c)
 	return t >= 0 && w.clients[t].holds()
 }
 
-// orphaned tells whether a reader waits for a place whose writer holds no more. Its caller
-// hears of that, and gives up.
+// orphaned tells whether a reader waits for a place whose writer does not hold any more. Its caller hears of that, and gives up.
 func (w *world) orphaned(c int) bool {
 	cl := &w.clients[c]
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
 }
 
-// takePlace asks for a place, as the session does for a create of a reader that is to take one:
-// only while the writer holds, which from then on leaves no floor.
+// takePlace asks for a place, as the session does for a create of a reader that is to take one: only while the writer holds. From
+// then on the writer leaves no floor.
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
 	if t < 0 || !w.clients[t].tenure.Holds() {
@@ -96,8 +94,8 @@ func (e *environment) takePlace(w *world, c int, r *request) {
 	r.mask = 1 + e.traits[w.clients[t].machine].own
 }
 
-// claimNode has a client enter its session's book of a lock that is one node, as the session does before it sends the create. If
-// that has another owner, the client is told at once that somebody has the lock.
+// claimNode enters a client in its session's book of a lock that is one node, as the session does before it sends the create. If
+// the book has another owner, the client is told at once that the node exists.
 func (e *environment) claimNode(w *world, c int, r *request) {
 	book, entered := w.owners(c).Enter(c + 1)
 	if !entered {
@@ -125,15 +123,15 @@ func (w *world) own(c int, b OwnerBook[int]) {
 	})
 }
 
-// heardOwn notes what a client is told of its node.
+// heardOwn notes what a client is told about its node.
 func (e *environment) heardOwn(w *world, c int, in Input) {
 	if e.single && w.clients[c].role&roleClaims != 0 {
 		w.own(c, w.owners(c).Heard(c+1, in, 0))
 	}
 }
 
-// ours finds the node of a lock that is one, which its name does not tell apart: any that the
-// client's session owns is the client's, if that may have made it.
+// ours finds the node of a lock that is one node. Its name does not tell its maker: a node of the client's session is the client's,
+// if the client may have made it.
 func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	cl := &w.clients[c]
 	for m := w.mates(c); e.single && m != 0; m &= m - 1 {
@@ -147,28 +145,28 @@ func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	return 0
 }
 
-// leaves notes that a client of a session gives its node up. One that is alone in its session has nobody to tell.
+// leaves notes that a client of a session gives up its node. A client that is alone in its session does not tell.
 func (w *world) leaves(c int, id uint8, floor bool) {
 	if w.clients[c].role&roleShares != 0 {
 		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Leaves(id+1, floor) })
 	}
 }
 
-// removed notes that the node of one that has left is gone.
+// removed notes that the node of a client that has left is gone.
 func (w *world) removed(c int, id uint8, floor bool) {
 	if w.clients[c].role&roleShares != 0 {
 		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Removed(id+1, floor) })
 	}
 }
 
-// shortcut spares an advance what its session knows.
+// shortcut spares an advance the parts that its session knows.
 func (cl *client) shortcut(r *request) {
 	if r.mask == 0 {
 		*r = r.keeping(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
 	}
 }
 
-// judge tells whether an answer is fresh, and notes what it says of the client's tenure.
+// judge tells whether an answer is fresh, and notes what it says about the client's tenure.
 func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
 	switch {
 	case r.epoch != cl.epoch:
@@ -182,7 +180,7 @@ func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
 	return fresh
 }
 
-// over ends what there is of a client.
+// ended is what is left of a client that is over.
 func (cl *client) ended() client {
 	return client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// everyKind gives the contenders of a queue all the kinds there are in turn.
+// everyKind gives the contenders of a queue all kinds in turn.
 func everyKind(seq int) events.Kind { return events.KindLock + events.Kind(seq) }
 
-// TestWhoBlocksAReader: whoever came before and does not read, whatever library it is of.
+// TestWhoBlocksAReader: every older contender that does not read, of any library.
 func TestWhoBlocksAReader(t *testing.T) {
 	reads := map[events.Kind]bool{events.KindRead: true, events.KindKazooRead: true, events.KindRecipeRead: true}
 	for set := range 1 << most7 {
@@ -32,7 +32,7 @@ func TestWhoBlocksAReader(t *testing.T) {
 	}
 }
 
-// TestWhoBlocksAWriter: whoever came before.
+// TestWhoBlocksAWriter: every older contender.
 func TestWhoBlocksAWriter(t *testing.T) {
 	for set := range 1 << most7 {
 		for seq := range most7 {
@@ -45,7 +45,7 @@ func TestWhoBlocksAWriter(t *testing.T) {
 	}
 }
 
-// TestThoseWhoShareANumber: the read nodes of a writer bear its number, and nobody else may bear another's.
+// TestThoseWhoShareANumber: a writer's read nodes have its number, and no other contender may have another one's.
 func TestThoseWhoShareANumber(t *testing.T) {
 	name := func(text string, k events.Kind) events.Name { return events.Name{Text: text, Kind: k, Seq: 5} }
 	write, other := name("a", events.KindWrite), name("b", events.KindWrite)
@@ -66,7 +66,7 @@ func TestThoseWhoShareANumber(t *testing.T) {
 	}
 }
 
-// TestWhosePlaceMayBeTaken: that of a write node, by a reader; whom readers do not mind does not ask.
+// TestWhosePlaceMayBeTaken: that of a write node, by a reader. It does not matter to a contender that readers do not block.
 func TestWhosePlaceMayBeTaken(t *testing.T) {
 	for kind := range events.KindWriteLock + 1 {
 		for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestWhosePlaceMayBeTaken(t *testing.T) {
 	}
 }
 
-// TestNobodyWritesToAListedQueue: many machines are given the same one.
+// TestNobodyWritesToAListedQueue: many machines are given the same queue.
 func TestNobodyWritesToAListedQueue(t *testing.T) {
 	const contenders = 40
 	rules := []Rule{
@@ -95,7 +95,7 @@ func TestNobodyWritesToAListedQueue(t *testing.T) {
 				kind := events.KindLock + events.Kind(random.IntN(int(events.KindRecipeWrite)))
 				name, ok := events.ParseName(fmt.Sprintf("_c_%036x-%s%010d", i/2, kind.Marker(), i))
 				if !ok {
-					continue // no form of a name in a queue
+					continue // not a form of a name in a queue
 				}
 				if _, multi := rule.(Multi); multi {
 					name.Text = MemberName(i%2, name.Text)

@@ -14,8 +14,8 @@ type shellBug struct {
 	spec  string
 }
 
-// shellBugs are seeded bugs of the explorer's own model of the session, which carries requests out. Each has the spec of a world
-// in which it is found; see specVariable. Seeded bugs of the machine stand in coordinator/reliability/mutants.
+// shellBugs are seeded bugs of the explorer's own model of the session, which carries out requests. Each has the spec of a world in
+// which it is found; see specVariable. Seeded bugs of the machine stand in coordinator/reliability/mutants.
 var shellBugs = []shellBug{
 	// The fast path.
 	{shellUnwatched, "walks back without watching", "clients=3 withdraw=1 eager -> stuck"},
@@ -38,7 +38,7 @@ var shellBugs = []shellBug{
 	{shellClaimsOne, "claims one of its nodes", "places=pq,qp remove=1 eager -> a grant that no claim proves"},
 }
 
-// TestExploreReportsBugsOfTheShell holds that the explorer can fail. By default it leaves out the bugs that need more worlds than
+// TestExploreReportsBugsOfTheShell checks that the explorer can fail. By default it leaves out the bugs that need more worlds than
 // others.
 func TestExploreReportsBugsOfTheShell(t *testing.T) {
 	var states, count atomic.Int64

@@ -23,18 +23,18 @@ import (
 //	clients=2                    how many contenders there are
 //	cut=1 expire=2 ...           how many faults of a kind may happen; the kinds are those of budget
 //	plain eager late ...         what else differs; the words are those of options
-//	dir=alien                    what the directory is when it begins: known, unknown, alien, none
-//	memory=1                     how many of those ahead a waiter remembers
+//	dir=alien                    what the directory is at the beginning: known, unknown, alien, none
+//	memory=1                     how many contenders ahead a waiter remembers
 //	flags=keep,try+strict,-      of each contender; - is none
 //	roles=writer,reader,shares   of each contender
-//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes whatever size there is
+//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes any size that it finds
 //	places=pq,qp:rw,p            of each contender in two directories, with the kinds lock, read, write; the first letters name
-//	                             the directories in order, and one directory is a lock and no multi-lock
+//	                             the directories in order; with one directory it is a lock, not a multi-lock
 //	worlds=1000                  how many worlds are visited at most
 //	simple                       leaves out what a machine does not listen to, which is right if the machine itself is
 const specVariable = "ZKGRANT_EXPLORE"
 
-// mostFind is how many worlds a spec has that does not say it.
+// mostFind is how many worlds are visited at most if the spec does not say it.
 const mostFind = 400_000
 
 // A finds is a world to explore for a violation; "" is none.
@@ -93,7 +93,7 @@ func parseSpec(spec string) (f finds, err error) {
 	return f, nil
 }
 
-// list reads what a spec says of each contender.
+// list reads a word of a spec with a value for each contender.
 func (f *finds) list(key string, values []string) error {
 	for _, value := range values {
 		var bits uint8
@@ -142,13 +142,13 @@ var (
 	}
 )
 
-// What the clients of the read/write worlds are.
+// The clients of the read/write worlds.
 const (
 	reader = roleRead
 	writes = roleWrite
 	trades = roleWrite | roleShares | roleTrades
 	takes  = roleRead | roleShares | roleTakes
-	beside = roleWrite | roleShares // a writer in the session of one that trades
+	beside = roleWrite | roleShares // a writer in the session of a writer that trades
 )
 
 func ruleNamed(name string) (Rule, error) {
@@ -205,8 +205,8 @@ func (o *options) switches() map[string]*bool {
 	}
 }
 
-// TestExploreFinds explores the world of one spec. It fails with the line "violation: ..." if it finds the violation that the
-// spec names, and with "other violation: ..." if it finds another one.
+// TestExploreFinds explores the world of one spec. It fails with the line "violation: ..." if it finds the violation that the spec
+// names, and with "other violation: ..." if it finds another one.
 func TestExploreFinds(t *testing.T) {
 	if spec, ok := os.LookupEnv(specVariable); ok {
 		if bad := explores(t, spec); bad != "" {

@@ -1,26 +1,27 @@
 package recipes
 
-// Stay decides about the node of a cached lock for as long as the node stands for a process. A machine gets the node. The stay hears
-// the machine's inputs behind it, and what the contenders of the process want. It says when one of these is granted the lock, which asks no
-// server, and when the node goes because another contender wants the lock. It is a comparable value; its methods return the next one.
+// Stay decides about the node of a cached lock for as long as the node stands for a process. A machine gets the node. The stay
+// hears each input of the machine behind it, and what the contenders of the process want. It says when one of these contenders is
+// granted the lock, which asks no server, and when the node goes because another contender wants the lock. It is a comparable
+// value; its methods return the next one.
 //
-// The node excludes others: while it exists nobody passes it. So a local grant is as safe as the machine's, as long as the lease is live.
-// The rest is about letting others in:
+// The node excludes others: while it exists no contender passes it. So a local grant is as safe as the machine's, as long as the
+// lease is live. The rest is about letting others in:
 //
-//  1. The directory is watched before the node is handed on, so that the next contender is heard of.
-//  2. Silence is believed only if a write that was sent lately has been answered: that answer comes behind all earlier events of the
+//  1. The directory is watched before the node is handed on, so that the session hears of the next contender.
+//  2. Silence is believed only if a write that was sent lately was answered: that answer comes behind all earlier events of the
 //     connection.
 //  3. Once another contender is known, a bounded number of local grants follows, and the node goes.
 //
-// Distributed lock managers keep a lock where it was used last until it is asked for; lock cohorting (Dice, Marathe, Shavit, PPoPP 2012)
-// hands a lock on nearby a bounded number of times.
+// Distributed lock managers keep a lock where it was used last until it is asked for. Lock cohorting (Dice, Marathe, Shavit, PPoPP
+// 2012) hands a lock on nearby a bounded number of times.
 type Stay struct {
 	epoch   Epoch
 	is      stayBits
 	holders int32 // of the present turn
 	waiting int32
 	busy    int32 // transactions under way
-	left    int32 // local grants that may follow, once it is wanted
+	left    int32 // local grants that may follow, once the node is wanted
 	turns   uint64
 }
 
@@ -30,8 +31,8 @@ const (
 	stayStands  stayBits = 1 << iota // the node was granted
 	stayOver                         // no grant follows
 	stayUp                           // there is a connection
-	stayWorth                        // it pays to keep the node while nobody of the process wants it
-	stayWatched                      // the directory is to be armed whenever it is not
+	stayWorth                        // it pays to keep the node while the process does not use it
+	stayWatched                      // the directory is to be armed whenever it is not armed
 	stayArming                       // an Arm is under way
 	stayArmed                        // the directory and the node are watched on this connection
 	stayMissed                       // the directory has changed since the Arm that is under way
@@ -47,13 +48,13 @@ type StayMove uint8
 const (
 	// StayWaits says that nothing is to be done.
 	StayWaits StayMove = iota
-	// StayGrants says that the first of those who wait has the lock.
+	// StayGrants says that the first waiter has the lock.
 	StayGrants
 	// StayArms says that an Arm is to be sent.
 	StayArms
 	// StayClaims says that a Claim is to be sent.
 	StayClaims
-	// StayGoes says that the node is given up. Those who wait queue up anew.
+	// StayGoes says that the node is given up. The waiters queue up anew.
 	StayGoes
 )
 
@@ -67,7 +68,7 @@ func (s Stay) without(b stayBits) Stay { s.is &^= b; return s }
 // Over reports whether no grant follows.
 func (s Stay) Over() bool { return s.has(stayOver) }
 
-// Turn returns the number of the present turn, or of the latest.
+// Turn returns the number of the present turn, or of the latest one.
 func (s Stay) Turn() uint64 { return s.turns - 1 }
 
 // Held reports whether a contender of the process holds.
@@ -76,7 +77,7 @@ func (s Stay) Held() bool { return s.holders > 0 }
 // Waiting returns how many contenders of the process wait.
 func (s Stay) Waiting() int { return int(s.waiting) }
 
-// Idle reports whether the node stands and nobody of the process wants it.
+// Idle reports whether the node stands and the process does not use it.
 func (s Stay) Idle() bool {
 	return s.has(stayStands) && !s.Over() && s.holders == 0 && s.waiting == 0 && s.busy == 0
 }
@@ -84,8 +85,8 @@ func (s Stay) Idle() bool {
 // Wanted reports whether another contender is known.
 func (s Stay) Wanted() bool { return s.has(stayWanted) }
 
-// Next returns what is to be done. It is asked behind whatever changes the stay, until it waits. proven says that the lease is live, and that
-// a write was answered that was sent within two probe intervals.
+// Next returns what is to be done. It is asked behind every change of the stay, until it says StayWaits. proven says that the lease
+// is live, and that a write sent within two probe intervals was answered.
 func (s Stay) Next(proven bool) (Stay, StayMove) {
 	switch {
 	case s.Over():
@@ -108,7 +109,7 @@ func (s Stay) Next(proven bool) (Stay, StayMove) {
 		return s.with(stayOver), StayGoes
 	case s.waiting == 0:
 		return s, StayWaits
-	case first: // the machine's Grant has proven all
+	case first: // the machine's Grant has proven everything
 	case !s.has(stayUp), !s.has(stayArmed | stayWanted), s.has(stayProving):
 		return s, StayWaits
 	case s.has(stayResting), !proven:
@@ -120,7 +121,7 @@ func (s Stay) Next(proven bool) (Stay, StayMove) {
 	return s, StayGrants
 }
 
-// Stands notes that the machine was granted the lock. worth says that it pays to keep the node when nobody of the process wants it.
+// Stands notes that the machine was granted the lock. worth says that it pays to keep the node while the process does not use it.
 func (s Stay) Stands(epoch Epoch, worth bool) Stay {
 	if worth {
 		s = s.with(stayWorth)
@@ -129,7 +130,7 @@ func (s Stay) Stands(epoch Epoch, worth bool) Stay {
 	return s.with(stayStands | stayUp)
 }
 
-// Ends notes that the machine has lost the lock, or has none.
+// Ends notes that the machine has lost the lock, or does not get it.
 func (s Stay) Ends() Stay { return s.with(stayOver) }
 
 // Accepts reports whether one more contender may wait for the node: it will have its turn within the bound.
@@ -137,7 +138,7 @@ func (s Stay) Accepts() bool {
 	return !s.has(stayOver|staySpent) && (!s.has(stayWanted) || s.waiting < s.room())
 }
 
-// Excess returns how many of those who wait will have no turn.
+// Excess returns how many of the waiters will have no turn.
 func (s Stay) Excess() int {
 	switch {
 	case s.has(stayOver | staySpent):
@@ -149,10 +150,10 @@ func (s Stay) Excess() int {
 	}
 }
 
-// room returns how many turns may follow, once it is wanted.
+// room returns how many turns may follow, once the node is wanted.
 func (s Stay) room() int32 {
 	if s.turns == 0 {
-		return s.left + 1 // the machine has queued up for the first
+		return s.left + 1 // the machine has queued up for the first one
 	}
 	return s.left
 }
@@ -163,34 +164,34 @@ func (s Stay) Asks() Stay {
 	return s
 }
 
-// Leaves takes a waiting one away.
+// Leaves removes a waiter.
 func (s Stay) Leaves() Stay {
 	s.waiting--
 	return s
 }
 
-// Joins adds a contender that enters a lock again which it holds. It shares the turn.
+// Joins adds a contender that enters again a lock that it holds. It shares the turn.
 func (s Stay) Joins() Stay {
 	s.holders++
 	return s
 }
 
-// Parts takes a holder away.
+// Parts removes a holder.
 func (s Stay) Parts() Stay {
 	s.holders--
 	return s
 }
 
-// Spends has the node go with its holder: its name is known outside of the process, or it was asked back.
+// Spends has the node go with its holder, because its name is known outside of the process, or because it was asked back.
 func (s Stay) Spends() Stay { return s.with(staySpent) }
 
-// Transacts notes a transaction of the holder's that is under way, by 1, or that was answered, by -1.
+// Transacts notes a transaction of the holder: by 1 that it is under way, by -1 that it was answered.
 func (s Stay) Transacts(by int32) Stay {
 	s.busy += by
 	return s
 }
 
-// Wants notes that another contender is known, or may be. So many local grants may follow.
+// Wants notes that another contender is known, or may be there. handoffs local grants may follow.
 func (s Stay) Wants(handoffs int32) Stay {
 	if s.Wanted() {
 		return s
@@ -207,7 +208,7 @@ func (s Stay) TimeIsUp() Stay {
 	return s
 }
 
-// Rests reports whether the session need not renew its lease for the node: nobody of the process holds it or is about to.
+// Rests reports whether the session need not renew its lease for the node: the process does not use it, and is not about to.
 func (s Stay) Rests() (_ Stay, rests bool) {
 	if !s.Idle() || s.has(stayResting|stayProving) {
 		return s, false
@@ -215,12 +216,12 @@ func (s Stay) Rests() (_ Stay, rests bool) {
 	return s.with(stayResting), true
 }
 
-// Hears takes what the machine has heard. handoffs is meant as in Wants.
+// Hears takes an input of the machine. handoffs is meant as in Wants.
 func (s Stay) Hears(in Input, handoffs int32) Stay {
 	switch in := in.(type) {
 	case Suspended:
 		return s.without(stayUp | stayArmed)
-	case Reconnected: // a contender that came meanwhile was not told of
+	case Reconnected: // a contender may have come meanwhile without news of it
 		if s = s.with(stayUp).TimeIsUp(); s.Idle() {
 			return s.Spends()
 		}
@@ -269,9 +270,9 @@ func (s Stay) armed(in Armed, handoffs int32) Stay {
 	}
 }
 
-// Habit remembers of a lock's path whether it pays to keep the node there. It does if nobody else has queued up between two nodes of ours: their
-// numbers are consecutive. If another contender comes soon all the same, the next stays are let go: twice as many each time that it
-// happens in succession.
+// Habit remembers of a lock's path whether it pays to keep the node there. It pays if no other contender has queued up between two
+// nodes of ours: their numbers are consecutive. If another contender comes soon all the same, the next stays are let go: twice as
+// many each time that it happens in succession.
 type Habit struct {
 	seen bool
 	last int64
@@ -281,7 +282,7 @@ type Habit struct {
 
 const (
 	mostSteps = 6
-	fewTurns  = 3 // a stay with no more has not paid for its watch and for the delay of the other contender
+	fewTurns  = 3 // a stay with at most so many has not paid for its watch and the other contender's delay
 )
 
 // Worth takes the number of a node that was granted, and reports whether it pays to keep the node.
@@ -298,7 +299,7 @@ func (h Habit) Worth(seq int64) (_ Habit, worth bool) {
 	return h, true
 }
 
-// Ended learns from a stay.
+// Ended learns from a stay that is over.
 func (h Habit) Ended(s Stay) Habit {
 	switch {
 	case !s.has(stayWatched):

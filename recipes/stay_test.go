@@ -81,7 +81,7 @@ func TestStayMoves(t *testing.T) {
 	} {
 		stay, move := c.stay.Next(c.proven)
 		if excess := c.stay.Excess(); move != c.want || excess != c.excess && stay.Excess() != c.excess {
-			t.Errorf("%s: %v with %d too many, want %v with %d", name, move, excess, c.want, c.excess)
+			t.Errorf("%s: %v with %d waiters too many, want %v with %d", name, move, excess, c.want, c.excess)
 		}
 	}
 	if _, rests := idle.Rests(); !rests {
@@ -94,7 +94,8 @@ func TestStayMoves(t *testing.T) {
 
 func stayOf(s Stay, _ StayMove) Stay { return s }
 
-// TestHabit: a node is kept from the second in succession on; when another contender comes soon each time, ever more are let go.
+// TestHabit: a node is kept from the second in succession on. If another contender comes soon each time, more and more nodes are
+// let go.
 func TestHabit(t *testing.T) {
 	var h Habit
 	seq := int64(0)

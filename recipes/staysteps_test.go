@@ -1,6 +1,6 @@
 package recipes
 
-// What happens in the world of stays. What [actors.Cache] does between the decisions is done here, too.
+// This file is about what happens in the world of stays. It also does what [actors.Cache] does between the decisions.
 
 func (m *stayModel) do(w *stayWorld, step stayStep) {
 	i, j := int(step.s), int(step.i)
@@ -18,7 +18,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		l := &s.locals[j]
 		l.state = localIdle
 		m.change(w, i, int(l.slot), Stay.Leaves)
-	case stepGranted: // by a claim, which renews the lease
+	case stepGranted: // a claim grants it, and renews the lease
 		s.lease = true
 		t.machine = machineHolds
 		t.tenure = t.tenure.Asked(OpClaim, 1, false)
@@ -126,7 +126,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	}
 }
 
-// claimed tells of a claim.
+// claimed delivers the answer to a claim.
 func (m *stayModel) claimed(w *stayWorld, i, j int) {
 	s, t := &w.sessions[i], &w.sessions[i].slots[j]
 	answer, stale, old := t.claim, t.stale, t.old
@@ -146,7 +146,7 @@ func (m *stayModel) claimed(w *stayWorld, i, j int) {
 	}
 }
 
-// breaks loses a session's connection, with what is under way.
+// breaks breaks a session's connection. What is under way is lost.
 func (m *stayModel) breaks(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.up = false
@@ -165,7 +165,7 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 	}
 }
 
-// connects resumes it. Each machine that holds verifies that it does, and has its node watched again.
+// connects resumes the session. Each machine that holds verifies that, and has its node watched again.
 func (m *stayModel) connects(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.up, s.lease, s.fresh = true, true, true
@@ -179,7 +179,7 @@ func (m *stayModel) connects(w *stayWorld, i int) {
 	}
 }
 
-// runsOut ends the lease. Who holds by the session's book is told.
+// runsOut ends the lease. Each holder in the session's book is told.
 func (m *stayModel) runsOut(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.lease, s.fresh = false, false
@@ -193,7 +193,7 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 	}
 }
 
-// sessionEnds tells of the end of a session, behind which there is another one. Who waits queues up anew.
+// sessionEnds tells of the end of a session. Another one follows, and the waiters queue up anew.
 func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.dead, s.up, s.lease, s.fresh = false, true, true, true
@@ -220,7 +220,7 @@ func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	}
 }
 
-// lose is the machine's loss: its holders are told, and those who wait queue up anew.
+// lose is the machine's loss: its holders are told, and its waiters queue up anew.
 func (m *stayModel) lose(w *stayWorld, i, j int) {
 	t := &w.sessions[i].slots[j]
 	if t.machine != machineHolds {
@@ -303,7 +303,7 @@ func (m *stayModel) grants(w *stayWorld, i, j int) {
 	}
 }
 
-// rest moves those who will have no turn, and gives the node up.
+// rest moves the waiters that will have no turn, and gives up the node.
 func (m *stayModel) rest(w *stayWorld, i, j int) {
 	s := &w.sessions[i]
 	t := &s.slots[j]
@@ -322,7 +322,7 @@ func (m *stayModel) rest(w *stayWorld, i, j int) {
 	}
 }
 
-// elsewhere has a local wait for the newest stay that accepts it, or a new one.
+// elsewhere has a local contender wait for the newest stay that accepts it, or for a new one.
 func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 	s := &w.sessions[i]
 	l := &s.locals[k]
@@ -330,7 +330,7 @@ func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 	for j := range s.slots {
 		t := &s.slots[j]
 		if waits := t.machine == machineQueues; waits || (t.machine == machineHolds || t.machine == machineLapsed) && newest < 0 {
-			newest = j // only one holds, and one that queues up came behind it
+			newest = j // only one holds, and a stay that queues up is newer
 		}
 	}
 	if newest < 0 || !m.stays[s.slots[newest].stay].Accepts() {

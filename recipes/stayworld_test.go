@@ -6,16 +6,17 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// The world of stays: sessions whose contenders share cached nodes, and a stranger. What has got the nodes is as the explorer of machines
-// has found machines to be: one is granted the lock when its node is the first and its lease is good, it is told of the end of the lease before
-// the leader ends the session, and it keeps a lost node until it is withdrawn. Everything else is decided by [Stay] and [Tenure].
+// This file has the world of stays: sessions whose contenders share cached nodes, and a stranger. The machines that get the nodes
+// do what the explorer of machines has found. A machine is granted the lock when its node is the first and its lease is good. It is
+// told of the end of the lease before the leader ends the session. It keeps a lost node until it is withdrawn. Everything else is
+// decided by [Stay] and [Tenure].
 
 const (
 	staySessions = 2
 	staySlots    = 4
 	stayLocals   = 2
 	stayNodes    = 8
-	stayStranger = 0xe // owner of a node that is no session's
+	stayStranger = 0xe // owner of a node that no session owns
 )
 
 type stayWorld struct {
@@ -24,7 +25,7 @@ type stayWorld struct {
 	next     uint8
 	stranger uint8 // 0: has not come; 1: waits or holds; 2: has left
 	overdue  bool  // two probe intervals have passed since the stranger came
-	byHand   uint8 // nodes that were removed by hand, whose owners have not heard
+	byHand   uint8 // nodes that were deleted by hand, of which their owners have not heard
 	last     uint8 // 1 + the node of the latest grant
 	turn     uint8 // and its turn
 	left     stayBudget
@@ -36,9 +37,9 @@ type staySession struct {
 	slots  [staySlots]staySlot
 	locals [stayLocals]stayLocal
 	up     bool
-	dead   bool // the leader has ended it
+	dead   bool // the leader has ended the session
 	lease  bool
-	fresh  bool // a write was answered that was sent behind the latest tick
+	fresh  bool // a write sent behind the latest tick was answered
 	epoch  uint8
 }
 
@@ -50,12 +51,12 @@ type staySlot struct {
 	arm     stayRequest
 	claim   stayRequest
 	stale   bool // the claim under way proves no lease
-	old     bool // nor that the session is heard
-	armed   bool // at the server: the children
-	own     bool // and the node
-	changed bool // the event is on its way
+	old     bool // the claim under way is no write behind the latest tick
+	armed   bool // at the server: the children are watched
+	own     bool // and so is the node
+	changed bool // the event is under way
 	gone    bool
-	since   uint8 // grants since it was wanted
+	since   uint8 // grants since the node was wanted
 	_       bool
 }
 
@@ -134,7 +135,7 @@ func (m *stayModel) intern(s Stay) uint16 {
 	return id
 }
 
-// first returns the world in which all is quiet.
+// first returns the world before any step.
 func (m *stayModel) first(left stayBudget) stayWorld {
 	w := stayWorld{left: left}
 	for i := range w.sessions {
@@ -149,7 +150,7 @@ func (m *stayModel) first(left stayBudget) stayWorld {
 	return w
 }
 
-// stayStep is a step of a session, and of its slot or local.
+// stayStep is a step of a session, and of its slot or local contender.
 type stayStep struct {
 	kind stayStepKind
 	s, i uint8
@@ -174,7 +175,7 @@ const (
 	stepSessionEnds
 	stepConnects
 	stepStrangerLeaves
-	stayProgress // the rest need not happen
+	stayProgress // the other steps need not happen
 	stepWithdraws
 	stepRests
 	stepProbes
@@ -184,7 +185,7 @@ const (
 	stepExpires
 	stepRemoved
 	stepStrangerComes
-	stepNeighbourComes // of the first session, uncached
+	stepNeighbourComes // of the first session, not cached
 	stepJunk
 )
 
@@ -256,7 +257,7 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 	return steps
 }
 
-// ahead counts the nodes before the one.
+// ahead counts the nodes before this one.
 func (w *stayWorld) ahead(node uint8) (n int) {
 	for _, owner := range w.queue[:node-1] {
 		if owner != 0 {
@@ -294,7 +295,7 @@ func (w *stayWorld) remove(node uint8) {
 	}
 }
 
-// fires has the watches of the directory fire, and those of a node, if one is gone.
+// fires fires the watches of the directory, and those of a node that is gone.
 func (w *stayWorld) fires(gone uint8) {
 	for i := range w.sessions {
 		for j := range w.sessions[i].slots {
@@ -350,7 +351,7 @@ func (m *stayModel) check(w *stayWorld) {
 	}
 }
 
-// tidy forgets what cannot matter any more.
+// tidy forgets what has no influence any more.
 func (m *stayModel) tidy(w *stayWorld) {
 	for i := range w.sessions {
 		s := &w.sessions[i]

@@ -1,7 +1,6 @@
 package recipes
 
-// step does what Step returns. A pointer is handed around among the methods that
-// decide, because a copy for each of them would make the stack grow of every
+// step does what Step returns. The methods that decide hand a pointer around. A copy for each of them would grow the stack of every
 // goroutine that takes a step.
 func (m *Machine) step(in Input) []Effect {
 	switch in := in.(type) {

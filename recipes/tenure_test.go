@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// A tenancy is what the history of a tenure amounts to, by its promises.
+// A tenancy is what the history of a tenure comes to, by its promises.
 type tenancy struct {
-	asks                     uint8 // the latest request that may end in a grant, unless something has outdated it
+	asks                     uint8 // the latest request that may end in a grant, unless it is outdated
 	holds, unwatched, traded bool
 }
 
-// TestTenureInEveryOrder goes through all histories of a contender: what it asks for, in which the n-th request is n, and what is learnt of it.
+// TestTenureInEveryOrder goes through all histories of a contender: its requests, of which the n-th is n, and what the session
+// learns of it.
 func TestTenureInEveryOrder(t *testing.T) {
 	var visit func(now Tenure[uint8], want tenancy, requests uint8, history string)
 	visit = func(now Tenure[uint8], want tenancy, requests uint8, history string) {
@@ -67,13 +68,13 @@ func TestTenureInEveryOrder(t *testing.T) {
 		learn("traded", now.Traded(), traded)
 		learn("gave up", now.GaveUp(), out)
 		if joined := (Tenure[uint8]{asks: 9}).Joins(now); joined.asks != 0 || joined.is != now.is {
-			t.Fatalf("after%s %v, who joins is %v", history, now, joined)
+			t.Fatalf("after%s %v, a contender that joins is %v", history, now, joined)
 		}
 	}
 	visit(Tenure[uint8]{}, tenancy{}, 0, "")
 }
 
-// TestTheLastOwnerDeletesForAll has each of three owners leave with or without a floor and the record.
+// TestTheLastOwnerDeletesForAll has each of three owners leave, with or without a floor and the record.
 func TestTheLastOwnerDeletesForAll(t *testing.T) {
 	for wishes := range 1 << 6 {
 		var share Share

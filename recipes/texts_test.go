@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Inputs and effects in words, for transcripts and traces.
+// This file has inputs and effects in words, for transcripts and traces.
 
-// short leaves the leading zeros of a node's number out.
+// short leaves out the leading zeros of a node's number.
 func short(node string) string {
 	name, ok := events.ParseName(node)
 	switch {
@@ -228,11 +228,11 @@ func inputText(in Input) string {
 	}
 }
 
-// stepTexts tell in words what a step does; {a} is its client, {n} its node, {next} the one that is made.
+// stepTexts say in words what a step does. {a} is its client, {n} its node, {next} the node that is made.
 var stepTexts = map[stepKind]string{
 	stepStart:        "{a} asks for the lock",
 	stepAnswer:       "the answer reaches {a}",
-	stepFail:         "{a} gives an answer up",
+	stepFail:         "{a} gives up an answer",
 	stepGone:         "the watch of {a} on #{n} fires",
 	stepCatchUp:      "the replica of {a} catches up by one",
 	stepReconnect:    "{a} reconnects, {seen} behind",
@@ -245,9 +245,9 @@ var stepTexts = map[stepKind]string{
 	stepFollows:      "{a} hears that the lock in whose place it was to read has ended",
 	stepRelease:      "{a} releases",
 	stepReleaseEarly: "{a} releases",
-	stepLeaves:       "somebody outside, who holds with #{n}, leaves",
-	stepLeavesFloor:  "a guest, who holds with #{n}, leaves with a floor",
-	stepGivesUp:      "somebody outside gives up with #{n}",
+	stepLeaves:       "a contender outside that holds with #{n} leaves",
+	stepLeavesFloor:  "a guest that holds with #{n} leaves with a floor",
+	stepGivesUp:      "a contender outside with #{n} gives up",
 	stepForeignJoins: "a foreign contender joins as #{next}",
 	stepGuestJoins:   "a guest joins as #{next}",
 	stepDowngrade:    "the foreign writer makes its read node #{next} in the place of #{n}",
@@ -260,23 +260,23 @@ var stepTexts = map[stepKind]string{
 	stepCancel:       "the create of {a} is taken back before it is sent",
 	stepUntaken:      "{a} withdraws without having taken the grant",
 	stepReap:         "the directory is reaped",
-	stepChange:       "somebody overwrites the directory's data",
+	stepChange:       "another program overwrites the directory's data",
 	stepWithdraw:     "{a} gives up",
 	stepCut:          "the connection of {a} breaks",
 	stepLapse:        "T passes for {a}",
 	stepRenew:        "a ping renews the lease of {a}",
 	stepExpire:       "the leader ends the session of {a}",
-	stepKill:         "somebody kills the session of {a}",
-	stepRemove:       "somebody deletes #{n}",
-	stepAskedBack:    "somebody asks for the lock of #{n} back",
-	stepAskedSoon:    "somebody asks for the lock of #{n} back, and soon",
-	stepAskedLate:    "somebody asks for the lock of #{n} back, and not so soon",
+	stepKill:         "an operator kills the session of {a}",
+	stepRemove:       "#{n} is deleted by hand",
+	stepAskedBack:    "the lock of #{n} is asked back",
+	stepAskedSoon:    "the lock of #{n} is asked back, and soon",
+	stepAskedLate:    "the lock of #{n} is asked back, and not so soon",
 	stepOverdue:      "the time of {a} to give the lock back is over",
 	stepRefuse:       "a server refuses {refused} of {a}",
 	stepGhost:        "a create of a dead session of {a} is executed in the next one",
 }
 
-// stepText tells in words what a step will do to a world.
+// stepText says in words what a step will do to a world.
 func (e *environment) stepText(w *world, s step, name rune) string {
 	cl := &w.clients[s.client]
 	if s.kind == stepExecute || s.kind == stepExecutePlain {

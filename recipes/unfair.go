@@ -1,9 +1,9 @@
 package recipes
 
-// This file is what the requests of a lock that is one node mean on the wire.
+// This file is about what the requests of a lock that is one node mean on the wire.
 
-// takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. Where the list of permissions
-// lets nobody write, it is a plain create, and a listing tells the rest.
+// takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. If the list of
+// permissions does not allow the write, it is a plain create, and a listing tells the rest.
 func (e Errand) takePlan(v View, create Operation) Plan {
 	if v.Plain || !v.Brief {
 		return planOf(0, create)
@@ -17,7 +17,7 @@ func (e Errand) took(p Plan, a Answer) Meaning {
 	case p.Len() == 1:
 		return tell(created)
 	case a.Stat.Czxid == 0:
-		return e.unknown() // it was made, and a look-up finds when
+		return e.unknown() // the node was made, and a look-up finds its zxid
 	default:
 		created.Alone, created.Token = true, a.Stat.Czxid
 		return tell(created)
@@ -37,9 +37,10 @@ func (e Errand) occupied(a Answer) Meaning {
 	}
 }
 
-// Looked takes whose the one node is. It was looked for behind a transaction, in the state that this has seen or in a later one. For
-// a claim it is the contender's own if it is the one that it made: if it is there now it was there then. For a delete of which it is in
-// doubt, a node of the session is: it has one contender at a time that may have made one, see [OwnerBook].
+// Looked takes whether the one node is the contender's own. The look came behind a transaction, so it saw the state of that
+// transaction or a later one. For a claim, own says that the contender made the node: if it is there now, it was there then. For a
+// delete in doubt, own says that the node is of the session, which has one contender at a time that may have made it; see
+// [OwnerBook].
 func (e Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:

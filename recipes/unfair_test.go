@@ -7,10 +7,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// single is the one node of an unfair lock, whoever made it.
+// single is the one node of an unfair lock, whichever contender made it.
 var single = events.Name{Text: "task", Kind: events.KindUnfair}
 
-// singleSituations are machines of an unfair lock in every state that they know.
+// singleSituations are machines of an unfair lock, in every state that they can have.
 func singleSituations() map[string][]Input {
 	taken := Listed{Epoch: 1, Queue: []events.Name{single}}
 	mine := Listed{Epoch: 1, Queue: []events.Name{single}, Own: Own{Name: single, Owner: 77, Token: 500}}
@@ -46,7 +46,7 @@ func singleSituations() map[string][]Input {
 	return s
 }
 
-// TestUnfairTransitions: what differs from a queue.
+// TestUnfairTransitions has what differs from a queue.
 func TestUnfairTransitions(t *testing.T) {
 	taken := Listed{Epoch: 1, Queue: []events.Name{single}}
 	mine := Listed{Epoch: 1, Queue: []events.Name{single}, Own: Own{Name: single, Owner: 77, Token: 500}}
@@ -134,7 +134,7 @@ func TestWhoeverHasTheOneNodeBlocksTheRest(t *testing.T) {
 		t.Errorf("beside another node it is blocked by %v, want that", got)
 	}
 	if got := (Unfair{}).Blockers([]events.Name{single}, single); len(got) != 0 {
-		t.Errorf("alone it is blocked by %v, want nobody", got)
+		t.Errorf("alone it is blocked by %v, want no blocker", got)
 	}
 	if !Single(Unfair{}) || Single(Mutex{}) || Single(Write{}) || Single(Read{}) || !(Unfair{}).Exclusive() || (Unfair{}).Kind() != events.KindUnfair {
 		t.Error("another kind of rule")

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// What the explorer does about claims that are not sent.
+// This file is about how the explorer deals with claims that are not sent.
 
-// warms tells whether sessions may be warm in the world: they are where contenders watch their own nodes, and answers of an earlier connection
-// are told apart.
+// warms tells whether sessions may be warm in the world. They may if contenders watch their own nodes, and answers of an earlier
+// connection are told apart.
 func (e *environment) warms() bool {
 	return e.ownWatch && e.several == nil && !e.single && (!e.late || e.dated)
 }
 
-// firsts returns the nodes before which nobody stands at the leader.
+// firsts returns the nodes without another contender before them at the leader.
 func (w *world) firsts() (mask uint8) {
 	for m := w.past[0]; m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); w.past[0]&w.forms.blocking(id) == 0 {
@@ -23,7 +23,7 @@ func (w *world) firsts() (mask uint8) {
 	return mask
 }
 
-// warmth is what a client's session knows of it.
+// warmth is what a client's session knows of the client.
 func (e *environment) warmth(cl *client) Warmth {
 	own := e.traits[cl.machine].own
 	return Warmth{
@@ -60,10 +60,10 @@ func (e *environment) knows(w *world, c int, r request) request {
 	return r
 }
 
-// glances is, in a claim's own, that it only looks whether the own node is there.
+// glances, in a claim's own, says that the claim only looks whether the own node is there.
 const glances = 0x80
 
-// glance carries that out, at the client's replica. It reports false if the request is another one.
+// glance makes that look, at the client's replica. It reports false for any other request.
 func (w *world) glance(cl *client, r *request) bool {
 	if Op(r.op) != OpClaim || r.own != glances {
 		return false
@@ -75,7 +75,7 @@ func (w *world) glance(cl *client, r *request) bool {
 	return true
 }
 
-// TestAWarmSessionKnowsAllThatAClaimWouldSay: it needs each of what it knows.
+// TestAWarmSessionKnowsAllThatAClaimWouldSay: it needs each of the facts of Warmth.
 func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	for set := range 16 {
 		w := Warmth{Connected: set&1 != 0, Listed: set&2 != 0, Watched: set&4 != 0, Lease: set&8 != 0}

@@ -8,24 +8,24 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What the explorer's worlds know of wishes to have a lock back.
+// This file is about what the explorer's worlds know of wishes to have a lock back.
 
-// The moments by which locks are wanted back, where somebody says one.
+// The moments by which locks are wanted back.
 const (
 	momentSoon = 1 + iota
 	momentLate
-	anyTime // of a wish that says none
+	anyTime // of a wish without a moment
 )
 
-// wishes is what one client has heard of its node, in the higher half, and what its caller was told, in the lower one: the soonest
-// of the moments, and 0 for nothing.
-type wishes uint8 //nolint:recvcheck // two of its methods change it where it lies
+// wishes has two halves: the higher one is what a client has heard about its node, the lower one what its caller was told. Each is
+// the soonest of the moments, and 0 for nothing.
+type wishes uint8 //nolint:recvcheck // two of its methods change it in place
 
 func (s wishes) told() uint8 { return uint8(s) & 0xf }
 
 func (s wishes) heard() uint8 { return uint8(s) >> 4 }
 
-// due returns the moment for which the shell has set its clock, or 0.
+// due returns the moment for which the shell has set its timer, or 0.
 func (s wishes) due() uint8 {
 	if s.told() == anyTime {
 		return 0
@@ -43,7 +43,7 @@ func (s *wishes) hear(by uint8) {
 	}
 }
 
-// tell notes what the caller is told, and reports whether that is anything new to him.
+// tell notes what the caller is told, and reports whether that is new to it.
 func (s *wishes) tell(by uint8) bool {
 	if by == 0 {
 		by = anyTime
@@ -53,7 +53,7 @@ func (s *wishes) tell(by uint8) bool {
 	return news
 }
 
-// enabledWishes appends who may be asked for the lock back.
+// enabledWishes appends the wishes that may be written to nodes.
 func enabledWishes(w *world, steps []step) []step {
 	for _, wish := range [...]struct {
 		left uint8
@@ -66,7 +66,7 @@ func enabledWishes(w *world, steps []step) []step {
 	return steps
 }
 
-// askBack writes a wish to a node. Whoever watches it reads its data, and is told.
+// askBack writes a wish to a node. A session that watches the node reads its data, and is told.
 func (e *environment) askBack(w *world, node, by uint8) {
 	w.wished |= 1 << node
 	for c := range w.clients {
@@ -76,15 +76,15 @@ func (e *environment) askBack(w *world, node, by uint8) {
 	}
 }
 
-// heed checks what a machine makes of wishes: its caller is told of the soonest about the node that he holds by, and of nothing
-// else; at that moment he holds no more, and it is no reason for a loss before.
+// heed checks what a machine makes of wishes. Its caller is told of the soonest wish about the node by which it holds, and of
+// nothing else. At that moment it does not hold any more. Before that moment no wish is a reason for a loss.
 func (e *environment) heed(w *world, c int, before uint32, in input, r *result) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
 	switch was := e.traits[before].own; {
 	case was == own || was == noNode:
 	case own != noNode && w.forms[own].permit() && !w.forms[was].permit():
-		w.wished |= w.wished >> was & 1 << own // what was asked of the place in a semaphore's queue goes with it
+		w.wished |= w.wished >> was & 1 << own // a wish about the place in a semaphore's queue goes with it
 	default:
 		cl.wishes &= 0xf // another node is another wish
 	}
@@ -111,8 +111,8 @@ func (e *environment) heed(w *world, c int, before uint32, in input, r *result) 
 	return ""
 }
 
-// TestAWishChangesNothingElse: whenever a machine hears that somebody wants the lock back, it goes on as if it had not. All that
-// differs is that the caller is told, once, and not before the Grant.
+// TestAWishChangesNothingElse: a machine that hears that its lock is wanted back goes on as if it had not heard. There is one
+// difference: the caller is told, once, and not before the Grant.
 func TestAWishChangesNothingElse(t *testing.T) {
 	steps := 0
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestAWishChangesNothingElse(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestAWishThatSetsATimeChangesNothingElse: the same, until the time is over. Of several the soonest counts.
+// TestAWishThatSetsATimeChangesNothingElse: the same, until the time is over. Of several times the soonest counts.
 func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
 	for name, inputs := range situations() {
 		plain, _ := run(NewMachine(Mutex{}), inputs...)

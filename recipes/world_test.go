@@ -7,13 +7,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// The world that machines live in, for the explorer and for the transcripts: an
-// ensemble whose leader has the truth, one replica per client that lags behind,
-// a connection per client that can be cut, sessions that can end, and callers.
-// It is a flat comparable value.
+// This file has the world that machines live in, for the explorer and for the transcripts: an ensemble whose leader has the truth,
+// one replica per client that lags behind, a connection per client that can be cut, sessions that can end, and callers. It is a
+// flat comparable value.
 //
-// It is untimed. That the lease of a session ran out is a step of its own, and
-// the leader may end a session only after that: this is what the lease promises.
+// It is untimed. That a session's lease runs out is a step of its own. The leader may end a session only after that: this is what
+// the lease promises.
 
 const (
 	maxClients  = 3
@@ -25,19 +24,19 @@ const (
 type world struct {
 	clients [maxClients]client
 	nodes   [maxNodes]node        // in the order of creation; zeroed when no replica has it any more
-	forms   forms                 // what their names say; zeroed when nobody can name it any more
-	past    [maxLag + 1]uint8     // which of them exist at the leader, and did one transaction before, and so on
-	dirs    [maxLag + 1]directory // the directory then
-	sizes   [maxLag + 1]size      // how many permits there were, of a semaphore
+	forms   forms                 // what their names say; zeroed when no replica and no client has it any more
+	past    [maxLag + 1]uint8     // the nodes that exist at the leader, that did one transaction before, and so on
+	dirs    [maxLag + 1]directory // the directory at those moments
+	sizes   [maxLag + 1]size      // how many permits a semaphore had
 	next    uint8                 // the index of the next node
-	births  uint8                 // how many directories there have been
-	base    uint8                 // the index of the first node of this one
-	byHand  uint8                 // nodes that somebody took away by hand
+	births  uint8                 // how many directories were made
+	base    uint8                 // the index of the first node of the present directory
+	byHand  uint8                 // nodes that were deleted by hand
 	wished  uint8                 // nodes whose owners were asked for the lock back
 	token   [2]uint8              // 1 + the node, or the group, of the newest exclusive grant in each directory
-	records [maxLag + 1]uint8     // 1 + the node that the record names, and did before
-	acted   uint8                 // nodes under which somebody may have done something
-	claimed uint8                 // nodes whose claim has seen to the record
+	records [maxLag + 1]uint8     // 1 + the node that the record names, and that it named before
+	acted   uint8                 // nodes under whose lock a caller may have done something
+	claimed uint8                 // nodes whose claim has made or found the record
 	truth   truth
 	delay   delay
 	left    budget
@@ -49,27 +48,27 @@ type node struct{ owner, epoch, attempt uint8 }
 
 // Owners are client + 1, or one of these.
 const (
-	guest   = 0xe + iota // a contender of ours who is none of the clients
-	foreign              // one of another library
+	guest   = 0xe + iota // a contender of ours that is not a client
+	foreign              // a contender of another library
 )
 
 // A budget says how many faults of each kind may still happen.
 type budget struct {
 	cut      uint8 // a connection breaks
-	lapse    uint8 // so much time passes that a lease runs out
+	lapse    uint8 // a lease runs out
 	expire   uint8 // the leader ends a session whose lease has run out
-	kill     uint8 // somebody ends a session by hand
-	remove   uint8 // somebody deletes a node by hand
+	kill     uint8 // an operator ends a session
+	remove   uint8 // a node is deleted by hand
 	withdraw uint8 // a caller gives up before the grant
 	foreign  uint8 // another library's contender joins
-	refuse   uint8 // the server turns a request down
-	guest    uint8 // a contender of ours joins, of which no more is seen
+	refuse   uint8 // a server refuses a request
+	guest    uint8 // a contender of ours joins, of which only the node is seen
 	reap     uint8 // the directory is removed while it is empty
-	change   uint8 // somebody overwrites the directory's data
-	resize   uint8 // somebody makes a semaphore larger or smaller by one
-	wish     uint8 // somebody writes to a node that he wants the lock back
-	soon     uint8 // the same, and that he wants it soon
-	late     uint8 // the same, and that he wants it later than that
+	change   uint8 // another program overwrites the directory's data
+	resize   uint8 // a semaphore is made larger or smaller by one
+	wish     uint8 // a wish for the lock is written to a node
+	soon     uint8 // the same, with a soon moment
+	late     uint8 // the same, with a later moment
 	trade    uint8 // with two directories: a writer of another library becomes a reader
 }
 
@@ -80,8 +79,8 @@ type client struct {
 	conn     conn
 	epoch    uint8
 	closed   uint8 // 0: the leader has the session; else 1 + transactions since it ended, at most 1+maxLag
-	lag      uint8 // transactions that the replica is behind the leader
-	seen     uint8 // transactions that the newest answer seen is behind the leader
+	lag      uint8 // how many transactions the replica is behind the leader
+	seen     uint8 // how many transactions the newest answer seen is behind the leader
 	lease    bool
 	told     uint8 // what caller, machine and session have told each other
 	armed    uint8 // watches at the replica
@@ -92,8 +91,8 @@ type client struct {
 	left     LeaverBook[uint8] // of nodes, each 1 + its index
 	look     uint8
 	wishes   wishes
-	known    uint8      // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
-	tenure   Tenure[Op] // the session's book; its latest request of an Op is named by that
+	known    uint8      // for a multi-lock: the nodes that the shell knows to be or to have been the attempt's
+	tenure   Tenure[Op] // the session's book; an Op names its latest request
 }
 
 type conn uint8
@@ -110,9 +109,9 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
-	toldClean // by the caller: it held the lock, and has released it
-	toldPlace // by the session: it was listed with its node, on the present connection
+	toldOwed  // nothing yet: the client's node was deleted while it held without a connection
+	toldClean // told by the caller: it held the lock, and has released it
+	toldPlace // told by the session: it was listed with its node, on the present connection
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
@@ -123,7 +122,7 @@ type request struct {
 	arg    uint8 // attempt or node
 	mask   uint8 // List: the answer; Advance: the parts that are done
 	own    uint8 // List: the answer, as input.own; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: glances, or 0
-	age    uint8 // transactions that the answer is behind the leader, at most maxLag
+	age    uint8 // how many transactions the answer is behind the leader, at most maxLag
 	flags  uint8
 }
 
@@ -131,24 +130,24 @@ type status uint8
 
 const (
 	parked   status = iota + 1 // waits for a connection
-	sent                       // on its way; or, without a connection, perhaps still so
-	executed                   // the answer is on its way
+	sent                       // under way; or, without a connection, perhaps still so
+	executed                   // the answer is under way
 	lost                       // the answer will never come: Unknown is due
 )
 
 const (
 	reqBarrier uint8 = 1 << iota
 	reqStale         // T passed since it was sent
-	reqFirst         // Create, Claim, Advance: nobody older existed at the leader
-	reqMissing       // Claim, Advance: the own node did not
+	reqFirst         // Create, Claim, Advance: no older contender existed at the leader
+	reqMissing       // Claim, Advance: the own node did not exist
 	reqRefused
-	reqFloor  // Advance: the floor names the blocker; Delete: one is to be written
-	reqStands // Advance: the next one exists; Create: nobody else does
+	reqFloor  // Advance: the floor names the blocker; Delete: a floor is to be written
+	reqStands // Advance: the next node exists; Create: no other node exists
 	reqHalf   // Create, Delete: done but for what a seeded bug does apart
 
-	reqHeld     = reqBarrier // Claim: of a holder
-	reqWhole    = reqBarrier // Advance: of a multi-lock, which is executed as one
-	reqNext     = reqHalf    // List: it is served by the next listing
+	reqHeld     = reqBarrier // Claim: by a holder
+	reqWhole    = reqBarrier // Advance: of a multi-lock, executed as one
+	reqNext     = reqHalf    // List: the next listing serves it
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )
 
@@ -237,7 +236,7 @@ func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed
 // of any for epoch 0.
 func (w *world) mine(c int, epoch uint8) uint8 { return w.mineOf(c, epoch, w.past[0]) }
 
-// mineOf returns those of them that are in a view.
+// mineOf returns a client's nodes in a view.
 func (w *world) mineOf(c int, epoch, view uint8) uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
@@ -304,8 +303,7 @@ func (w *world) catchUp(c int) {
 	}
 }
 
-// create makes a node, and sets the directory's data if there is any given. It panics
-// when the world is too small for its budget.
+// create makes a node, and sets the directory's data if there are any. It panics when the world is too small for its budget.
 func (w *world) create(n node, f form, data directory) uint8 {
 	dir := w.dirs[0]
 	if data != 0 {
@@ -314,7 +312,7 @@ func (w *world) create(n node, f form, data directory) uint8 {
 	return w.add(n, f, w.past[0], dir)
 }
 
-// add is one transaction that makes a node beside those that are to be there then.
+// add is one transaction that makes a node beside those that are left.
 func (w *world) add(n node, f form, beside uint8, dir directory) uint8 {
 	if w.next == maxNodes {
 		panic("more nodes than this world has room for")
@@ -331,7 +329,7 @@ type permutation [maxClients]uint8
 
 var identity = permutation{0, 1, 2}
 
-// sort brings clients that differ by name only into one order.
+// sort brings clients that differ only in their names into one order.
 func (w *world) sort() permutation {
 	p := identity
 	for i := 1; i < maxClients; i++ {

@@ -19,8 +19,8 @@ const (
 	NoWayOut Violation = "no way to the end" // no progress leads to a goal
 )
 
-// A Model says what may happen in worlds of one kind. A world W is a flat value without padding, so that its bytes tell it
-// apart; a step S leads from one world to the next.
+// A Model says what may happen in worlds of one kind. A world W is a flat value without padding, so that its bytes identify it. A
+// step S leads from one world to the next.
 type Model[W comparable, S any] interface {
 	// Enabled appends every step that may come next.
 	Enabled(w *W, steps []S) []S
@@ -80,15 +80,13 @@ type search[W comparable, S any] struct {
 	table   []slot // open hashing
 	seed    maphash.Seed
 
-	// Progress steps, for looking backwards: those of world i lead to
-	// edges[starts[i]:starts[i+1]].
+	// Progress steps, for the search backwards: those of world i lead to edges[starts[i]:starts[i+1]].
 	starts []uint32
 	edges  []uint32
 	goals  []uint32
 }
 
-// A slot of the table has a world's hash, so that worlds far away in memory are looked
-// at only if they are likely to be the same.
+// A slot of the table has a world's hash, so that worlds far away in memory are looked at only if they are likely to be the same.
 type slot struct {
 	hash uint32
 	ref  uint32 // 1 + index of a world; 0 is an empty slot
@@ -96,7 +94,7 @@ type slot struct {
 
 const chunk = 1 << 14
 
-// Visit visits every world that can be reached from the first one, unless there are more than the limit or one breaks a promise.
+// Visit visits every world that can be reached from the first one. It stops at the limit, or when a promise is broken.
 func Visit[W comparable, S any](m Model[W, S], first W, limit int) Finding {
 	began := time.Now()
 	x := search[W, S]{Model: m, limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}
@@ -147,7 +145,7 @@ func (x *search[W, S]) run() (f Finding) {
 	return f
 }
 
-// add returns the index of a world, which is new or has been seen before.
+// add returns the index of a world, new or seen before.
 func (x *search[W, S]) add(w *W, parent uint32) uint32 {
 	if 2*x.count >= len(x.table) {
 		x.grow()
