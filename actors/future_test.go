@@ -50,8 +50,8 @@ func silent(t *testing.T, when string, c <-chan outcome) {
 
 var granted = outcome{actorstest.GrantOf(0), true, nil}
 
-// TestWaitIsTheSameForEverybody that asks, before or behind the Grant, also with a context that has ended. The Grant is taken once.
-func TestWaitIsTheSameForEverybody(t *testing.T) {
+// TestWaitIsTheSameForEveryCaller, before or behind the Grant, also with a context that has ended. The Grant is taken once.
+func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		r := actorstest.NewRig(t)
 		r.Begin(t, recipes.Started{})
@@ -75,8 +75,8 @@ func TestWaitIsTheSameForEverybody(t *testing.T) {
 	})
 }
 
-// TestWaitWhoeverTookTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
-func TestWaitWhoeverTookTheGrant(t *testing.T) {
+// TestWaitAfterAnotherReaderTookTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
+func TestWaitAfterAnotherReaderTookTheGrant(t *testing.T) {
 	takers := map[string]func(t *testing.T, r *actorstest.Rig){
 		"the channel": func(t *testing.T, r *actorstest.Rig) { t.Helper(); go func() { <-r.Granted() }() },
 		"the stream": func(t *testing.T, r *actorstest.Rig) {

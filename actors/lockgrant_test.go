@@ -165,9 +165,9 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 	})
 }
 
-// TestTheRecordGoesWithWhoWasQuicker: behind a loss the machine hears what the caller did. If the caller had released before the
+// TestTheRecordStaysIfTheLossWasToldFirst: behind a loss the machine hears what the caller did. If the caller had released before the
 // news came, or had not taken the Grant, the record goes with the node. If the caller was told of the loss, the record stays.
-func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
+func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, taken := range []bool{false, true} {
 			for _, quicker := range []bool{false, true} {

@@ -12,9 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestALossIsToldToWhoeverHasTheGrant loses the lock in every way, with and without a function that runs under it. The Grant is
+// TestALossIsToldIfTheGrantWasTaken loses the lock in every way, with and without a function that runs under it. The Grant is
 // read, or only seen by a subscriber, or neither.
-func TestALossIsToldToWhoeverHasTheGrant(t *testing.T) {
+func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 	ways := []struct {
 		reason events.Reason
 		news   recipes.Input
@@ -223,7 +223,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 		r.OnEnd(note("cancelled"))() // the call of cancel
 		r.Holds(t, recipes.Started{})
 		if len(told) != 0 {
-			t.Errorf("%v were told while the lock was held, want nobody", told)
+			t.Errorf("%v were told while the lock was held, want none", told)
 		}
 		r.Withdraw(recipes.WhyReleased)
 		if len(told) != 1 || told[0] != "before" {

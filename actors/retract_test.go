@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestRetractTakesBackWhatNobodyRead, whether the Grant is being offered or waits behind another event. A Revoked goes with it: a
+// TestRetractTakesBackAnUnreadGrant, whether the Grant is being offered or waits behind another event. A Revoked goes with it: a
 // caller that has not heard of its Grant is not asked for the lock.
-func TestRetractTakesBackWhatNobodyRead(t *testing.T) {
+func TestRetractTakesBackAnUnreadGrant(t *testing.T) {
 	for name, c := range map[string]struct{ published, left []events.Event }{
 		"before it is offered": {
 			[]events.Event{events.Ended{ID: 1}, events.Grant{ID: 2}, events.Grant{ID: 3}},
@@ -72,9 +72,9 @@ func TestRetractAfterTheGrantWasTaken(t *testing.T) {
 	})
 }
 
-// TestRetractOfWhatOneHasTaken has several subscribers at different points of the queue. Subscribers that do not have the Grant yet
+// TestRetractOfAGrantThatOneHasTaken has several subscribers at different points of the queue. Subscribers that do not have the Grant yet
 // get it in its place.
-func TestRetractOfWhatOneHasTaken(t *testing.T) {
+func TestRetractOfAGrantThatOneHasTaken(t *testing.T) {
 	for range 50 { // the subscribers are visited in random order
 		eventstest.Bubble(t, func(t *testing.T) {
 			s := newStream(t)

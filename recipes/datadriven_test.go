@@ -206,7 +206,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 		return
 	}
 	if len(d.CmdArgs) == 0 {
-		d.Fatalf(t, "%s whom?", d.Cmd)
+		d.Fatalf(t, "%s: which contender?", d.Cmd)
 	}
 	whom := d.CmdArgs[0].Key
 	c := whom[0] - 'a'

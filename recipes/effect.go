@@ -211,11 +211,11 @@ func (Finish) isEffect()  {}
 type Recording uint8
 
 const (
-	// RecordNothing: nothing. The lock has no record, or the record was made or read at the grant.
+	// RecordNothing says that it does nothing: the lock has no record, or the record was made or read at the grant.
 	RecordNothing Recording = iota
-	// RecordMade: the record is made if there is none.
+	// RecordMade says that it makes the record if there is none.
 	RecordMade
-	// RecordRead: the record is looked for.
+	// RecordRead says that it looks for the record.
 	RecordRead
 )
 

@@ -52,9 +52,8 @@ func TestWhoHoldsInAQueueOfKinds(t *testing.T) {
 	}
 }
 
-// TestTheLeaderIsTheOneInWhoseWayNobodyStands: no contender blocks the leader, and a contender blocks each other one, for all kinds
-// and orders.
-func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
+// TestNoContenderBlocksTheLeader, and the leader is the only one without a blocker, for all kinds and orders.
+func TestNoContenderBlocksTheLeader(t *testing.T) {
 	if _, ok := recipes.Leads(nil); ok {
 		t.Error("an empty queue has a leader")
 	}
@@ -74,8 +73,8 @@ func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
 	}
 }
 
-// TestHoldersAreThoseWhoHold: Holders agrees with Holds, in random queues, in which a writer may have its read node beside it.
-func TestHoldersAreThoseWhoHold(t *testing.T) {
+// TestHoldersAgreesWithHolds in random queues, in which a writer may have its read node beside it.
+func TestHoldersAgreesWithHolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	kinds := []events.Kind{events.KindLock, events.KindRead, events.KindWrite, events.KindKazooRead, events.KindKazooLock, events.KindRecipeRead}
 	for range 20_000 {

@@ -58,8 +58,8 @@ func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
 	}
 }
 
-// TestEverybodyElseWaitsBehindKazoosNames: contenders with the default names wait behind any contender.
-func TestEverybodyElseWaitsBehindKazoosNames(t *testing.T) {
+// TestDefaultNamesWaitBehindKazoosNames: contenders with the default names wait behind any contender.
+func TestDefaultNamesWaitBehindKazoosNames(t *testing.T) {
 	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
 		mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}
 		m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})

@@ -36,16 +36,16 @@ func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
 		want  string
 		ahead int
 	}{
-		"nobody else":               {lockLock, []events.Name{own0, own1}, own0, "", 0},
-		"nobody older":              {lockLock, []events.Name{later1, own1, later0, own0}, own0, "", 0},
-		"somebody in both":          {lockLock, []events.Name{other1, own1, other0, own0}, own0, other0.Text, 2},
-		"somebody in the second":    {lockLock, []events.Name{other1, own0, own1}, own0, other1.Text, 1},
+		"no other contender":        {lockLock, []events.Name{own0, own1}, own0, "", 0},
+		"no older contender":        {lockLock, []events.Name{later1, own1, later0, own0}, own0, "", 0},
+		"another in both":           {lockLock, []events.Name{other1, own1, other0, own0}, own0, other0.Text, 2},
+		"another in the second":     {lockLock, []events.Name{other1, own0, own1}, own0, other1.Text, 1},
 		"known by the other place":  {lockLock, []events.Name{other1, own0, own1}, own1, other1.Text, 1},
 		"nearest of two":            {lockLock, []events.Name{place(1, "x", events.KindLock, 2), other1, own0, own1}, own0, other1.Text, 2},
 		"a number of the other one": {lockLock, []events.Name{place(1, "x", events.KindLock, 11), own0, own1}, own0, "", 0},
 		"a reader before a reader":  {readWrite, []events.Name{read0, mine0, mine1}, mine0, "", 0},
 		"a reader before a writer":  {readWrite, []events.Name{read0, read1, mine0, mine1}, mine0, read1.Text, 1},
-		"a newcomer, and nobody":    {lockLock, nil, newcomer, "", 0},
+		"a newcomer, alone":         {lockLock, nil, newcomer, "", 0},
 		"a newcomer":                {lockLock, []events.Name{later1}, newcomer, later1.Text, 1},
 		"without a place in one":    {lockLock, []events.Name{own0, later1}, own0, later1.Text, 1},
 		"no contender's name":       {lockLock, []events.Name{{Text: "config"}, {Text: "7/x"}, {Text: "-1/x"}, own0, own1}, own0, "", 0},
@@ -88,7 +88,7 @@ func stepsOf(inputs ...Input) (Machine, []Effect) {
 	return run(NewMachine(lockLock), append([]Input{opened, Started{}}, inputs...)...)
 }
 
-func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
+func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
 	end := place(1, "me", events.KindLock, events.SeqEnd)

@@ -67,9 +67,9 @@ func anybodysNode(m Machine, in Input) (Machine, []Effect) {
 	return m.Step(in)
 }
 
-// TestExploreNeedsNotEverything checks that no promise depends on what is needless. If one of these is reported, it is needed now.
+// TestExploreWithoutTheNeedless checks that no promise depends on what is needless. If one of these is reported, it is needed now.
 // By default the test does not go to the end of the largest worlds.
-func TestExploreNeedsNotEverything(t *testing.T) {
+func TestExploreWithoutTheNeedless(t *testing.T) {
 	for _, n := range needless {
 		s, err := parseSpec(n.spec)
 		if err != nil {

@@ -88,8 +88,8 @@ func witnessed(t *testing.T, rule Rule, set int, kinds func(seq int) events.Kind
 	}
 }
 
-// TestMutexWatchesOneAndNoTwoTheSame: one release wakes one waiter.
-func TestMutexWatchesOneAndNoTwoTheSame(t *testing.T) {
+// TestEachMutexWaiterWatchesAnotherNode: one release wakes one waiter.
+func TestEachMutexWaiterWatchesAnotherNode(t *testing.T) {
 	kinds := func(int) events.Kind { return events.KindLock }
 	for set := range 1 << most7 {
 		queue := names(set, set, kinds)
@@ -258,13 +258,13 @@ func TestWaiterWalksBack(t *testing.T) {
 	}
 }
 
-// TestHolderRemembersNobody: a machine remembers of others only what it may still ask for, so locks that are held for long keep no
+// TestHolderRemembersNoContender: a machine remembers of others only what it may still ask for, so locks that are held for long keep no
 // queues in memory.
-func TestHolderRemembersNobody(t *testing.T) {
+func TestHolderRemembersNoContender(t *testing.T) {
 	for name, inputs := range situations() {
 		m := machineAfter(inputs)
 		if m.State() != Waiting && m.State() != Advancing && (m.older != neighbours{} || m.ahead != 0) {
-			t.Errorf("%s: it remembers %v and %d ahead, want nobody", name, m.older, m.ahead)
+			t.Errorf("%s: it remembers %v and %d ahead, want no contender", name, m.older, m.ahead)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func semaphoreSituations() map[string][]Input {
 	from := func(name, base string, more ...Input) {
 		s[name] = append(append([]Input(nil), s[base]...), more...)
 	}
-	from("looking, nobody waits", "looking", Listed{Epoch: 1})
+	from("looking, no waiter", "looking", Listed{Epoch: 1})
 	from("recovering", "creating", Unknown{1, OpCreate})
 	from("surveying", "creating", Created{1, ours, true, true, 500})
 	from("listing", "creating", Created{Epoch: 1, Node: ours})
@@ -56,7 +56,7 @@ func semaphoreSituations() map[string][]Input {
 	from("entering, unknown", "entering", Unknown{1, OpEnter})
 	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{Why: WhyContext})
 	from("entering, expired", "entering", Expired{})
-	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
+	from("trying, surveying", "looking, no waiter", room, Created{1, ours, true, true, 500})
 	from("trying, entering", "trying, surveying", room)
 	from("found among the permits", "entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true})
 	from("held", "entering", gotIn)
@@ -145,10 +145,10 @@ func TestSemaphoreSteps(t *testing.T) {
 		want  string
 	}{
 		{"looking", Listed{Epoch: 1}, Looking, "[survey]"},
-		{"looking, nobody waits", room, Creating, "[create attempt 1]"},
-		{"looking, nobody waits", noRoom, Over, `[END "busy"]`},
-		{"looking, nobody waits", Surveyed{Epoch: 1, Size: 5}, Over, `[END "size mismatch"]`},
-		{"looking, nobody waits", Unknown{1, OpSurvey}, Looking, "[survey]"},
+		{"looking, no waiter", room, Creating, "[create attempt 1]"},
+		{"looking, no waiter", noRoom, Over, `[END "busy"]`},
+		{"looking, no waiter", Surveyed{Epoch: 1, Size: 5}, Over, `[END "size mismatch"]`},
+		{"looking, no waiter", Unknown{1, OpSurvey}, Looking, "[survey]"},
 		{"surveying", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"surveying", noRoom, Surveying, "[survey #5 and watch]"},
 		{"surveying", Changed{1}, Surveying, "[]"},

@@ -45,8 +45,8 @@ func TestWhoBlocksAWriter(t *testing.T) {
 	}
 }
 
-// TestThoseWhoShareANumber: a writer's read nodes have its number, and no other contender may have another one's.
-func TestThoseWhoShareANumber(t *testing.T) {
+// TestWhichKindsShareANumber: a writer's read nodes have its number, and no other contender may have another one's.
+func TestWhichKindsShareANumber(t *testing.T) {
 	name := func(text string, k events.Kind) events.Name { return events.Name{Text: text, Kind: k, Seq: 5} }
 	write, other := name("a", events.KindWrite), name("b", events.KindWrite)
 	read, another := name("c", events.KindRead), name("d", events.KindRead)
@@ -66,8 +66,8 @@ func TestThoseWhoShareANumber(t *testing.T) {
 	}
 }
 
-// TestWhosePlaceMayBeTaken: that of a write node, by a reader. It does not matter to a contender that readers do not block.
-func TestWhosePlaceMayBeTaken(t *testing.T) {
+// TestWhichPlaceMayBeTaken: a reader takes that of a write node. A contender that readers do not block need not know.
+func TestWhichPlaceMayBeTaken(t *testing.T) {
 	for kind := range events.KindWriteLock + 1 {
 		for _, c := range []struct {
 			rule Rule
@@ -80,8 +80,8 @@ func TestWhosePlaceMayBeTaken(t *testing.T) {
 	}
 }
 
-// TestNobodyWritesToAListedQueue: many machines are given the same queue.
-func TestNobodyWritesToAListedQueue(t *testing.T) {
+// TestAListedQueueIsNeverWrittenTo: many machines are given the same queue.
+func TestAListedQueueIsNeverWrittenTo(t *testing.T) {
 	const contenders = 40
 	rules := []Rule{
 		Mutex{}, Mutex{Kazoo: true}, Read{}, Read{Kazoo: true}, Write{}, Write{Kazoo: true}, Unfair{},

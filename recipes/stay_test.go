@@ -76,7 +76,7 @@ func TestStayMoves(t *testing.T) {
 		"and answered":                       {three.Transacts(1).Transacts(-1), true, StayGrants, 0},
 		"held":                               {held.Asks(), true, StayWaits, 0},
 		"held twice":                         {held.Asks().Joins().Parts(), true, StayWaits, 0},
-		"not granted and wanted by nobody":   {Stay{}.Asks().Leaves(), true, StayGoes, 0},
+		"not granted and not wanted":         {Stay{}.Asks().Leaves(), true, StayGoes, 0},
 		"granted and not worth it":           {stayOf(Stay{}.Asks().Stands(1, false).Next(true)).Parts(), true, StayGoes, 0},
 	} {
 		stay, move := c.stay.Next(c.proven)

@@ -28,8 +28,8 @@ func singleSituations() map[string][]Input {
 	from("waiting, no connection", "waiting", Suspended{})
 	from("looking again", "waiting", Suspended{}, Reconnected{})
 	from("pausing", "waiting", Gone{1, single.Text})
-	from("looked, nobody there", "pausing", Paused{1}, Listed{Epoch: 1})
-	from("too late", "looked, nobody there", Occupied{1})
+	from("looked, no node", "pausing", Paused{1}, Listed{Epoch: 1})
+	from("too late", "looked, no node", Occupied{1})
 	from("tried, taken", "trying", Occupied{1})
 	from("tried, free by now", "tried, taken", Listed{Epoch: 1})
 	from("recovering", "creating", Unknown{1, OpCreate})
@@ -38,7 +38,7 @@ func singleSituations() map[string][]Input {
 	from("claiming", "recovering", mine)
 	from("listing", "creating", Created{Epoch: 1, Node: single})
 	from("held", "creating", Created{1, single, true, true, 500})
-	from("held after waiting", "looked, nobody there", Created{1, single, true, true, 600})
+	from("held after waiting", "looked, no node", Created{1, single, true, true, 600})
 	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("over", "releasing", Deleted{1})
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, single, true, true, 500}}
@@ -102,7 +102,7 @@ func TestUnfairTransitions(t *testing.T) {
 		{"pausing", Reconnected{}, Pausing, ""},
 		{"pausing", Expired{}, Idle, ""},
 		{"pausing", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
-		{"looked, nobody there", Occupied{1}, Pausing, "pause, attempt 2"}, // steps further back
+		{"looked, no node", Occupied{1}, Pausing, "pause, attempt 2"}, // steps further back
 		{"too late", Paused{1}, Looking, "list"},
 		{"held", Paused{1}, Held, ""},
 
@@ -127,8 +127,7 @@ func TestUnfairTransitions(t *testing.T) {
 	}
 }
 
-// TestWhoeverHasTheOneNodeBlocksTheRest: the owner of the node blocks every other contender.
-func TestWhoeverHasTheOneNodeBlocksTheRest(t *testing.T) {
+func TestTheOwnerOfTheOneNodeBlocksTheRest(t *testing.T) {
 	other := events.Name{Text: "other", Kind: events.KindUnfair}
 	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {
 		t.Errorf("beside another node it is blocked by %v, want that", got)

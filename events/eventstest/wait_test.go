@@ -103,7 +103,7 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
-func TestWhatComesIsReturned(t *testing.T) {
+func TestReceiveAndEventuallyReturn(t *testing.T) {
 	from := make(chan int, 1)
 	from <- 7
 	if got := eventstest.Receive(t, from, "a value"); got != 7 {
