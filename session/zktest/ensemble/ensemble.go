@@ -73,6 +73,9 @@ func Launch(ctx context.Context, installation Installation, folder string, n int
 	if n < 1 {
 		return nil, fmt.Errorf("ensemble: %d servers asked for", n)
 	}
+	if addresses := newConfig(settings).addresses; addresses != nil && len(addresses) != n {
+		return nil, fmt.Errorf("ensemble: %d addresses for %d servers", len(addresses), n)
+	}
 	var failures []error
 	for attempt := range startAttempts {
 		e := &Ensemble{
@@ -101,7 +104,11 @@ func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 		return err
 	}
 	for i, p := range picked {
-		e.servers = append(e.servers, &server{index: i, ports: p, folder: filepath.Join(folder, fmt.Sprintf("server%d", i))})
+		s := &server{index: i, ports: p, folder: filepath.Join(folder, fmt.Sprintf("server%d", i)), host: "127.0.0.1"}
+		if addresses := e.config.addresses; addresses != nil {
+			s.host, s.ports.client = addresses[i], picked[0].client
+		}
+		e.servers = append(e.servers, s)
 	}
 	members := e.config.members
 	if members == nil {

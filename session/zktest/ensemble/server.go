@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 type server struct {
 	index  int
 	folder string // zoo.cfg, the log and the data
+	host   string // for clients
 	ports  ports
 
 	mu      sync.Mutex
@@ -43,7 +45,7 @@ func (s *server) pid() int {
 
 // id is the server's number in zoo.cfg, which must not be 0.
 func (s *server) id() int         { return s.index + 1 }
-func (s *server) addr() string    { return "127.0.0.1:" + strconv.Itoa(s.ports.client) }
+func (s *server) addr() string    { return net.JoinHostPort(s.host, strconv.Itoa(s.ports.client)) }
 func (s *server) dataDir() string { return filepath.Join(s.folder, "data") }
 func (s *server) cfgPath() string { return filepath.Join(s.folder, "zoo.cfg") }
 func (s *server) logPath() string { return filepath.Join(s.folder, "server.log") }

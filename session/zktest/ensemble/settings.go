@@ -19,6 +19,7 @@ type config struct {
 	members    []int // at first; nil for all
 	observers  int
 	master     bool // the observers follow server 0
+	addresses  []string // of the servers, for clients; nil: 127.0.0.1 and ports of their own
 	via        func(from, to, port int) int
 }
 
@@ -32,7 +33,6 @@ func newConfig(settings []Setting) *config {
 			"maxClientCnxns":         "0",     // the default of 60 per address is soon reached on loopback
 			"admin.enableServer":     "false", // else every server opens port 8080
 			"4lw.commands.whitelist": "*",
-			"clientPortAddress":      "127.0.0.1",
 			"forceSync":              "no",
 			"preAllocSize":           "1024", // kB of each log file; by default 64 MB are written for each
 		},
@@ -98,6 +98,15 @@ func Members(servers ...int) Setting {
 	return func(c *config) { c.members = servers }
 }
 
+// At has server i take clients at the i-th of these loopback addresses, all of them on the same port, as the servers behind one
+// name do. Among themselves they use 127.0.0.1 all the same. It takes as many addresses as there are servers.
+func At(addresses ...string) Setting {
+	return func(c *config) {
+		c.addresses = addresses
+		c.properties["java.net.preferIPv4Stack"] = "false"
+	}
+}
+
 // QuorumVia lets a test put a proxy on 127.0.0.1 between the servers: f is asked on which port server from shall look
 // for the quorum port of server to, and answers with port, where it really is, or with that of the proxy. It is called
 // while the ensemble starts, once for each ordered pair, and again if a start has to be repeated, with other ports, or the list changes. Elections
@@ -113,7 +122,7 @@ func (c *config) file(servers []*server, members []int, i int) string {
 		fmt.Fprintf(&b, "%s=%s\n", key, c.lines[key])
 	}
 	me := servers[i]
-	fmt.Fprintf(&b, "dataDir=%s\nclientPort=%d\n", me.dataDir(), me.ports.client)
+	fmt.Fprintf(&b, "dataDir=%s\nclientPortAddress=%s\nclientPort=%d\n", me.dataDir(), me.host, me.ports.client)
 	if len(members) == 1 {
 		return b.String()
 	}
