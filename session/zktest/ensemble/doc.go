@@ -1,6 +1,6 @@
 // Package ensemble starts real Apache ZooKeeper servers for tests: one standalone, or several that elect a leader.
 //
-// It owns the server processes and their folders. Everything listens on 127.0.0.1 only, everything is written to the
+// It owns the server processes and their folders. Everything listens on loopback only, everything is written to the
 // test's temporary folder, and every process is gone when the test has ended, also when the test process itself was
 // killed (on Linux by the kernel, elsewhere only after an orderly end).
 //

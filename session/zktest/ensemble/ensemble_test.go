@@ -274,6 +274,9 @@ func TestStartFails(t *testing.T) {
 	if _, err := Launch(t.Context(), installation, t.TempDir(), 0); err == nil {
 		t.Error("Launch of 0 servers = nil, want an error")
 	}
+	if _, err := Launch(t.Context(), installation, t.TempDir(), 2, At("127.0.0.1")); err == nil {
+		t.Error("Launch of 2 servers at 1 address = nil, want an error")
+	}
 }
 
 // A port taken by another process fails the attempt, and the next one uses others.
