@@ -156,6 +156,15 @@ func zapSession(c *client) zap.Field {
 	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
 }
 
+// zapServer is for log lines: the server as the connect string names it, and the address that was dialled if that is a name.
+func zapServer(c *client) zap.Field {
+	server := c.conn.Server()
+	if peer := c.dialer.Peer(); peer != "" {
+		server += " at " + peer
+	}
+	return zap.String("server", server)
+}
+
 // ended: the client is gone.
 type ended struct{ c *client }
 

@@ -22,11 +22,12 @@ const (
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
 	Logger  *zap.Logger
-	Auth    []Auth         // added to each session before it is used
-	ACL     []zk.ACL       // for the nodes that are created, parents included
-	Dial    wire.DialFunc  // nil: net.Dialer
-	TLS     *tls.Config    // nil: no TLS
-	SASL    sasl.Mechanism // nil: none
+	Auth    []Auth          // added to each session before it is used
+	ACL     []zk.ACL        // for the nodes that are created, parents included
+	Dial    wire.DialFunc   // nil: net.Dialer
+	Lookup  wire.LookupFunc // nil: net.DefaultResolver, and none if there is a Dial. For tests.
+	TLS     *tls.Config     // nil: no TLS
+	SASL    sasl.Mechanism  // nil: none
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout

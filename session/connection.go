@@ -129,7 +129,7 @@ func (s *Session) compareTimeout(c *client) {
 	case granted != s.clamped:
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
-			zap.Duration("asked", asked), zap.Duration("granted", granted), zap.String("server", c.conn.Server()))
+			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Session) resume(c *client) {
 	s.mu.Unlock()
 	if s.State() == Suspended {
 		s.show(c, Connected)
-		c.logger.Info("session resumed", zapSession(c), zap.String("server", c.conn.Server()))
+		c.logger.Info("session resumed", zapSession(c), zapServer(c))
 		s.news(events.Resumed{})
 		s.broadcast(recipes.Reconnected{})
 	}
@@ -351,7 +351,7 @@ func (m greeted) on(s *Session) {
 	}
 	c.opened, c.up = true, true
 	s.show(c, Connected)
-	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zap.String("server", c.conn.Server()))
+	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
 	s.compareTimeout(c)
 	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
@@ -447,10 +447,16 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
 		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
 		OnDenied:   func(err error) { s.actor.Post(denied{c, err}) },
+		OnUnresolved: func(server string, err error) {
+			c.logger.Warn("name not resolved; dialling the addresses known before", zap.String("server", server), zap.Error(err))
+		},
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
-	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
+	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
+		Hosts: c.hosts, Dial: s.cfg.Dial, Lookup: s.cfg.Lookup, TLS: s.cfg.TLS, SASL: s.cfg.SASL,
+		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
+	})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),

@@ -38,7 +38,8 @@
 // The seats of a session share the listings of a directory, for these tell each of them the same. A request is served by a
 // listing that begins after it, and of a directory one is under way at a time; see listings.go.
 //
-// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go. Where
+// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go.
+// Each address of a name is a server, see wire/resolve.go. Where
 // the servers ask for SASL, the exchange comes before the client hears of its connection; see wire/authenticate.go. An
 // answer that has come on an earlier connection is as good as lost; see settle.go.
 //

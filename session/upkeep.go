@@ -128,7 +128,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 		return min(wait, left)
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
-	c.logger.Warn("server does not answer; hanging up", zapSession(c), zap.String("server", c.conn.Server()), zap.Duration("for", now.Sub(since)))
+	c.logger.Warn("server does not answer; hanging up", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
 	_ = w.Fail(wire.ErrSilent) // the client hears of it from Read, and goes on to the next server
 	return wait
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// DialFunc connects to one address, given by name. It must give up when ctx ends.
+// DialFunc connects to one address. It must give up when ctx ends.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 const (
@@ -39,12 +39,14 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 // than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
 // mute server costs no more than the last one.
 type Dialer struct {
-	link  *Link
-	dial  DialFunc
-	tls   *tls.Config // nil: no TLS
-	sasl  sasl.Mechanism
-	asked time.Duration // Session timeout to go by until one is negotiated
-	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
+	link   *Link
+	hosts  *Hosts
+	dial   DialFunc
+	lookup LookupFunc  // nil: names are dialled as they are
+	tls    *tls.Config // nil: no TLS
+	sasl   sasl.Mechanism
+	asked  time.Duration // Session timeout to go by until one is negotiated
+	rng    *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
 	ctx    context.Context // ends with stop; held here because the client's call has no room for one
 	cancel context.CancelFunc
@@ -55,22 +57,27 @@ type Dialer struct {
 	err      error
 }
 
-// Dialing is what a dialer is made of. Only asked and rng have no default.
+// Dialing is what a dialer is made of. Only Asked and Rng have no default, nor has Hosts where names are resolved.
 type Dialing struct {
-	Dial  DialFunc       // nil: net.Dialer
-	TLS   *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
-	SASL  sasl.Mechanism // nil: none
-	Asked time.Duration  // Session timeout the client asks for
-	Rng   *rand.Rand
+	Hosts  *Hosts
+	Dial   DialFunc       // nil: net.Dialer
+	Lookup LookupFunc     // nil: net.DefaultResolver; if there is a Dial, that gets the names
+	TLS    *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
+	SASL   sasl.Mechanism // nil: none
+	Asked  time.Duration  // Session timeout the client asks for
+	Rng    *rand.Rand
 
 	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
 }
 
 // NewDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
-	d := &Dialer{link: l, dial: cfg.Dial, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
+	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, lookup: cfg.Lookup, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
+		if d.lookup == nil {
+			d.lookup = net.DefaultResolver.LookupNetIP
+		}
 	}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	return d
@@ -113,7 +120,7 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 	deadline := time.Now().Add(d.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
-	socket, err := d.dial(ctx, network, addr)
+	socket, err := d.reach(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +263,20 @@ func (d *Dialer) Owing() (w *wire, since time.Time) {
 		since = w.owing()
 	}
 	return w, since
+}
+
+// Peer returns the address of the current connection if its server was dialled by a name that was resolved here, else nothing.
+func (d *Dialer) Peer() string {
+	d.mu.Lock()
+	w := d.current
+	d.mu.Unlock()
+	if w == nil || d.lookup == nil {
+		return ""
+	}
+	if addr := w.socket.RemoteAddr().String(); addr != w.server {
+		return addr
+	}
+	return ""
 }
 
 // HardClose closes the socket of the current connection. Without stop the client dials the next server.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +15,8 @@ var _ zk.HostProvider = (*Hosts)(nil)
 // errNoHosts is the answer of [Hosts.Init] to an empty list.
 var errNoHosts = errors.New("no servers")
 
-// Hosts tells the client which server to try next. It keeps names: whoever dials resolves them, every time,
-// so a changed DNS answer is followed without a new client.
+// Hosts tells which server to try next: the one that was tried the longest time ago. A name of the connect string is as many servers
+// as it has addresses. The dialer resolves it each time ([Dialer.resolve]), so a changed DNS answer is followed without a new client.
 //
 // The client sleeps a fixed second, which nothing but its own Close interrupts, whenever Next reports that a round
 // is complete. Waiting is the dialer's business, so Next never reports it. That sleep is also the only place in its dial
@@ -24,16 +25,32 @@ var errNoHosts = errors.New("no servers")
 // All methods are safe for concurrent use.
 type Hosts struct {
 	mu    sync.Mutex
-	names []string
-	next  int
+	hosts []host
+	tries uint64
+}
+
+// host is an entry of the connect string.
+type host struct {
+	name      string
+	tried     uint64    // the number of its latest try; 0: never
+	addresses []address // of the name; none: it is not resolved, or needs not be
+}
+
+// address is one of those that a name has.
+type address struct {
+	addr  string
+	tried uint64
 }
 
 // NewHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
 // It keeps no reference to names and does not use rng after it has returned.
 func NewHosts(names []string, rng *rand.Rand) *Hosts {
-	names = slices.Clone(names)
-	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return &Hosts{names: names}
+	h := &Hosts{}
+	for _, name := range names {
+		h.hosts = append(h.hosts, host{name: name})
+	}
+	rng.Shuffle(len(h.hosts), func(i, j int) { h.hosts[i], h.hosts[j] = h.hosts[j], h.hosts[i] })
+	return h
 }
 
 // Init is called by the client before anything else. The list it hands over is the one it was created with, but
@@ -45,22 +62,93 @@ func (h *Hosts) Init([]string) error {
 	return nil
 }
 
-// Len returns the number of servers.
-func (h *Hosts) Len() int {
+// Len returns the number of servers: of each name as many as the addresses that are known of it, or one.
+func (h *Hosts) Len() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.names)
+	for _, host := range h.hosts {
+		n += max(1, len(host.addresses))
+	}
+	return n
 }
 
-// Next returns the servers in turn, for ever. Its second result is always false.
+// Next returns the name of the server that was tried the longest time ago. Its second result is always false.
 func (h *Hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	server = h.names[h.next]
-	h.next = (h.next + 1) % len(h.names)
-	return server, false
+	next := &h.hosts[0]
+	for i := range h.hosts {
+		if h.hosts[i].last() < next.last() {
+			next = &h.hosts[i]
+		}
+	}
+	h.tries++
+	next.tried = h.tries
+	return next.name, false
 }
 
-// Connected does nothing: after a connection has been lost its server is the last one to try again, and the
-// ring is in that order already.
+// last returns the number of the latest try of the one of its servers that was tried the longest time ago.
+func (h *host) last() uint64 {
+	if len(h.addresses) == 0 {
+		return h.tried
+	}
+	return h.addresses[0].tried
+}
+
+// Connected does nothing: the server that is connected is the one that was tried last, and so the last one to be tried again.
 func (h *Hosts) Connected() {}
+
+// learn replaces the addresses of a name by what it leads to now. New ones come first, in a random order.
+func (h *Hosts) learn(name string, addrs []string, rng *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	host := h.find(name)
+	now := make([]address, 0, len(addrs))
+	for _, addr := range addrs {
+		if slices.ContainsFunc(now, func(a address) bool { return a.addr == addr }) {
+			continue
+		}
+		a := address{addr: addr}
+		if i := slices.IndexFunc(host.addresses, func(known address) bool { return known.addr == addr }); i >= 0 {
+			a = host.addresses[i]
+		}
+		now = append(now, a)
+	}
+	rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
+	host.addresses = now
+	host.sort()
+}
+
+// addresses returns those of a name, in the order in which to try them.
+func (h *Hosts) addresses(name string) (addrs []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.find(name).addresses {
+		addrs = append(addrs, a.addr)
+	}
+	return addrs
+}
+
+// note notes a try of one of them.
+func (h *Hosts) note(name, addr string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	host := h.find(name)
+	h.tries++
+	for i := range host.addresses {
+		if host.addresses[i].addr == addr {
+			host.addresses[i].tried = h.tries
+		}
+	}
+	host.sort()
+}
+
+// find returns the entry of a name, which is one of the connect string. It is called with mu held.
+func (h *Hosts) find(name string) *host {
+	return &h.hosts[slices.IndexFunc(h.hosts, func(host host) bool { return host.name == name })]
+}
+
+// sort brings the addresses into the order of their latest tries.
+func (h *host) sort() {
+	slices.SortStableFunc(h.addresses, func(a, b address) int { return cmp.Compare(a.tried, b.tried) })
+}

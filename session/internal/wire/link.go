@@ -26,6 +26,8 @@ type Events struct {
 	// OnDenied reports, behind OnRefused, a server that has refused the client's identity, or could not prove its own. The error wraps
 	// [ErrDenied].
 	OnDenied func(err error)
+	// OnUnresolved reports a name that could not be resolved. The addresses that it had before are dialled.
+	OnUnresolved func(server string, err error)
 	// OnRequest reports each request, when it is answered, behind onAnswered, or when its connection has ended.
 	OnRequest func(Request)
 	// Now is the clock for the times of onAnswered; nil means time.Now.
@@ -115,6 +117,12 @@ func (l *Link) refused(asked int64, err error) {
 func (l *Link) denied(err error) {
 	if l.Events.OnDenied != nil {
 		l.Events.OnDenied(err)
+	}
+}
+
+func (l *Link) unresolved(server string, err error) {
+	if l.Events.OnUnresolved != nil {
+		l.Events.OnUnresolved(server, err)
 	}
 }
 

@@ -144,6 +144,13 @@ func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events Events, n
 	r := &rig{link: NewLink(events), states: make(chan zk.State, 10_000)}
 	r.hosts = NewHosts(names, testRand())
 	r.dialer = NewDialer(t.Context(), r.link, Dialing{Dial: dial, Asked: timeout, Rng: testRand()})
+	r.connect(t, timeout, names...)
+	return r
+}
+
+// connect starts the client.
+func (r *rig) connect(t *testing.T, timeout time.Duration, names ...string) {
+	t.Helper()
 	conn, done, err := zk.Connect(names, timeout,
 		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
@@ -158,7 +165,6 @@ func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events Events, n
 		t.Fatal(err)
 	}
 	r.conn, r.done = conn, done
-	return r
 }
 
 // await waits for a state.

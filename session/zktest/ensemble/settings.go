@@ -18,7 +18,7 @@ type config struct {
 	heap       string
 	members    []int // at first; nil for all
 	observers  int
-	master     bool // the observers follow server 0
+	master     bool     // the observers follow server 0
 	addresses  []string // of the servers, for clients; nil: 127.0.0.1 and ports of their own
 	via        func(from, to, port int) int
 }
