@@ -96,6 +96,7 @@ type answer struct {
 	code   Code
 	reply  []byte // as newReply makes it, and the body; nil when there is none
 	hangUp bool   // close the connection behind the answer
+	silent bool   // close the connection instead
 	stamp  stamp
 }
 
@@ -113,6 +114,9 @@ const (
 func (s *Server) execute(c *conn, q call) answer {
 	if q.op != OpAuth && q.op != OpSASL {
 		s.touch(c)
+	}
+	if s.dialect.lacks(q.op) {
+		return answer{code: Unimplemented, hangUp: true, silent: s.dialect == clickHouseKeeper, stamp: stampNone}
 	}
 	if needsLeader(q.op) && c.replica != nil {
 		s.thaw(c)

@@ -30,6 +30,7 @@ type Server struct {
 	tick          time.Duration
 	checkInterval time.Duration
 	extendedTypes bool
+	dialect       dialect
 	inMemory      bool
 	started       time.Time
 	listener      net.Listener // nil in memory
@@ -283,12 +284,12 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 		a = s.execute(c, q)
 		s.scheduleReap()
 	}
-	switch act.kind {
-	case cutAfter:
+	switch {
+	case act.kind == cutAfter || a.silent:
 		s.leave(c)
 		c.hangUp()
 		return false
-	case swallow:
+	case act.kind == swallow:
 	default:
 		zxid := s.view(c).zxid
 		switch a.stamp {

@@ -93,7 +93,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 	}
 	c.timeout = min(max(h.timeout, 2*s.tick), 20*s.tick)
 	var ses *session
-	if h.session == 0 {
+	if h.session == 0 || s.dialect == clickHouseKeeper {
 		ses = s.newSession()
 	} else {
 		ses = s.sessions[h.session]
@@ -196,7 +196,9 @@ func (s *Server) expireSession(ses *session) {
 		s.leave(c)
 		c.fade()
 	}
-	s.endSession(ses)
+	if s.sessions[ses.id] != nil { // else it has ended with its connection
+		s.endSession(ses)
+	}
 }
 
 // leave takes a connection out of everything: its watches are dropped and its
@@ -209,6 +211,9 @@ func (s *Server) leave(c *conn) {
 	s.childWatches.drop(c)
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
+		if s.dialect == clickHouseKeeper && s.sessions[c.session.id] != nil {
+			s.endSession(c.session)
+		}
 	}
 }
 

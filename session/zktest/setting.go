@@ -41,3 +41,37 @@ func ExtendedTypes() Setting {
 func EnforceQuotas() Setting {
 	return settingFunc(func(s *Server) { s.quotas = true })
 }
+
+// ZooKeeper34 makes the server lack what the 3.4 series lacks: create2, containers, nodes with a time to live, and taking back a
+// watch. Such a request is answered with [Unimplemented], and costs the client its connection.
+func ZooKeeper34() Setting {
+	return settingFunc(func(s *Server) { s.dialect = zooKeeper34 })
+}
+
+// ClickHouseKeeper makes the server do what ClickHouse Keeper does otherwise. A session ends with its connection, and no other
+// connection resumes it: a client that asks for that gets a new one. What [ZooKeeper34] lacks, and setWatches, costs the client its
+// connection without an answer. Newer versions of Keeper know more requests.
+func ClickHouseKeeper() Setting {
+	return settingFunc(func(s *Server) { s.dialect = clickHouseKeeper })
+}
+
+// dialect is which server this one stands in for.
+type dialect uint8
+
+const (
+	zooKeeper38 dialect = iota
+	zooKeeper34
+	clickHouseKeeper
+)
+
+// lacks tells whether such a server does not know the request, although this one does.
+func (d dialect) lacks(op Op) bool {
+	switch op {
+	case OpCreate2, OpCreateContainer, OpCreateTTL, OpCheckWatches, OpRemoveWatches:
+		return d != zooKeeper38
+	case OpSetWatches, OpSASL:
+		return d == clickHouseKeeper
+	default:
+		return false
+	}
+}
