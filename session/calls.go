@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -72,8 +73,12 @@ func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) e
 }
 
 func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool) error {
-	if !stay {
+	if !stay && !c.containers.lacking() {
+		on, _ := c.dialer.Owing()
 		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
+		if c.containers.heard(on, err) {
+			c.logger.Warn("the servers have no container nodes: directories of locks stay when they are empty", zap.Error(err))
+		}
 		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
 			return err
 		}

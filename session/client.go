@@ -46,9 +46,10 @@ type client struct {
 	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
-	told     atomic.Bool // a server has said that the session was ended
-	retired  atomic.Bool // over; other goroutines than the session actor's read it
-	readings *readings   // those of looks
+	told       atomic.Bool     // a server has said that the session was ended
+	containers *containerNodes // of the session
+	retired    atomic.Bool     // over; other goroutines than the session actor's read it
+	readings   *readings       // those of looks
 
 	// Only the session actor touches these.
 	opened   bool         // the session was announced

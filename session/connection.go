@@ -414,7 +414,7 @@ func (m answered) on(s *Session) {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
+		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
 		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}

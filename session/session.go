@@ -52,6 +52,8 @@ type Session struct {
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
+	containers containerNodes
+
 	// Only the drain touches these.
 	client    *client
 	living    map[*client]struct{} // clients that have not ended
