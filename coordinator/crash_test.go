@@ -245,7 +245,7 @@ var recordPermissions = map[string]recordPermission{
 func (c recordPermission) play(t *testing.T, s *site) {
 	makeDir(t, s, zk.PermAll)
 	if c.record != 0 {
-		_, err := s.raw.Create(s.root+recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, zk.WorldACL(c.record))
+		_, err := s.raw.Create(s.root+recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, andReader(c.record))
 		eventstest.Must(t, err)
 	}
 	_, err := s.raw.SetACL(s.root+path.Dir(lockPath), zk.WorldACL(c.above|zk.PermAdmin), -1)

@@ -57,7 +57,13 @@ type apache struct {
 	server *ensemble.Ensemble
 }
 
-func (a *apache) start(_ *testing.T, features []string) { a.server = a.pick(features) }
+func (a *apache) start(t *testing.T, features []string) string {
+	t.Helper()
+	a.server = a.pick(features)
+	version, err := a.server.Version(t.Context(), 0)
+	eventstest.Must(t, err)
+	return version
+}
 
 func (a *apache) dial() (net.Conn, error) { return net.Dial("tcp", a.server.Addr(0)) }
 

@@ -17,6 +17,7 @@ import (
 // is checked to be that of the transaction it belongs to, and no earlier than those
 // of the transactions before.
 type names struct {
+	stamped  bool  // events may have a zxid
 	base     int64 // the zxid before zxid1; -1 before the first is seen
 	vain     []vain
 	sessions []int64
@@ -73,14 +74,14 @@ func (n *names) session(id int64) string {
 	return "session" + strconv.Itoa(i+1)
 }
 
-// event writes down a notification.
+// event writes down a notification. Servers since 3.9.0 stamp most with the zxid of the change.
 func (n *names) event(r reply) string {
 	kind, state, path := eventKind(r.body.int32()), r.body.int32(), r.body.string()
 	what := map[eventKind]string{
 		nodeCreated: "created", nodeDeleted: "deleted", dataChanged: "data changed", childrenChanged: "children changed",
 	}[kind]
 	s := fmt.Sprintf("event %s %s", cmp.Or(what, fmt.Sprint("kind ", kind)), path)
-	if r.zxid != -1 || state != stateConnected || r.code != ok {
+	if r.zxid != -1 && !n.stamped || state != stateConnected || r.code != ok {
 		s += fmt.Sprintf(" (zxid %s, state %d, code %d)", n.zxid(r.zxid), state, r.code)
 	}
 	return s + n.rest(r.body)

@@ -16,13 +16,14 @@ import (
 // player plays a file of the script: each directive is a step that one client
 // takes, and its result is what this client is sent up to the answer.
 type player struct {
-	tb      testing.TB
-	host    host
-	started bool
-	clients map[string]*scriptClient
-	names   names
-	steps   int
-	granted map[int64][]byte // the password of every session that a server has given
+	tb            testing.TB
+	host          host
+	started       bool
+	otherVersions bool // the file is not about the host's version: no step is taken
+	clients       map[string]*scriptClient
+	names         names
+	steps         int
+	granted       map[int64][]byte // the password of every session that a server has given
 }
 
 // scriptClient is one of the script's clients, with what it needs to come back.
@@ -57,16 +58,13 @@ func (c *scriptClient) drop() {
 func (p *player) step(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	if d.Cmd == "server" {
-		var features []string
-		for _, a := range d.CmdArgs {
-			features = append(features, a.Key)
-		}
-		p.host.start(t, features)
-		p.started = true
-		return ""
+		return p.begin(t, d)
 	}
 	if !p.started {
 		d.Fatalf(t, "the first directive has to be server")
+	}
+	if p.otherVersions {
+		return d.Expected
 	}
 	p.steps++
 	var out strings.Builder
@@ -74,6 +72,43 @@ func (p *player) step(t *testing.T, d *datadriven.TestData) string {
 		d.Fatalf(t, "%v\nso far:\n%s", err, out.String())
 	}
 	return out.String()
+}
+
+// begin starts the server, unless the file is about those of other versions.
+func (p *player) begin(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	var features []string
+	var since, before string
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "since":
+			since = a.Vals[0]
+		case "before":
+			before = a.Vals[0]
+		default:
+			features = append(features, a.Key)
+		}
+	}
+	version := p.host.start(t, features)
+	p.otherVersions = olderThan(version, since) || before != "" && !olderThan(version, before)
+	p.names.stamped = !olderThan(version, "3.9.0")
+	p.started = true
+	return ""
+}
+
+// olderThan compares versions such as 3.8.0; every one is as new as an empty one.
+func olderThan(version, than string) bool {
+	parts := strings.Split(version, ".")
+	for i, part := range strings.Split(than, ".") {
+		if i == len(parts) {
+			return true
+		}
+		have, _ := strconv.Atoi(parts[i])
+		if want, _ := strconv.Atoi(part); have != want {
+			return have < want
+		}
+	}
+	return false
 }
 
 func (p *player) take(d *datadriven.TestData, out *strings.Builder) error {

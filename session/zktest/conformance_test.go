@@ -32,7 +32,7 @@ const minConformanceSteps = 150
 
 // host starts the server that a file of the script is played to.
 type host interface {
-	start(t *testing.T, features []string)
+	start(t *testing.T, features []string) (version string)
 	dial() (net.Conn, error)
 	end(t *testing.T, p *player) // when the file has been played
 }
@@ -108,7 +108,7 @@ func play(t *testing.T, file string, h host) int {
 // double is the server under test.
 type double struct{ *Server }
 
-func (d *double) start(t *testing.T, features []string) {
+func (d *double) start(t *testing.T, features []string) string {
 	t.Helper()
 	settings := []Setting{Tick(500 * time.Millisecond), CheckInterval(200 * time.Millisecond)}
 	for _, f := range features {
@@ -122,6 +122,7 @@ func (d *double) start(t *testing.T, features []string) {
 		}
 	}
 	d.Server = Start(t, settings...)
+	return "3.8.0"
 }
 
 func (d *double) end(_ *testing.T, p *player) { p.hangUp() }

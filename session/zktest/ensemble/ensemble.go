@@ -39,7 +39,12 @@ func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Logf("ensemble of %d started in %v, from %s", n, time.Since(begin).Round(time.Millisecond), installation.Origin)
+	took := time.Since(begin).Round(time.Millisecond)
+	version, err := e.Version(ctx, 0)
+	if err != nil {
+		version = err.Error()
+	}
+	tb.Logf("ensemble of %d, ZooKeeper %s, started in %v, from %s", n, version, took, installation.Origin)
 	tb.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			tb.Error(err)
