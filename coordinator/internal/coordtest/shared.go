@@ -55,6 +55,7 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Log(e)
 	servers.ensembles[n] = e
 	return e
 }

@@ -21,6 +21,8 @@ const (
 // Ensemble is a set of running servers, numbered from 0. Its methods may be called by several goroutines.
 type Ensemble struct {
 	servers   []*server
+	version   string // what the first server said when it had started
+	origin    string
 	config    *config
 	java      string
 	classpath string
@@ -39,12 +41,7 @@ func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	took := time.Since(begin).Round(time.Millisecond)
-	version, err := e.Version(ctx, 0)
-	if err != nil {
-		version = err.Error()
-	}
-	tb.Logf("ensemble of %d, ZooKeeper %s, started in %v, from %s", n, version, took, installation.Origin)
+	tb.Logf("%s, started in %v", e, time.Since(begin).Round(time.Millisecond))
 	tb.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			tb.Error(err)
@@ -86,9 +83,13 @@ func Launch(ctx context.Context, installation Installation, folder string, n int
 		e := &Ensemble{
 			config:    newConfig(settings),
 			java:      installation.Java,
+			origin:    installation.Origin,
 			classpath: strings.Join(installation.Classpath, string(filepath.ListSeparator)),
 		}
 		err := e.launch(ctx, filepath.Join(folder, fmt.Sprintf("attempt%d", attempt)), n)
+		if err == nil {
+			e.version, err = e.Version(ctx, 0)
+		}
 		if err == nil {
 			return e, nil
 		}
@@ -141,6 +142,11 @@ func (e *Ensemble) Close() error {
 		errs = append(errs, s.kill())
 	}
 	return errors.Join(errs...)
+}
+
+// String says how many servers there are, of which version, and from where.
+func (e *Ensemble) String() string {
+	return fmt.Sprintf("ensemble of %d, ZooKeeper %s from %s", len(e.servers), e.version, e.origin)
 }
 
 // Size is the number of servers, running or not.
