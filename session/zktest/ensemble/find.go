@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // ErrNotFound is what [Find] returns, wrapped with what is missing, on a machine without ZooKeeper or Java.
@@ -94,8 +95,15 @@ func homeClasspath(home string) []string {
 	if !holds(home, "zookeeper*.jar") && !holds(lib, "zookeeper*.jar") {
 		return nil
 	}
+	classpath := []string{filepath.Join(home, "*")}
 	// The conf folder comes first: it holds the logging set-up, without which a release logs nothing.
-	return []string{filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(lib, "*")}
+	if conf := filepath.Join(home, "conf"); isFolder(conf) {
+		classpath = slices.Insert(classpath, 0, conf)
+	}
+	if isFolder(lib) {
+		classpath = append(classpath, filepath.Join(lib, "*"))
+	}
+	return classpath
 }
 
 func findJava(deps string) (string, error) {

@@ -45,6 +45,11 @@ func TestFindInZooKeeperHome(t *testing.T) {
 			if !slices.Contains(got.Classpath, filepath.Join(filepath.Dir(filepath.Join(home, jar)), "*")) {
 				t.Errorf("the class path is %q, want it to cover %s", got.Classpath, jar)
 			}
+			for _, element := range got.Classpath {
+				if folder := strings.TrimSuffix(element, "*"); !isFolder(folder) {
+					t.Errorf("the class path has %s, which is no folder", folder)
+				}
+			}
 		})
 	}
 }
