@@ -28,6 +28,8 @@
 //   - A multi that reads, getEphemerals, getAllChildrenNumber, whoAmI.
 //   - SASL other than DIGEST-MD5, and reconfig.
 //
+// [ZooKeeper34] and [ClickHouseKeeper] make it lack what other servers lack.
+//
 // Of quotas it knows the hard limit on the number of nodes, and does not keep
 // count of what is used. Read-only servers, authentication by certificate and
 // local sessions do not exist. TLS is the dialer's business: nothing here
