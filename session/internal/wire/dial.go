@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -155,7 +156,7 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 			return nil, fmt.Errorf("tls: %w", err)
 		}
 		cfg = cfg.Clone()
-		cfg.ServerName = host
+		cfg.ServerName, _, _ = strings.Cut(host, "%") // no certificate names the zone of an address
 	}
 	conn := tls.Client(socket, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {

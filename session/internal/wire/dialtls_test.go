@@ -75,3 +75,36 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 	}
 	serving.Wait()
 }
+
+// The zone of an address is this machine's, and no certificate has it.
+func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	eventstest.Must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.ParseIP("fe80::1")},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	eventstest.Must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	eventstest.Must(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	near, far := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		own := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+		_, _ = tls.Server(far, &tls.Config{Certificates: own}).Read(make([]byte, 1)) // until the client hangs up
+	})
+	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
+		Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil },
+		TLS:  &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, Asked: testTimeout, Rng: testRand(),
+	})
+	conn, err := d.Dial("tcp", "[fe80::1%eth0]:2281", 0)
+	if err != nil {
+		t.Errorf("the certificate of fe80::1 is refused: %v", err)
+		eventstest.Check(t, near.Close())
+	} else {
+		eventstest.Check(t, conn.Close())
+	}
+	serving.Wait()
+}
