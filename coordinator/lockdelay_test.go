@@ -305,6 +305,28 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 	})
 }
 
+// TestAReaderInItsWritersPlaceBeginsNoDelay: 1. W holds behind a crash without a delay; 2. a reader with one takes its place, and leaves the
+// record as it is; 3. W crashes, and the delay begins.
+func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		delays := func(c *coordinator.Coordinator) *coordinator.ReadWrite {
+			return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay))
+		}
+		without := func(c *coordinator.Coordinator) *coordinator.Lock {
+			return c.ReadWrite(lockPath, coordinator.DetectCrash()).Write()
+		}
+		crashOf(t, srv, without)
+		c := coordtest.Connect(t, srv)
+		w, _ := coordtest.Hold(t, without(c))
+		coordtest.Soon(t, delays(c).Read().Acquire(w.Context(t.Context())))
+		time.Sleep(time.Minute)
+		expire(t, srv, c)
+		next := delays(coordtest.Connect(t, srv)).Write().Acquire(t.Context())
+		grantedAfter(t, next, time.Now(), lockDelay)
+		finish(t, next)
+	})
+}
+
 // TestLostRepliesWithinALockDelay: what marks the record is made again, and so is what takes it over. Neither begins another delay.
 func TestLostRepliesWithinALockDelay(t *testing.T) {
 	for what, action := range map[string]func() zktest.Action{

@@ -35,7 +35,7 @@ func (cl *client) delays() bool { return cl.role&roleDelays != 0 }
 
 // foundDelay is what a client's session finds in the record, and looks up in its own option.
 func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
-	if w.delay.says || w.clients[c].delays() {
+	if w.delay.says || w.clients[c].delays() && w.clients[c].role&roleTakes == 0 {
 		f.Delay = 1
 	}
 	f.Marked = w.delay.mark != markNone

@@ -55,7 +55,7 @@ type Found struct {
 	Stands bool // and the writer's node exists
 	Gone   bool // the record is gone, or another one stands
 
-	Delay  time.Duration // the longer one of the record's lock-delay and the contender's
+	Delay  time.Duration // the longer one of the record's lock-delay and the contender's; in a writer's place the record's
 	Marked bool          // the delay has begun
 	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
 }

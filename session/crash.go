@@ -116,7 +116,7 @@ func (c *client) readRecord(x *errand) (recipes.Input, error) {
 	x.record.began(stat.Mtime)
 	found := recipes.Found{
 		Own: h.node == path.Base(x.own), Writer: t.in != nil && h.token == t.lent,
-		Delay: max(h.delay, t.delay), Marked: h.marked,
+		Delay: t.delayBehind(h), Marked: h.marked,
 		Taken: h.taken == path.Base(x.own) || t.in != nil && h.takenBy == t.lent,
 	}
 	if found.Writer {
@@ -134,7 +134,11 @@ func (c *client) readRecord(x *errand) (recipes.Input, error) {
 	m := x.Read(found, &events.Abandoned{
 		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token, Since: h.since,
 	})
-	if m.Then != recipes.ThenTell {
+	switch {
+	case m.Then == recipes.ThenTell:
+	case !found.Gone && x.record.tooLarge(node):
+		return recipes.Refused{Epoch: x.Epoch, Op: recipes.OpClaim}, fmt.Errorf("%w: the record %s of %d bytes, to which its delay is to be added", ErrTooLarge, node, len(data))
+	default:
 		x.Errand = m.Next
 		return nil, nil
 	}

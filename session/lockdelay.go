@@ -51,7 +51,8 @@ func (d *lockDelay) parse(key, value string) {
 		}
 	case "marked":
 		d.marked = true
-		d.since, _ = strconv.ParseInt(value, 10, 64) // of a mark without a time it is that of the write
+		since, _ := strconv.ParseInt(value, 10, 64) // of a mark without a time it is that of the write
+		d.since = max(since, 0)
 	case "taken":
 		if token, node, ok := strings.Cut(value, " "); ok && node != "" {
 			d.takenBy, _ = strconv.ParseInt(strings.TrimPrefix(token, "0x"), 16, 64)
@@ -65,6 +66,21 @@ type found struct {
 	holding
 
 	version int32
+}
+
+// delayBehind is the delay behind a record: the longer one of the record's and the seat's own. Exception: in the place of a writer that holds,
+// and has asked for none, nobody waits.
+func (t *Seat) delayBehind(h holding) time.Duration {
+	if t.in != nil {
+		return h.delay
+	}
+	return max(h.delay, t.delay)
+}
+
+// tooLarge reports whether the record has no room for what is written to it, so that servers would drop the connection over it.
+func (f *found) tooLarge(node string) bool {
+	const room = 1 << 10
+	return len(f.marking())+2*len(node)+room > MaxRequest
 }
 
 // began takes the time of the latest write for that of a mark that bears none, or a later one: the servers' clock was put back since, and

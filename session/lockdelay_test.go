@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -46,20 +48,35 @@ func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true, Delay: 10 * time.Second})
 		node := s.Makes(1).Node.Text
-		later := time.Now().Add(time.Hour).UnixMilli()
-		r.Must(r.Server.Create(lockRecord, fmt.Appendf(nil, "zkgrant holder\nnode n\nmarked %d\n\n", later)))
-		waited := time.Duration(0)
-		for range 3 {
-			s.Claim(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade})
-			delayed, is := s.Answer().(recipes.Delayed)
-			if !is {
-				break
+		for _, at := range []int64{time.Now().Add(time.Hour).UnixMilli(), math.MaxInt64, math.MinInt64, -1e13} {
+			r.Must(r.Server.Create(lockRecord, fmt.Appendf(nil, "zkgrant holder\nnode n\nmarked %d\n\n", at)))
+			waited := time.Duration(0)
+			for range 3 {
+				s.Claim(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade})
+				delayed, is := s.Answer().(recipes.Delayed)
+				if !is {
+					break
+				}
+				waited += delayed.For
+				time.Sleep(delayed.For)
 			}
-			waited += delayed.For
-			time.Sleep(delayed.For)
+			if waited > 20*time.Second {
+				t.Errorf("a mark of %d ms is waited for %v, want 20s at most", at, waited)
+			}
+			r.Must(r.Server.Delete(lockRecord))
 		}
-		if waited > 20*time.Second {
-			t.Errorf("a mark of an hour from now is waited for %v, want 20s at most", waited)
+	})
+}
+
+// TestARecordWithoutRoomForItsDelayIsRefused, and nothing is written: servers would drop the connection over it, again and again.
+func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true, Delay: time.Second})
+		node := s.Makes(1).Node.Text
+		r.Must(r.Server.Create(lockRecord, append([]byte("zkgrant holder\nnode n\n\n"), make([]byte, session.MaxRequest-200)...)))
+		s.Claim(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade})
+		if in := s.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim}) || !errors.Is(s.LastErr(), session.ErrTooLarge) {
+			t.Errorf("a record of nearly all that a request holds is answered %+v, %v; want a refusal with ErrTooLarge", in, s.LastErr())
 		}
 	})
 }
