@@ -25,7 +25,7 @@ func TestRealHeadlessService(t *testing.T) {
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
 	for _, host := range hosts {
 		if l, err := net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
-			t.Skipf("this system has no %s: %v", host, err)
+			t.Skipf("this system has no %s: %v; give the loopback interface this address (ifconfig lo0 alias %[1]s), or use Linux", host, err)
 		} else {
 			eventstest.Must(t, l.Close())
 		}
@@ -132,7 +132,7 @@ func TestRealIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
-		t.Skipf("this system has no IPv6: %v", err)
+		t.Skipf("this system has no IPv6: %v; enable it for the loopback interface", err)
 	}
 	eventstest.Must(t, l.Close())
 	e := ensemble.Start(t, 1, ensemble.At("::1"))

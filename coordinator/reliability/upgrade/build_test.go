@@ -28,7 +28,7 @@ var versions = []earlier{
 }
 
 // errShallow says that the clone has no earlier commits.
-var errShallow = errors.New("this clone is shallow")
+var errShallow = errors.New("this clone is shallow; git fetch --unshallow gets the rest")
 
 // git runs git in a folder of the clone.
 func git(ctx context.Context, folder string, arguments ...string) (string, error) {
@@ -117,7 +117,7 @@ func TestAShallowCloneHasNoEarlierVersion(t *testing.T) {
 		{"init", "-q"}, append(identity, "commit", "-q", "--allow-empty", "-m", "first"), append(identity, "commit", "-q", "--allow-empty", "-m", "second"),
 	} {
 		if _, err := git(t.Context(), full, arguments...); errors.Is(err, exec.ErrNotFound) {
-			t.Skip(err)
+			t.Skipf("needs git on PATH: %v", err)
 		} else if err != nil {
 			t.Fatal(err)
 		}
