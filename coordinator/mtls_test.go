@@ -37,18 +37,18 @@ func TestRealMutualTLS(t *testing.T) {
 	server := authority.issue(t, "server", now.Add(time.Hour))
 	addr := tlsServer(t, authority, server)
 	proxy := ensemble.StartProxy(t, addr)
-	connect := func(certificate func() *tls.Certificate) (*coordinator.Coordinator, error) {
+	connect := func(certificate func() *tls.Certificate, version uint16) (*coordinator.Coordinator, error) {
 		ctx, cancel := context.WithTimeout(coordtest.RealContext(t), 2*time.Second)
 		defer cancel()
 		return coordinator.Connect(ctx, proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
 			coordinator.WithTLS(&tls.Config{
-				MinVersion: tls.VersionTLS12, RootCAs: authority.pool(),
+				MinVersion: tls.VersionTLS12, MaxVersion: version, RootCAs: authority.pool(),
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(), nil },
 			}))
 	}
 	open := func(certificate func() *tls.Certificate) *coordinator.Coordinator {
 		t.Helper()
-		c, err := connect(certificate)
+		c, err := connect(certificate, tls.VersionTLS13)
 		if err != nil {
 			t.Fatalf("Connect: %v", err)
 		}
@@ -75,9 +75,23 @@ func TestRealMutualTLS(t *testing.T) {
 	coordtest.NotLost(t, held)
 	coordtest.End(held)
 
-	_, err := connect(only(authority.issue(t, "bob", now.Add(-time.Minute))))
-	if err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
-		t.Errorf("Connect with an expired certificate = %v, want what the server has against it", err)
+	stranger := newAuthority(t)
+	for name, c := range map[string]struct {
+		certificate *tls.Certificate
+		says        string
+	}{
+		"expired":  {authority.issue(t, "bob", now.Add(-time.Minute)), "the certificate of CN=bob, which expired at "},
+		"unknown":  {stranger.issue(t, "bob", now.Add(time.Hour)), "the certificate of CN=bob: "},
+		"early":    {authority.issue(t, "bob", now.Add(3*time.Hour)), "the certificate of CN=bob, which is not valid before "},
+		"not sent": {new(tls.Certificate), "a client without a certificate"},
+	} {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			var asked atomic.Int32
+			_, err := connect(func() *tls.Certificate { asked.Add(1); return c.certificate }, version)
+			if !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), c.says) || asked.Load() != 1 {
+				t.Errorf("%s, %s: Connect = %v after %d dials; want ErrNoAuth and %q, after one", name, tls.VersionName(version), err, asked.Load(), c.says)
+			}
+		}
 	}
 }
 

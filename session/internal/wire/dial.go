@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +32,8 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 // It is also where the client waits between attempts, because the client itself does not: servers that grant a
 // Session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
 // that has carried the session for a while is made at once; the n-th after that waits for a random time between a half and all of
-// 25 ms * 2^(n-1), at most 1 s, and half the session timeout if the last one was denied: each of those is a write at the servers, and only
-// somebody there, or here, can help. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+// 25 ms * 2^(n-1), at most 1 s, and half the session timeout if an exchange of SASL was denied in the last one: each of those is a write at the servers,
+// and only a person can help. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
 // From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
 // than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
@@ -130,6 +129,9 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
 			// The socket may be closed already: that is how a TLS handshake is interrupted.
 			_ = socket.Close()
+			if errors.Is(err, ErrDenied) {
+				d.link.denied(err)
+			}
 			return nil, err
 		}
 	}
@@ -146,23 +148,6 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 	}
 	w.server, w.secured, w.cancel = addr, d.tls != nil, hangUp
 	return w, nil
-}
-
-// secure does the TLS handshake with the host named in addr.
-func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) (net.Conn, error) {
-	if cfg.ServerName == "" {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
-		}
-		cfg = cfg.Clone()
-		cfg.ServerName, _, _ = strings.Cut(host, "%") // no certificate names the zone of an address
-	}
-	conn := tls.Client(socket, cfg)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	return conn, nil
 }
 
 // Timeout returns the session timeout to go by.
@@ -198,7 +183,7 @@ func (d *Dialer) retire() {
 func (d *Dialer) wait() {
 	d.mu.Lock()
 	failures, most := d.failures, backoffMax
-	if errors.Is(d.err, ErrDenied) {
+	if failed := new(exchangeError); errors.As(d.err, &failed) && failed.denial {
 		most = max(most, d.Timeout()/2)
 	}
 	d.mu.Unlock()

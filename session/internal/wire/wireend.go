@@ -86,7 +86,7 @@ func (w *wire) lose(err error) error {
 	refused, failed := false, new(exchangeError)
 	switch {
 	case !handshaking:
-	case errors.As(err, &failed):
+	case errors.As(err, &failed), errors.Is(err, ErrDenied):
 		refused = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)

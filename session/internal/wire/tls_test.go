@@ -7,10 +7,12 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"math/big"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,4 +109,79 @@ func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 		eventstest.Check(t, conn.Close())
 	}
 	serving.Wait()
+}
+
+// tlsAuthority signs certificates for a name and a time.
+type tlsAuthority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newTLSAuthority(t *testing.T, name string) *tlsAuthority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	eventstest.Must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	eventstest.Must(t, err)
+	certificate, err := x509.ParseCertificate(der)
+	eventstest.Must(t, err)
+	return &tlsAuthority{certificate, key}
+}
+
+func (a *tlsAuthority) issue(t *testing.T, name string, from, until time.Duration) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	eventstest.Must(t, err)
+	now := time.Now()
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(from), NotAfter: now.Add(until),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: []string{name},
+	}, a.certificate, &key.PublicKey, a.key)
+	eventstest.Must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// A certificate that the server refuses is told, with what is known of it here: in place of the handshake by TLS 1.2, and of the first
+// answer by TLS 1.3.
+func TestARefusedCertificateIsTold(t *testing.T) {
+	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
+	good := ours.issue(t, "good", -time.Hour, time.Hour)
+	server := ours.issue(t, "zk.example.com", -time.Hour, time.Hour)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(ours.certificate)
+	for name, c := range map[string]struct {
+		own  []tls.Certificate
+		says string // nothing: it is not refused
+	}{
+		"good":             {[]tls.Certificate{good}, ""},
+		"of two, one fits": {[]tls.Certificate{strange.issue(t, "first", -time.Hour, time.Hour), good}, ""},
+		"none":             {nil, "a client without a certificate"},
+		"none fits":        {[]tls.Certificate{strange.issue(t, "first", -time.Hour, time.Hour)}, "a client without a certificate"},
+		"expired":          {[]tls.Certificate{ours.issue(t, "late", -2*time.Hour, -time.Hour)}, "the certificate of CN=late, which expired at "},
+		"not valid as yet": {[]tls.Certificate{ours.issue(t, "soon", time.Minute, time.Hour)}, "the certificate of CN=soon, which is not valid before "},
+	} {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			near, far := net.Pipe()
+			var serving sync.WaitGroup
+			serving.Go(func() {
+				conn := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted})
+				_, _ = conn.Write([]byte{1}) // or the alert, which the client is to tell
+				eventstest.Check(t, far.Close())
+			})
+			conn, err := secure(t.Context(), near, "zk.example.com:2281", &tls.Config{Certificates: c.own, RootCAs: trusted, MaxVersion: version})
+			if err == nil {
+				_, err = conn.Read(make([]byte, 1))
+			}
+			told := c.says == "" && err == nil || c.says != "" && errors.Is(err, ErrDenied) && strings.Contains(err.Error(), c.says)
+			if !told {
+				t.Errorf("%s, %s: %v; want %q", name, tls.VersionName(version), err, c.says)
+			}
+			eventstest.Check(t, near.Close())
+			serving.Wait()
+		}
+	}
 }
