@@ -229,6 +229,9 @@ func TestWhatMayPassIsWaitedFor(t *testing.T) {
 		if n := m.starts.Load(); n < 10 || n > 30 {
 			t.Errorf("%d attempts in %v, want one or two a second", n, outage)
 		}
+		if n := srv.Requests(zktest.OpConnect); n > 0 {
+			t.Errorf("the server has answered %d handshakes, want none before there is an exchange to have behind it", n)
+		}
 		time.AfterFunc(outage, func() { m.is.Store(well) })
 		start := time.Now()
 		c := coordtest.Connect(t, srv, coordinator.WithSASL(m))

@@ -23,8 +23,8 @@ var (
 type Mechanism interface {
 	// Name is the name that the mechanism is registered under, as DIGEST-MD5. It is for errors: a server has one mechanism, and does not ask.
 	Name() string
-	// Start begins an exchange with a server, which is given as it was dialled: host:port. ctx is for Start and for all of the exchange, which
-	// must not outlast it: Close waits for them.
+	// Start begins an exchange with a server, which is given as it is dialled next: host:port. Without an exchange there is no connection. ctx
+	// is for Start and for all of the exchange, which must not outlast it: Close waits for them.
 	Start(ctx context.Context, server string) (Exchange, error)
 }
 

@@ -23,12 +23,26 @@ type authenticated struct {
 	net.Conn
 
 	ctx       context.Context // ends with the time for the handshake, and with the connection
-	mechanism sasl.Mechanism
-	server    string
+	mechanism string
+	exchange  sasl.Exchange
 
 	answered bool   // the reader's: the server has answered the handshake
 	held     []byte // of that answer, what the client has not read
 	err      error  // why the client will not read it
+}
+
+// begin has the mechanism begin an exchange with a server. The connection is to come.
+func begin(ctx context.Context, mechanism sasl.Mechanism, server string) (*authenticated, error) {
+	a := &authenticated{ctx: ctx, mechanism: mechanism.Name()}
+	var err error
+	a.exchange, err = mechanism.Start(ctx, server)
+	if err == nil && a.exchange == nil {
+		err = errors.New("the mechanism has begun no exchange")
+	}
+	if err != nil {
+		return nil, a.failed(err)
+	}
+	return a, nil
 }
 
 // Read authenticates behind the answer to the handshake, and then hands that out.
@@ -64,7 +78,7 @@ func (a *authenticated) greet() ([]byte, error) {
 // ErrDenied says that a server has refused the client's identity, or could not prove its own.
 var ErrDenied = errors.New("authentication failed")
 
-// exchangeError says why an exchange came to nothing. The server has renewed the session by then.
+// exchangeError says why an exchange came to nothing. If it had begun, the server has renewed the session by then.
 type exchangeError struct {
 	mechanism string
 	denial    bool // and not a lost connection, a timeout, or what the mechanism says is temporary
@@ -82,15 +96,11 @@ func (e *exchangeError) Unwrap() error { return e.err }
 
 func (e *exchangeError) Is(target error) bool { return e.denial && target == ErrDenied }
 
-// authenticate has the mechanism and the server talk.
-func (a *authenticated) authenticate() error {
-	err := a.exchange(a.ctx)
-	if err == nil {
-		return nil
-	}
+// failed says what an error of the exchange is.
+func (a *authenticated) failed(err error) error {
 	lost := new(lostError)
 	passes := a.ctx.Err() != nil || errors.As(err, &lost) || errors.Is(err, sasl.ErrTemporary)
-	return &exchangeError{a.mechanism.Name(), !passes, err}
+	return &exchangeError{a.mechanism, !passes, err}
 }
 
 var errRefused = errors.New("the server refuses the name or the proof")
@@ -100,28 +110,25 @@ type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
 
-func (a *authenticated) exchange(ctx context.Context) error {
-	exchange, err := a.mechanism.Start(ctx, a.server)
-	if err != nil {
-		return err
-	}
-	if exchange == nil {
-		return errors.New("the mechanism has begun no exchange")
-	}
+// authenticate has the mechanism and the server talk.
+func (a *authenticated) authenticate() error {
 	var said []byte
 	for range mostTurns {
-		answer, done, err := exchange.Next(said)
-		if err != nil || done {
-			return err
+		answer, done, err := a.exchange.Next(said)
+		switch {
+		case err != nil:
+			return a.failed(err)
+		case done:
+			return nil
 		}
 		if said, err = a.say(answer); err != nil {
-			if e, ok := exchange.(sasl.Explainer); ok && errors.Is(err, errRefused) {
+			if e, ok := a.exchange.(sasl.Explainer); ok && errors.Is(err, errRefused) {
 				err = fmt.Errorf("%w: %s", err, e.Explain())
 			}
-			return err
+			return a.failed(err)
 		}
 	}
-	return errors.New("the exchange has no end")
+	return a.failed(errors.New("the exchange has no end"))
 }
 
 // say sends a token and returns what the server says to it.

@@ -59,6 +59,13 @@ func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
 	}
 }
 
+// unwilling is an exchange that fails at its first turn.
+type unwilling struct{}
+
+func (unwilling) Next([]byte) (answer []byte, done bool, err error) {
+	return nil, false, errors.New("no")
+}
+
 // Explain is for a refusal.
 func (s *script) Explain() string { return "perhaps " + s.lines[0] }
 
@@ -110,7 +117,10 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			_, _ = io.Copy(io.Discard, theirs)
 		}
 	}()
-	a := &authenticated{Conn: ours, ctx: ctx, mechanism: s, server: "zk:2181"}
+	a, err := begin(ctx, s, "zk:2181")
+	if err == nil {
+		a.Conn = ours
+	}
 	var buf [5]byte
 	for err == nil && len(read) < len(greetingOf(session)) {
 		var n int
@@ -148,7 +158,7 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"x"}}
-		if read, tokens, err := talk(t, s, 0, nil, false); err != nil || len(tokens) > 0 || s.server != "" || !slices.Equal(read, greetingOf(0)) {
+		if read, tokens, err := talk(t, s, 0, nil, false); err != nil || len(tokens) > 0 || !slices.Equal(read, greetingOf(0)) {
 			t.Errorf("the client reads %x, %v, and the server hears %q; want the handshake's answer and nothing", read, err, tokens)
 		}
 	})
@@ -162,8 +172,9 @@ func TestADenialIsFinal(t *testing.T) {
 		go func() {
 			defer theirs.Close()
 			_, _ = theirs.Write(greetingOf(7))
+			_, _ = io.Copy(io.Discard, theirs)
 		}()
-		a := &authenticated{Conn: ours, ctx: t.Context(), mechanism: &script{begins: errors.New("no")}, server: "zk:2181"}
+		a := &authenticated{Conn: ours, ctx: t.Context(), exchange: unwilling{}}
 		for range 2 {
 			if n, err := a.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
 				t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)

@@ -101,6 +101,9 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 		d.mu.Lock()
 		d.failures++
 		d.mu.Unlock()
+		if errors.Is(err, ErrDenied) {
+			d.link.denied(err)
+		}
 		return nil, err
 	}
 	d.mu.Lock()
@@ -115,11 +118,29 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	return w, nil
 }
 
-// connect makes one connection, up to but without the ZooKeeper handshake.
-func (d *Dialer) connect(network, addr string) (*wire, error) {
+// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins first: what fails before the handshake does not
+// renew the session at the server.
+func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	deadline := time.Now().Add(d.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
+	hangUp := func() {}
+	defer func() {
+		if err != nil {
+			hangUp()
+		}
+	}()
+	var talk *authenticated
+	if d.sasl != nil {
+		var life context.Context
+		life, hangUp = context.WithDeadline(context.Background(), deadline)
+		watch := context.AfterFunc(d.ctx, hangUp) // later, Stop leaves the exchange alone, as it does the connection
+		talk, err = begin(life, d.sasl, addr)
+		watch()
+		if err != nil {
+			return nil, err
+		}
+	}
 	socket, err := d.reach(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -129,21 +150,14 @@ func (d *Dialer) connect(network, addr string) (*wire, error) {
 		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
 			// The socket may be closed already: that is how a TLS handshake is interrupted.
 			_ = socket.Close()
-			if errors.Is(err, ErrDenied) {
-				d.link.denied(err)
-			}
 			return nil, err
 		}
 	}
-	hangUp := func() {}
-	if d.sasl != nil {
-		var talk context.Context
-		talk, hangUp = context.WithDeadline(context.Background(), deadline)
-		conn = &authenticated{Conn: conn, ctx: talk, mechanism: d.sasl, server: addr}
+	if talk != nil {
+		talk.Conn, conn = conn, talk
 	}
-	w, err := newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
+	w, err = newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
 	if err != nil {
-		hangUp()
 		return nil, errors.Join(err, socket.Close())
 	}
 	w.server, w.secured, w.cancel = addr, d.tls != nil, hangUp

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,6 +150,17 @@ func (l late) Start(ctx context.Context, server string) (sasl.Exchange, error) {
 	return e, err
 }
 
+// counted is a mechanism that counts the exchanges it was to begin.
+type counted struct {
+	*mechanism
+	starts atomic.Int32
+}
+
+func (c *counted) Start(ctx context.Context, server string) (sasl.Exchange, error) {
+	c.starts.Add(1)
+	return c.mechanism.Start(ctx, server)
+}
+
 // TestRealServer has one server for what needs no setting of its own.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
@@ -194,12 +206,13 @@ func (r rig) names(t *testing.T) {
 	}
 }
 
-// outage: Connect waits for a KDC, or names it when its time is over.
+// outage: Connect waits for a KDC, or names it when its time is over. Without a ticket no server is dialled.
 func (r rig) outage(t *testing.T) {
 	r.kdc.Stop()
-	m := mechanismOf(t, r.kdc, "bob", r.bob)
+	m := &counted{mechanism: mechanismOf(t, r.kdc, "bob", r.bob)}
+	dialled := r.proxy.Accepted()
 	begin := func(ctx context.Context) <-chan error {
-		ended, seen := make(chan error, 1), r.proxy.Accepted()
+		ended, seen := make(chan error, 1), m.starts.Load()
 		go func() {
 			c, err := coordinator.Connect(ctx, r.addr(t), coordinator.WithSASL(m))
 			if err == nil {
@@ -207,7 +220,7 @@ func (r rig) outage(t *testing.T) {
 			}
 			ended <- err
 		}()
-		eventstest.Eventually(t, "some attempts", func() bool { return r.proxy.Accepted() > seen+2 })
+		eventstest.Eventually(t, "some attempts", func() bool { return m.starts.Load() > seen+2 })
 		return ended
 	}
 	errOver := errors.New("the time is over")
@@ -219,6 +232,9 @@ func (r rig) outage(t *testing.T) {
 		t.Errorf("Connect = %v, want the end of its time, and the KDC that does not answer; and not ErrNoAuth", err)
 	}
 	ended = begin(eventstest.Patiently(t, time.Minute))
+	if n := r.proxy.Accepted() - dialled; n > 0 {
+		t.Errorf("%d connections to a server without a ticket for it, want none", n)
+	}
 	r.kdc.Go()
 	eventstest.Check(t, eventstest.Receive(t, ended, "a session"))
 }
