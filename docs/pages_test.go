@@ -28,7 +28,7 @@ func pages(t *testing.T) []string {
 	if len(found) < 12 {
 		t.Fatalf("only %d pages in docs, want 12 or more", len(found))
 	}
-	all := []string{"README.md", "CONTRIBUTING.md"}
+	all := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 	for _, page := range found {
 		all = append(all, "docs/"+page)
 	}
