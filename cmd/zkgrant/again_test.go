@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// unstarted is work that must not be started.
+// unstarted is work that is never to be started.
 type unstarted struct{}
 
 func (unstarted) start(events.Grant, string) error { return errors.New("it was started") }
@@ -26,16 +26,16 @@ func (unstarted) stop()                            {}
 func (unstarted) end()                             {}
 func (unstarted) code() int                        { return 0 }
 
-// A Grant that is lost before it was taken starts nothing. It ends with the code of a loss, behind which --again campaigns again.
+// A Grant that is lost before it was taken starts nothing. The command ends with the code of a loss, and --again campaigns again after it.
 func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	server := zktest.Start(t)
-	server.Down(true) // until somebody listens
+	server.Down(true) // until the events are listened to
 	s := &settings{servers: server.Addr(), timeout: 10 * time.Second, verbose: true}
 	s.console = newConsole(os.Stderr, s)
 	var said eventstest.Screen
 	busy, goOn := make(chan struct{}), make(chan struct{})
-	first := sync.OnceFunc(func() { // what holds the lock is busy while the Grant comes and goes
+	first := sync.OnceFunc(func() { // the goroutine that holds the lock is busy while the Grant comes and goes
 		close(busy)
 		<-goOn
 	})
@@ -69,7 +69,7 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		}
 		ended <- err
 	}()
-	signals.c <- syscall.SIGWINCH // which it takes when it listens, and which means nothing to it
+	signals.c <- syscall.SIGWINCH // taken once hold listens, and means nothing to it
 	server.Down(false)
 	eventstest.Receive(t, busy, "the session")
 	eventstest.Receive(t, granted, "the Grant")

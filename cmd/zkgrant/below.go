@@ -15,16 +15,16 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// reader reads nodes with what the servers say of them, as no coordinator does.
+// reader reads nodes with their Stats, which no coordinator does.
 type reader interface {
 	Inspect(ctx context.Context, nodes []string, wanted func(name string) bool, known map[string]session.Found) ([]session.Inspected, error)
 	Look(ctx context.Context, node string) ([]session.Found, error)
 }
 
-// atOnce is how many nodes are looked at at a time.
+// atOnce is how many nodes are looked at together.
 const atOnce = 64
 
-// lookBelow looks at a node, and at what is below it.
+// lookBelow looks at a node and at what is below it.
 func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree, error) {
 	const systemTree = "/zookeeper"
 	t := &tree{Tree: doctor.Tree{Root: root}, records: map[string]session.Found{}}
@@ -48,7 +48,7 @@ func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree
 	if err := t.judgeDirectories(ctx, r); err != nil {
 		return nil, err
 	}
-	if root != "/" { // the record is beside the lock
+	if root != "/" { // the record stands beside the lock
 		at := root + session.RecordSuffix
 		found, err := r.Look(ctx, at)
 		switch {
@@ -68,16 +68,16 @@ func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree
 type tree struct {
 	doctor.Tree
 
-	records map[string]session.Found // by their paths
+	records map[string]session.Found // by path
 }
 
-// isPart tells whether a node belongs to a lock by its name, and stands for somebody.
+// isPart tells by its name whether a node is part of a lock: a contender, a permit or a record.
 func isPart(name string) bool {
 	_, contends := events.ParseName(name)
 	return contends || session.IsPermit(name) || strings.HasSuffix(name, session.RecordSuffix)
 }
 
-// take takes what was seen of a node, and returns its children that may be locks.
+// take takes what was seen of a node, and returns the children that may be locks.
 func (t *tree) take(at string, seen session.Inspected) (below []string) {
 	for _, name := range seen.Rest {
 		below = append(below, path.Join(at, name))
@@ -115,7 +115,7 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 	return below
 }
 
-// judgeDirectories finds out which of them zkgrant has made.
+// judgeDirectories finds out which directories zkgrant has made.
 func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
 	var errs []error
 	for chunk := range slices.Chunk(t.Nodes, atOnce) {
@@ -136,8 +136,8 @@ func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
 	return errors.Join(errs...)
 }
 
-// judgeRecords finds out whose holders are gone. A release removes the node and the record in one transaction, so a record that stays the same
-// behind a node that is gone is that of a crash.
+// judgeRecords finds the records of which the holder is gone. A release removes the node and the record in one transaction. So if the node
+// is gone and the record has not changed, the holder has crashed.
 func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 	for _, at := range slices.Sorted(maps.Keys(t.records)) {
 		f := t.records[at]
@@ -147,7 +147,7 @@ func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 		}
 		record := doctor.Record{Path: strings.TrimSuffix(at, session.RecordSuffix), Holder: holder, Since: since}
 		stands, err := r.Look(ctx, path.Join(record.Path, holder))
-		if err != nil && !errors.Is(err, session.ErrNoAuth) { // it stands if it may not be read
+		if err != nil && !errors.Is(err, session.ErrNoAuth) { // a node that may not be read exists
 			return err
 		}
 		if err == nil && len(stands) == 0 {

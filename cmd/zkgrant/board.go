@@ -48,7 +48,7 @@ this machine only unless --listen says otherwise.`,
 	return cmd
 }
 
-// watched is what the flags of board say.
+// watched holds the flags of board.
 type watched struct {
 	*settings
 
@@ -74,7 +74,7 @@ func (w *watched) serve(ctx context.Context, out io.Writer, c *coordinator.Coord
 	if err != nil {
 		return err
 	}
-	// The open pages wait for news without end.
+	// An open page waits for news without end.
 	defer context.AfterFunc(ctx, b.Close)()
 	return serve(ctx, listener, handler)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// beginBoard starts the program, and returns the page's address.
+// beginBoard starts the program and returns the page's address.
 func beginBoard(t *testing.T, servers string, flags ...string) (*eventstest.Process, string) {
 	t.Helper()
 	p := begin(t, "", append([]string{"board", "/locks", "--servers", servers, "--listen", "127.0.0.1:0"}, flags...)...)
@@ -25,7 +25,7 @@ func beginBoard(t *testing.T, servers string, flags ...string) (*eventstest.Proc
 	return p, regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(p.String())
 }
 
-// fetch returns the answer to a request, whose body is closed with the test.
+// fetch returns the answer to a request. The end of the test closes its body.
 func fetch(t *testing.T, method, url, body string, header ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -18,23 +18,22 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// child is the command, with the processes that it starts itself and that stay in its process group. It is the work of
-// run and elect.
+// child is the command, with the processes that it starts and that stay in its process group. It is the work of run and elect.
 type child struct {
 	*console
 
 	line     []string
 	grace    time.Duration  // between the signal and KILL; 0: no signal
-	asks     syscall.Signal // asks it to end
-	terminal bool           // it gets the terminal
+	asks     syscall.Signal // asks the command to end
+	terminal bool           // the command gets the terminal
 
 	cmd  *exec.Cmd
-	over chan struct{} // closed when the command, but not the whole group, has ended; nil before it is started
+	over chan struct{} // closed when the command has ended, though its group may not have; nil before the start
 }
 
-// start runs the command with the Grant in its environment.
+// start runs the command, with the Grant in its environment.
 func (c *child) start(grant events.Grant, kind string) error {
-	// No CommandContext: it ends a command with one signal, and not its group.
+	// No CommandContext: it would signal only the command, not its group.
 	c.cmd = exec.Command(c.line[0], c.line[1:]...)
 	c.cmd.Env = append(inherited(os.Environ()), told(grant, kind)...)
 	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, os.Stderr
@@ -58,7 +57,7 @@ func (c *child) start(grant events.Grant, kind string) error {
 	cmd, foreground := c.cmd, c.cmd.SysProcAttr.Foreground
 	go func() {
 		defer close(over)
-		_ = cmd.Wait() // ProcessState has what it says
+		_ = cmd.Wait() // ProcessState has the result
 		if foreground {
 			takeTerminal()
 		}
@@ -66,22 +65,22 @@ func (c *child) start(grant events.Grant, kind string) error {
 	return nil
 }
 
-// takeTerminal puts this process into the foreground again. From the background, that is what TTOU is sent for.
+// takeTerminal puts this process into the foreground again. A process in the background gets TTOU for that.
 func takeTerminal() {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
-	// If the terminal has gone there is nothing to take.
+	// Without a terminal there is nothing to take.
 	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, syscall.Getpgrp())
 }
 
-// ours are the names of the variables that tell the command of its lock.
+// ours are the names of the variables that describe the lock to the command.
 func ours() []string {
 	return []string{
 		"ZKGRANT_PATH", "ZKGRANT_TOKEN", "ZKGRANT_NODE", "ZKGRANT_SESSION", "ZKGRANT_KIND", "ZKGRANT_MEMBERS", "ZKGRANT_ABANDONED",
 	}
 }
 
-// inherited leaves out what an outer zkgrant tells of its lock.
+// inherited leaves out the variables in which an outer zkgrant describes its lock.
 func inherited(environment []string) []string {
 	return slices.DeleteFunc(environment, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -103,27 +102,27 @@ func told(g events.Grant, kind string) []string {
 	return environment
 }
 
-// signal sends a signal to every process of the group; to none if there is none.
+// signal sends a signal to every process of the group, if there are any.
 func (c *child) signal(sig syscall.Signal) {
-	// The group's number is not given to another one while a process is in it. Were none in it, this would have to be
-	// slower than a whole round of process numbers.
+	// The group's number is not given out again while a process is in the group. Between the group's end and this call the system would
+	// have to use up a whole round of process numbers.
 	if err := syscall.Kill(-c.cmd.Process.Pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "%v for the command: %v", sig, err) // it may have changed its user
+		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "%v for the command: %v", sig, err) // the command may run as another user now
 	}
 }
 
-// empty tells whether there is no process in the group any more.
+// empty tells whether no process is left in the group.
 func (c *child) empty() bool {
 	return errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH)
 }
 
-// stop asks the group to end. A halted process hears of nothing before it goes on.
+// stop asks the group to end. A halted process gets the signal only when it goes on, hence the CONT.
 func (c *child) stop() {
 	c.signal(c.asks)
 	c.signal(syscall.SIGCONT)
 }
 
-// end ends the whole group: it is asked to, and what is left of it after the grace gets KILL.
+// end ends the whole group: it asks the group to end, and sends KILL to what is left after the grace.
 func (c *child) end() {
 	if c.over == nil { // the lock was lost before the command was started
 		return
@@ -145,7 +144,7 @@ func (c *child) end() {
 		break
 	}
 	<-c.over
-	c.over = nil // it may be started again
+	c.over = nil // the command may be started again
 }
 
 func (c *child) ended() <-chan struct{} { return c.over }
@@ -154,12 +153,11 @@ func (c *child) ended() <-chan struct{} { return c.over }
 func (c *child) pass(sig os.Signal, valid func() bool) {
 	switch sig {
 	case syscall.SIGTSTP:
-		// Nothing looks after the lock while this process is halted, so the command is first. It gets STOP, which it
-		// cannot ignore.
+		// This process cannot watch the lock while it is halted, so the command is halted first, by STOP, which it cannot ignore.
 		c.signal(syscall.SIGSTOP)
 		halt(c.console)
 	case syscall.SIGCONT:
-		// The lock may have gone in the meantime; the loss, which is then about to be told, ends the command.
+		// If the lock was lost in the meantime, the report of the loss is about to come, and ends the command.
 		if valid() {
 			c.signal(syscall.SIGCONT)
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// begun starts a command with a part to play, which is gone with the test.
+// begun starts a command with a part to play, which ends with the test.
 func begun(t *testing.T, part string, args ...string) *child {
 	t.Helper()
-	runtime.LockOSThread() // the command dies with it
+	runtime.LockOSThread() // the command dies with its thread
 	s := &settings{}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -36,8 +36,7 @@ func begun(t *testing.T, part string, args ...string) *child {
 	return g
 }
 
-// What has the command end and what says that the lock is lost may be there at the
-// same time, and select takes either.
+// The command's end and the loss of the lock may be ready at the same time, and select takes either.
 func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "exit", "3")
 	eventstest.Receive(t, command.over, "the end of the command")
@@ -50,7 +49,7 @@ func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
 	}
 }
 
-// As above, with CONT and the loss.
+// The same, with CONT and the loss.
 func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "wait")
 	pid := command.cmd.Process.Pid
@@ -64,7 +63,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command.signal(syscall.SIGSTOP)
 	eventstest.Eventually(t, "the command is halted", halted)
 	command.pass(syscall.SIGCONT, func() bool { return false })
-	for range 10 { // what was sent arrives at once
+	for range 10 { // a signal that was sent arrives at once
 		if !halted() {
 			t.Fatal("the command was let go on without the lock, want it halted")
 		}
@@ -73,14 +72,14 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	eventstest.Eventually(t, "the command goes on", func() bool { return !halted() })
 }
 
-// What is left in a group is known without a race with its leader's end.
+// Whether a group is empty is known without a race with its leader's end.
 func TestEmptyGroup(t *testing.T) {
 	command := begun(t, "exit", "0")
 	eventstest.Receive(t, command.over, "the end of the command")
 	if !command.empty() {
 		t.Error("the group is not empty after its only process, want it empty")
 	}
-	command.signal(syscall.SIGTERM) // for nobody
+	command.signal(syscall.SIGTERM) // there is no process to get it
 	began := time.Now()
 	command.grace = time.Hour
 	command.end()

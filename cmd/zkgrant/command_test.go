@@ -15,27 +15,25 @@ import (
 	"time"
 )
 
-// asCommand as the first argument of a test binary makes it the command that run
-// runs; the next argument is its part.
+// asCommand, as the first argument of a test binary, makes it the command that run runs. The next argument is its part.
 const asCommand = "as-command"
 
-// command is the part of a command line behind the path, for a command with a part
-// to play.
+// commandLine returns what follows the path on a command line, for a command with a part to play.
 func commandLine(part string, args ...string) []string {
 	return append([]string{"--", os.Args[0], asCommand, part}, args...)
 }
 
-// play is what the command does. The result is its exit code.
+// play does what the part says, and returns the exit code.
 func play(part string, args []string) int {
 	switch part {
-	case "exit": // with the code
+	case "exit": // with the code in the argument
 		code, err := strconv.Atoi(args[0])
 		if err != nil {
 			return 99
 		}
 		return code
 
-	case "echo": // what it was given
+	case "echo": // the arguments
 		in, err := io.ReadAll(os.Stdin)
 		if err != nil {
 			return 99
@@ -44,19 +42,19 @@ func play(part string, args []string) int {
 			strings.Join(args, "+"), in, os.Getenv("ZKGRANT_PATH"), os.Getenv("ZKGRANT_TOKEN"))
 		return 0
 
-	case "environment": // what begins with ZKGRANT_, sorted
+	case "environment": // the variables that begin with ZKGRANT_, sorted
 		all := slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "ZKGRANT_") })
 		slices.Sort(all)
 		fmt.Println(strings.Join(all, "\n"))
 		return 0
 
-	case "wait": // for signals, and say which; TERM ends it, and USR2 with 5
+	case "wait": // for signals, and print each; TERM ends the command, and USR2 with 5
 		return wait(map[os.Signal]int{syscall.SIGTERM: 0, syscall.SIGUSR2: 5})
 
-	case "stubborn": // the same, and TERM does not end it
+	case "stubborn": // the same, but TERM does not end the command
 		return wait(map[os.Signal]int{syscall.SIGUSR2: 5})
 
-	case "family": // with a child that is stubborn, and nobody waits for
+	case "family": // with a stubborn child, for which no process waits
 		child := exec.Command(os.Args[0], asCommand, "stubborn")
 		child.Env = append(os.Environ(), "ZKGRANT_TEST_NAME=child")
 		child.Stdout = os.Stdout
@@ -70,7 +68,7 @@ func play(part string, args []string) int {
 	}
 }
 
-// wait says what signals come, until one that is an end, whose code it returns.
+// wait prints the signals that come, until one of them is in ends, and returns its code.
 func wait(ends map[os.Signal]int) int {
 	name := os.Getenv("ZKGRANT_TEST_NAME")
 	if name == "" {
@@ -79,7 +77,7 @@ func wait(ends map[os.Signal]int) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGQUIT, syscall.SIGWINCH)
 	fmt.Printf("%s %d ready\n", name, os.Getpid())
-	tooLong := time.After(5 * time.Minute) // whatever the test does, nothing is left
+	tooLong := time.After(5 * time.Minute) // whatever the test does, the process ends
 	for {
 		select {
 		case sig := <-signals:

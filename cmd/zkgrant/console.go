@@ -16,8 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 )
 
-// console says what happens: lines for people, or with --json an object a line. Its methods may be called from any
-// goroutine.
+// console reports what happens: as lines for people, or with --json as one object a line. Its methods may be called from any goroutine.
 type console struct {
 	file     *os.File
 	settings *settings
@@ -27,8 +26,8 @@ type console struct {
 	connected atomic.Bool // there has been a session
 
 	mu        sync.Mutex
-	showing   bool              // the last line is a progress, which the next thing replaces
-	elsewhere func(line string) // where lines go instead, if it is not nil
+	showing   bool              // the last line is a progress, which the next line replaces
+	elsewhere func(line string) // where lines go instead, unless it is nil
 }
 
 func newConsole(file *os.File, s *settings) *console {
@@ -53,7 +52,7 @@ type report struct {
 	Reason  string    `json:"reason,omitempty"`
 	Error   string    `json:"error,omitempty"`
 
-	loud bool // said without --verbose, too
+	loud bool // also said without --verbose
 	bad  bool
 	good bool
 }
@@ -67,12 +66,12 @@ const (
 	erase  = "\r\x1b[K"
 )
 
-// say writes a report: the format and its arguments are what people read.
+// say writes a report. The format and its arguments make the line for people.
 func (c *console) say(r report, format string, args ...any) {
 	if c.settings.json {
 		r.Time = time.Now()
 		line, err := text.JSON(r)
-		if err != nil { // it has only strings and numbers
+		if err != nil { // a report has only strings and numbers
 			panic(err)
 		}
 		c.write(line)
@@ -101,11 +100,11 @@ func (c *console) write(line string) {
 	if c.showing {
 		line, c.showing = erase+line, false
 	}
-	// There is nobody to tell that there is nobody to tell.
+	// Should the write fail, there is no place left to report it.
 	_, _ = fmt.Fprintln(c.file, line)
 }
 
-// divert has lines go elsewhere while something else has the screen.
+// divert sends lines elsewhere while another part of the program has the screen.
 func (c *console) divert(elsewhere func(line string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +126,7 @@ func (c *console) progress(format string, args ...any) {
 	_, _ = fmt.Fprint(c.file, erase+"zkgrant: "+line)
 }
 
-// hide takes a progress away.
+// hide removes a progress.
 func (c *console) hide() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +139,7 @@ func (c *console) hide() {
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }
 
-// warnings takes the library's log: why there is no session yet. What follows is told by events.
+// warnings takes the library's log, which says why there is no session yet. Events tell what follows.
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
@@ -171,8 +170,8 @@ func object(w io.Writer, value any) error {
 	return err
 }
 
-// since is a duration as people say it.
+// since formats a duration for people.
 func since(d time.Duration) string { return text.Since(d) }
 
-// sessionID is a session as the servers' logs name it.
+// sessionID formats a session as the servers' logs do.
 func sessionID(id int64) string { return text.SessionID(id) }

@@ -48,9 +48,9 @@ could not look.`,
 			}
 			o, failure := s.diagnose(ctx, root, patience)
 			switch {
-			case ctx.Err() != nil: // what was not seen then tells nothing
+			case ctx.Err() != nil: // what was not seen by then says nothing
 				return context.Cause(ctx)
-			case len(o.Servers) == 0: // it has not come to look
+			case len(o.Servers) == 0: // there was nothing to see yet
 				return failure
 			}
 			findings := doctor.Findings(o)
@@ -67,7 +67,7 @@ could not look.`,
 	return cmd
 }
 
-// diagnose looks at the servers, and at the tree if there is a root. What was seen is returned with an error, too.
+// diagnose looks at the servers, and at the tree if there is a root. It returns what it has seen with an error, too.
 func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration) (o doctor.Observation, _ error) {
 	const defaultTick = 2 * time.Second
 	o.Asked, o.Tick = s.timeout, cmp.Or(s.tick, min(defaultTick, s.timeout/2))
@@ -104,7 +104,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	return o, errors.Join(err, p.askAgain(ctx, &o, begun))
 }
 
-// each calls the function for every one of them at once, and returns what it returns in their order.
+// each calls the function for all of them at once, and returns the results in their order.
 func each[T, R any](all []T, f func(T) R) []R {
 	var calls sync.WaitGroup
 	results := make([]R, len(all))
@@ -123,7 +123,7 @@ func inSession(ctx context.Context, servers session.Servers, cfg session.Config,
 	defer func() {
 		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), live.Patience())
 		defer cancel()
-		live.Close(parting) // it has made no nodes that could be left
+		live.Close(parting) // the session has made no nodes that could be left
 	}()
 	first, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func inSession(ctx context.Context, servers session.Servers, cfg session.Config,
 	return f(live)
 }
 
-// printFindings writes a line for each.
+// printFindings writes a line for each finding.
 func (s *settings) printFindings(out io.Writer, findings []doctor.Finding) error {
 	colors := map[doctor.Level]string{doctor.OK: green, doctor.Note: dim, doctor.Warn: yellow, doctor.Bad: red}
 	end := plain

@@ -43,14 +43,14 @@ func examined(t *testing.T, servers string, code int, args ...string) (found []d
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Fatalf("doctor %q printed %s: %v", args, line, err)
 		}
-		if f.Level != "" { // else it says why it failed
+		if f.Level != "" { // a line without a level says why it failed
 			found = append(found, f)
 		}
 	}
 	return found
 }
 
-// has checks that there is such a finding, with the text in it.
+// has checks that there is such a finding, and that it contains the text.
 func has(t *testing.T, found []doctor.Finding, level doctor.Level, check, subject, text string) {
 	t.Helper()
 	for _, f := range found {
@@ -61,7 +61,7 @@ func has(t *testing.T, found []doctor.Finding, level doctor.Level, check, subjec
 	t.Errorf("doctor found %+v\nwant %s, %s of %s: %s", found, level, check, subject, text)
 }
 
-// TestRealDoctor has a real ensemble examined that is healthy, and then has one fault after the other.
+// TestRealDoctor examines a healthy real ensemble, and then causes one fault after the other.
 func TestRealDoctor(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -93,7 +93,7 @@ func TestRealDoctor(t *testing.T) {
 	found := examined(t, e.Connect(), 0, "/healthy")
 	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may have other work
 	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(found), slow)); worst != doctor.OK {
-		t.Errorf("of what is healthy doctor found %+v", found)
+		t.Errorf("of a healthy ensemble doctor found %+v", found)
 	}
 	has(t, found, doctor.OK, "serving", e.Addr(leader), "leader, version 3.")
 	has(t, found, doctor.OK, "quorum", "ensemble", "3 of 3")
@@ -159,12 +159,12 @@ func TestRealDoctor(t *testing.T) {
 	})
 }
 
-// silent takes what the client has to say about servers that are killed.
+// silent drops what the client logs about servers that are killed.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// seen is all that was seen.
+// seen is the text of all that was seen.
 func seen(found []doctor.Finding) string {
 	var all strings.Builder
 	for _, f := range found {
@@ -173,7 +173,7 @@ func seen(found []doctor.Finding) string {
 	return all.String()
 }
 
-// TestRealDoctorOfDefaults examines a server that allows the one word that servers allow by default, has a long tick, and is behind TLS.
+// TestRealDoctorOfDefaults examines a server that allows only the default four-letter word, has a long tick, and is behind TLS.
 func TestRealDoctorOfDefaults(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -189,7 +189,7 @@ func TestRealDoctorOfDefaults(t *testing.T) {
 	p.Must(t, "takes connections, but no session")
 }
 
-// encrypted starts a proxy that takes TLS for the server, and returns its address and the file of its authority.
+// encrypted starts a proxy that speaks TLS for the server. It returns the proxy's address and the file of its authority.
 func encrypted(t *testing.T, server string) (addr, authority string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -218,24 +218,24 @@ func encrypted(t *testing.T, server string) (addr, authority string) {
 	return listener.Addr().String(), authority
 }
 
-// relay passes on what both sides say until either ends.
+// relay passes on the bytes of both sides until either of them ends.
 func relay(near net.Conn, server string) {
-	defer func() { _ = near.Close() }() // the other side may have
+	defer func() { _ = near.Close() }() // the other side may have closed it
 	far, err := net.Dial("tcp", server)
 	if err != nil {
 		return
 	}
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(near, far) // ends with either
+		_, _ = io.Copy(near, far) // ends with either side
 		_ = near.Close()
 	})
-	_, _ = io.Copy(far, near) // ends with either
+	_, _ = io.Copy(far, near) // ends with either side
 	_ = far.Close()
 	back.Wait()
 }
 
-// What is bad is red on a terminal, unless NO_COLOR says otherwise, and names from the servers do it no harm.
+// A bad finding is red on a terminal unless NO_COLOR is set, and names from the servers do the terminal no harm.
 func TestDoctorOnATerminal(t *testing.T) {
 	server := zktest.Start(t)
 	eventstest.Must(t, server.Create("/locks/\u202eodd/lock-0000000000", nil))
@@ -251,7 +251,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// A directory whose numbers come to their end is told of before that, with nobody's node in it but a holder's.
+// Doctor reports that a directory's numbers come to their end before they do, even if the directory has only a holder's node.
 func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	server := zktest.Start(t)
 	eventstest.Must(t, server.Create("/locks/run", nil))
@@ -263,7 +263,7 @@ func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	holder.Exits(0)
 }
 
-// What is wrong with the arguments is said, and nothing of servers that were not asked.
+// Doctor says what is wrong with the arguments, and nothing about servers that it has not asked.
 func TestDoctorRefusesBadArguments(t *testing.T) {
 	for want, args := range map[string][]string{
 		`zkgrant: malformed path: "locks" does not start with a slash`: {"locks"},
@@ -277,7 +277,7 @@ func TestDoctorRefusesBadArguments(t *testing.T) {
 	}
 }
 
-// A server that takes its time for words has a session all the same.
+// A server that is slow to answer four-letter words has a session all the same.
 func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
@@ -295,7 +295,7 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 				if _, err := io.ReadFull(near, first[:]); err == nil && first[0] == 0 { // a frame
 					relay(&begunConn{near, bytes.NewReader(first[:])}, server.Addr())
 				}
-				_, _ = io.Copy(io.Discard, near) // until the other side has enough
+				_, _ = io.Copy(io.Discard, near) // until the other side closes
 				_ = near.Close()
 			})
 		}
@@ -309,7 +309,7 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 	p.Must(t, `"check":"serving","subject":"`+listener.Addr().String()+`","seen":"It serves, with a round trip`)
 }
 
-// begunConn is a connection of which something was read that is to be read again.
+// begunConn is a connection of which the bytes that were read can be read again.
 type begunConn struct {
 	net.Conn
 
@@ -323,7 +323,7 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Interrupted, doctor ends as what looks does, and finds nothing in what it has not seen.
+// If interrupted, doctor ends as the other looking commands do, and reports nothing about what it has not seen.
 func TestDoctorIsInterrupted(t *testing.T) {
 	server := zktest.Start(t)
 	server.MuteAll(true)

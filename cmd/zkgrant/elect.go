@@ -53,7 +53,7 @@ it prints who leads, and each change, until it is interrupted.
 	return cmd
 }
 
-// observe prints who leads until it is interrupted.
+// observe prints the leaders until it is interrupted.
 func (s *settings) observe(out io.Writer, path string) error {
 	ctx, cancel := interrupted()
 	defer cancel()
@@ -65,7 +65,7 @@ func (s *settings) observe(out io.Writer, path string) error {
 			}
 		}
 		if _, err := election.Queue(ctx); ctx.Err() == nil {
-			return err // why nothing more can be observed
+			return err // why the observation cannot go on
 		}
 		return nil
 	})

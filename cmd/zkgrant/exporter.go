@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom"
 )
 
-// exporter are the flags of the command.
+// exporter holds the flags of the command.
 type exporter struct {
 	*settings
 
@@ -60,7 +60,7 @@ until it is interrupted. Everybody who can reach the address sees paths.`,
 	return cmd
 }
 
-// run serves until ctx ends. Without a server of ZooKeeper it serves the state of the session.
+// run serves until ctx ends. Without a ZooKeeper server it serves the state of the session.
 func (e *exporter) run(ctx context.Context, out io.Writer) (err error) {
 	hooks := zkprom.New()
 	c, err := e.open(coordinator.WithHooks(hooks))
@@ -105,7 +105,7 @@ func (e *exporter) pages(registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		// A client that has gone is not to be told.
+		// A client that has gone cannot be told.
 		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>zkgrant exporter</title><h1>zkgrant exporter</h1>
 <p>The locks below <code>`+html.EscapeString(e.root)+`</code>: <a href="metrics">metrics</a></p></html>
 `)

@@ -24,7 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// exports begins an exporter, and returns where it serves.
+// exports starts an exporter, and returns its address.
 func exports(t *testing.T, servers string, args ...string) (p *eventstest.Process, url string) {
 	t.Helper()
 	p = begin(t, "", append([]string{"exporter", "--servers", servers, "--listen", "127.0.0.1:0"}, args...)...)
@@ -98,13 +98,13 @@ func testExporter(t *testing.T, servers string) {
 	p.Exits(0)
 }
 
-// TestExporter: what the nodes show is exported, of any library.
+// TestExporter exports the nodes of every library.
 func TestExporter(t *testing.T) {
 	t.Parallel()
 	testExporter(t, zktest.Start(t).Addr())
 }
 
-// TestExporterSaysWhereItServes, for programs too, and serves this machine alone unless it is told otherwise.
+// TestExporterSaysWhereItServes checks that it says so for programs, too, and that by default it serves this machine alone.
 func TestExporterSaysWhereItServes(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
@@ -129,7 +129,7 @@ func TestRealExporter(t *testing.T) {
 	testExporter(t, ensemble.Start(t, 1).Connect())
 }
 
-// TestExporterInAnOutage answers each scrape, with the errors and no locks, and ends when it is asked to.
+// TestExporterInAnOutage checks that it answers each scrape with the errors and no locks, and ends when it is asked to.
 func TestExporterInAnOutage(t *testing.T) {
 	t.Parallel()
 	ctx := eventstest.Patiently(t, time.Minute)
@@ -147,7 +147,7 @@ func TestExporterInAnOutage(t *testing.T) {
 	p.Send(os.Interrupt)
 	p.Exits(0)
 	if left := server.Sessions(); len(left) > 0 {
-		t.Errorf("behind its end there are the sessions %v, want none", left)
+		t.Errorf("after its end there are the sessions %v, want none", left)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// grantLine is what is told of a Grant in JSON.
+// grantLine is a Grant in JSON.
 type grantLine struct {
 	Event     string          `json:"event"`
 	Path      string          `json:"path"`
@@ -26,7 +26,7 @@ func granted(g events.Grant, kind string) grantLine {
 	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g)}
 }
 
-// membersOf are those of a multi-lock, or nothing.
+// membersOf returns the members of a multi-lock, or nothing.
 func membersOf(g events.Grant) json.RawMessage {
 	type member struct {
 		Path string `json:"path"`
@@ -39,7 +39,7 @@ func membersOf(g events.Grant) json.RawMessage {
 	return raw(all, len(all) > 0)
 }
 
-// abandonedOf describes the crashed holder, or nothing.
+// abandonedOf describes the crashed holder, if there is one.
 func abandonedOf(g events.Grant) json.RawMessage {
 	if g.Abandoned == nil {
 		return nil
@@ -57,7 +57,7 @@ func raw(value any, there bool) json.RawMessage {
 		return nil
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // they are texts, numbers and times
+	if err != nil { // it has only strings, numbers and times
 		panic(err)
 	}
 	return text

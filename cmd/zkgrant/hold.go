@@ -48,7 +48,7 @@ func newStay(out io.Writer) *stay {
 		}
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, it has ended
+		_, _ = io.Copy(io.Discard, os.Stdin) // any error ends it, too
 		s.finish()
 	}()
 	return s

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A lock that hold has lost ends it with the code of a loss.
+// If the lock is lost, hold ends with the code of a loss.
 func TestHoldIsToldOfALoss(t *testing.T) {
 	server := zktest.Start(t)
 	in, out, err := os.Pipe()
@@ -27,7 +27,7 @@ func TestHoldIsToldOfALoss(t *testing.T) {
 	hold.Must(t, "LOST "+lockPath+": session expired")
 }
 
-// A program that waits is not left waiting when what it would hold the lock for has gone.
+// If standard input ends, hold stops waiting for the lock.
 func TestHoldWithdrawsAtTheEndOfStandardInput(t *testing.T) {
 	server := zktest.Start(t)
 	first := locked(t, server, nil, "wait")
@@ -37,7 +37,7 @@ func TestHoldWithdrawsAtTheEndOfStandardInput(t *testing.T) {
 	nodes(t, server, 1, "when the waiter's standard input has ended")
 }
 
-// --again campaigns anew when a term is lost.
+// With --again elect campaigns anew after a loss.
 func TestElectAgain(t *testing.T) {
 	server := zktest.Start(t)
 	elect := begin(t, "", append([]string{"elect", "--again", "--servers", server.Addr(), lockPath}, commandLine("wait")...)...)
@@ -48,7 +48,7 @@ func TestElectAgain(t *testing.T) {
 	elect.Exits(5)
 }
 
-// A command that has the code of a loss for its own has ended all the same.
+// A command that exits by itself with the code of a loss has ended all the same.
 func TestElectAgainEndsWithTheCommand(t *testing.T) {
 	begin(t, "", append([]string{"elect", "--again", "--servers", zktest.Start(t).Addr(), lockPath}, commandLine("exit", "123")...)...).Exits(codeLost)
 }

@@ -15,21 +15,21 @@ import (
 
 // work is what is done while the lock is held.
 type work interface {
-	// start begins it. An error ends everything.
+	// start begins the work. An error ends everything.
 	start(grant events.Grant, kind string) error
-	// ended is closed when it has ended by itself, and nil if that cannot be yet.
+	// ended is closed when the work has ended by itself. It is nil while that is impossible.
 	ended() <-chan struct{}
 	// pass deals with a signal.
 	pass(sig os.Signal, valid func() bool)
-	// stop asks it to end: the lock was asked back.
+	// stop asks the work to end: the lock was asked back.
 	stop()
-	// end ends it, for the lock is lost, and returns when it has ended.
+	// end ends the work, as the lock is lost, and returns when it has ended.
 	end()
 	// code is the exit code of work that has ended.
 	code() int
 }
 
-// work holds the lock while the job is done, and again after a loss if that is wanted.
+// work holds the lock while the job is done, and with again takes it anew after a loss.
 func (w *wanted) work(job work, what []string, again bool) (err error) {
 	if err := w.check(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (w *wanted) work(job work, what []string, again bool) (err error) {
 		return err
 	}
 	defer func() {
-		if closing := c.Close(); closing != nil { // the servers will end the session by themselves
+		if closing := c.Close(); closing != nil { // the servers will end the session without it
 			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %v", closing)
 		}
 	}()
@@ -59,10 +59,9 @@ func (w *wanted) work(job work, what []string, again bool) (err error) {
 	}
 }
 
-// hold waits for the lock, has the work done while it is held, gives it back, and returns the exit code.
+// hold waits for the lock, does the work while it is held, gives it back, and returns the exit code.
 func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what []string) (int, error) {
-	// The kernel takes the end of the thread that started the command for the end of this process: the thread has to
-	// stay.
+	// The kernel takes the end of the thread that started the command for the end of this process, so the thread has to stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -82,7 +81,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
-			if !h.lock.Valid() { // this process has slept
+			if !h.lock.Valid() { // this process may have slept
 				return w.tooLate("it was not valid any more"), nil
 			}
 			if err := job.start(grant, kind); err != nil {
@@ -99,7 +98,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if h.giveBack(); code == 0 {
 				return 0, nil
 			}
-			return 0, &exit{code: code} // that is the end, whatever the code
+			return 0, &exit{code: code} // no loss, so no new attempt
 
 		case lost := <-h.lock.Lost():
 			return h.halt(lost.Reason), nil
@@ -108,7 +107,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if !h.granted {
 				return w.notHeld(c, h.lock.Err())
 			}
-			// It is lost, and select took this of two that were ready.
+			// The lock is lost, and select took this one of two ready channels.
 			return h.halt(cause(h.lock.Err())), nil
 
 		case revoked := <-h.lock.Revoked():
@@ -123,7 +122,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			}
 
 		case ev, ok := <-news:
-			if !ok { // the coordinator is closed, and Done tells it
+			if !ok { // the coordinator is closed, and Done says so
 				news = nil
 			}
 			w.tell(ev)
@@ -140,12 +139,12 @@ type holding struct {
 
 	job     work
 	lock    *coordinator.Acquisition
-	began   time.Time // the waiting, and then the holding
+	began   time.Time // when the waiting began, and then the holding
 	granted bool
 }
 
-// outcome is the exit code of work that has ended by itself. Its own will do only if the lock is still valid: this
-// process may have slept while the work did its last.
+// outcome is the exit code of work that has ended by itself. The work's own code counts only if the lock is still valid: this process
+// may have slept while the work ended.
 func (h *holding) outcome(valid bool) int {
 	switch {
 	case !h.granted:
@@ -164,7 +163,7 @@ func (h *holding) giveBack() {
 	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
 }
 
-// halt ends the work, for the lock is lost.
+// halt ends the work, as the lock is lost.
 func (h *holding) halt(why any) int {
 	reason := ""
 	if r, ok := why.(interface{ String() string }); ok {
@@ -187,7 +186,7 @@ func (h *holding) showProgress() {
 	}
 }
 
-// cause is the reason for a loss, or the error if it is of another kind.
+// cause is the reason of a loss, or the error if it is of another kind.
 func cause(err error) any {
 	var lost *coordinator.LostError
 	if errors.As(err, &lost) {
@@ -196,7 +195,7 @@ func cause(err error) any {
 	return err
 }
 
-// notHeld says why the lock could not be had, and returns the exit code if there is no error.
+// notHeld says why the lock was not granted, and returns the exit code if there is no error.
 func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var lost *coordinator.LostError
 	var held *coordinator.HeldError
@@ -208,7 +207,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	case errors.Is(err, coordinator.ErrTimeout):
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := c.Ready(now); err != nil { // it has waited for a server
+		if err := c.Ready(now); err != nil { // no server was reached
 			return 0, err
 		}
 		return 0, w.taken("waited too long for %s", w.name())
@@ -230,7 +229,7 @@ func (w *wanted) taken(format string, args ...any) error {
 	return &exit{code: w.conflict}
 }
 
-// tell says what happens besides the loss.
+// tell reports an event other than the loss.
 func (s *settings) tell(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Connected:

@@ -20,7 +20,7 @@ func TestANodeThatMayBeIdleIsShownAsSuch(t *testing.T) { idleOn(t, zktest.Start(
 
 func testRealIdle(t *testing.T, e *ensemble.Ensemble) { idleOn(t, e.Connect()) }
 
-// idleOn looks at the node of a cached lock, which stays when its holder has released, and at one of a lock that is held.
+// idleOn looks at two nodes: that of a cached lock, which stays when its holder has released, and that of a lock that is held.
 func idleOn(t *testing.T, servers string) {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, coordinator.WithSessionTimeout(10*time.Second))

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// wanted says which lock is taken, and how.
+// wanted says which lock to take, and how.
 type wanted struct {
 	*settings
 
@@ -23,7 +23,7 @@ type wanted struct {
 	size        int
 	try         bool
 	wait        time.Duration // 0: as long as it takes
-	conflict    int           // the exit code if the lock is not to be had
+	conflict    int           // the exit code if the lock is not granted
 	data        string
 	revocable   bool
 	detectCrash bool
@@ -58,7 +58,7 @@ func (w *wanted) bindWait(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("try", "wait")
 }
 
-// check finds what is wrong in itself.
+// check finds contradictions in the flags.
 func (w *wanted) check() error {
 	switch {
 	case w.wait < 0:
@@ -125,10 +125,10 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 	return locks[0], w.kind, nil
 }
 
-// name is the lock in a message.
+// name names the lock in a message.
 func (w *wanted) name() string { return strings.Join(w.paths, " ") }
 
-// acquisition returns the options of one. Others who look at the queue see who asks, and what for.
+// acquisition returns the options of an acquisition. They show in the queue what holds or waits, and what for.
 func (w *wanted) acquisition(what []string) []coordinator.AcquireOption {
 	data := w.data
 	if data == "" {

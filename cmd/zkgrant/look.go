@@ -22,7 +22,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// interrupted returns a context that ends with the signals that end a program. Its cause is the exit code.
+// interrupted returns a context that a terminating signal ends. Its cause is the exit code.
 func interrupted() (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -72,9 +72,9 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 	return cmd
 }
 
-// lockAt looks at one path. There is no lock where the Path of the result is empty.
+// lockAt looks at one path. The Path of the result is empty if there is no lock.
 func lockAt(ctx context.Context, c *coordinator.Coordinator, path string) (coordinator.LockInfo, error) {
-	for lock, err := range c.Locks(ctx, path) { // what is at the path itself comes first
+	for lock, err := range c.Locks(ctx, path) { // a lock at the path itself comes first
 		if lock.Path != path {
 			break
 		}
@@ -129,13 +129,13 @@ func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
 	return t.print()
 }
 
-// table aligns columns. What stands in them is made harmless for a terminal.
+// table aligns columns. It makes their text harmless for a terminal.
 type table struct {
 	out     io.Writer
 	color   bool
 	columns []columns.Column
 	cells   [][]string
-	colors  []string // of the rows
+	colors  []string // a color for each row
 }
 
 func newTable(out io.Writer, names ...string) *table {
@@ -209,7 +209,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	defer s.hide()
 	for lock, err := range c.Locks(ctx, root) {
 		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, coordinator.ErrInvalid) { // the walk has not come to its end
+			if ctx.Err() != nil || errors.Is(err, coordinator.ErrInvalid) { // the walk did not finish
 				return err
 			}
 			failed++
@@ -260,7 +260,7 @@ func summary(lock coordinator.LockInfo) lockLine {
 	return line
 }
 
-// holders names the first holder, and how many there are more.
+// holders names the first holder, and counts the others.
 func holders(lock coordinator.LockInfo) string {
 	var all []events.Contender
 	for _, c := range lock.Contenders {
@@ -338,13 +338,13 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 	}
 }
 
-// change is what has happened to a contender between two looks.
+// change is what happened to a contender between two looks.
 type change struct {
 	What string `json:"event"` // queued, granted or left
 	events.Contender
 }
 
-// changes compares two looks at a queue: who has left, and then who is new or holds now.
+// changes compares two looks at a queue: first the contenders that left, then those that are new or now hold.
 func changes(before, after []events.Contender) []change {
 	var all []change
 	at := func(queue []events.Contender, node string) int {
@@ -385,10 +385,10 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 	return err
 }
 
-// completePaths completes the paths of locks that there are.
+// completePaths completes the paths of existing locks.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const patience = 2 * time.Second // somebody waits at a prompt
-	// ArgsLenAtDash does not tell dashes from none while the word right behind them is completed.
+	const patience = 2 * time.Second // a person waits at a prompt
+	// While the word right behind the dashes is completed, ArgsLenAtDash does not tell whether there are dashes.
 	behindDashes := slices.Contains(os.Args[:len(os.Args)-1], "--")
 	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || behindDashes {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -400,7 +400,7 @@ func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) (
 		root = "/"
 	}
 	var found []string
-	// What goes wrong leaves less to choose from.
+	// An error only leaves fewer paths to choose from.
 	_ = s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 		for lock, err := range c.Locks(ctx, root) {
 			if err == nil && strings.HasPrefix(lock.Path, begun) {

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// owner is the session that has the lock's only node.
+// owner returns the session of the lock's only node.
 func owner(t *testing.T, server *zktest.Server) int64 {
 	t.Helper()
 	nodes := server.Children(lockPath)
@@ -22,7 +22,7 @@ func owner(t *testing.T, server *zktest.Server) int64 {
 	return server.Owner(lockPath + "/" + nodes[0])
 }
 
-// expire ends it.
+// expire ends that session.
 func expire(t *testing.T, server *zktest.Server) {
 	t.Helper()
 	if err := server.Expire(owner(t, server)); err != nil {
@@ -30,8 +30,7 @@ func expire(t *testing.T, server *zktest.Server) {
 	}
 }
 
-// When the lock is lost the command is asked to end, and the exit code says so,
-// whatever the command's own is.
+// When the lock is lost, run asks the command to end. Its exit code says so, whatever the command's own is.
 func TestALossEndsTheCommand(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"--grace", "1m"}, "wait")
@@ -40,11 +39,11 @@ func TestALossEndsTheCommand(t *testing.T) {
 	run.Exits(codeLost)
 	run.Must(t, "LOST "+lockPath+": session expired", "command got "+syscall.SIGTERM.String())
 	if !gone(t, pid) {
-		t.Error("run has ended, and the command has not")
+		t.Error("run has ended before the command")
 	}
 }
 
-// A connection that breaks and comes back is told of, and takes nothing away.
+// A connection that breaks and comes back is reported, and costs nothing.
 func TestABrokenConnection(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"--session-timeout", "20s"}, "wait")
@@ -56,7 +55,7 @@ func TestABrokenConnection(t *testing.T) {
 	run.Exits(5)
 }
 
-// A command that does not end when asked to is killed, its children included.
+// A command that does not end when asked to is killed, together with its children.
 func TestLostByAStubbornCommand(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -88,7 +87,7 @@ func TestLostByAStubbornCommand(t *testing.T) {
 	}
 }
 
-// A command that halts itself hears of nothing before it goes on.
+// A command that halts itself gets no signal before it goes on.
 func TestLostByAHaltedCommand(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"--grace", "1m"}, "wait")
@@ -101,8 +100,7 @@ func TestLostByAHaltedCommand(t *testing.T) {
 	run.Must(t, "command got "+syscall.SIGTERM.String())
 }
 
-// Ctrl-Z halts the command and run, and CONT has both go on; but not the command if
-// the lock has gone in the meantime.
+// Ctrl-Z halts the command and run, and CONT lets both go on. If the lock was lost in the meantime, the command does not go on.
 func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	halted := func(t *testing.T, pids ...int) {
 		t.Helper()
@@ -143,15 +141,14 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	})
 }
 
-// The command ends well, but run was halted, and the session over, before it did:
-// that is a loss and no success.
+// The command ends well, but before that run was halted and the session ended: that is a loss, not a success.
 func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	run := locked(t, server, []string{"--session-timeout", "1s"}, "wait")
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGSTOP)
 	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which the command takes for a good end
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which ends the command well
 		t.Fatal(err)
 	}
 	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })

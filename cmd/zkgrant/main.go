@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes that are not the command's; signals aside, which are 128 and their number.
+// The exit codes that are not the command's. A signal is 128 and its number.
 const (
 	codeNotHeld  = 1 // of queue --held
 	codeBad      = 1 // of doctor
@@ -22,7 +22,7 @@ const (
 	codeSignal   = 128
 )
 
-// exit is an end with a code. What there is to say has been said if err is nil.
+// exit is an end with a code. If err is nil, everything has been said.
 type exit struct {
 	code int
 	err  error
@@ -105,7 +105,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version says what was built: a version, or else a commit.
+// version returns what was built: a version, or else a commit.
 func version(info *debug.BuildInfo, ok bool) string {
 	switch {
 	case !ok:

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// program is the path of the binary that is tested.
+// program is the path of the tested binary.
 var program string
 
 func TestMain(m *testing.M) {

@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestManual types what the manual's blocks show into one shell, and compares what they print, numbers aside.
+// TestManual types the commands in the manual's blocks into one shell, and compares what they print, except for numbers.
 func TestManual(t *testing.T) {
 	eventstest.NeedsServers(t)
 	page, err := os.ReadFile("../../docs/command.md")
@@ -45,7 +45,7 @@ func TestManual(t *testing.T) {
 			printed.WriteString(line)
 			before := contenders(t, c)
 			printed.WriteString(shell.run(command))
-			if strings.HasSuffix(strings.TrimSpace(command), "&") && !strings.Contains(command, "<") { // it is in the queue before the next one
+			if strings.HasSuffix(strings.TrimSpace(command), "&") && !strings.Contains(command, "<") { // the command is in the queue before the next one
 				eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
 			}
 		}
@@ -57,7 +57,7 @@ func TestManual(t *testing.T) {
 	shell.Exits(0)
 }
 
-// blurred leaves out what is different each time.
+// blurred replaces what differs from run to run.
 func blurred(text string) string {
 	for _, each := range []struct{ pattern, by string }{
 		{`_c_[^"]*-lock-\d+`, "_c_"}, {`0x[0-9a-f]+`, "0x"}, {`"seconds":[0-9.e-]+`, "seconds"}, {`\b[0-9.]+m?s\b`, "1s"}, {` +`, " "},
@@ -81,13 +81,13 @@ func contenders(t *testing.T, c *coordinator.Coordinator) int {
 	return n
 }
 
-// shell is a bash that is typed into.
+// shell is an interactive bash.
 type shell struct {
 	*eventstest.Process
 
 	t     *testing.T
 	in    *os.File
-	seen  int // of what it has printed
+	seen  int // how much of its output was read
 	lines int
 }
 
@@ -104,7 +104,7 @@ func newShell(t *testing.T, environment ...string) *shell {
 	return s
 }
 
-// run types a line, and returns what is printed until the next prompt.
+// run types a line, and returns the output up to the next prompt.
 func (s *shell) run(line string) string {
 	s.t.Helper()
 	s.lines++

@@ -2,9 +2,8 @@ package main
 
 import "syscall"
 
-// dieWithParent has the kernel kill the process when the thread that starts it
-// ends, and hence with this process, however that ends.
+// dieWithParent makes the kernel kill the process when the thread that starts it ends, hence also with this process, however it ends.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// diesWithParent tells whether it does.
+// diesWithParent tells whether that works.
 const diesWithParent = true

@@ -7,5 +7,5 @@ import "syscall"
 // dieWithParent does nothing: this system cannot do it.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// diesWithParent tells whether it does.
+// diesWithParent tells whether that works.
 const diesWithParent = false

@@ -18,10 +18,10 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// probe talks to one server at a time, as no client of an ensemble does.
+// probe talks to one server at a time, which no client of an ensemble does.
 type probe struct {
 	asked    time.Duration // the session timeout
-	patience time.Duration // for how long a server may be silent
+	patience time.Duration // how long a server may be silent
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -33,7 +33,7 @@ func newProbe(cfg session.Config, patience time.Duration) probe {
 	return p
 }
 
-// with calls the function with a connection that ends with ctx, and when the server has had its time.
+// with calls the function with a connection. It ends with ctx, and at the latest after the patience.
 func (p probe) with(ctx context.Context, addr string, f func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -41,12 +41,12 @@ func (p probe) with(ctx context.Context, addr string, f func(net.Conn) error) er
 	if err != nil {
 		return &unreachableError{err}
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // what waits says what happens
-	defer func() { _ = conn.Close() }()                                         // what there was to read has been read
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // the read that waits reports the end
+	defer func() { _ = conn.Close() }()                                         // nothing is left to read
 	return f(conn)
 }
 
-// unreachableError is why there is no connection.
+// unreachableError says why there is no connection.
 type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
@@ -66,12 +66,12 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 		if s.RoundTrip, err = talk.roundTrip(); err != nil {
 			return err
 		}
-		s.Answers[cons] = p.ask(ctx, addr, cons)                               // which tells of the sessions that there are
-		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // some time between the two
+		s.Answers[cons] = p.ask(ctx, addr, cons)                               // which lists the sessions
+		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // at some time between the two
 			half := greeted.Sub(begun) / 2
 			s.Clock = &doctor.Clock{Ahead: made.Sub(begun.Add(half)), Within: half + time.Millisecond}
 		}
-		_ = talk.end() // there was a session, and its end is the server's
+		_ = talk.end() // the session was there; its end is up to the server
 		return nil
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 	return s
 }
 
-// granted returns the timeout of a session for which so many milliseconds were asked, or 0.
+// granted returns the timeout that a server agrees to if asked for so many milliseconds, or 0.
 func (p probe) granted(ctx context.Context, addr string, milliseconds time.Duration) (granted time.Duration) {
 	err := p.with(ctx, addr, func(conn net.Conn) error {
 		talk, err := greet(conn, milliseconds*time.Millisecond)
@@ -120,7 +120,7 @@ func (p probe) ask(ctx context.Context, addr, word string) string {
 	return string(answer)
 }
 
-// askAgain asks the servers for their last transactions again, until none lags or there was time enough to catch up.
+// askAgain asks the servers for their last transactions again, until no server lags or the time to catch up is over.
 func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.Time) error {
 	const enough, pause = time.Second, 100 * time.Millisecond
 	for {
@@ -142,7 +142,7 @@ func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.T
 	}
 }
 
-// talk is a session with one server, down at the bytes: clients neither tell how long a session lasts at most, nor choose the server.
+// talk is a session with one server, at the level of bytes: clients neither tell the longest session timeout nor choose the server.
 type talk struct {
 	conn     net.Conn
 	session  int64
@@ -150,7 +150,7 @@ type talk struct {
 	readOnly bool
 }
 
-// What a client sends beside requests.
+// What a client sends besides requests.
 const (
 	pingID    = -2
 	pingCode  = 11
@@ -166,7 +166,7 @@ func greet(conn net.Conn, timeout time.Duration) (talk, error) {
 	hello = binary.BigEndian.AppendUint64(hello, session)
 	hello = binary.BigEndian.AppendUint32(hello, password)
 	hello = append(hello, make([]byte, password)...)
-	hello = append(hello, 1) // a server that only reads will do
+	hello = append(hello, 1) // a read-only server will do
 	reply, err := exchange(conn, hello)
 	const head = 4 + 4 + 8
 	switch {
@@ -189,7 +189,7 @@ func greet(conn net.Conn, timeout time.Duration) (talk, error) {
 	return t, nil
 }
 
-// roundTrip returns the median of some pings.
+// roundTrip returns the median of several pings.
 func (t talk) roundTrip() (time.Duration, error) {
 	var took [5]time.Duration
 	for i := range took {
@@ -206,13 +206,13 @@ func (t talk) roundTrip() (time.Duration, error) {
 // end ends the session.
 func (t talk) end() error {
 	err := t.request(1, closeCode)
-	if errors.Is(err, io.EOF) { // some hang up instead
+	if errors.Is(err, io.EOF) { // some servers hang up instead
 		return nil
 	}
 	return err
 }
 
-// request sends a request that is nothing but its number and its code.
+// request sends a request that is only a number and a code.
 func (t talk) request(id, code int32) error {
 	body := binary.BigEndian.AppendUint32(nil, uint32(id))
 	_, err := exchange(t.conn, binary.BigEndian.AppendUint32(body, uint32(code)))

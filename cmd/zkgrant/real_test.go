@@ -18,8 +18,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealServers tries the program with a real ensemble and real children, by what people have complained of in other
-// tools. Each part has a lock of its own, and those that need no time to themselves run together.
+// TestRealServers tries the program with a real ensemble and real children, on the complaints about other tools. Each part has its own
+// lock. The parts that need no time to themselves run together.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -68,7 +68,7 @@ func asks(t *testing.T, e *ensemble.Ensemble, code int, args ...string) string {
 	return p.String()
 }
 
-// hashicorp/consul#2022, #3571: each signal reaches the command and its child, and their exit code comes back.
+// hashicorp/consul#2022, #3571: each signal reaches the command and its child, and zkgrant returns their exit code.
 func testRealSignals(t *testing.T, e *ensemble.Ensemble) {
 	run := realRun(t, e, []string{"/signals"}, "family")
 	ready(t, run, "child")
@@ -79,7 +79,7 @@ func testRealSignals(t *testing.T, e *ensemble.Ensemble) {
 	}
 	run.Send(syscall.SIGUSR2) // ends both
 	run.Exits(5)
-	// etcd-io/etcd#10117: nothing is left behind ^C, of a waiter or of a holder.
+	// etcd-io/etcd#10117: ^C leaves nothing behind, whether of a waiter or of a holder.
 	holder := realRun(t, e, []string{"/signals"}, "wait")
 	ready(t, holder, "command")
 	waiter := realRun(t, e, []string{"/signals"}, "exit", "0")
@@ -94,8 +94,7 @@ func testRealSignals(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// The command's variables are those of its own lock, whatever zkgrant inherits. The command's flags are its own
-// (hashicorp/consul#1063).
+// The command's variables describe its own lock, whatever zkgrant inherits. The command's flags are its own (hashicorp/consul#1063).
 func testRealEnvironment(t *testing.T, e *ensemble.Ensemble) {
 	line := append([]string{"run", "--session-timeout", "8s", "/environment"}, commandLine("environment", "--servers", "--help")...)
 	run := beginWith(t, nil, []string{"ZKGRANT_SERVERS=" + e.Connect(), "ZKGRANT_PATH=/outer", "ZKGRANT_MEMBERS=outer"}, line...)
@@ -109,7 +108,7 @@ func testRealEnvironment(t *testing.T, e *ensemble.Ensemble) {
 	bad.Must(t, "ZKGRANT_SESSION_TIMEOUT")
 }
 
-// A lock without a child, as etcd-io/etcd#2855 asks for: it lasts as long as standard input.
+// A lock without a child, as etcd-io/etcd#2855 asks for: it is held until standard input ends.
 func testRealHold(t *testing.T, e *ensemble.Ensemble) {
 	for name, end := range map[string]func(p *eventstest.Process, stdin *os.File){
 		"end of standard input": func(_ *eventstest.Process, stdin *os.File) { eventstest.Check(t, stdin.Close()) },
@@ -177,7 +176,7 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 	watch.Exits(0)
 }
 
-// A command that is asked for its lock is asked to end; one that has not agreed to that is left alone.
+// If the lock is asked back, the command is asked to end. A holder that has not agreed to that is left alone.
 func testRealRevoke(t *testing.T, e *ensemble.Ensemble) {
 	run := realRun(t, e, []string{"--revocable", "--signal", "USR2", "/revoke"}, "wait")
 	ready(t, run, "command")
@@ -235,8 +234,8 @@ func testRealMulti(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// etcd-io/etcd pull 7983: in a silent partition the command, and what it has started, has ended before the next one
-// is granted the lock. The other works that hold a lock hear of it, too.
+// etcd-io/etcd pull 7983: in a silent partition the command and its children have ended before the next waiter is granted the lock. The
+// other works that hold a lock hear of the loss, too.
 func testRealPartition(t *testing.T, e *ensemble.Ensemble, trials int) {
 	const together = 5 // a process that is not scheduled in time proves nothing
 	for first := 0; first < trials; first += together {
@@ -261,7 +260,7 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	next.When("granted "+path, 1, func() { overlap <- !gone(t, pids[0]) || !gone(t, pids[1]) })
 	proxy.Hold(ensemble.BothWays)
 	if eventstest.Receive(t, overlap, "the next grant") {
-		t.Errorf("%s: the next one was granted the lock while the command ran", path)
+		t.Errorf("%s: the next waiter was granted the lock while the command ran", path)
 	}
 	proxy.Heal()
 	cut.Exits(codeLost)
@@ -292,7 +291,7 @@ func cutWhileHolding(t *testing.T, e *ensemble.Ensemble) {
 	asked.Exits(codeLost)
 	asked.Must(t, "command got "+syscall.SIGTERM.String(), "child got "+syscall.SIGTERM.String())
 	if !gone(t, pids[0]) || !gone(t, pids[1]) {
-		t.Error("run has ended, and the command or its child has not")
+		t.Error("run has ended before the command or its child")
 	}
 	proxy.Heal()
 	hold.Exits(codeLost)

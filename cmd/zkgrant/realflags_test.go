@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// hashicorp/consul#947: the command's exit code comes back, whatever it is. Those of zkgrant are others.
+// hashicorp/consul#947: zkgrant returns the command's exit code, whatever it is. Its own codes are others.
 func testRealExitCodes(t *testing.T, e *ensemble.Ensemble) {
 	for _, test := range []struct {
 		code  int
@@ -44,8 +44,8 @@ func testRealExitCodes(t *testing.T, e *ensemble.Ensemble) {
 	holder.Exits(0)
 }
 
-// On a terminal a waiter shows how far it is. ^C ends the command and gives the lock back (etcd-io/etcd#10117). With
-// --stdin the command has the terminal.
+// On a terminal a waiter shows how many are ahead. ^C ends the command and gives the lock back (etcd-io/etcd#10117). With --stdin the
+// command has the terminal.
 func testRealTerminal(t *testing.T, e *ensemble.Ensemble) {
 	run := func(environment []string, line ...string) *terminal {
 		return beginTerminal(t, environment, slices.Concat([]string{"run", "--servers", e.Connect(), "--shell"}, line)...)
@@ -107,7 +107,7 @@ func testRealJSON(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// Who may not read a lock sees it with the identity in a file. What is wrong in the file is not shown.
+// A session that may not read a lock sees it with the identity in a file. A wrong line of the file is not shown.
 func testRealIdentities(t *testing.T, e *ensemble.Ensemble) {
 	c, err := coordinator.Connect(t.Context(), e.Connect(), coordinator.WithAuth("digest", []byte("ann:secret")),
 		coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret")))

@@ -25,7 +25,7 @@ func begin(t *testing.T, stdin string, args ...string) *eventstest.Process {
 	return beginWith(t, strings.NewReader(stdin), nil, args...)
 }
 
-// beginWith is begin with more in the environment.
+// beginWith is begin with additions to the environment.
 func beginWith(t *testing.T, stdin io.Reader, environment []string, args ...string) *eventstest.Process {
 	t.Helper()
 	command := exec.Command(program, args...)
@@ -34,15 +34,14 @@ func beginWith(t *testing.T, stdin io.Reader, environment []string, args ...stri
 	return eventstest.Begin(t, command)
 }
 
-// locked is begin with the servers' address and the lock in front of a command with
-// a part to play.
+// locked is begin with the servers' address and the lock before a command with a part to play.
 func locked(t *testing.T, server *zktest.Server, flags []string, part string, args ...string) *eventstest.Process {
 	t.Helper()
 	line := append([]string{"run", "-v", "--servers", server.Addr()}, flags...)
 	return begin(t, "", append(append(line, lockPath), commandLine(part, args...)...)...)
 }
 
-// ready waits until the named part is played, and returns the number of its process.
+// ready waits until the named part is played, and returns its process ID.
 func ready(t *testing.T, p *eventstest.Process, name string) int {
 	t.Helper()
 	pattern := regexp.MustCompile(name + ` (\d+) ready`)
@@ -59,7 +58,7 @@ func ready(t *testing.T, p *eventstest.Process, name string) int {
 	return pid
 }
 
-// nodes checks how many the lock has.
+// nodes checks how many nodes the lock has.
 func nodes(t *testing.T, server *zktest.Server, want int, when string) {
 	t.Helper()
 	if got := server.Children(lockPath); len(got) != want {
@@ -67,7 +66,7 @@ func nodes(t *testing.T, server *zktest.Server, want int, when string) {
 	}
 }
 
-// gone tells whether there is no such process any more, nor what is left of one that nobody has waited for.
+// gone tells whether the process has ended. A zombie has, too.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()
 	state, err := processState(pid)
@@ -77,12 +76,11 @@ func gone(t *testing.T, pid int) bool {
 	return state == "" || strings.HasPrefix(state, "Z")
 }
 
-// processState is what ps says of a process: T if it is halted, Z if it has ended
-// and nobody has asked how; nothing if there is none.
+// processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty if there is none.
 func processState(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) { // there is none
+	if errors.As(err, &exit) { // there is no process
 		return "", nil
 	}
 	if err != nil {

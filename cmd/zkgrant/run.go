@@ -37,7 +37,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
 }
 
-// command takes what is behind the two dashes for the command, looks for it, and returns it with the paths before.
+// command takes what follows the two dashes for the command, finds its program, and returns it with the paths before them.
 func (f *commandFlags) command(cmd *cobra.Command, args []string) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
@@ -56,14 +56,14 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string) (paths []strin
 		}
 		c.line = []string{"sh", "-c", c.line[0]}
 	}
-	// First: to wait for a lock for nothing is a nuisance to others, too.
+	// This check comes first: a contender that cannot use the lock is a nuisance to others, too.
 	if _, err := exec.LookPath(c.line[0]); err != nil {
 		return nil, nil, notStarted(err)
 	}
 	return args[:dashes], c, nil
 }
 
-// notStarted says why the command does not run.
+// notStarted says why the command did not start.
 func notStarted(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return &exit{codeNotFound, err}

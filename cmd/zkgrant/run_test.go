@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// The command's exit code is run's, whatever it is.
+// run returns the command's exit code, whatever it is.
 func TestExitCodeOfTheCommand(t *testing.T) {
 	server := zktest.Start(t)
 	for _, code := range []int{0, 1, 7, 122, 123, 255} {
@@ -38,8 +38,7 @@ func TestWhatTheCommandGets(t *testing.T) {
 	}
 }
 
-// A command that is killed makes run end with 128 and the signal's number, as a
-// shell would.
+// If a signal kills the command, run ends with 128 and the signal's number, as a shell does.
 func TestCommandIsKilled(t *testing.T) {
 	run := locked(t, zktest.Start(t), nil, "wait")
 	if err := syscall.Kill(ready(t, run, "command"), syscall.SIGKILL); err != nil {
@@ -48,7 +47,7 @@ func TestCommandIsKilled(t *testing.T) {
 	run.Exits(codeSignal + int(syscall.SIGKILL))
 }
 
-// Signals reach the command, and it decides what comes of them.
+// Signals reach the command, which decides what to do.
 func TestSignalsArePassedOn(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, nil, "family")
@@ -65,8 +64,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 	nodes(t, server, 0, "when run has ended")
 }
 
-// The second waits for the first, or does not, as it is told.
-func TestSomebodyElseHasIt(t *testing.T) {
+// The second waits for the first, or does not, as the flags say.
+func TestAnotherContenderHasIt(t *testing.T) {
 	server := zktest.Start(t)
 	first := locked(t, server, nil, "wait")
 	ready(t, first, "command")
@@ -76,7 +75,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		waiting := locked(t, server, nil, "exit", "0")
 		waiting.Await(t, "1 ahead", 1)
-		waiting.Send(syscall.SIGWINCH) // means nothing to one who waits
+		waiting.Send(syscall.SIGWINCH) // means nothing to a waiter
 		waiting.Send(sig)
 		waiting.Exits(codeSignal + int(sig))
 		nodes(t, server, 1, "when a waiter has got "+sig.String())
@@ -151,7 +150,7 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	run.Exits(codeSignal + int(syscall.SIGTERM))
 }
 
-// What looks or steers ends with the signal's code, and says nothing. A request to give a lock back stands then.
+// A command that looks or steers ends with the signal's code, and says nothing. A revocation that was asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
@@ -169,7 +168,7 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	}
 }
 
-// KILL gives run no time to end its command; the kernel does.
+// KILL gives run no time to end its command, so the kernel ends it.
 func TestRunIsKilled(t *testing.T) {
 	if !diesWithParent {
 		t.Skip("this system does not end a process with its parent")

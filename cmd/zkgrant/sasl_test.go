@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestSASLFile: the user and the password come from a file, which is not shown when it is wrong.
+// TestSASLFile reads the user and the password from a file. A wrong file is not shown.
 func TestSASLFile(t *testing.T) {
 	srv := zktest.Start(t)
 	srv.AddUser("ann", "se:cret")

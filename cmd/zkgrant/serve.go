@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	silence  = 10 * time.Second // that a client is granted before it has asked
-	farewell = 2 * time.Second  // that requests are granted which have begun
+	silence  = 10 * time.Second // for the header of a request
+	farewell = 2 * time.Second  // for the requests under way to end
 )
 
-// announce prints the address of the page that is served, and returns the handler that serves: on an address of this machine only for
-// those who ask for this machine. If it fails the listener is closed.
+// announce prints the address of the page, and returns the handler to serve. On a loopback address the handler refuses requests that
+// name another host. If announce fails, it closes the listener.
 func (s *settings) announce(out io.Writer, listener net.Listener, handler http.Handler, page string) (http.Handler, error) {
 	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
 		handler = local(handler)
@@ -40,8 +40,8 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 	return handler, nil
 }
 
-// local refuses requests that name another host: a foreign page whose name was made to lead to this machine would be of one site with
-// what is served, for a browser.
+// local refuses requests that name another host. A foreign site could make its name lead to this machine, and a browser would then take
+// its pages and ours for one site.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -56,7 +56,7 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// serve serves until ctx ends, and ends with the listener closed.
+// serve serves until ctx ends, and closes the listener.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: silence}
 	served := make(chan error, 1)

@@ -18,13 +18,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// settings are what the global flags say, and where messages go.
+// settings holds the global flags, and where messages go.
 type settings struct {
 	*console
 
 	servers  string
 	timeout  time.Duration // of the session
-	tick     time.Duration // of the servers, at most; 0: the library's default
+	tick     time.Duration // the servers' tickTime, at most; 0: the library's default
 	authFile string
 	saslFile string
 	tls      struct{ ca, cert, key, name string }
@@ -52,7 +52,7 @@ func (s *settings) bind(root *cobra.Command) {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
 }
 
-// fromEnvironment sets the flags that the command line does not.
+// fromEnvironment sets the flags that are not on the command line.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var failed error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -66,7 +66,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	return failed
 }
 
-// open returns a coordinator, without waiting for a server.
+// open returns a coordinator. It does not wait for a server.
 func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, error) {
 	options, err := s.options()
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, e
 	return coordinator.Open(s.servers, append(options, more...)...)
 }
 
-// options are what the flags say of a session.
+// options are the options of a session that the flags ask for.
 func (s *settings) options() ([]coordinator.Option, error) {
 	if s.servers == "" {
 		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them nobody else sees the lock")
@@ -133,7 +133,7 @@ func (s *settings) identities() ([]coordinator.Option, error) {
 	return options, lines.Err()
 }
 
-// mechanism reads the file of the user of SASL.
+// mechanism reads the file with the user of SASL.
 func (s *settings) mechanism() (sasl.Mechanism, error) {
 	text, err := os.ReadFile(s.saslFile)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *settings) mechanism() (sasl.Mechanism, error) {
 	}
 	user, password, ok := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
 	if !ok || strings.Contains(password, "\n") {
-		return nil, fmt.Errorf("%s: want one line, user:password", s.saslFile) // which may be a secret, so it is not shown
+		return nil, fmt.Errorf("%s: want one line, user:password", s.saslFile) // the line may be a secret, so it is not shown
 	}
 	return sasl.DigestMD5(user, password), nil
 }
@@ -171,8 +171,7 @@ func (s *settings) encryption() (*tls.Config, error) {
 	return config, nil
 }
 
-// ask runs f with a coordinator that has a session, for a command that only asks. A server has the time of a session
-// to answer.
+// ask runs f with a coordinator that has a session, for a command that only asks. A server has the session timeout to answer.
 func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator.Coordinator) error) (err error) {
 	c, err := s.open()
 	if err != nil {
@@ -192,7 +191,7 @@ func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator
 	return f(ctx, c)
 }
 
-// lockOptions are the options of a handle that all who use a lock have to agree on.
+// lockOptions are the options of a handle that have to be the same for all users of a lock.
 func (s *settings) lockOptions() []coordinator.LockOption {
 	if s.asKazoo {
 		return []coordinator.LockOption{coordinator.AsKazoo()}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Each global flag is a variable, too, and what the command line says counts more.
+// Each global flag is a variable, too, and the command line takes precedence.
 func TestEachGlobalFlagIsAVariable(t *testing.T) {
 	values := map[string][2]string{"bool": {"true", "false"}, "duration": {"7s", "8s"}, "string": {"text", "other"}}
 	var s settings

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// signals are those sent to this process.
+// signals are the signals sent to this process.
 type signals struct {
-	c chan os.Signal // capacity enough for one of each kind
+	c chan os.Signal // room for one of each kind
 }
 
 // listen catches signals until stop.
@@ -23,7 +23,7 @@ func listen() *signals {
 
 func (s *signals) stop() { signal.Stop(s.c) }
 
-// whileWaiting deals with a signal before the Grant, and returns the exit code if that is the end.
+// whileWaiting acts on a signal before the Grant. It returns the exit code if the signal ends the wait.
 func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 	switch sig {
 	case syscall.SIGTSTP:
@@ -37,8 +37,8 @@ func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 	return 0
 }
 
-// halt does what TSTP does to a program that does not catch it. It may return a moment before the process is halted:
-// what is to be done afterwards is done on CONT.
+// halt does what TSTP does to a program that does not catch it. It may return a moment before the process is halted, so what comes
+// afterwards is done on CONT.
 func halt(c *console) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "halting: %v", err)

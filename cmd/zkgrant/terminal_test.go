@@ -21,13 +21,13 @@ import (
 // terminal is a program with a terminal of its own.
 type terminal struct {
 	t      *testing.T
-	master *os.File // what is written to it is typed
+	master *os.File // a write is typed
 	cmd    *exec.Cmd
 	ended  chan struct{}
 
 	mu     sync.Mutex
 	screen *vt.Emulator    // its own SafeEmulator leaves String and IsAltScreen without its mutex
-	raw    strings.Builder // all that was ever printed
+	raw    strings.Builder // all output
 }
 
 const width, height = 100, 24
@@ -48,9 +48,9 @@ func beginTerminal(t *testing.T, environment []string, args ...string) *terminal
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { _, _ = io.Copy(term, master) })        // ends with the program
-	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // what the terminal answers; ends with it
+	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // the terminal's own output; ends with it
 	go func() {
-		_ = cmd.Wait() // ProcessState has what it says
+		_ = cmd.Wait() // ProcessState has the result
 		close(term.ended)
 	}()
 	t.Cleanup(func() {
@@ -60,13 +60,13 @@ func beginTerminal(t *testing.T, environment []string, args ...string) *terminal
 			t.Logf("%v shows\n%s", cmd.Args, term.text())
 		}
 		_ = master.Close()
-		_ = answers.Close() // the pump reads whether the screen is closed, without a mutex
+		_ = answers.Close() // the pump reads without a mutex whether the screen is closed
 		pumps.Wait()
 	})
 	return term
 }
 
-// Write takes what the program prints.
+// Write takes the program's output.
 func (term *terminal) Write(p []byte) (int, error) {
 	term.mu.Lock()
 	defer term.mu.Unlock()
@@ -74,7 +74,7 @@ func (term *terminal) Write(p []byte) (int, error) {
 	return term.screen.Write(p)
 }
 
-// text is what the screen shows, without blanks at the ends of lines and the screen.
+// text is the screen's text, without trailing blanks and empty lines.
 func (term *terminal) text() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
@@ -85,21 +85,21 @@ func (term *terminal) text() string {
 	return strings.TrimRight(strings.Join(all, "\n"), "\n")
 }
 
-// alternate tells whether the program shows its other screen.
+// alternate tells whether the program shows the alternate screen.
 func (term *terminal) alternate() bool {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.screen.IsAltScreen()
 }
 
-// printed is all that was ever printed.
+// printed is all output so far.
 func (term *terminal) printed() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.raw.String()
 }
 
-// shows waits until each text stands on the screen.
+// shows waits until each text is on the screen.
 func (term *terminal) shows(want ...string) {
 	term.t.Helper()
 	for _, w := range want {
@@ -124,7 +124,7 @@ func (term *terminal) types(keys string) {
 	}
 }
 
-// exits waits for the end of the program.
+// exits waits for the end of the program, and checks its code.
 func (term *terminal) exits(code int) {
 	term.t.Helper()
 	eventstest.Receive(term.t, term.ended, "the end of the program")
@@ -133,7 +133,7 @@ func (term *terminal) exits(code int) {
 	}
 }
 
-// On a terminal a waiter shows how far it is, a loss is red, and Ctrl-C ends it; NO_COLOR takes the colours away.
+// On a terminal a waiter shows how many are ahead, a loss is red, and Ctrl-C ends the wait. NO_COLOR removes the colours.
 func TestTerminal(t *testing.T) {
 	for _, colours := range []bool{true, false} {
 		server := zktest.Start(t)
@@ -169,7 +169,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// With --stdin the command has the terminal, and zkgrant has it back afterwards.
+// With --stdin the command has the terminal, and zkgrant has it again afterwards.
 func TestCommandHasTheTerminal(t *testing.T) {
 	server := zktest.Start(t)
 	term := beginTerminal(t, nil, "run", "-v", "--servers", server.Addr(), "--stdin", "--shell", lockPath, "--", `echo name?; read name; echo "hello $name"`)

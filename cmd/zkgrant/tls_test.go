@@ -24,8 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A TLS listener that asks for a certificate stands in front of a server. The flags, and their variables, have what it
-// takes to come in.
+// A TLS listener that asks for a certificate stands before a server. The flags, and their variables, hold what a client needs.
 func testRealTLS(t *testing.T, e *ensemble.Ensemble) {
 	cert, key := certificate(t)
 	front := tlsFront(t, e.Addr(0), cert, key)
@@ -45,7 +44,7 @@ func testRealTLS(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// certificate writes one for zk.example, which is its own authority, and its key to files.
+// certificate writes a certificate for zk.example, which is its own authority, and its key to files.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +64,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// tlsFront listens with the certificate, lets in who has it, too, and passes what they say on to the server.
+// tlsFront listens with the certificate, admits clients that have it, too, and relays to the server.
 func tlsFront(t *testing.T, server, cert, key string) string {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(cert, key)
@@ -80,13 +79,13 @@ func tlsFront(t *testing.T, server, cert, key string) string {
 	eventstest.Must(t, err)
 	var all sync.WaitGroup
 	pass := func(from, to net.Conn) {
-		_, _ = io.Copy(to, from) // whatever ends it ends both
+		_, _ = io.Copy(to, from) // the end of either ends both
 		_, _ = to.Close(), from.Close()
 	}
 	all.Go(func() {
 		for {
 			conn, err := listener.Accept()
-			if err != nil { // it is closed
+			if err != nil { // the listener is closed
 				return
 			}
 			behind, err := net.Dial("tcp", server)

@@ -30,8 +30,8 @@ func testRealTop(t *testing.T, e *ensemble.Ensemble) {
 	topOn(t, e.Connect(), proxy.Addr(), func() { proxy.Refuse(true); proxy.Cut() }, func() { proxy.Refuse(false) })
 }
 
-// topOn checks that the live view shows who holds and who waits, asks a lock back, survives a cut and a small terminal,
-// and leaves the terminal as it was.
+// topOn checks that the live view shows holders and waiters, asks a lock back, survives a cut and a small terminal, and leaves the
+// terminal as it was.
 func topOn(t *testing.T, servers, reached string, cut, heal func()) {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, coordinator.WithSessionTimeout(10*time.Second))
@@ -67,7 +67,7 @@ func topOn(t *testing.T, servers, reached string, cut, heal func()) {
 	holder.Release()
 	view.shows("/top/a was given back", "2 locks, 0 waiters")
 	view.types("r")
-	view.types("y") // the second has not agreed
+	view.types("y") // the second holder has not agreed
 	view.shows("has not agreed")
 
 	view.resizes(40, 10)
@@ -86,7 +86,7 @@ func topOn(t *testing.T, servers, reached string, cut, heal func()) {
 	left(t, view)
 }
 
-// left checks that a terminal is as a new one is.
+// left checks that a terminal is as a new one.
 func left(t *testing.T, view *terminal) {
 	t.Helper()
 	other, slave, err := pty.Open()
@@ -105,7 +105,7 @@ func left(t *testing.T, view *terminal) {
 	}
 }
 
-// q and TERM end the view as Ctrl-C does, and its session with it. NO_COLOR takes the colours away, whatever its value.
+// q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours, whatever its value.
 func TestTopEnds(t *testing.T) {
 	server := zktest.Start(t)
 	for _, test := range []struct {

@@ -8,26 +8,26 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Column is one of a table.
+// Column describes a column of a table.
 type Column struct {
 	Name  string
 	Least int  // its least width
-	Right bool // numbers
-	Tail  bool // what does not fit loses its beginning
-	Drop  int  // the higher, the earlier it makes room for others; 0: it stays
+	Right bool // of numbers
+	Tail  bool // a cell that does not fit loses its beginning
+	Drop  int  // a column with a higher number is left out earlier; 0: never
 }
 
 const gap = 2 // between columns
 
-// Align returns a line of names and a line for each row of cells, none wider than width if that can be. Columns that do not fit are left
-// out.
+// Align returns a line of names and a line for each row of cells, none wider than width if possible. It leaves out columns that do not
+// fit.
 func Align(columns []Column, cells [][]string, width int) []string {
 	kept, need := fitting(columns, width)
 	widths := make(map[int]int, len(kept))
 	for _, i := range kept {
 		widths[i] = columns[i].Least
 	}
-	for _, i := range kept { // the first ones get what they need first
+	for _, i := range kept { // the first columns get what they need first
 		wanted := ansi.StringWidth(columns[i].Name)
 		for _, row := range cells {
 			wanted = max(wanted, ansi.StringWidth(row[i]))
@@ -54,7 +54,7 @@ func Align(columns []Column, cells [][]string, width int) []string {
 	return lines
 }
 
-// fitting returns the indices of the columns whose least widths fit, and how wide they are together.
+// fitting returns the indices of the columns of which the least widths fit, and the width of all of them together.
 func fitting(columns []Column, width int) (kept []int, need int) {
 	for i, c := range columns {
 		kept = append(kept, i)
@@ -72,7 +72,7 @@ func fitting(columns []Column, width int) (kept []int, need int) {
 	return kept, need
 }
 
-// fit makes a cell so wide.
+// fit makes a cell as wide as width.
 func (c Column) fit(cell string, width int) string {
 	switch {
 	case c.Tail && cell != c.Name:
@@ -87,7 +87,7 @@ func (c Column) fit(cell string, width int) string {
 	return cell + blanks
 }
 
-// Tail is the end of a text if it has not enough room.
+// Tail returns the end of a text that does not fit.
 func Tail(text string, width int) string {
 	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
 		return ansi.TruncateLeft(text, over+1, "…")

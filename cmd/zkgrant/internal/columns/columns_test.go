@@ -9,8 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
 )
 
-// Columns are as wide as their widest cell where there is room. Where there is not, the last ones get less, those that
-// may go do, and a cell that is cut shows it.
+// A column is as wide as its widest cell if there is room. If not, the last columns get less, those that may be dropped are, and a cut
+// cell shows that it is cut.
 func TestAlign(t *testing.T) {
 	all := []columns.Column{
 		{Name: "PATH", Least: 6, Tail: true}, {Name: "N", Least: 2, Right: true, Drop: 1}, {Name: "WHO", Least: 4, Drop: 2},

@@ -1,4 +1,4 @@
-// Package doctor judges what was seen of a ZooKeeper ensemble and of the locks on it. It looks at nothing itself.
+// Package doctor judges what was seen of a ZooKeeper ensemble and of its locks. It does no I/O.
 package doctor
 
 import (
@@ -12,15 +12,15 @@ type Level string
 // The levels of findings.
 const (
 	OK   Level = "ok"   // as it should be
-	Note Level = "note" // worth knowing, or not to be seen
-	Warn Level = "warn" // it costs reserve, or will become bad
-	Bad  Level = "bad"  // exclusion, a wait, or a loss in time is broken
+	Note Level = "note" // worth knowing, or could not be seen
+	Warn Level = "warn" // costs reserve, or will turn bad
+	Bad  Level = "bad"  // breaks exclusion, a wait, or the timely report of a loss
 )
 
-// Finding is one thing that was found.
+// Finding is one result of a check.
 type Finding struct {
 	Level   Level  `json:"level"`
-	Check   string `json:"check"` // which check, for programs
+	Check   string `json:"check"` // the name of the check, for programs
 	Subject string `json:"subject"`
 	Seen    string `json:"seen"`
 	Do      string `json:"do,omitempty"`
@@ -28,35 +28,35 @@ type Finding struct {
 
 // Observation is what was seen.
 type Observation struct {
-	Asked   time.Duration // the session timeout that was asked for
-	Granted time.Duration // what a server made of it; 0 if there was no session
-	Tick    time.Duration // what the locks are told that the servers' tickTime is at most
-	Servers []Server      // those of the connect string
+	Asked   time.Duration // the session timeout asked for
+	Granted time.Duration // the session timeout that a server has agreed to; 0 if there was no session
+	Tick    time.Duration // the tickTime of the servers, at most, as the locks are told
+	Servers []Server      // of the connect string
 	Tree    *Tree         // nil if no path was looked at
 }
 
-// Server is what was seen of a server.
+// Server is what was seen of one server.
 type Server struct {
 	Addr      string
-	Reached   bool              // it has taken a connection
+	Reached   bool              // it has accepted a connection
 	Refusal   string            // why there is no session with it; empty if there was one
-	RoundTrip time.Duration     // the median of some; 0 if it was not measured
-	Least     time.Duration     // the session timeout for those who ask for less; 0 if unknown
-	Most      time.Duration     // the session timeout for those who ask for more; 0 if unknown
-	ReadOnly  bool              // the session reads only
+	RoundTrip time.Duration     // the median of several; 0 if it was not measured
+	Least     time.Duration     // the shortest session timeout that it agrees to; 0 if unknown
+	Most      time.Duration     // the longest session timeout that it agrees to; 0 if unknown
+	ReadOnly  bool              // the session can only read
 	Answers   map[string]string // to the four-letter words
-	Later     string            // the answer to srvr when it was asked again
-	Between   time.Duration     // how much later, at least
-	Clock     *Clock            // nil if it was not seen
+	Later     string            // the second answer to srvr
+	Between   time.Duration     // the time from the first answer to the second, at least
+	Clock     *Clock            // nil if it is unknown
 }
 
 // Clock compares a server's clock with this machine's.
 type Clock struct {
-	Ahead  time.Duration // of the server's clock
-	Within time.Duration // the error of Ahead, at most
+	Ahead  time.Duration // how far the server's clock is ahead
+	Within time.Duration // the largest error of Ahead
 }
 
-// Findings judges an observation, the worst first within each part: the servers, the ensemble, the session, the locks.
+// Findings judges an observation, in four parts: the servers, the ensemble, the session, the locks. Each part begins with the worst.
 func Findings(o Observation) []Finding {
 	var all []Finding
 	for _, part := range [...]func(Observation) []Finding{servers, ensemble, timing, clocks, words, locks} {

@@ -47,7 +47,7 @@ const (
 
 func named(whose, form string) string { return whose + form + "0000000007" }
 
-// Each fault is found with its level and where it is, and nothing of it in what is healthy.
+// Each fault is found, with its level and subject, and none of them in a healthy ensemble.
 func TestFaultsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		fault   string
@@ -131,7 +131,7 @@ func TestFaultsAreFound(t *testing.T) {
 		is := func(f Finding) bool { return f.Level == c.level && f.Check == c.check && f.Subject == c.subject }
 		o := healthy()
 		if slices.ContainsFunc(Findings(o), is) {
-			t.Errorf("%s: found in what is healthy", c.fault)
+			t.Errorf("%s: found in a healthy ensemble", c.fault)
 		}
 		c.cause(&o)
 		found := Findings(o)
@@ -171,7 +171,7 @@ func TestHealthyIsOK(t *testing.T) {
 	}
 }
 
-// The pairs of the interop table, as bench/interop/MATRIX.md has them played.
+// The pairs of the interop table, as bench/interop/MATRIX.md has them.
 func TestForms(t *testing.T) {
 	const none = Level("")
 	for _, c := range []struct {

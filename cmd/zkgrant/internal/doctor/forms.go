@@ -9,9 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has the interop table of docs/interop.md, by what each library's contenders do about each other's names.
+// This file holds the interop table of docs/interop.md: what each library's contenders do about each other's names.
 
-// family is what a contender's name tells of who made it.
+// family is the maker of a contender, as its name tells.
 type family uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	goZookeeper
 	kazoo
 	writeLock
-	recipe // of ZooKeeper's documentation, or nobody known
+	recipe // of ZooKeeper's documentation, or unknown
 )
 
 func (f family) String() string {
@@ -39,7 +39,7 @@ var (
 	goZookeeperName = regexp.MustCompile(`^_c_[0-9a-f]{32}-`)
 )
 
-// familyOf tells whose a contender is.
+// familyOf returns the family of a contender.
 func familyOf(name events.Name) family {
 	_, ours := events.MarksOf(name.Text)
 	byCurator := curatorName.MatchString(name.Text)
@@ -72,16 +72,16 @@ func familyOf(name events.Name) family {
 	return recipe
 }
 
-// effect is what comes of a contender that finds a name it does not know.
+// effect is what a contender does about a name that it does not know.
 type effect uint8
 
 const (
 	waits  effect = iota
 	fails         // it gives up with an error
-	enters        // it holds beside the other
+	enters        // it holds beside the other contender
 )
 
-// comes tells what a contender does that finds another family's name of a kind before it.
+// comes tells what a contender does if another family's name of a kind stands before it.
 func (f family) comes(kind events.Kind) effect {
 	sided := kind == events.KindRead || kind == events.KindWrite
 	switch {
@@ -98,7 +98,7 @@ func (f family) comes(kind events.Kind) effect {
 	}
 }
 
-// forms judges which libraries' contenders stand in one directory.
+// forms judges which libraries' contenders share a directory.
 func forms(n Node) (all []Finding) {
 	counts, kinds := map[family]int{}, map[family][]events.Kind{}
 	for _, text := range n.Contenders {
@@ -110,7 +110,7 @@ func forms(n Node) (all []Finding) {
 		counts[f]++
 		kinds[f] = append(kinds[f], name.Kind)
 	}
-	// What the first family does at the worst that finds the second.
+	// worst is the worst that the first family does if it finds the second.
 	worst := func(a, b family) (e effect) {
 		for _, kind := range kinds[b] {
 			e = max(e, a.comes(kind))
@@ -149,7 +149,7 @@ func forms(n Node) (all []Finding) {
 	return all
 }
 
-// advice says what two families can do about each other.
+// advice says what to do about two families in one directory.
 func advice(a, b family) string {
 	ours := a == zkgrantMutex || a == zkgrantSides
 	switch {
@@ -162,7 +162,7 @@ func advice(a, b family) string {
 	}
 }
 
-// families names those whose contenders stand in a directory.
+// families returns the families of the contenders in a directory.
 func (n Node) families() (all []family) {
 	for _, text := range n.Contenders {
 		if name, ok := events.ParseName(text); ok {

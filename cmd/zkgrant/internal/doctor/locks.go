@@ -13,37 +13,37 @@ import (
 type Tree struct {
 	Root    string
 	Looked  int           // how many nodes were looked at
-	Nodes   []Node        // those that are worth a word
+	Nodes   []Node        // those that some finding may be about
 	Records []Record      // of crash detection
-	Ahead   time.Duration // by how much the youngest contender's time is ahead of this machine's clock
+	Ahead   time.Duration // how far the youngest contender's time is ahead of this machine's clock
 }
 
-// Node is a directory with what is in it.
+// Node is a directory and what is in it.
 type Node struct {
 	Path       string
-	Refusal    string // why it may not be seen
+	Refusal    string // why it cannot be read
 	Ours       bool   // its data say that zkgrant has made it
 	Next       int64  // the number of the next sequential node
 	Contenders []string
-	Persistent []string // those of the contenders and leases that belong to no session
+	Persistent []string // the contenders and permits that belong to no session
 	Others     []string // its other children
 }
 
-// Record is that of a holder with crash detection.
+// Record is the record of a holder with crash detection.
 type Record struct {
 	Path   string // of the lock
-	Holder string // the node
+	Holder string // the holder's node
 	Since  time.Time
 	Gone   bool // the holder's node does not exist, and the record still does
 }
 
-// NextSequence returns the number of the next sequential node of a directory. Its Stat counts what was created and what was deleted, in 32
-// bits, and the number is what was created.
+// NextSequence returns the number of the next sequential node of a directory. cversion counts creates and deletes, in 32 bits; the
+// number counts creates alone.
 func NextSequence(cversion, children int32) int64 {
 	return int64(uint32(cversion)+uint32(children)) / 2
 }
 
-// locks judges what was seen of locks.
+// locks judges what was seen of the locks.
 func locks(o Observation) (all []Finding) {
 	if o.Tree == nil {
 		return nil
@@ -65,7 +65,7 @@ func locks(o Observation) (all []Finding) {
 		all = append(all, n.findings()...)
 	}
 	if len(foreign) > 0 {
-		// Whether a directory is a container the servers tell no client.
+		// The servers tell no client whether a directory is a container.
 		all = append(all, Finding{
 			Note, "directories", o.Tree.Root, "Another program has made directories of zkgrant's locks, which may stay when they are empty: " + list(foreign) + ".",
 			"Delete them once when nobody uses them: in its own, zkgrant takes a free lock with one request instead of four.",
@@ -94,7 +94,7 @@ func locks(o Observation) (all []Finding) {
 	return all
 }
 
-// counted says how many there are of something.
+// counted formats a number of things.
 func counted(n int, one, more string) string {
 	if n == 1 {
 		more = one
@@ -123,14 +123,14 @@ func (n Node) findings() (all []Finding) {
 	return all
 }
 
-// The nodes of a semaphore, beside the size a queue and the permits that are taken.
+// The nodes of a semaphore: its size, the permits in use, and a queue.
 const (
 	sizeNode = "size"
 	leases   = "leases"
 	queue    = "locks"
 )
 
-// kinds finds a path that is a queue and a semaphore.
+// kinds finds a path that is used as a semaphore and as another kind of lock.
 func (n Node) kinds() *Finding {
 	if len(n.Contenders) == 0 {
 		return nil
@@ -146,12 +146,12 @@ func (n Node) kinds() *Finding {
 	}
 }
 
-// strangers are the children that no lock has made.
+// strangers returns the children that no lock has made.
 func (n Node) strangers() []string {
 	return slices.DeleteFunc(slices.Clone(n.Others), func(name string) bool { return name == sizeNode || name == leases || name == queue })
 }
 
-// sequence judges how far the numbers of the directory's nodes are from their end.
+// sequence judges how close the directory's sequence numbers are to their end.
 func (n Node) sequence() []Finding {
 	const late, do = math.MaxInt32 / 4 * 3, "Have it empty for a moment: zkgrant renews its own directory then. Delete one that another library has made."
 	for _, text := range n.Contenders {

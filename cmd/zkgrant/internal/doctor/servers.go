@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// servers judges each server by itself.
+// servers judges each server on its own.
 func servers(o Observation) (all []Finding) {
 	for _, s := range o.Servers {
 		all = append(all, s.findings()...)
@@ -97,7 +97,7 @@ func ensemble(o Observation) (all []Finding) {
 		bad(Note, "connect-string", fmt.Sprintf("The ensemble has %d servers, and the connect string names %d.", sizes, len(o.Servers)), "Name all of them: a lock outlives a silent server only if there is another one to turn to.")
 	}
 	for _, s := range o.Servers {
-		// The leader counts itself among the voters, and not among those that are in sync with it.
+		// The leader counts itself as a voter, and not as in sync with itself.
 		if voters, synced := s.number("mntr", "zk_quorum_size"), s.number("mntr", "zk_synced_followers"); s.mode() == "leader" && voters > 0 && synced >= 0 && synced+1 < voters {
 			bad(Warn, "synced", fmt.Sprintf("The leader %s has %d of %d voters in sync, itself included.", s.Addr, synced+1, voters), "Look at the others: one more failure may stop every lock.")
 		}
@@ -112,7 +112,7 @@ func ensemble(o Observation) (all []Finding) {
 // Lags tells whether a server lags behind another one.
 func (o Observation) Lags() bool { return len(lags(o)) > 0 }
 
-// lags finds servers that have not got what another one had some time before.
+// lags finds the servers that lack what another one had some time before.
 func lags(o Observation) (all []Finding) {
 	newest, at := int64(-1), ""
 	for _, s := range o.Servers {
@@ -157,7 +157,7 @@ func words(o Observation) (all []Finding) {
 	return all
 }
 
-// round leaves the digits that people read.
+// round leaves the digits that matter to people.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d < 10*time.Millisecond && d > -10*time.Millisecond:

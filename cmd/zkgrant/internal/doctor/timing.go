@@ -53,7 +53,7 @@ func timing(o Observation) (all []Finding) {
 			Bad, "tick", "tickTime", seen[:len(seen)-1] + ": a loss may be told too late.",
 			fmt.Sprintf("Set WithTickTime(%v) in programs and --tick-time=%v here, with a session timeout of %v or more.", longest, longest, 2*longest),
 		})
-	case !said: // bounds that are set in zoo.cfg tell nothing of it
+	case !said: // bounds that are set in zoo.cfg say nothing about tickTime
 		all = append(all, Finding{Note, "tick", "tickTime", seen, look})
 	default:
 		all = append(all, Finding{OK, "tick", "tickTime", seen, ""})
@@ -61,7 +61,7 @@ func timing(o Observation) (all []Finding) {
 	return all
 }
 
-// timeout judges what became of the session timeout.
+// timeout judges the session timeout that was agreed.
 func (o Observation) timeout() Finding {
 	const subject = "session timeout"
 	within := ""
@@ -77,7 +77,7 @@ func (o Observation) timeout() Finding {
 	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was asked for and granted%s.", o.Asked, within), ""}
 }
 
-// clocks judges the servers' clocks. No lock rests on them, but what people read does.
+// clocks judges the servers' clocks. No lock depends on them, but the times that people read do.
 func clocks(o Observation) (all []Finding) {
 	const tolerable = time.Second
 	seen, widest := 0, time.Duration(0)

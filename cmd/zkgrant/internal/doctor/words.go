@@ -14,7 +14,7 @@ const refusedWord = "is not executed because it is not in the whitelist"
 // refused tells whether the server does not answer the word.
 func (s Server) refused(word string) bool { return strings.Contains(s.Answers[word], refusedWord) }
 
-// value returns what stands behind the key in an answer: of `Mode: leader`, `tickTime=500` or `zk_learners	2`.
+// value returns the value of a key in an answer, of `Mode: leader`, `tickTime=500` or `zk_learners>2`.
 func value(answer, key string) string {
 	for line := range strings.Lines(answer) {
 		if rest, ok := strings.CutPrefix(line, key); ok && rest != "" && strings.ContainsAny(rest[:1], ":=\t") {
@@ -29,14 +29,14 @@ func (s Server) mode() string { return value(s.Answers["srvr"], "Mode") }
 // Serves tells whether there was a session with the server.
 func (s Server) Serves() bool { return s.Refusal == "" }
 
-// version returns the number alone: builds differ in what is behind it.
+// version returns the number alone: what follows it differs between builds.
 func (s Server) version() string {
 	version, _, _ := strings.Cut(value(s.Answers["srvr"], "Zookeeper version"), ",")
 	version, _, _ = strings.Cut(version, "-")
 	return version
 }
 
-// zxid returns the last transaction that an answer to srvr tells of, or -1.
+// zxid returns the last transaction in an answer to srvr, or -1.
 func zxid(srvr string) int64 {
 	n, err := strconv.ParseInt(strings.TrimPrefix(value(srvr, "Zxid"), "0x"), 16, 64)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s Server) number(word, key string) int {
 	return n
 }
 
-// tick returns the server's tickTime, and whether it says so or its bounds of the session timeout suggest it. Unless they are set, these
-// are 2 and 20 ticks.
+// tick returns the server's tickTime, and whether the server says it. If not, it follows from the bounds of the session timeout, which
+// are 2 and 20 ticks unless they are set.
 func (s Server) tick() (tick time.Duration, said bool) {
 	if ms := s.number("conf", "tickTime"); ms > 0 {
 		return time.Duration(ms) * time.Millisecond, true
@@ -66,7 +66,7 @@ func (s Server) tick() (tick time.Duration, said bool) {
 	return 0, false
 }
 
-// members returns how many servers the ensemble has by the answer to conf, or 0.
+// members returns the size of the ensemble, by the answer to conf, or 0.
 func (s Server) members() (n int) {
 	for line := range strings.Lines(s.Answers["conf"]) {
 		if strings.HasPrefix(line, "server.") {
@@ -76,7 +76,7 @@ func (s Server) members() (n int) {
 	return n
 }
 
-// Established finds a session in an answer to cons, and returns when the server's clock says that its connection was made.
+// Established finds a session in an answer to cons, and returns when its connection was made, by the server's clock.
 func Established(cons string, session int64) (time.Time, bool) {
 	id := "sid=0x" + strconv.FormatUint(uint64(session), 16) + ","
 	for line := range strings.Lines(cons) {

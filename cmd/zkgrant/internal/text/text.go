@@ -1,4 +1,4 @@
-// Package text says in words what the servers say in numbers and bytes.
+// Package text makes text for people out of the servers' numbers and bytes.
 package text
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// hidden tells whether a character steers a terminal, turns a line round, or shows as nothing.
+// hidden tells whether a character steers a terminal, reverses a line, or is invisible.
 func hidden(r rune) bool {
 	switch r {
 	case '\u00ad', '\u061c', '\u180e', '\ufeff':
@@ -31,11 +31,11 @@ func Printable(text string) string {
 	}, text)
 }
 
-// JSON returns a value as one line of JSON that is harmless for a terminal: what is not printable is escaped.
+// JSON returns a value as one line of JSON that is harmless for a terminal: it escapes what is not printable.
 func JSON(value any) (string, error) {
 	marshalled, err := json.Marshal(value)
 	var line strings.Builder
-	for _, r := range string(marshalled) { // all but ASCII is within its strings
+	for _, r := range string(marshalled) { // only strings hold anything but ASCII
 		if hidden(r) {
 			fmt.Fprintf(&line, `\u%04x`, r)
 		} else {
@@ -45,7 +45,7 @@ func JSON(value any) (string, error) {
 	return line.String(), err
 }
 
-// Since is a duration as people say it.
+// Since formats a duration for people.
 func Since(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -59,16 +59,16 @@ func Since(d time.Duration) string {
 	}
 }
 
-// Kind is the kind of a contender, as --kind names it.
+// Kind returns the kind of a contender, as --kind names it.
 func Kind(k events.Kind) string { return strings.TrimSuffix(k.String(), " lock") }
 
-// SessionID is a session as the servers' logs name it.
+// SessionID formats a session as the servers' logs do.
 func SessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// MayBeIdle tells whether a contender has the lock and perhaps no holder: the node of a cached lock is kept between two of them.
+// MayBeIdle tells whether a contender has the lock but perhaps no holder: the node of a cached lock stays between two holders.
 func MayBeIdle(c events.Contender) bool { return c.Holding && c.Cached }
 
-// State says what a contender does in its queue.
+// State returns what a contender does in its queue.
 func State(c events.Contender) string {
 	switch {
 	case MayBeIdle(c):

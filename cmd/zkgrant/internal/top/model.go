@@ -29,7 +29,7 @@ type (
 		path string
 		err  error
 	}
-	said string // the library has to say something
+	said string // the library's log
 )
 
 // effect is what the model asks for.
@@ -51,12 +51,12 @@ func (wait) effect() {}
 func (ask) effect()  {}
 func (quit) effect() {}
 
-// mode is what keys are for.
+// mode is the meaning of the keys.
 type mode uint8
 
 const (
 	browsing   mode = iota
-	filtering       // they are the filter
+	filtering       // they edit the filter
 	confirming      // one of them means yes
 )
 
@@ -70,10 +70,10 @@ type model struct {
 
 	locks  []row // of the last walk, in its order
 	at     time.Time
-	waited map[string]time.Time // who was seen waiting, and when last
+	waited map[string]time.Time // the nodes that were seen waiting, and when last
 	err    error                // ends it
 
-	rows     []row // that are shown: filtered and sorted
+	rows     []row // the rows to show: filtered and sorted
 	order    order
 	filter   string
 	cursor   int // the index of the selected row
@@ -81,18 +81,18 @@ type model struct {
 	selected id
 
 	mode     mode
-	target   row      // that is asked about
-	revoking []string // the paths that are being asked back
+	target   row      // the row that the question is about
+	revoking []string // the paths that are being revoked
 	status   string
 	bad      bool
 }
 
-// begin is the first model, and what it asks for.
+// begin returns the first model and its effects.
 func begin(o Options, now time.Time) (model, []effect) {
 	return model{Options: o, now: now, state: coordinator.StateConnected}, []effect{look{}, wait{}}
 }
 
-// update returns what follows from a message.
+// update returns the next model and its effects.
 func (m model) update(msg tea.Msg) (model, []effect) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -146,7 +146,7 @@ func (m model) revoked(r revoked) model {
 	return m
 }
 
-// settled has the rows again, with the selection where it was, and on the screen.
+// settled makes the rows again. The selection stays where it was, and on the screen.
 func (m model) settled() model {
 	m.rows = nil
 	for _, r := range m.locks {
@@ -161,7 +161,7 @@ func (m model) settled() model {
 	return m.selecting(m.cursor)
 }
 
-// selecting selects the row with the index, or the nearest one that there is.
+// selecting selects the row with the index, or the nearest one.
 func (m model) selecting(index int) model {
 	m.cursor = max(0, min(index, len(m.rows)-1))
 	if len(m.rows) > 0 {
@@ -175,7 +175,7 @@ func (m model) selecting(index int) model {
 	return m
 }
 
-// pressed takes a key, and the text that it types if it types one.
+// pressed takes a key, and the text that it types, if any.
 func (m model) pressed(key, typed string) (model, []effect) {
 	if key == "ctrl+c" {
 		return m, []effect{quit{}}
@@ -243,7 +243,7 @@ func (m model) filtering(key, typed string) model {
 	return m.settled()
 }
 
-// asking asks whether the selected lock is to be asked back.
+// asking opens the question whether to ask the selected lock back.
 func (m model) asking() model {
 	if len(m.rows) == 0 {
 		return m

@@ -16,8 +16,8 @@ type row struct {
 	err error
 
 	holders, waiters int
-	waits            time.Time // the oldest waiter queued up then; zero: there is none
-	holds            time.Time // the oldest holder holds since then, or for less; zero: there is none
+	waits            time.Time // when the oldest waiter queued up; zero: there is none
+	holds            time.Time // since when, at the earliest, the oldest holder holds; zero: there is none
 }
 
 // id tells rows apart: a mutex and a semaphore may have the same path.
@@ -28,7 +28,7 @@ type id struct {
 
 func (r row) id() id { return id{r.Path, r.Kind} }
 
-// rowOf sums a lock up. A contender that was seen waiting holds since it was last seen so, at the earliest.
+// rowOf sums a lock up. A contender that was seen waiting holds since the last such moment, at the earliest.
 func rowOf(lock coordinator.LockInfo, err error, waited map[string]time.Time) row {
 	r := row{LockInfo: lock, err: err}
 	for _, c := range lock.Contenders {
@@ -47,7 +47,7 @@ func rowOf(lock coordinator.LockInfo, err error, waited map[string]time.Time) ro
 	return r
 }
 
-// remember notes who waits at a time. What is known of those who are still there stays.
+// remember notes the waiters at a time. It keeps what is known of a contender that now holds, and forgets the others.
 func remember(waited map[string]time.Time, locks []row, at time.Time) map[string]time.Time {
 	now := make(map[string]time.Time)
 	for _, r := range locks {
@@ -62,7 +62,7 @@ func remember(waited map[string]time.Time, locks []row, at time.Time) map[string
 	return now
 }
 
-// earlier is the earlier one of two times, of which the first may be zero.
+// earlier returns the earlier one of two times. The first one may be zero.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
@@ -70,7 +70,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// order is by what the rows are sorted.
+// order is what the rows are sorted by.
 type order uint8
 
 const (
@@ -80,7 +80,7 @@ const (
 	byPath
 )
 
-// sorted sorts rows. What the order does not tell apart is in the order of paths.
+// sorted sorts the rows. Equal ones are in the order of their paths.
 func (o order) sorted(rows []row) {
 	slices.SortStableFunc(rows, func(a, b row) int {
 		by := 0
@@ -110,7 +110,7 @@ func oldestFirst(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// matches tells whether the text is part of the path, or of what a contender says of itself, in whatever case.
+// matches tells whether the text is part of the path or of a contender's data, in upper or lower case.
 func (r row) matches(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(strings.ToLower(r.Path), text) || slices.ContainsFunc(r.Contenders, func(c events.Contender) bool {

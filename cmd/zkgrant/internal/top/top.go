@@ -1,5 +1,5 @@
-// Package top is the live view of locks. The model, which is a value, hears messages and answers with effects: model.go. How it looks is
-// in view.go. This file runs it on a terminal, and carries the effects out.
+// Package top is the live view of locks. The model, a value, hears messages and answers with effects (model.go). view.go draws it. This
+// file runs it on a terminal and carries the effects out.
 package top
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Options are what a user chooses.
+// Options are the user's choices.
 type Options struct {
 	Root     string
 	Interval time.Duration // between two walks
 	Grace    time.Duration // of a revocation
 	Colors   bool
-	Divert   func(say func(line string)) // has what would be said on the terminal said here; nil: there again
+	Divert   func(say func(line string)) // has the lines for the terminal said here instead; nil: on the terminal again
 }
 
-// Run shows the locks until it is quit, or ctx ends.
+// Run shows the locks until the user quits or ctx ends.
 func Run(ctx context.Context, c *coordinator.Coordinator, o Options) error {
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -43,7 +43,7 @@ func Run(ctx context.Context, c *coordinator.Coordinator, o Options) error {
 	return err
 }
 
-// screen is the model as the program wants it.
+// screen adapts the model to the terminal library.
 type screen struct {
 	model
 	hands *hands
@@ -98,7 +98,7 @@ func (h *hands) do(effects []effect) tea.Cmd {
 func (h *hands) look() tea.Msg {
 	var locks []row
 	for lock, err := range h.walk(h.ctx) {
-		if h.ctx.Err() != nil { // the program ends, and hears no more
+		if h.ctx.Err() != nil { // the program is about to end, and hears no more
 			return nil
 		}
 		if errors.Is(err, coordinator.ErrInvalid) {

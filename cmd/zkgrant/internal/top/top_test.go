@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestScreens plays the scripts of testdata: what the model hears, what it asks for, and what it shows. -rewrite writes them.
+// TestScreens plays the scripts of testdata: what the model hears, asks for and shows. -rewrite writes them.
 //
 //	hear  a message in each line; prints the effects. Messages:
 //	      size WIDTH HEIGHT | beat SECONDS STATE | due | said TEXT | revoked PATH [ERROR] | paste TEXT | invalid
@@ -62,7 +62,7 @@ func TestScreens(t *testing.T) {
 	})
 }
 
-// framed marks the ends of lines.
+// framed marks the end of each line.
 func framed(screen string) string {
 	if screen == "" {
 		return ""
@@ -185,7 +185,7 @@ func lockOf(t *testing.T, words []string, number func(string) int) row {
 	return r
 }
 
-// unquoted has the bytes that \x stands for.
+// unquoted replaces each \x with the byte that it stands for.
 func unquoted(t *testing.T, text string) string {
 	t.Helper()
 	out, err := strconv.Unquote(`"` + text + `"`)

@@ -28,15 +28,15 @@ var (
 	yellow  = ansi.NewStyle(ansi.AttrYellowForegroundColor)
 )
 
-// layout says how many lines of the screen are for what, besides a title, the names of the columns, and below a status
-// and the keys.
+// layout says how many lines the parts of the screen get. The other lines are the title, the names of the columns, the status and the
+// keys.
 type layout struct {
 	rows   int // of the table
-	detail int // its rule included; 0: there is none
+	detail int // with its rule; 0: there is no detail
 }
 
 func (m model) layout() layout {
-	const others, least = 4, 6 // lines that are neither; a detail of three lines beside a table of three
+	const others, least = 4, 6 // the lines of neither; a detail of three lines below a table of three
 	body := max(m.height-others, 1)
 	if body < least {
 		return layout{rows: body}
@@ -44,7 +44,7 @@ func (m model) layout() layout {
 	return layout{rows: body - body/2, detail: body / 2}
 }
 
-// view is the screen: lines that fit into it.
+// view returns the screen: lines that fit.
 func (m model) view() string {
 	if m.width < 1 || m.height < 1 {
 		return ""
@@ -55,7 +55,7 @@ func (m model) view() string {
 		lines = append(lines, m.detail(l.detail)...)
 	}
 	lines = append(lines, m.statusLine(), m.keys())
-	if len(lines) > m.height { // the first lines and what is asked are worth most
+	if len(lines) > m.height { // the first lines and the status are worth most
 		lines = append(lines[:m.height-1], lines[len(lines)-2])
 	}
 	for i, line := range lines {
@@ -91,7 +91,7 @@ func (m model) title() string {
 	return left + strings.Repeat(" ", gap) + right
 }
 
-// connection is what there is of one, and how old the rows are if they are not fresh.
+// connection says how the session is, and how old the rows are if they are not fresh.
 func (m model) connection() string {
 	words := map[coordinator.State]string{
 		coordinator.StateConnected: green.Styled("connected"), coordinator.StateSuspended: red.Styled("suspended"),
@@ -112,7 +112,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what
 }
 
-// statusLine is what is asked, or was said last.
+// statusLine is the question, or the last report.
 func (m model) statusLine() string {
 	switch m.mode {
 	case filtering:
@@ -141,7 +141,7 @@ func (m model) keys() string {
 	return dim.Styled("q quit  r revoke  / filter  ↑↓ select  sort by: w waited  h held  n waiters  p path")
 }
 
-// detail is the queue of the selected lock, holders first as everywhere.
+// detail is the queue of the selected lock, holders first.
 func (m model) detail(lines int) []string {
 	all := make([]string, 0, lines)
 	if len(m.rows) == 0 {
@@ -188,7 +188,7 @@ func (m model) queue(r row, room int) []string {
 	return lines
 }
 
-// table is the names of the columns, and the rows that have room.
+// table is the names of the columns, and the rows that there is room for.
 func (m model) table(room int) []string {
 	all := []columns.Column{
 		{Name: "PATH", Least: 10, Tail: true}, {Name: "KIND", Least: 9, Drop: 4}, {Name: "SIZE", Least: 4, Right: true, Drop: 5},
