@@ -14,13 +14,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// copied is an example that users copy: a process has one contender, and works on the servers that it is told.
+// copied is an example that users copy: each process has one contender, and works on the servers that it is given.
 type copied struct {
 	program string
-	lines   int    // it may have
-	args    string // beside the servers
-	holds   string // it says when it has the lock
-	again   bool   // it asks again after a loss, and else it ends
+	lines   int    // at most
+	args    string // besides the servers
+	holds   string // what it prints when it has the lock
+	again   bool   // it asks again after a loss; else it ends
 }
 
 func copies() []copied {
@@ -32,7 +32,7 @@ func copies() []copied {
 	}
 }
 
-// TestCopiesStandAlone holds what users copy to its length, and to packages that they can import.
+// TestCopiesStandAlone checks the length of what users copy, and that it imports only packages that they can import.
 func TestCopiesStandAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range copies() {
@@ -68,8 +68,8 @@ func (c copied) begin(t *testing.T, folder, servers string) *eventstest.Process 
 	return eventstest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
 }
 
-// stop runs each program three times on one lock. A signal ends the second one while it waits, and the first and the third one
-// while they hold the lock. Each ends well, and nothing of it is left behind.
+// stop runs each program three times on one lock. A signal ends the second process while it waits, and the first and the third one while
+// they hold. Each ends well and leaves nothing behind.
 func stop(t *testing.T, folder, servers string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -108,7 +108,7 @@ func stop(t *testing.T, folder, servers string) {
 	}
 }
 
-// lose ends the session of each program's holder: it says so, and asks again or ends.
+// lose ends the session of each program's holder. The program says so, and asks again or ends.
 func lose(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -130,7 +130,7 @@ func lose(t *testing.T, folder string) {
 	}
 }
 
-// connecting ends each program by a signal while a server owes it a session. That is a quiet end, as at any other time.
+// connecting ends each program by a signal while a server does not answer its handshake. The end is quiet, as at any other time.
 func connecting(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, gives back everything on
-// Ctrl-C and SIGTERM, whether it waits or holds, and has no goroutine left when it ends.
+// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives everything back on Ctrl-C and
+// SIGTERM, whether it waits or holds. Each has no goroutine left when it ends.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -74,7 +74,7 @@ func TestPrograms(t *testing.T) {
 // build returns a folder with the examples' programs.
 func build(t *testing.T) string {
 	t.Helper()
-	// The go command runs a test again when a file has changed that the test itself has looked at.
+	// The go command runs a test again if a file has changed that the test itself has read.
 	sources, err := filepath.Glob("*/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func build(t *testing.T) string {
 	return folder
 }
 
-// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only those
-// with another main function are built as they are: run, and what users copy.
+// overlay returns a file that makes the go command build each example with a check for goroutines at its end. Exception: examples with
+// another main function are built unchanged, those with run and those that users copy.
 func overlay(t *testing.T) string {
 	t.Helper()
 	const exit = "os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))"
@@ -134,7 +134,7 @@ func overlay(t *testing.T) string {
 	return write("overlay.json", string(text))
 }
 
-// play runs the programs on the servers, each in a chroot of its own, until the signal, or to the end if that is asked for.
+// play runs the programs on the servers, each in its own chroot, until the signal, or to the end if the scene says so.
 func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	t.Helper()
 	for i, c := range scenes() {
@@ -176,19 +176,19 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	}
 }
 
-// scene is a run of a program. It is told to stop when the lines have been printed and the nodes are there.
+// scene is a run of a program. The program is told to stop when the lines have been printed and the nodes exist.
 type scene struct {
 	program  string
 	args     []string
-	chroot   string // nobody has made it
+	chroot   string // it does not exist yet
 	await    []line
 	nodes    int
-	toTheEnd bool // it is not told to stop
+	toTheEnd bool // the program is not told to stop
 	says     []string
 	counts   map[string]int
 }
 
-// line is a text that is printed so many times.
+// line is a text, and how often it is printed.
 type line struct {
 	text  string
 	count int
@@ -200,7 +200,7 @@ func scenes() []scene {
 	const together = "together 4000, as in the beginning"
 	return []scene{
 		{program: "demo", args: args("-timeout 2s"), chroot: "/some/app", nodes: 6, await: []line{{"http://127.0.0.1:", 1}}},
-		{program: "eventloop", args: args("-locks 100 -hold 1h"), nodes: 200}, // both stand in every queue
+		{program: "eventloop", args: args("-locks 100 -hold 1h"), nodes: 200}, // each loop has a node in every queue
 		{program: "eventloop", args: args("-locks 500 -hold 20ms"), toTheEnd: true, says: []string{
 			"left   granted 500, lost 0", "right  granted 500, lost 0",
 		}},
@@ -232,7 +232,7 @@ func scenes() []scene {
 	}
 }
 
-// call is a run without servers. With the exit code 0 it says something on its standard output, else on its standard error.
+// call is a run without servers. With the exit code 0 it prints to standard output, else to standard error.
 type call struct {
 	program string
 	args    []string

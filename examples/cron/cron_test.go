@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// instance is a cron that runs in a bubble, with a session of its own.
+// instance is a cron in a bubble, with its own session.
 type instance struct {
 	zk    *coordinator.Coordinator
 	stop  context.CancelFunc // the signal
@@ -26,7 +26,7 @@ type instance struct {
 	tokens []int64
 }
 
-// start is begin, and returns when the instance leads, or stands by.
+// start is begin, and returns when the instance leads or stands by.
 func start(t *testing.T, server *zktest.Server, began time.Time, long time.Duration) *instance {
 	t.Helper()
 	i := begin(t, server, began, long)
@@ -37,7 +37,7 @@ func start(t *testing.T, server *zktest.Server, began time.Time, long time.Durat
 	return i
 }
 
-// begin starts an instance with a job a minute that takes so long, unless its context ends.
+// begin starts an instance that runs a job each minute. A job takes that long, unless its context ends.
 func begin(t *testing.T, server *zktest.Server, began time.Time, long time.Duration, options ...coordinator.Option) *instance {
 	t.Helper()
 	zk, err := coordinator.Open(server.Addr(), append(options, server.Option())...)
@@ -64,7 +64,7 @@ func begin(t *testing.T, server *zktest.Server, began time.Time, long time.Durat
 	return i
 }
 
-// wait waits for the end of an instance that was told to stop.
+// wait waits for the end of an instance that was told to stop, and checks its error.
 func (i *instance) wait(t *testing.T) {
 	t.Helper()
 	if err := <-i.ended; !errors.Is(err, context.Canceled) {
@@ -85,7 +85,7 @@ func (i *instance) must(t *testing.T, when string, minutes ...int) {
 	}
 }
 
-// The job runs on the leader alone, once each minute; after a signal another one leads, and after a loss as well.
+// The job runs on the leader alone, once each minute. After a signal or a loss another instance leads.
 func TestTheJobRunsOnOneInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, began := zktest.Start(t), time.Now()
@@ -120,7 +120,7 @@ func TestTheJobRunsOnOneInstance(t *testing.T) {
 	})
 }
 
-// A signal ends a job that runs, the lead is given back, and the standby goes on.
+// A signal ends the job under way, and the leader resigns. The standby goes on.
 func TestASignalEndsTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, began := zktest.Start(t), time.Now()
@@ -139,7 +139,7 @@ func TestASignalEndsTheJob(t *testing.T) {
 	})
 }
 
-// A signal ends the waiting, and the leader goes on.
+// A signal ends the wait of a standby, and the leader goes on.
 func TestASignalEndsTheStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, began := zktest.Start(t), time.Now()
@@ -153,7 +153,7 @@ func TestASignalEndsTheStandby(t *testing.T) {
 	})
 }
 
-// The times that a long job misses are left out.
+// A long job skips the times that it overlaps.
 func TestALongJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, began := zktest.Start(t), time.Now()
@@ -165,7 +165,7 @@ func TestALongJob(t *testing.T) {
 	})
 }
 
-// The job runs as soon as there is a server and a time.
+// The job runs from the first time after the server has come.
 func TestTheServerComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, began := zktest.Start(t), time.Now()
@@ -181,7 +181,7 @@ func TestTheServerComesLate(t *testing.T) {
 	})
 }
 
-// Credentials that the servers refuse do not become well, so the process ends.
+// Refused credentials do not become valid, so the process ends.
 func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann := begin(t, zktest.Start(t), time.Now(), time.Second, coordinator.WithAuth("nosuchscheme", nil))

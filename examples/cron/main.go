@@ -1,9 +1,9 @@
 // Command cron runs a job at fixed times on the instance that leads; the others stand by.
 //
 // Every instance is a candidate of one election. SIGTERM ends the job's context, and another instance leads a moment later.
-// After a loss the instance is a candidate again. Limitation: a time that passes while nobody leads is left out, and if the
-// clocks of two instances differ, a time around a change of the leader may come twice. So the job is told the time, to note it
-// where it writes, together with the token.
+// After a loss the instance is a candidate again. Limitation: a time that passes without a leader is left out. If the clocks
+// of two instances differ, a time around a change of the leader may come twice. So the job gets the time, to store it with
+// what it writes, together with the token.
 //
 // To make it yours, copy this folder and replace job. cron_test.go tests it in virtual time.
 package main
@@ -39,14 +39,14 @@ func main() {
 	log.Print("stopped")
 }
 
-// job is what there is to do at a time. ctx ends when the term is lost, and on a signal. Whatever the job writes elsewhere
-// bears the token, so that the store can refuse a past leader: ../fencedwriter has the SQL.
+// job does the work of one time. ctx ends when the term is lost, and on a signal. Whatever the job writes elsewhere carries
+// the token, so that the store can refuse a past leader: ../fencedwriter has the SQL.
 func job(_ context.Context, at time.Time, token int64) error {
 	log.Printf("the job of %s, token %d", at.Format(time.TimeOnly), token)
 	return nil
 }
 
-// run takes part until ctx ends, whether there is a server yet or not.
+// run takes part until ctx ends, with or without a server.
 func run(ctx context.Context, servers string, c *cron) error {
 	zk, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -62,7 +62,7 @@ type cron struct {
 	every time.Duration
 }
 
-// run is a candidate until ctx ends, again after each term. It returns other errors: waiting makes none of them well.
+// run is a candidate until ctx ends, again after each term. It returns other errors, as waiting cures none of them.
 func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -75,7 +75,7 @@ func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 	if err != nil {
 		return err
 	}
-	for term, err := range zk.Election(electionPath).Terms(ctx, coordinator.WithData([]byte(host))) { // the data are for Observe and Queue
+	for term, err := range zk.Election(electionPath).Terms(ctx, coordinator.WithData([]byte(host))) { // Observe and Queue show the data
 		if err != nil {
 			return err
 		}
@@ -84,14 +84,14 @@ func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 	return nil
 }
 
-// lead runs the job at each time until the term is lost or ctx ends. No job is under way when it returns: then another
+// lead runs the job at each time until the term is lost or ctx ends. When it returns, no job is under way, so another
 // instance may lead.
 func (c *cron) lead(ctx context.Context, term *coordinator.Acquisition) {
 	token := term.Grant().Token
 	log.Printf("leads, token %d", token)
 	held := term.Context(ctx) // ends with the term, and with ctx
 	for {
-		at := time.Now().Truncate(c.every).Add(c.every) // times that a long job has missed are left out
+		at := time.Now().Truncate(c.every).Add(c.every) // a long job skips the times that it overlaps
 		select {
 		case <-ctx.Done():
 			return
@@ -99,7 +99,7 @@ func (c *cron) lead(ctx context.Context, term *coordinator.Acquisition) {
 			log.Printf("LOST the lead: %v", lost.Reason)
 			return
 		case <-time.After(time.Until(at)):
-			// Valid: the process may have been halted since it heard of its term. Err: select takes any that is ready.
+			// Valid: the process may have been halted since the grant. Err: select takes any channel that is ready.
 			if term.Valid() && ctx.Err() == nil {
 				if err := c.job(held, at, token); err != nil {
 					log.Printf("the job of %s has failed: %v", at.Format(time.TimeOnly), err)

@@ -13,14 +13,14 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// A server's answer to a handshake begins with a length, a version, the timeout, the session's id, and a password of 16 bytes.
+// A server's answer to a handshake begins with a length, a version, the timeout, the session's ID, and a password of 16 bytes.
 const (
 	answerLength  = 4 + 4 + 4 + 8 + 4 + 16
 	timeoutOffset = 4 + 4
 	idOffset      = timeoutOffset + 4
 )
 
-// handshake is the latest answer to a handshake on a contender's connections: what one must know to end its session.
+// handshake is the latest answer to a handshake on a contender's connections: what it takes to end its session.
 type handshake struct{ answer atomic.Pointer[[]byte] }
 
 // overhear returns a dial function that keeps the answers.
@@ -42,7 +42,7 @@ type overheard struct {
 	begin []byte
 }
 
-// Read keeps the answer to the handshake. A refused session has the id 0.
+// Read keeps the answer to the handshake. A refused session has the ID 0.
 func (c *overheard) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if len(c.begin) < answerLength {
@@ -55,7 +55,7 @@ func (c *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end has the servers end the session, as its owner could: it takes the session over to a connection of its own and closes it.
+// end makes the servers end the session, as its owner could: it takes the session over to a connection of its own and closes it.
 func (h *handshake) end(ctx context.Context, where *servers) error {
 	answer := h.answer.Load()
 	if answer == nil {
@@ -82,7 +82,7 @@ func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var sent []byte
 	for _, frame := range [][]byte{
-		append(make([]byte, 4+8), answer[timeoutOffset:]...), // version and last zxid seen: 0; timeout, id, password
+		append(make([]byte, 4+8), answer[timeoutOffset:]...), // version and last zxid seen: 0; timeout, ID, password
 		{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5},                 // request 1, operation -11: close
 	} {
 		sent = append(binary.BigEndian.AppendUint32(sent, uint32(len(frame))), frame...)
@@ -90,6 +90,6 @@ func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	if _, err := conn.Write(sent); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, conn) // the server hangs up behind the last answer, and may do so roughly
+	_, _ = io.Copy(io.Discard, conn) // the server hangs up after the last answer, perhaps with a reset
 	return context.Cause(ctx)
 }

@@ -48,7 +48,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 			}
 		case wake := <-b.pause:
 			b.standStill(ctx, wake)
-			if b.state == holds && !lock.Valid() { // asked before each step of its work, and this is the next one
+			if b.state == holds && !lock.Valid() { // asked before each step of its work; this is the next step
 				b.is(lost, "Valid() says no")
 			} else {
 				b.tell(b.state)
@@ -59,7 +59,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 	}
 }
 
-// hear takes what has no channel of its own.
+// hear takes the events that have no channel of their own.
 func (b *body) hear(ev events.Event, id uint64) {
 	switch ev := ev.(type) {
 	case events.Queued:
@@ -72,6 +72,6 @@ func (b *body) hear(ev events.Event, id uint64) {
 		b.connected(false)
 	case events.Resumed, events.Connected:
 		b.connected(true)
-	default: // what the channels say, or nothing, the stream having ended with ctx
+	default: // the channels report the others; nil if ctx has ended the stream
 	}
 }

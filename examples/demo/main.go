@@ -1,24 +1,24 @@
-// Command demo shows two locks under one network, in a browser: you cut a contender off, and see who believes to hold the lock.
+// Command demo shows two locks under one network, in a browser: you cut a contender off, and see which contenders believe to hold.
 //
 //	go run ./examples/demo                     a server inside the program
 //	go run ./examples/demo -zk host:2181,...   a real one, chroot and all
 //	go run ./examples/demo -ensemble           three real servers, started here: their leader can be killed
 //
 // It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and for a naive lock, over the same
-// network. A button cuts it off, has it stand still, ends its sessions, or has it give the locks back. A bar in the picture is
+// network. A button cuts it off, makes it stand still, ends its sessions, or makes it give the locks back. A bar in the picture is
 // what the contender itself believed at that time. Nothing is scripted.
 //
-// The naive lock is the stock recipe: the lowest sequential node holds, and a holder works until its client tells it that the session
-// has expired. A client without a connection cannot tell it. The client does tell of a lost connection. The recipe ignores that, since the
-// holder does not know then whether its session lives.
+// The naive lock is the stock recipe: the lowest sequential node holds, and a holder works until its client reports that the session
+// has expired. A client without a connection cannot report that. It does report the lost connection, but the recipe ignores the
+// report, since the session may still live.
 //
-// A contender that has stood still goes on with its next step. Before each step, the one with zkgrant asks Valid, as the documentation
-// advises. The naive one has no such question to ask.
+// After a contender stood still, it goes on with its next step. Before each step, the contender with zkgrant asks Valid, as the
+// documentation advises. The naive one has no such question to ask.
 //
 // Limitation: a contender is a part of this process, so "stand still" stops its work and its network, and no timer of its library.
 // Limitation: a step that has begun goes on after a pause, with each lock. Fencing tokens are for that.
 //
-// Ctrl-C ends it and leaves no session behind. model.go folds what contenders tell into the picture, stage.go has the faults,
+// Ctrl-C ends it and leaves no session behind. model.go makes the picture of what the contenders tell. stage.go has the faults,
 // granted.go the contender with a zkgrant mutex, naive.go and recipe.go the other one, and web.go the page.
 package main
 
@@ -71,7 +71,7 @@ func listenOnLoopback(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// run has the contenders contend and serves the page until ctx ends.
+// run lets the contenders contend and serves the page until ctx ends.
 func run(ctx context.Context, out io.Writer, listener net.Listener, where *servers) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -12,16 +12,16 @@ const (
 	away  state = "away"  // it is not in the queue
 	waits state = "waits" // it is in the queue
 	holds state = "holds" // it works under the lock
-	lost  state = "lost"  // it was told that its lock is gone, and is not in the queue again
+	lost  state = "lost"  // it heard that its lock is gone, and is not in the queue again
 	still state = "still" // it does nothing at all
 )
 
-// told is what a contender says about itself.
+// told is what a contender reports about itself.
 type told struct {
 	side, who string
 	state     state
 	alone     bool   // its client says that there is no connection
-	note      string // in words
+	note      string // for people
 }
 
 // The picture is what the page shows. Its times count from the program's start.
@@ -30,20 +30,20 @@ type picture struct {
 	Sides  []*side
 	Marks  []mark
 	Cut    []string // the contenders that are cut off
-	Still  []string // those that stand still
-	Struck bool     // the servers are away
+	Still  []string // the contenders that stand still
+	Struck bool     // the servers are down
 }
 
 // side is one of the two locks.
 type side struct {
 	Key      string
 	Lanes    []*lane
-	Times    int           // so often there were two holders at once
-	Behind   int           // so often of these just after the session of one of the holders was ended behind its back
-	Together time.Duration // so long in all, an open overlap aside
+	Times    int           // how often there were two holders at once
+	Behind   int           // how many of these came just after a holder's session was ended behind its back
+	Together time.Duration // how long in all, without an open overlap
 	Overlaps []span
 	Margins  []margin
-	Last     *margin // of the margins, also when the picture does not go back so far
+	Last     *margin // the last of all margins, even if the picture does not go back that far
 
 	loss *margin // the latest loss that left no holder, while no contender was granted the lock after it
 }
@@ -53,7 +53,7 @@ type lane struct {
 	Who  string
 	Bars []bar
 
-	holder bool           // it believes to hold, or stands still and did before
+	holder bool           // it believes to hold, or stands still and did so before
 	ended  *time.Duration // when the holder's session was ended
 }
 
@@ -66,25 +66,25 @@ type bar struct {
 	Note  string
 }
 
-// span is a part of the time. The end of an open one is not known yet.
+// span is a part of the time. The end of an open span is not known yet.
 type span struct {
 	From, To time.Duration
 	Open     bool
 }
 
-// margin is the time between a loss that was told and the next grant.
+// margin is the time from a reported loss to the next grant.
 type margin struct {
 	Who           string
 	Lost, Granted time.Duration
 }
 
-// mark is a fault at its moment.
+// mark is a fault and its time.
 type mark struct {
 	At        time.Duration
 	Who, What string // the fault's name
 }
 
-// newPicture returns the picture of contenders who have told nothing yet.
+// newPicture returns the picture of contenders that have told nothing yet.
 func newPicture(sides, names []string) *picture {
 	p := &picture{Marks: []mark{}, Cut: []string{}, Still: []string{}}
 	for _, key := range sides {
@@ -97,7 +97,7 @@ func newPicture(sides, names []string) *picture {
 	return p
 }
 
-// tell takes what a contender says. The times must not decrease.
+// tell takes a contender's report. The times must not decrease.
 func (p *picture) tell(t told, at time.Duration) {
 	for _, s := range p.Sides {
 		if s.Key == t.side {
@@ -106,7 +106,7 @@ func (p *picture) tell(t told, at time.Duration) {
 	}
 }
 
-// just is how long the end of a session counts as the reason of what follows.
+// just is how long the end of a session counts as the reason for what follows.
 const just = time.Second
 
 func (s *side) tell(t told, at time.Duration) {
@@ -129,7 +129,7 @@ func (s *side) tell(t told, at time.Duration) {
 	}
 }
 
-// count looks whether there are two holders.
+// count notes the begin or the end of a time with two holders.
 func (s *side) count(at time.Duration) {
 	together := len(s.holders()) > 1
 	last := len(s.Overlaps) - 1
@@ -154,7 +154,7 @@ func (s *side) behind(at time.Duration) bool {
 	})
 }
 
-// holders are the contenders that believe to hold the lock. One that stands still does nothing under it.
+// holders are the contenders that believe to hold the lock. One that stands still does nothing under the lock, so it does not count.
 func (s *side) holders() (names []string) {
 	for _, l := range s.Lanes {
 		if l.last().State == holds {
@@ -211,7 +211,7 @@ func (p *picture) mark(who, what string, at time.Duration) {
 	}
 }
 
-// forget drops what had ended by then. The numbers stay.
+// forget drops what ended before that time. The counts stay.
 func (p *picture) forget(before time.Duration) {
 	past := func(s span) bool { return !s.Open && s.To < before }
 	p.Marks = slices.DeleteFunc(p.Marks, func(m mark) bool { return m.At < before })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// step is something that is told at a second.
+// step is a report or a fault at a second.
 type step struct {
 	at   int
 	who  string

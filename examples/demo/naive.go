@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// naive is a contender with the stock recipe. It believes the last answer until its client tells it of an expiry.
+// naive is a contender with the stock recipe. It believes the last answer until its client reports an expiry.
 type naive struct {
 	*body
 
@@ -37,7 +37,7 @@ func contendNaively(ctx context.Context, where *servers, b *body) error {
 	n.conn = conn
 	defer func() {
 		conn.Close()
-		for range news { // ends when the client's goroutines have
+		for range news { // ends when the client's goroutines have ended
 		}
 		n.crew.Wait()
 	}()
@@ -49,7 +49,7 @@ func contendNaively(ctx context.Context, where *servers, b *body) error {
 	return nil
 }
 
-// turn queues for the lock once, and works until it is lost or handed on.
+// turn queues for the lock once, and works until the lock is lost or handed on.
 func (n *naive) turn(ctx context.Context) error {
 	lock := newRecipe(n.conn, n.path, n.name)
 	ahead, acquired, released := make(chan int), make(chan error, 1), make(chan error, 1)
@@ -91,12 +91,12 @@ func (n *naive) turn(ctx context.Context) error {
 			return err
 		case wake := <-n.pause:
 			n.standStill(ctx, wake)
-			n.tell(n.state) // it believes what it believed
+			n.tell(n.state) // it believes what it believed before
 		}
 	}
 }
 
-// saying is what the client has said last. The client's goroutines call hear, which must not block.
+// saying is the client's last report. The client's goroutines call hear, which must not block.
 type saying struct {
 	news chan struct{} // of size 1
 
@@ -113,12 +113,12 @@ func (s *saying) hear(ev zk.Event) {
 		s.connected = false
 	case zk.StateExpired:
 		s.connected, s.expired = false, true
-	default: // on the way to one of these
+	default: // a transient state
 	}
 	s.mu.Unlock()
 	select {
 	case s.news <- struct{}{}:
-	default: // it is known that there is news
+	default: // the reader already knows that there is news
 	}
 }
 

@@ -13,22 +13,21 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// servers is where the locks are, and what the program can do to it.
+// servers is where the locks are, and the fault that the program can cause there.
 type servers struct {
 	zk   *program.ZooKeeper
-	tick time.Duration // of the servers; 0 if it is not known
+	tick time.Duration // the servers' tickTime; 0 if unknown
 
 	// Fault is the label of the fault; empty if there is none, and then Cannot says why.
 	Fault, Cannot string
-	// strike does it, and returns when it is undone.
+	// strike causes the fault, and returns when it is undone.
 	strike func(context.Context) error
 }
 
-// ticks is how many ticks of the servers a session timeout has, where this program starts them: as with the defaults of both, 10 s
-// and 2 s.
+// ticks is a session timeout in the servers' ticks, if this program starts the servers: the ratio of both defaults, 10 s and 2 s.
 const ticks = 5
 
-// options are what coordinators need.
+// options are the options for a coordinator on these servers.
 func (s *servers) options(more ...coordinator.Option) []coordinator.Option {
 	options := s.zk.Options()
 	if s.tick > 0 {
@@ -51,7 +50,7 @@ func choose(ctx context.Context, zk *program.ZooKeeper, three bool) (where *serv
 	}
 }
 
-// inside starts one server in the program. It cannot lose a leader, so it is away for as long as an election may take.
+// inside starts one server in the program. It cannot lose a leader, so its fault is to be down for as long as an election may take.
 func inside(timeout time.Duration) (_ *servers, closed func() error, err error) {
 	tick := timeout / ticks
 	server, err := zktest.New(zktest.Tick(tick))
@@ -114,7 +113,7 @@ func pass(ctx context.Context, d time.Duration) {
 	}
 }
 
-// String says where it is.
+// String names the servers.
 func (s *servers) String() string {
 	if s.strike != nil && s.zk.Inside == nil {
 		return fmt.Sprintf("three servers started by this program, at %s", s.zk.Servers)

@@ -19,7 +19,7 @@ const (
 	zkgrantSide = "zkgrant"
 )
 
-// stage has the contenders and does things to them. Its methods may be called from any goroutine.
+// stage has the contenders and causes the faults. Its methods may be called from any goroutine.
 type stage struct {
 	where *servers
 	log   *recorder
@@ -27,13 +27,13 @@ type stage struct {
 
 	mu     sync.Mutex
 	actors map[string]*actor
-	struck bool            // the servers are
+	struck bool            // the servers are down
 	ctx    context.Context // of the play
 	fail   context.CancelCauseFunc
 	crew   sync.WaitGroup
 }
 
-// actor is a contender with both locks. What is done to it is done to both at once.
+// actor is a contender with both locks. A fault concerns both of them at once.
 type actor struct {
 	bodies []*body
 	cut    bool
@@ -60,7 +60,7 @@ func newStage(where *servers, names []string) *stage {
 	return s
 }
 
-// play has the contenders contend until ctx ends, which is no error, or one of them cannot go on.
+// play lets the contenders contend until ctx ends, which is no error, or one of them cannot go on.
 func (s *stage) play(ctx context.Context) error {
 	began := ctx
 	ctx, fail := context.WithCancelCause(ctx)
@@ -80,7 +80,7 @@ func (s *stage) play(ctx context.Context) error {
 		s.await(ctx, name) // so that both queues have one order
 	}
 	<-ctx.Done()
-	s.each(func(b *body) { b.network.Heal() }) // for their farewells
+	s.each(func(b *body) { b.network.Heal() }) // so that they can end their sessions
 	s.crew.Wait()
 	s.each(func(b *body) { b.network.Close() })
 	if began.Err() != nil {
@@ -116,7 +116,7 @@ func (s *stage) await(ctx context.Context, name string) {
 	}
 }
 
-// errRefused is a fault that cannot be done now.
+// errRefused means that the fault is not possible now.
 var errRefused = errors.New("not now")
 
 // The faults.
@@ -130,10 +130,10 @@ const (
 	doExpire    = "expire"
 	doHandOn    = "hand-on"
 	doStrike    = "strike"
-	doneStrike  = "struck" // is no fault, but the end of one
+	doneStrike  = "struck" // no fault, but the end of one
 )
 
-// do does it to a contender, or to the servers. It returns errRefused, with a reason, or what went wrong.
+// do causes the fault for a contender, or for the servers. It returns errRefused with a reason, or the error.
 func (s *stage) do(what, who string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *stage) do(what, who string) error {
 	return nil
 }
 
-// cut keeps everything that the contender sends and is sent, and tells nobody.
+// cut delays everything between the contender and the servers, and neither side is told.
 func (s *stage) cut(who string) {
 	a := s.actors[who]
 	if a.cut {
@@ -203,7 +203,7 @@ func (s *stage) cutHolder() error {
 	return nil
 }
 
-// heal delivers what was kept.
+// heal delivers what was delayed.
 func (s *stage) heal(who string) {
 	a := s.actors[who]
 	if !a.cut {
@@ -214,7 +214,7 @@ func (s *stage) heal(who string) {
 	a.connect()
 }
 
-// pause has the contender do nothing, and its network with it.
+// pause stops the contender and its network.
 func (s *stage) pause(who string) {
 	a := s.actors[who]
 	if a.wake != nil {
@@ -242,7 +242,7 @@ func (s *stage) wake(who string) {
 	a.connect()
 }
 
-// connect has the networks be as they are to be.
+// connect cuts or heals the contender's networks, as its state says.
 func (a *actor) connect() {
 	for _, b := range a.bodies {
 		if a.connected() {
@@ -266,13 +266,13 @@ func (s *stage) expire(who string) error {
 			return err
 		}
 		if a.connected() {
-			b.network.Cut() // as a server does that has expired a session
+			b.network.Cut() // as a server does when it has expired a session
 		}
 	}
 	return nil
 }
 
-// handOn has the contender give back what it holds.
+// handOn makes the contender give back what it holds.
 func (s *stage) handOn(who string) error {
 	a := s.actors[who]
 	if a.wake != nil {
@@ -288,7 +288,7 @@ func (s *stage) handOn(who string) error {
 	return nil
 }
 
-// strike does to the servers what can be done to them.
+// strike causes the fault of the servers.
 func (s *stage) strike() error {
 	if s.where.strike == nil || s.struck {
 		return fmt.Errorf("%w: the servers cannot be struck", errRefused)

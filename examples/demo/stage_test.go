@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play has the contenders contend while f looks on, in virtual time on a server in memory, with a session timeout of 4 s.
+// play lets the contenders contend during f, in virtual time on a server in memory, with a session timeout of 4 s.
 func play(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func play(t *testing.T, f func(t *testing.T, s *stage)) {
 	})
 }
 
-// begin has three contenders contend while f looks on.
+// begin lets three contenders contend during f.
 func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	}
 }
 
-// do does it, and returns when so long has passed.
+// after causes the fault, and returns when so much time has passed.
 func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	t.Helper()
 	if err := s.do(what, who); err != nil {
@@ -65,7 +65,7 @@ func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	synctest.Wait()
 }
 
-// believe says what the contenders of a side believe, in words.
+// believe returns what the contenders of a side believe, in words.
 func (s *stage) believe(side string) (words string) {
 	s.log.look(func(p *picture) {
 		for _, one := range p.Sides {
@@ -79,7 +79,7 @@ func (s *stage) believe(side string) (words string) {
 	return strings.TrimSpace(words)
 }
 
-// must fails the test unless the contenders of each side believe it.
+// must fails the test unless the contenders of each side believe what is wanted.
 func (s *stage) must(t *testing.T, when string, want map[string]string) {
 	t.Helper()
 	for side, words := range want {
@@ -89,7 +89,7 @@ func (s *stage) must(t *testing.T, when string, want map[string]string) {
 	}
 }
 
-// counted fails the test unless there were two holders so often.
+// counted fails the test unless there were two holders that often.
 func (s *stage) counted(t *testing.T, want map[string]int) {
 	t.Helper()
 	s.log.look(func(p *picture) {
@@ -101,7 +101,7 @@ func (s *stage) counted(t *testing.T, want map[string]int) {
 	})
 }
 
-// both is the same of each lock.
+// both is the same for each lock.
 func both[T any](what T) map[string]T { return map[string]T{naiveSide: what, zkgrantSide: what} }
 
 func TestEachContendersNodesHaveItsName(t *testing.T) {
@@ -128,7 +128,7 @@ func TestWithoutFaultsBothLocksHaveOneHolderInTurn(t *testing.T) {
 			s.must(t, "in ann's turn", both("ann holds bob waits cid waits"))
 			s.after(t, doHandOn, "ann", time.Minute)
 			s.must(t, "in bob's turn", both("ann waits bob holds cid waits"))
-			s.after(t, doHandOn, "cid", time.Second) // has nothing to hand on
+			s.after(t, doHandOn, "cid", time.Second) // it has nothing to hand on
 			s.after(t, doHandOn, "bob", time.Minute)
 			s.must(t, "in cid's turn", both("ann waits bob waits cid holds"))
 			s.after(t, doHandOn, "cid", time.Minute)
@@ -168,13 +168,13 @@ func TestAShortCutLosesNothing(t *testing.T) {
 	})
 }
 
-func TestOneThatStoodStillAsksBeforeItsNextStep(t *testing.T) {
+func TestAContenderThatStoodStillAsksBeforeItsNextStep(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.after(t, doPause, "ann", 20*time.Second)
 		s.must(t, "standing still", both("ann still bob holds cid waits"))
 		s.counted(t, both(0))
 		if err := s.do(doHandOn, "ann"); !errors.Is(err, errRefused) {
-			t.Errorf("one that stands still gives back: %v, want %v", err, errRefused)
+			t.Errorf("giving back while standing still: %v, want %v", err, errRefused)
 		}
 		s.after(t, doWake, "ann", 20*time.Second)
 		s.must(t, "going on", both("ann waits bob holds cid waits"))
@@ -185,7 +185,7 @@ func TestOneThatStoodStillAsksBeforeItsNextStep(t *testing.T) {
 	})
 }
 
-// Nobody can know before of a session that is ended from outside.
+// A contender cannot know in advance that its session is ended from outside.
 func TestAnEndedSessionIsTold(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.after(t, doExpire, "ann", 20*time.Second)
@@ -249,12 +249,12 @@ func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// A contender that was cut off for long has no connection for its farewell, and leaves its sessions to the server.
-func TestTheEndWaitsForNobody(t *testing.T) {
+// A contender that was cut off for long has no connection to end its sessions, and leaves them to the server.
+func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 	for _, test := range []struct {
 		fault string
 		long  time.Duration
-		left  bool // sessions may be
+		left  bool // sessions may be left
 	}{
 		{doCut, 100 * time.Millisecond, false}, {doCut, time.Minute, true},
 		{doPause, 100 * time.Millisecond, false}, {doPause, time.Minute, true},
@@ -281,7 +281,7 @@ func TestTheEndWaitsForNobody(t *testing.T) {
 	}
 }
 
-// On real servers. At full length there are three of them, and their leader is killed.
+// On real servers. At full length there are three of them, and the test kills their leader.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 600 * time.Millisecond
@@ -314,7 +314,7 @@ func TestRealServers(t *testing.T) {
 		if eventstest.Full() {
 			press(doStrike, "")
 			become("the killed leader is back", func(p *picture) bool { return !p.Struck })
-			become("each lock has one holder", oneHolder) // another one, if the election has taken longer than the lease
+			become("each lock has one holder", oneHolder) // another holder, if the election took longer than the lease
 		}
 		s.log.look(func(p *picture) {
 			if naive, ours := p.Sides[0], p.Sides[1]; naive.Times == 0 || ours.Times > 0 {
@@ -330,7 +330,7 @@ func TestRealServers(t *testing.T) {
 	})
 }
 
-// oneHolder tells whether each lock has one holder, which the others wait for.
+// oneHolder tells whether each lock has one holder, and only waiters besides.
 func oneHolder(p *picture) bool {
 	return !slices.ContainsFunc(p.Sides, func(s *side) bool {
 		return len(s.holders()) != 1 || slices.ContainsFunc(s.Lanes, func(l *lane) bool {

@@ -16,7 +16,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// slow is how long a browser may take to ask, and to read.
+// slow is how long a browser may take to send a request, and to read.
 const slow = 5 * time.Second
 
 // serve serves the page until Close.
@@ -30,7 +30,7 @@ func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.
 	return server
 }
 
-// handler is the page. Another site's page can neither press its buttons, nor read it under a name that was made to lead here.
+// handler serves the page. Another site's page can neither press its buttons, nor read it under a name that leads to this machine.
 func handler(s *stage) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -51,7 +51,8 @@ func handler(s *stage) http.Handler {
 	return local(http.NewCrossOriginProtection().Handler(secured))
 }
 
-// local refuses requests that name another host. For a browser, a foreign page whose name leads to this machine is the demo's own site.
+// local refuses requests that name another host. A foreign page with a name that leads to this machine would be the demo's own site to
+// a browser.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -66,10 +67,10 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// about tells what does not change.
+// about sends what does not change.
 func (s *stage) about(rw http.ResponseWriter, _ *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(map[string]any{ // an error is the reader's
+	_ = json.NewEncoder(rw).Encode(map[string]any{ // a failed write is the reader's loss
 		"names": s.names, "where": s.where.String(), "timeout": s.where.zk.Timeout,
 		"fault": s.where.Fault, "cannot": s.where.Cannot,
 	})
@@ -77,7 +78,7 @@ func (s *stage) about(rw http.ResponseWriter, _ *http.Request) {
 
 // press presses a button.
 func (s *stage) press(rw http.ResponseWriter, r *http.Request) {
-	err := s.do( //nolint:contextcheck // what was begun is not undone when the page is gone
+	err := s.do( //nolint:contextcheck // a fault outlives its request
 		r.URL.Query().Get("what"), r.URL.Query().Get("who"))
 	switch {
 	case err == nil:
@@ -89,7 +90,7 @@ func (s *stage) press(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends the picture whenever it has changed.
+// stream sends the picture at each change.
 func (s *stage) stream(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(rw)

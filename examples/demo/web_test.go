@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// ask sends one request to the page of a stage on which nobody plays. The target has the host that the request names.
+// ask sends one request to the page of a stage without players. The target has the host that the request names.
 func ask(t *testing.T, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	s := newStage(&servers{zk: &program.ZooKeeper{Servers: "host:1"}, Cannot: "no"}, []string{"ann"})
@@ -49,7 +49,7 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 		header               []string
 		want                 int
 	}{
-		{"the page's own button, while nobody plays", http.MethodPost, here, []string{"Sec-Fetch-Site", "same-origin"}, http.StatusConflict},
+		{"the page's own button, without a play", http.MethodPost, here, []string{"Sec-Fetch-Site", "same-origin"}, http.StatusConflict},
 		{"the page's own button, in an old browser", http.MethodPost, here, []string{"Origin", here}, http.StatusConflict},
 		{"another site's button", http.MethodPost, here, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
 		{"another site's button, in an old browser", http.MethodPost, here, []string{"Origin", "http://example.com"}, http.StatusForbidden},
@@ -72,7 +72,7 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 	}
 }
 
-// unread is a page that does not read: a write to it ends at its deadline.
+// unread is the connection of a page that does not read: a write to it fails at its deadline.
 type unread struct {
 	http.ResponseWriter
 

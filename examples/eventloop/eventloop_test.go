@@ -31,7 +31,7 @@ func TestEachLockIsGrantedOnBothSides(t *testing.T) {
 	})
 }
 
-// A loop whose session is over asks again for what it has lost, and does not give back before its time what it then gets.
+// A loop of which the session ends asks again for what it has lost. It holds the new Grant for its full time.
 func TestLoopLosesASession(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		l := newShow().newLoop("left", p.Connect(t), time.Hour)
@@ -56,7 +56,7 @@ func TestLoopLosesASession(t *testing.T) {
 		}
 		handle(func() bool { return n.grants == 2 })
 
-		l.giveBack(l.dues[0].at) // of the first Grant
+		l.giveBack(l.dues[0].at) // the first Grant's time
 		if len(l.held) != 1 {
 			t.Error("the second Grant was given back at the time of the first")
 		}
@@ -84,7 +84,7 @@ func TestTwoHoldersAreNoticed(t *testing.T) {
 	})
 }
 
-// A lock that cannot be had ends the loop with the reason.
+// A refused lock ends the loop with the reason.
 func TestLoopReportsARefusal(t *testing.T) {
 	refused := errors.New("refused")
 	err := newShow().newLoop("left", nil, 0).handle(t.Context(), events.Ended{Path: "/path", Err: refused})
@@ -93,7 +93,7 @@ func TestLoopReportsARefusal(t *testing.T) {
 	}
 }
 
-// A program that is told to stop leaves no session, hence no node: Bubble looks.
+// A program that is told to stop leaves no session, hence no node: Bubble checks that.
 func TestInterruptedRun(t *testing.T) {
 	for name, at := range map[string]string{"among grants": "left has had 100,", "among releases": "right has had 500,"} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,11 @@
-// Command eventloop holds hundreds of locks from one goroutine with one select, as a service does that cannot block: everything that
-// happens to any lock comes out of one channel, Coordinator.Events. There is no goroutine for a lock, and none waits for one.
+// Command eventloop holds hundreds of locks from one goroutine with one select, as a service that must not block does. Every event of
+// every lock comes out of one channel, Coordinator.Events. No lock has a goroutine of its own, and no goroutine waits for a lock.
 //
 //	go run ./examples/eventloop                     on a server inside the program
 //	go run ./examples/eventloop -zk host:2181,...   on a real one, chroot and all
 //
-// stage.go has two such loops compete for the same 500 locks, each with a coordinator of its own, and looks that they never hold
-// one together. The exit code is 0, 1 if something went wrong, or 130 after Ctrl-C, which may come at any time and leaves no node.
+// stage.go lets two such loops compete for the same 500 locks, each with its own coordinator, and checks that they never hold one
+// together. The exit code is 0, 1 if an error ends it, or 130 after Ctrl-C, which may come at any time and leaves no node.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// loop holds each of its locks once, for a while. One goroutine runs it: there is nothing to guard.
+// loop holds each of its locks once, for a while. One goroutine runs it, so it needs no mutex.
 type loop struct {
 	name string
 	c    *coordinator.Coordinator
@@ -35,16 +35,16 @@ type loop struct {
 	finished int
 }
 
-// due says when a lock has been held for long enough. All are held for the same time, so what was granted first is due first: a
-// queue will do, and one timer.
+// due says when to give a lock back. All locks are held for the same time, so the first granted is the first due: a queue and one timer
+// are enough.
 type due struct {
 	at   time.Time
 	path string
 	lock *coordinator.Acquisition
 }
 
-// run asks for every lock and handles what happens, until each was held for its time, or ctx ends. What is held or asked for then is
-// the caller's to give back, by closing the coordinator.
+// run asks for every lock and handles the events, until each lock was held for its time, or ctx ends. The caller gives back what is then
+// still held or asked for, by closing the coordinator.
 func (l *loop) run(ctx context.Context, paths []string) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream, however run returns
 	defer cancel()
@@ -81,21 +81,21 @@ func (l *loop) ask(ctx context.Context, path string) {
 // handle is where a service does its work: start it on Grant, stop it on Lost.
 func (l *loop) handle(ctx context.Context, ev events.Event) error {
 	switch ev := ev.(type) {
-	case events.Grant: // seen here, it is taken: Granted need not be read
+	case events.Grant: // reading it here takes it: there is no need to read Granted
 		lock := l.under[ev.ID]
 		l.held[ev.Path] = lock
 		l.dues = append(l.dues, due{time.Now().Add(l.hold), ev.Path, lock})
 		return l.show.granted(l, ev, lock)
 
-	case events.Lost: // the last word on this acquisition: ask again
+	case events.Lost: // the last event of this acquisition: ask again
 		delete(l.under, ev.ID)
 		delete(l.held, ev.Path)
 		l.show.lost(l)
 		l.ask(ctx, ev.Path)
 
-	case events.Ended: // released; or it could not be had
+	case events.Ended: // released, or refused
 		delete(l.under, ev.ID)
-		if ev.Err != nil && ctx.Err() == nil { // ctx ends all that wait, too
+		if ev.Err != nil && ctx.Err() == nil { // the end of ctx ends all waiters, too
 			return fmt.Errorf("%s: %s: %w", l.name, ev.Path, ev.Err)
 		}
 		l.finished++
@@ -106,12 +106,12 @@ func (l *loop) handle(ctx context.Context, ev events.Event) error {
 		l.show.say("%s: connected again", l.name)
 	case events.SessionExpired:
 		l.show.say("%s: its session is over", l.name)
-	default: // Queued and the like; or nothing at all, the stream having ended with ctx
+	default: // others such as Queued, or nil if ctx has ended the stream
 	}
 	return nil
 }
 
-// giveBack releases what has been held for long enough. Release does not wait.
+// giveBack releases what is due. Release does not wait.
 func (l *loop) giveBack(now time.Time) {
 	for len(l.dues) > 0 && !l.dues[0].at.After(now) {
 		d := l.dues[0]
@@ -119,7 +119,7 @@ func (l *loop) giveBack(now time.Time) {
 		if l.held[d.path] != d.lock {
 			continue // lost in the meantime
 		}
-		delete(l.held, d.path) // first: from the Release on another process may have it
+		delete(l.held, d.path) // before the Release, from which on another process may have it
 		d.lock.Release()
 	}
 }

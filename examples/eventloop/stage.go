@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// lockRoot is where the locks are.
+// lockRoot is the locks' parent.
 const lockRoot = "/zkgrant/eventloop"
 
 // command runs the program and returns its exit code.
@@ -26,13 +26,13 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run has two loops compete, and prints how it goes.
+// run lets two loops compete, and prints their progress.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, hold time.Duration) error {
 	s := &show{out: out, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
 	s.say("two loops, %d locks, on %s", locks, zk)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	// One of them asks for the odd locks first, the other one for the even ones, so that each has to wait for about a half.
+	// One loop asks for the odd locks first, the other for the even ones, so that each waits for about a half.
 	var odd, even []string
 	for i := range locks {
 		path := fmt.Sprintf("%s/lock-%04d", lockRoot, i)
@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	return nil
 }
 
-// show is what the two loops share: it prints, counts, and looks that they do not hold a lock together.
+// show is what the two loops share: it prints, counts, and checks that they do not hold a lock together.
 type show struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -75,7 +75,7 @@ type show struct {
 
 type count struct {
 	grants, losses int
-	waited         time.Duration // of all grants
+	waited         time.Duration // of all grants together
 }
 
 func (s *show) newLoop(name string, c *coordinator.Coordinator, hold time.Duration) *loop {

@@ -20,7 +20,7 @@ func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 	})
 }
 
-// Only what is older than something seen is refused.
+// The store refuses a token that is older than one it has seen, and no other.
 func TestTheStoreRefusesOldTokens(t *testing.T) {
 	s := &store{fenced: true}
 	var stale *staleError

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// accountLock is what a writer holds.
+// accountLock is the lock of the writers.
 const accountLock = "/zkgrant/fencedwriter/account"
 
 // command runs the program and returns its exit code.
@@ -21,8 +21,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the scene, and returns an error if the tokens did not help where they
-// are compared.
+// run plays the scene. It returns an error if a store that compares tokens is wrong all the same.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	say("two writers, two stores, one lock, on %v\n", zk)
@@ -32,7 +31,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 		return err
 	}
 	defer end(anns, say)
-	defer connection.Open() // whatever happens: to give back takes a connection
+	defer connection.Open() // a release takes a connection
 	bobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
 	if err != nil {
 		return err
@@ -69,7 +68,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	if err := ann.write(fenced); !errors.As(err, new(*staleError)) {
 		return errors.Join(errors.New("a past holder's write was not refused"), err)
 	}
-	// Whoever is refused begins again with the reading, under a new Grant.
+	// A refused writer begins again by reading, under a new Grant.
 	if err := anns.Mutex(accountLock).Do(ctx, func(_ context.Context, grant events.Grant) error {
 		return errors.Join(ann.read(grant, fenced), ann.write(fenced))
 	}); err != nil {
@@ -82,15 +81,14 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	return nil
 }
 
-// end closes a coordinator. If no server can be told, the servers will end the
-// session by themselves.
+// end closes a coordinator. If no server hears of that, the servers end the session after its timeout.
 func end(c *coordinator.Coordinator, say func(string, ...any)) {
 	if err := c.Close(); err != nil {
 		say("%v", err)
 	}
 }
 
-// writer pays an amount in.
+// writer pays in an amount.
 type writer struct {
 	name   string
 	amount int
@@ -114,7 +112,7 @@ func (w *writer) read(grant events.Grant, stores ...*store) error {
 	return nil
 }
 
-// write adds to what was seen, whatever has happened since.
+// write adds to the balance that was read, whatever has happened since.
 func (w *writer) write(s *store) error {
 	balance := w.seen[s] + w.amount
 	err := s.write(w.token, balance)

@@ -24,7 +24,7 @@ func main() {
 	defer c.Close() // gives the lock back
 	log.Println("stopped:", c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		log.Println("hello, token", grant.Token)
-		<-ctx.Done() // work here until the lock is lost, or a signal ends it
+		<-ctx.Done() // work here until the lock is lost, or a signal comes
 		return context.Cause(ctx)
 	}))
 }

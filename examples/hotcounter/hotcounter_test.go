@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// requests returns what the program has printed: how many increments each process made, and how many requests they took.
+// requests parses the program's output: how many increments each process made, and how many requests they took.
 func requests(t *testing.T, printed, way string) (first, second, requests int) {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + way + ` +\d+ increments \((\d+) and (\d+)\) took (\d+) requests`).FindStringSubmatch(printed)
@@ -34,7 +34,7 @@ func requests(t *testing.T, printed, way string) (first, second, requests int) {
 	return number(found[1]), number(found[2]), number(found[3])
 }
 
-// With Cached a tenth of the requests is enough, and both processes have their share.
+// Cached takes at most a tenth of the requests, and both processes get their share.
 func TestCachedTakesATenthOfTheRequests(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
@@ -53,7 +53,7 @@ func TestCachedTakesATenthOfTheRequests(t *testing.T) {
 	})
 }
 
-// Connections break, sessions end and nodes are deleted, and the counter has the number of its increments.
+// Connections break, sessions end and nodes are deleted, and the counter equals the number of increments.
 func TestAccidents(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		server, random := p.Server, rand.New(rand.NewPCG(1, 1))
@@ -97,7 +97,7 @@ func TestAccidents(t *testing.T) {
 	})
 }
 
-// What is not behind the latest write changes nothing.
+// A Grant that is not later than the latest write's changes nothing.
 func TestTheCounterRefusesOldGrants(t *testing.T) {
 	c, err := openCounter(filepath.Join(t.TempDir(), "counter"))
 	eventstest.Must(t, err)
@@ -105,7 +105,7 @@ func TestTheCounterRefusesOldGrants(t *testing.T) {
 	for _, test := range []struct {
 		token int64
 		turn  uint64
-		value int64 // behind it
+		value int64 // afterwards
 	}{{5, 0, 1}, {5, 1, 2}, {5, 1, 2}, {5, 0, 2}, {4, 7, 2}, {6, 0, 3}, {5, 2, 3}} {
 		err := c.increment(events.Grant{Token: test.token, Turn: test.turn})
 		now, readErr := c.read()

@@ -1,14 +1,14 @@
 // Command hotcounter increments one counter very often, from two processes of 64 goroutines each, under a lock.
 //
-// Without Cached, each increment asks the servers for the lock. With it, the process that has the lock keeps its node, and its
-// goroutines hand the lock on without a request. The other process has it after a bounded number of these.
+// Without Cached, each increment asks the servers for the lock. With Cached, the process that has the lock keeps its node, and its
+// goroutines hand the lock on without a request. After a bounded number of handoffs the other process gets it.
 //
 //	go run ./examples/hotcounter                     on a server inside the program
 //	go run ./examples/hotcounter -zk host:2181,...   on a real one, chroot and all
-//	go run ./examples/hotcounter -increments 100000  more of them
+//	go run ./examples/hotcounter -increments 100000  with more increments
 //
-// The counter is a file, and knows whose the latest write was: by the fencing token and the turn of its Grant, a pair that grows
-// from grant to grant. stage.go has the two processes, and counts their requests.
+// The counter is a file. It stores the fencing token and the turn of the latest write's Grant: a pair that grows from grant to grant.
+// stage.go has the two processes, and counts their requests.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// counter is one process's view of a file with a number. Only the holder of the lock calls it.
+// counter is one process's view of a file with a number. Only the holder of the lock calls its methods.
 type counter struct{ file *os.File }
 
 // openCounter makes the file if there is none.
@@ -39,7 +39,7 @@ func openCounter(name string) (*counter, error) {
 	return &counter{file}, err
 }
 
-// content is what the file has.
+// content is the file's content.
 type content struct {
 	Value int64
 	Token int64  // of the latest write
@@ -51,8 +51,8 @@ func (c content) before(g events.Grant) bool {
 	return c.Token < g.Token || c.Token == g.Token && c.Turn < g.Turn
 }
 
-// increment adds one. A Grant that is not behind that of the latest write changes nothing: then two believe that they hold the lock, or
-// one writes late. A database does the same in one statement: see docs/caching.md.
+// increment adds one, unless the Grant is not later than that of the latest write. Then two processes believe to hold the lock, or one
+// of them writes late. A database does the same in one statement: see docs/caching.md.
 func (c *counter) increment(g events.Grant) error {
 	now, err := c.read()
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *counter) increment(g events.Grant) error {
 	return err
 }
 
-// read returns the content; that of an empty file is zero.
+// read returns the content; zero if the file is empty.
 func (c *counter) read() (now content, _ error) {
 	var buffer [24]byte
 	switch n, err := c.file.ReadAt(buffer[:], 0); {

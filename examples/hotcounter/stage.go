@@ -18,7 +18,7 @@ import (
 
 const (
 	processes  = 2
-	goroutines = 64 // of each
+	goroutines = 64 // in each process
 )
 
 // command runs the program and returns its exit code.
@@ -30,7 +30,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run counts so far without Cached, and then with it.
+// run counts first without Cached, and then with it.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, increments int) error {
 	fmt.Fprintf(out, "%d processes, %d goroutines each, on %v\n", processes, goroutines, zk)
 	folder, err := os.MkdirTemp("", "hotcounter")
@@ -51,7 +51,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, increments i
 	return nil
 }
 
-// race is one counter, to which both processes add until it has its number.
+// race is one counter, to which both processes add until it has the wanted number.
 type race struct {
 	name       string
 	lock, file string
@@ -67,7 +67,7 @@ type race struct {
 // OnRequest counts requests.
 func (r *race) OnRequest(coordinator.RequestInfo) { r.requests.Add(1) }
 
-// run returns an error if the counter has not the number that it should have.
+// run returns an error if the counter does not have the number that it should have.
 func (r *race) run(ctx context.Context, out io.Writer) error {
 	began := time.Now()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -101,7 +101,7 @@ func (r *race) run(ctx context.Context, out io.Writer) error {
 	return context.Cause(ctx)
 }
 
-// process is one process, as it were: with a session and an open file of its own.
+// process stands for one process: it has its own session and its own open file.
 func (r *race) process(ctx context.Context, number int) error {
 	c, err := openCounter(r.file)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *race) process(ctx context.Context, number int) error {
 	return err
 }
 
-// increment adds one, and asks again if the lock is lost before it was added.
+// increment adds one, and asks again if it loses the lock before it has added.
 func (r *race) increment(ctx context.Context, lock *coordinator.Lock, c *counter, number int) error {
 	for {
 		added := false

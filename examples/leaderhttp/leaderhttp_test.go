@@ -26,7 +26,7 @@ type member struct {
 	stop func()
 }
 
-// join starts one, in a bubble.
+// join starts a member, in a bubble.
 func join(t *testing.T, server *zktest.Server, name string) *member {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option(), coordinator.WithSessionTimeout(6*time.Second))
@@ -51,14 +51,14 @@ func join(t *testing.T, server *zktest.Server, name string) *member {
 	return m
 }
 
-// ask has the member answer a request.
+// ask lets the member answer a request.
 func (m *member) ask(ctx context.Context, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	m.handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
 	return w
 }
 
-// must fails the test unless the answer is this one.
+// must fails the test unless the answer is the wanted one.
 func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text string) {
 	t.Helper()
 	if w.Code != status || w.Header().Get("Leader") != leader || !strings.Contains(w.Body.String(), text) {
@@ -82,7 +82,7 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 	})
 }
 
-// The session ends while a request is under way: it is not served any more.
+// When the session ends, the request under way is not served any more.
 func TestLossCancelsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -115,7 +115,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 	})
 }
 
-// A leader that is cut off stops answering before somebody else can lead.
+// A leader that is cut off stops answering before another instance can lead.
 func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -136,7 +136,7 @@ func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 	})
 }
 
-// A signal comes while the leader serves a request. It takes no other one, finishes this one while it leads, and then resigns.
+// A signal comes while the leader serves a request. The leader takes no other request, finishes this one while it leads, and resigns.
 func TestARequestUnderWayIsFinished(t *testing.T) {
 	server := zktest.Start(t)
 	c, err := coordinator.Connect(t.Context(), server.Addr())
@@ -175,14 +175,14 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	}
 	go func() {
 		got := post()
-		for got == "503 Service Unavailable" { // its node is there before it has heard of it
+		for got == "503 Service Unavailable" { // its node is there before it has heard that it leads
 			got = post()
 		}
 		answer <- got
 	}()
 	<-begun
 	stop()
-	for { // until it listens no more
+	for { // until it has stopped listening
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			break

@@ -1,11 +1,11 @@
-// Command leaderhttp is a web service of several instances, of which one at a time answers: the others say who that is.
+// Command leaderhttp is a web service of several instances. One of them answers at a time, and the others name it.
 //
 // Each instance is a candidate of one election, and publishes its address there. POST /orders is for the leader. Any other instance
 // observes the election, and answers with 503 and the leader's address, in the header Leader and in the body. If the term is lost,
-// the context of a request that is under way ends with the loss as its cause; and the handler asks once more whether the term is
-// valid before it does what cannot be undone. Every instance answers GET /healthz, and shows the candidates at /board/.
+// the context of a request under way ends, with the loss as its cause. The handler also asks whether the term is valid before it
+// does what cannot be undone. Every instance answers GET /healthz, and shows the candidates at /board/.
 //
-// On SIGTERM the leader finishes the requests that are under way, and then resigns.
+// On SIGTERM the leader finishes the requests under way, and then resigns.
 //
 // To make it yours, copy this folder and replace order. leaderhttp_test.go tests the service in virtual time.
 package main
@@ -43,7 +43,7 @@ func main() {
 	log.Print("stopped")
 }
 
-// order is what there is to do. ctx ends when the term is lost, and when the customer goes.
+// order does the work of one order. ctx ends when the term is lost, and when the customer disconnects.
 func order(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -53,7 +53,7 @@ func order(ctx context.Context) error {
 	}
 }
 
-// run takes part and serves until ctx ends, whether there is a ZooKeeper yet or not.
+// run takes part and serves until ctx ends, with or without ZooKeeper.
 func run(ctx context.Context, servers, listen, address string, order func(context.Context) error) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -65,7 +65,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 		return err
 	}
 	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), order: order}
-	locks, err := board.New(c, leaderPath) // who leads, and who waits; put your authentication in front of it
+	locks, err := board.New(c, leaderPath) // the leader and the candidates; put your authentication in front of it
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()
 
-	// What is under way is finished while this instance leads; only then another one may.
+	// The requests under way are finished while this instance leads. Only then another one may lead.
 	member, resign := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer resign(nil)
 	defer context.AfterFunc(ctx, func() {

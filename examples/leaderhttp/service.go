@@ -15,15 +15,15 @@ import (
 
 // service is one instance.
 type service struct {
-	address  string // of this instance, for others
+	address  string // of this instance, for the others
 	election *coordinator.Election
-	order    func(ctx context.Context) error         // takes one; ctx ends with the term
-	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
-	leader   atomic.Pointer[events.Leader]           // who leads, as far as is known
+	order    func(ctx context.Context) error         // takes an order; ctx ends with the term
+	term     atomic.Pointer[coordinator.Acquisition] // the term in which this instance leads; nil: it does not lead
+	leader   atomic.Pointer[events.Leader]           // the last observed leader
 	orders   atomic.Int64
 }
 
-// run takes part until ctx ends: it is a candidate, leads, and is one again when it has lost its term.
+// run takes part until ctx ends: it is a candidate, leads, and is a candidate again after a loss.
 func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var observing sync.WaitGroup
@@ -39,7 +39,7 @@ func (s *service) run(ctx context.Context) error {
 	return nil
 }
 
-// lead leads until ctx ends, which is that of the term.
+// lead leads until ctx, the term's context, ends.
 func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	s.term.Store(term)
 	defer s.term.Store(nil) // before another instance may lead
@@ -51,7 +51,7 @@ func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	}
 }
 
-// observe keeps in mind who leads, until ctx ends.
+// observe remembers the leader, until ctx ends.
 func (s *service) observe(ctx context.Context) {
 	defer s.leader.Store(nil)
 	for leader := range s.election.Observe(ctx) {
@@ -67,11 +67,10 @@ func (s *service) handler() *http.ServeMux {
 	return mux
 }
 
-// leaderOnly lets a request through while this instance leads, with a context that
-// ends when it does not any more, and says who does otherwise.
+// leaderOnly lets a request through while this instance leads, with a context that ends with the term. Else it refuses the request.
 func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coordinator.Acquisition)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Valid, because the process may have been halted since it became the leader.
+		// Valid, because the process may have been halted since the grant.
 		if term := s.term.Load(); term != nil && term.Valid() {
 			next(w, r.WithContext(term.Context(r.Context())), term)
 			return
@@ -84,7 +83,7 @@ func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coor
 func (s *service) refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	leader := s.leader.Load()
-	// Its own word would be that of a past term, or of one that it does not know to have begun.
+	// If this instance is said to lead, that is its past term, or one of which it has not heard yet.
 	if leader == nil || leader.Node == "" || string(leader.Data) == s.address {
 		http.Error(w, "the leader is not known: an election is under way", http.StatusServiceUnavailable)
 		return
@@ -93,12 +92,12 @@ func (s *service) refuse(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("ask the leader: %s", leader.Data), http.StatusServiceUnavailable)
 }
 
-// take is an endpoint that only the leader may serve.
+// take serves an endpoint of the leader.
 func (s *service) take(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
 	if err := s.order(r.Context()); err != nil || !term.Valid() {
 		s.refuse(w)
 		return
 	}
-	// An order that is stored elsewhere bears the token: ../fencedwriter has the SQL.
+	// An order that is stored elsewhere carries the token: ../fencedwriter has the SQL.
 	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, s.orders.Add(1), term.Grant().Token)
 }

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The limit is reached, raised, reached again, and never exceeded; half the time one
-// of the instances is cut off for longer than its session lasts.
+// The limit is reached, raised, reached again, and never exceeded. Half the time one of the instances is cut off, for longer than its
+// session lasts.
 func TestTheLimitIsReachedAndNeverExceeded(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Accidents(t, 2*time.Minute, 15*time.Second, func(ctx context.Context) error {
@@ -27,7 +27,7 @@ func TestTheLimitIsReachedAndNeverExceeded(t *testing.T) {
 	})
 }
 
-// Before the limit is raised it is the lower one.
+// Until the limit is raised, the lower limit holds.
 func TestTheLowerLimitHoldsBeforeTheRaise(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.For(t, 20*time.Second, func(ctx context.Context) error {
@@ -37,7 +37,7 @@ func TestTheLowerLimitHoldsBeforeTheRaise(t *testing.T) {
 	})
 }
 
-// More than there may be does not go unnoticed.
+// More permits than the limit are noticed.
 func TestMoreThanTheLimitIsNoticed(t *testing.T) {
 	u := &usage{limit: 4}
 	done, err := u.begin(3)

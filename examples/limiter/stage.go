@@ -14,7 +14,7 @@ import (
 
 type options struct {
 	limit, raised int
-	raise         time.Duration // when; never, if that is longer than it goes on
+	raise         time.Duration // when to raise it; never, if the program ends before
 }
 
 // command runs the program and returns its exit code.
@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, opt options)
 	return context.Cause(ctx)
 }
 
-// instance is one process of the service, as it were. The first of them says how many permits there are.
+// instance stands for one process of the service. The first instance sets the number of permits.
 func instance(ctx context.Context, number int, say func(string, ...any), c *coordinator.Coordinator, opt options, use *usage) error {
 	permits, err := semaphore(ctx, c, opt.limit, number == 0)
 	if err != nil {
@@ -86,7 +86,7 @@ func instance(ctx context.Context, number int, say func(string, ...any), c *coor
 	return context.Cause(ctx)
 }
 
-// raise raises the number of permits when it is time.
+// raise raises the number of permits once its time has come.
 func raise(ctx context.Context, permits *coordinator.Semaphore, opt options, say func(string, ...any)) error {
 	select {
 	case <-time.After(opt.raise):
@@ -100,7 +100,7 @@ func raise(ctx context.Context, permits *coordinator.Semaphore, opt options, say
 	return nil
 }
 
-// job returns a job of a size that takes its time. It fails the program if more permits are in use than there are.
+// job returns a job of a size. It fails the program if there are more permits in use than the limit.
 func (u *usage) job(name string, size int, say func(string, ...any)) func(context.Context, events.Grant) error {
 	return func(ctx context.Context, grant events.Grant) error {
 		done, err := u.begin(size)
@@ -121,7 +121,7 @@ func (u *usage) job(name string, size int, say func(string, ...any)) func(contex
 	}
 }
 
-// usage counts the permits that are in use. It is for the show: no service needs it.
+// usage counts the permits in use. It is for the show: no service needs it.
 type usage struct {
 	limit int
 	fail  func(error) // ends the program
@@ -131,8 +131,7 @@ type usage struct {
 	small, big int
 }
 
-// begin counts a job, and done that it has ended. It is an error if there are more
-// than there may be.
+// begin counts a job, and done its end. It returns an error if there are more permits in use than the limit.
 func (u *usage) begin(size int) (done func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

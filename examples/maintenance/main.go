@@ -1,15 +1,15 @@
-// Command maintenance asks a long job for its lock, and the job comes to a safe point before it gives it back.
+// Command maintenance asks a long job for its lock, and the job comes to a safe point before it gives the lock back.
 //
 // A job copies one table after the other under a lock, and may stop between two of them. An operator wants the lock for
-// maintenance: it asks for it with a grace, and queues up for it. The job hears by when it has to be done, finishes the table at
-// hand if there is time for that, and releases the lock. A job that is too slow has lost the lock at the deadline, and abandons the
-// table. Then the operator has the lock, and gives it back; the job goes on where it was.
+// maintenance: it asks for the lock with a grace, and queues up for it. The job hears the deadline, finishes the table at hand if
+// there is time, and releases the lock. If the job is too slow, it loses the lock at the deadline, and abandons the table. Then
+// the operator has the lock, and gives it back; the job goes on where it was.
 //
 //	go run ./examples/maintenance                     on a server inside the program
 //	go run ./examples/maintenance -zk host:2181,...   on a real one, chroot and all
 //	go run ./examples/maintenance -table 3s           a job that is too slow
 //
-// stage.go has the job and the operator meet.
+// stage.go lets the job and the operator meet.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// jobLock is held to touch the tables.
+// jobLock guards the tables.
 const jobLock = "/zkgrant/maintenance/tables"
 
 func main() {
@@ -31,13 +31,13 @@ func main() {
 // job copies tables.
 type job struct {
 	tables int
-	each   time.Duration // a table takes
+	each   time.Duration // for one table
 	say    func(string, ...any)
 
 	copied, abandoned int
 }
 
-// run copies all tables. It waits for the lock again whenever it has given it back.
+// run copies all tables. It waits for the lock again each time it has given it back.
 func (j *job) run(ctx context.Context, c *coordinator.Coordinator) error {
 	for j.copied < j.tables {
 		lock := c.Mutex(jobLock, coordinator.Revocable()).Acquire(ctx, coordinator.WithData([]byte("the copying job")))
@@ -54,7 +54,7 @@ func (j *job) run(ctx context.Context, c *coordinator.Coordinator) error {
 	return nil
 }
 
-// hold copies while it has the lock, and until it is asked for it.
+// hold copies until the lock is lost or asked back.
 func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 	if _, err := lock.Wait(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 		case r := <-lock.Revoked():
 			asked = true
 			j.say("job: the lock is wanted back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
-		case <-locked.Done(): // in the middle of a table; what is half done has to be done again
+		case <-locked.Done(): // in the middle of a table, which has to be copied again
 			j.abandoned++
 			return context.Cause(locked)
 		}
@@ -83,7 +83,7 @@ func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 	return nil
 }
 
-// maintain asks for the lock, and does something under it.
+// maintain asks for the lock, and does its maintenance under it.
 func maintain(ctx context.Context, c *coordinator.Coordinator, grace time.Duration, say func(string, ...any)) error {
 	lock := c.Mutex(jobLock, coordinator.Revocable()).Acquire(ctx) // in the queue before the lock is free
 	defer lock.Release()

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A job that has time comes to a safe point; one that has not loses the lock at the deadline.
+// A job with enough time comes to a safe point. A job without loses the lock at the deadline.
 func TestTheOperatorHasTheLockInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		each      time.Duration

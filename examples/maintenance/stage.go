@@ -27,7 +27,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	p.Flags.DurationVar(&opt.after, "after", 1200*time.Millisecond, "when the operator comes")
 	p.Flags.DurationVar(&opt.grace, "grace", 2*time.Second, "how long it lets the job go on")
 	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		var mu sync.Mutex // the job and the operator both have something to say
+		var mu sync.Mutex // the job and the operator both print
 		say := func(format string, args ...any) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -37,7 +37,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run has the job work, and the operator come once, until all tables are copied or ctx ends.
+// run runs the job, and the operator once, until all tables are copied or ctx ends.
 func run(ctx context.Context, zk *program.ZooKeeper, opt options, j *job) (err error) {
 	j.say("works on %v", zk)
 	jobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// The calls that the page's tables name, for the compiler to look at; nobody makes them.
+// The calls that the page's tables name, for the compiler only: no test makes them.
 var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd, ofClientGo}
 
 func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path, user, password string, auth, data []byte, acl []zk.ACL) error {

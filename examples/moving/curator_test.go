@@ -48,7 +48,7 @@ func insteadOfSemaphore(ctx context.Context, c *coordinator.Coordinator, export 
 	}, coordinator.WithPermits(2)) // both at once, or none
 }
 
-// A function that is called under the lock enters it again, and a lock that cannot be had in time is not waited for.
+// A function that is called under the lock enters it again. If the lock is not granted in time, the wait ends.
 func TestInsteadOfMutex(t *testing.T) {
 	c, ctx := connect(t, server(t)), bounded(t)
 	deep := 0
@@ -64,7 +64,7 @@ func TestInsteadOfMutex(t *testing.T) {
 	}
 }
 
-// The writer goes on reading, and the writer behind it comes in when it has read.
+// The writer goes on as a reader. The writer behind it is granted the lock when the reader has released.
 func TestInsteadOfDowngrade(t *testing.T) {
 	c, ctx := connect(t, server(t)), bounded(t)
 	var done record

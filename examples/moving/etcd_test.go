@@ -47,7 +47,7 @@ func both(ctx context.Context, c *coordinator.Coordinator, old sync.Locker, repo
 	})
 }
 
-// What is written under the lock is written by its holder or not at all.
+// A write under the lock is the holder's, or is not made.
 func TestInsteadOfIsOwner(t *testing.T) {
 	srv := server(t)
 	c, ctx := connect(t, srv), bounded(t)
@@ -70,7 +70,7 @@ func TestInsteadOfIsOwner(t *testing.T) {
 	}
 }
 
-// remove deletes whatever is in a directory.
+// remove deletes all nodes in a directory.
 func remove(t *testing.T, srv *zktest.Server, dir string) {
 	t.Helper()
 	for _, child := range srv.Children(dir) {
@@ -80,7 +80,7 @@ func remove(t *testing.T, srv *zktest.Server, dir string) {
 	}
 }
 
-// One sweeps, and whoever comes meanwhile goes on at once.
+// One process sweeps, and another one that comes meanwhile goes on at once.
 func TestInsteadOfTryLock(t *testing.T) {
 	srv := server(t)
 	c, other, ctx := connect(t, srv), connect(t, srv), bounded(t)
@@ -88,7 +88,7 @@ func TestInsteadOfTryLock(t *testing.T) {
 	sweep := func(context.Context) error {
 		sweeps++
 		return insteadOfTryLock(ctx, other, func(context.Context) error {
-			t.Error("two sweep at once, want one")
+			t.Error("two processes sweep at once, want one")
 			return nil
 		})
 	}
@@ -97,7 +97,7 @@ func TestInsteadOfTryLock(t *testing.T) {
 	}
 }
 
-// While some take both locks, they exclude those who know the old one alone, and then those who know the new one alone.
+// Processes that take both locks exclude first those that know only the old lock, and then those that know only the new one.
 func TestBothLocks(t *testing.T) {
 	srv := server(t)
 	c, ctx := connect(t, srv), bounded(t)

@@ -19,7 +19,7 @@ func insteadOfKazoo(ctx context.Context, c *coordinator.Coordinator, send func(c
 	}, coordinator.WithData([]byte("host-7"))) // kazoo's contenders() shows it
 }
 
-// kazoo finds what it looks for: a name that ends like its own, and who it is in the data.
+// kazoo finds what it looks for: a name with the ending of its own names, and the contender's identifier in the data.
 func TestInsteadOfKazoo(t *testing.T) {
 	srv := server(t)
 	c, ctx := connect(t, srv), bounded(t)
@@ -42,19 +42,19 @@ func TestInsteadOfKazoo(t *testing.T) {
 	}
 }
 
-// Processes drop AsKazoo one after the other: the lock is held by one at a time throughout, and all of them go on. A process
-// that still has the option may be refused while it sees one without it.
+// Processes drop AsKazoo one after the other. Throughout, there is one holder at a time, and every process goes on. A process that
+// still has the option may be refused while it sees a contender without it.
 func TestDropsAsKazoo(t *testing.T) {
 	const processes, sections = 3, 20
 	srv := server(t)
 	ctx := bounded(t)
-	inside := make(chan struct{}, 1) // full while somebody is
+	inside := make(chan struct{}, 1) // full while a process holds
 	entered := make(chan error)      // of each section
 	var dropped [processes]atomic.Bool
 	enough, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range processes {
-		old, next := connect(t, srv), connect(t, srv) // a process before and after it was deployed again
+		old, next := connect(t, srv), connect(t, srv) // a process before and after its redeployment
 		all.Go(func() {
 			for enough.Err() == nil {
 				lock, refused := old.Mutex("/locks/mail", coordinator.AsKazoo()), coordinator.ErrKind
@@ -68,7 +68,7 @@ func TestDropsAsKazoo(t *testing.T) {
 						return errors.New("two at once")
 					}
 					defer func() { <-inside }()
-					for range 5 { // round trips, in which somebody else might come in
+					for range 5 { // round trips, in which another process might come in
 						if _, err := lock.Queue(ctx); err != nil {
 							return err
 						}

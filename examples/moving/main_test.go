@@ -16,11 +16,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// chroot is where the examples have their locks: in our connect string, in front of
-// the paths of those who have no chroot.
+// chroot is the parent of the examples' locks: in our connect string, and in the paths of clients without a chroot.
 const chroot = "/app"
 
-// server starts a server that is reached by TCP, as clients of other libraries need it.
+// server starts a server with a TCP port, as clients of other libraries need it.
 func server(t *testing.T) *zktest.Server {
 	t.Helper()
 	srv, err := zktest.New()
@@ -31,13 +30,13 @@ func server(t *testing.T) *zktest.Server {
 	return srv
 }
 
-// connect returns a coordinator that lives as long as the test.
+// connect returns a coordinator that the end of the test closes.
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	t.Helper()
 	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
 }
 
-// bounded is a context that ends a hang before the test's time is over.
+// bounded returns a context that ends a hang before the test's time is over.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -45,7 +44,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// record is what happened, in order.
+// record is what has happened, in order.
 type record struct {
 	mu    sync.Mutex
 	lines []string
@@ -57,7 +56,7 @@ func (r *record) note(line string) {
 	r.lines = append(r.lines, line)
 }
 
-// must fails if something else has happened than this.
+// must fails unless exactly this has happened.
 func (r *record) must(t *testing.T, want ...string) {
 	t.Helper()
 	r.mu.Lock()

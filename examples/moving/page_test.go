@@ -13,7 +13,7 @@ import (
 
 const page = "../../docs/moving.md"
 
-// words is a text without its line breaks and indentation: all that may differ between the page and the code.
+// words is a text without its line breaks and indentation, in which the page and the code may differ.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // read returns the text of the files.
@@ -31,9 +31,8 @@ func read(t *testing.T, files ...string) string {
 	return all.String()
 }
 
-// TestPageShowsCodeThatRuns: each block of Go on the page is in the files of this folder word for word, where it is
-// compiled and run. It says in its first line whose it is. Those for etcd are parsed only: its client is
-// no dependency of this module.
+// TestPageShowsCodeThatRuns: each block of Go on the page is word for word in the files of this folder, where it is compiled and run.
+// Its first line names its library. The blocks for etcd are only parsed: its client is no dependency of this module.
 func TestPageShowsCodeThatRuns(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
@@ -52,27 +51,27 @@ func TestPageShowsCodeThatRuns(t *testing.T) {
 		switch whose {
 		case "zkgrant", "go-zookeeper":
 			if !strings.Contains(code, words(block)) {
-				t.Errorf("this is on the page, and not in the code:\n%s", block)
+				t.Errorf("this is on the page but not in the code:\n%s", block)
 			}
 		case "etcd":
 			if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() error {\n"+block+"\n}", 0); err != nil {
 				t.Errorf("%v in:\n%s", err, block)
 			}
 		default:
-			t.Errorf("a block on the page is of nobody, want it to say whose it is in its first line:\n%s", block)
+			t.Errorf("a block on the page names no library in its first line:\n%s", block)
 		}
 	}
 	t.Log("blocks of Go:", count)
 	if count["zkgrant"] < 5 || count["go-zookeeper"] == 0 || count["etcd"] == 0 {
 		t.Errorf("the page has the blocks of Go %v, want 5 of zkgrant's or more and some of each library", count)
 	}
-	// The other way round: what is compiled for the page is on it.
+	// The other way round: what is compiled for the page is on the page.
 	if in := strings.Count(code, "{ "+"// zkgrant "); in != count["zkgrant"] {
-		t.Errorf("%d blocks of ours are here and %d on the page, want as many", in, count["zkgrant"])
+		t.Errorf("%d blocks of zkgrant's are here and %d on the page, want as many", in, count["zkgrant"])
 	}
 }
 
-// TestPageNamesWhatExists: whatever the page names of a package is exported by it.
+// TestPageNamesWhatExists: each name of a package on the page is exported by it.
 func TestPageNamesWhatExists(t *testing.T) {
 	text := read(t, page)
 	exported := map[string]bool{}
@@ -105,7 +104,7 @@ func TestPageNamesWhatExists(t *testing.T) {
 	}
 }
 
-// declared lists what a file declares at its top: functions without their methods, types, constants and variables.
+// declared lists a file's top-level declarations: functions, but not methods, types, constants and variables.
 func declared(file *ast.File) (names []string) {
 	for _, d := range file.Decls {
 		switch d := d.(type) {
@@ -129,7 +128,7 @@ func declared(file *ast.File) (names []string) {
 	return names
 }
 
-// TestPageNamesCallsThatCompile: each call that the tables in front name as ours is in the files of this folder.
+// TestPageNamesCallsThatCompile: each call that the first tables name as ours is in the files of this folder.
 func TestPageNamesCallsThatCompile(t *testing.T) {
 	code := words(read(t, "calls_test.go"))
 	tables, _, found := strings.Cut(read(t, page), "## Side by side")

@@ -25,7 +25,7 @@ func zkLock(hosts []string, data []byte, report func() error) error {
 	if err := lock.LockWithData(data); err != nil { // waits for as long as it takes
 		return err
 	}
-	err = report() // nobody tells it that the lock is gone
+	err = report() // nothing tells it that the lock is gone
 	return errors.Join(err, lock.Unlock())
 }
 
@@ -66,7 +66,7 @@ func loop(ctx context.Context, c *coordinator.Coordinator, job job) error {
 	}
 }
 
-// look shows a queue before anything of ours stands in it.
+// look shows a queue before one of our contenders stands in it.
 func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, ...any)) error {
 	// zkgrant
 	queue, err := c.Mutex("/locks/report").Queue(ctx)
@@ -84,7 +84,7 @@ func TestBesideZkLock(t *testing.T) {
 	srv := server(t)
 	c, ctx := connect(t, srv), bounded(t)
 	hosts := []string{srv.Addr()}
-	// queued waits until so many contenders are there. It asks the server itself.
+	// queued waits until there are that many contenders, by a look at the server itself.
 	queued := func(want int) {
 		t.Helper()
 		for len(srv.Children(chroot+"/locks/report")) < want {
@@ -140,7 +140,7 @@ func TestBesideZkLock(t *testing.T) {
 	entered.must(t, "theirs", "ours", "theirs again")
 }
 
-// starts counts what a loop does.
+// starts counts the starts and stops of a job.
 type starts struct {
 	started chan int64
 	stops   int
@@ -149,7 +149,7 @@ type starts struct {
 func (s *starts) Start(token int64) { s.started <- token }
 func (s *starts) Stop()             { s.stops++ }
 
-// The loop stops its job on a loss, and says why it is over.
+// The loop stops its job on a loss, and returns the reason.
 func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
 	srv := server(t)
 	c := connect(t, srv)

@@ -9,39 +9,39 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// ledger keeps the book of who held the lock, to check afterwards that the promises were kept. arrive, enter, leave and lose may be
-// called from any goroutine, the others when all contenders have ended.
+// ledger records the holders, to check afterwards that the promises were kept. arrive, enter, leave and lose may be called from any
+// goroutine, the others when all contenders have ended.
 type ledger struct {
 	names []string // in the order in which they queued up
 
 	mu       sync.Mutex
-	sessions map[string]int64       // in which each of them queued up
-	inside   map[string]func() bool // who works at the moment, and whether its lock is valid
+	sessions map[string]int64       // in which each contender queued up
+	inside   map[string]func() bool // the contenders at work, and whether their locks are valid
 	grants   []tenure
 	overlaps []string
 }
 
-// tenure is one time that a contender held the lock.
+// tenure is one time for which a contender held the lock.
 type tenure struct {
 	name    string
 	token   int64
 	session int64
 	lost    bool
-	next    chan struct{} // closed by the next Grant
+	next    chan struct{} // closed at the next Grant
 }
 
 func newLedger(names []string) *ledger {
 	return &ledger{names: names, sessions: map[string]int64{}, inside: map[string]func() bool{}}
 }
 
-// arrive notes the session in which a contender is about to queue up.
+// arrive records the session in which a contender is about to queue up.
 func (l *ledger) arrive(name string, session int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sessions[name] = session
 }
 
-// enter notes a Grant. No other contender may have a valid lock then. The channel is closed by the next Grant.
+// enter records a Grant. No other contender may have a valid lock then. The channel is closed at the next Grant.
 func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,14 +59,14 @@ func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next
 	return t.next
 }
 
-// leave notes that a contender does not work any more, if it did.
+// leave records that a contender does not work any more, if it did.
 func (l *ledger) leave(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.inside, name)
 }
 
-// lose notes that a contender's latest Grant was lost.
+// lose records that a contender's latest Grant was lost.
 func (l *ledger) lose(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +99,8 @@ func (l *ledger) verify() error {
 	return errors.Join(errs...)
 }
 
-// overtaken tells who was granted the lock before a contender that had queued up earlier. Only first Grants count, and only those
-// of the session in which the place was taken: a new session stands at the end.
+// overtaken reports each contender that a later one has overtaken. Only first Grants count, and only in the session in which the
+// contender queued up: a new session starts at the end of the queue.
 func (l *ledger) overtaken() (problems []string) {
 	last, seen := -1, map[string]bool{}
 	for _, t := range l.grants {
@@ -120,7 +120,7 @@ func (l *ledger) overtaken() (problems []string) {
 	return problems
 }
 
-// stale tells which tokens did not grow.
+// stale reports the tokens that did not grow.
 func (l *ledger) stale() (problems []string) {
 	var last tenure
 	for _, t := range l.grants {
@@ -132,8 +132,8 @@ func (l *ledger) stale() (problems []string) {
 	return problems
 }
 
-// idle tells who did not get to the end of its work, and whether no contender was interrupted in it, which is what the program is to
-// show.
+// idle reports the contenders that did not finish their work. It also reports if no contender was interrupted, which is what the program
+// is to show.
 func (l *ledger) idle() (problems []string) {
 	for _, name := range l.names {
 		if !slices.ContainsFunc(l.grants, func(t tenure) bool { return t.name == name && !t.lost }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The program's verdict is worth something only if it notices what it looks for.
+// The program's verdict is worth something only if the ledger notices each violation.
 func TestTheLedgerNoticesEachViolation(t *testing.T) {
 	grant := func(token, session int64) events.Grant { return events.Grant{Token: token, Session: session} }
 	held := func() bool { return true }
@@ -19,7 +19,7 @@ func TestTheLedgerNoticesEachViolation(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		play func(*ledger)
-		want string // empty: nothing to complain of
+		want string // empty: no complaint
 	}{
 		{"as it should be", func(l *ledger) {
 			l.enter("a", grant(1, 10), gone)
@@ -54,7 +54,7 @@ func TestTheLedgerNoticesEachViolation(t *testing.T) {
 			l.leave("a")
 			visit(l, "b", grant(2, 20))
 		}, "a never finished its work"},
-		{"nobody lost", func(l *ledger) {
+		{"no lock lost", func(l *ledger) {
 			visit(l, "a", grant(1, 10))
 			visit(l, "b", grant(2, 20))
 		}, "no contender lost the lock"},

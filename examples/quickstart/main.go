@@ -5,9 +5,9 @@
 //	go run ./examples/quickstart                     on a server inside the program
 //	go run ./examples/quickstart -zk host:2181,...   on a real one, chroot and all
 //
-// It prints what happens. At the end it checks that no contender was overtaken, that none was granted the lock beside a holder whose
-// lock was valid, that the tokens grew and that no node is left. The exit code is 0 if all of that holds, 1 if not, and 130 after
-// Ctrl-C, which may come at any time.
+// It prints what happens. At the end it checks that no contender was overtaken, that none was granted the lock beside a holder with a
+// valid lock, that the tokens grew and that no node is left. The exit code is 0 if all of that holds, 1 if not, and 130 after Ctrl-C,
+// which may come at any time.
 //
 // stage.go has the show, and ledger.go the checks.
 package main
@@ -20,15 +20,15 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// lockPath is what all contend for.
+// lockPath is the lock of all contenders.
 const lockPath = "/zkgrant/quickstart"
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// contend works once under the lock, however often that has to be begun. Each contender has a coordinator of its own, hence a
-// session of its own, as if it were a process of its own.
+// contend works once under the lock, however often it has to begin. Each contender has its own coordinator, hence its own session, as
+// if it were a process.
 func contend(ctx context.Context, r *role) error {
 	c, err := coordinator.Connect(ctx, r.zk.Servers, r.options()...)
 	if err != nil {
@@ -64,7 +64,7 @@ func work(ctx context.Context, c *coordinator.Coordinator, job *role) error {
 			job.stop() // from here on another contender may hold it
 		case <-lock.Done():
 			return lock.Err()
-		case ev := <-job.news: // whatever else happens
+		case ev := <-job.news: // all other events
 			job.report(ev)
 		}
 	}

@@ -34,8 +34,7 @@ func TestQuickstart(t *testing.T) {
 	})
 }
 
-// The leader dies while the second contender works. The sessions outlive the election, so no contender loses anything but the
-// connection.
+// The leader dies while the second contender works. The sessions outlive the election, so contenders lose only their connections.
 func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)

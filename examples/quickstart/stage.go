@@ -26,8 +26,8 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the whole scene and prints it. It returns program.ErrInterrupted, with everything given back, if ctx ends first. Any
-// other error says what went wrong or which promise was not kept.
+// run plays the whole scene and prints it. If ctx ends first, it gives everything back and returns program.ErrInterrupted. Any other
+// error says what went wrong or which promise was not kept.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Duration) error {
 	names := []string{"ann", "bob", "cid", "dee", "eve"}
 	fmt.Fprintf(out, "\n%d contenders for one lock, %s, on %s\n\n", len(names), lockPath, zk)
@@ -36,7 +36,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Du
 	if ctx.Err() != nil {
 		err = program.ErrInterrupted
 	}
-	// Whether the scene was played to its end or not: nothing may be left of it.
+	// Nothing may be left of the scene, even if it was not played to its end.
 	left := nothingLeft(context.WithoutCancel(ctx), zk)
 	if left == nil && err != nil {
 		fmt.Fprintln(out, "nodes left: 0")
@@ -48,7 +48,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Du
 	return errors.Join(book.verify(), left)
 }
 
-// play has the contenders queue up in order, each behind the one before, and waits until each of them has done its work.
+// play lets the contenders queue up in order, and waits until each of them has done its work.
 func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeeper, hold time.Duration) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -73,7 +73,7 @@ func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeepe
 	return context.Cause(ctx)
 }
 
-// role is what a contender plays besides contending: its work is to wait for a while, it tells what happens to it, and one of them
+// role is what a contender plays besides contending: its work is to wait for a while, it reports what happens to it, and one contender
 // is cut off while it works. Only the contender's goroutine calls its methods.
 type role struct {
 	name    string
@@ -86,7 +86,7 @@ type role struct {
 	doomed  bool          // it will be cut off while it works
 	inQueue chan struct{} // closed when it stands in the queue
 
-	play    context.Context // the whole, for the strike
+	play    context.Context // of the whole play, for the strike
 	news    <-chan events.Event
 	done    <-chan time.Time // ready when the work is done; nil while there is none
 	queued  bool             // inQueue is closed
@@ -94,12 +94,12 @@ type role struct {
 	since   time.Time // when it was granted the lock
 }
 
-// options are how it connects.
+// options are the options of its coordinator.
 func (r *role) options() []coordinator.Option {
 	return append(r.zk.Options(), coordinator.WithDialer(r.gate.DialContext))
 }
 
-// enter is its first appearance.
+// enter is the contender's first appearance.
 func (r *role) enter(ctx context.Context, c *coordinator.Coordinator) {
 	r.book.arrive(r.name, c.SessionID())
 	r.play, r.news = ctx, c.Events(ctx)
@@ -120,7 +120,7 @@ func (r *role) start(grant events.Grant, valid func() bool) {
 	r.crew.Go(func() { r.strike(next) })
 }
 
-// strike cuts the contender off in the middle of the work, which will not be done, until the next one has the lock.
+// strike cuts the contender off in the middle of its work, which stays undone, until the next contender has the lock.
 func (r *role) strike(next <-chan struct{}) {
 	defer r.gate.Open()
 	select {
@@ -135,9 +135,9 @@ func (r *role) strike(next <-chan struct{}) {
 	}
 }
 
-// finish tells that the work is done.
+// finish reports that the work is done.
 func (r *role) finish() {
-	r.stop() // first: from the Release on another contender may hold it
+	r.stop() // before the Release, from which on another contender may hold it
 	r.say("released", "its work is done")
 }
 
@@ -147,13 +147,13 @@ func (r *role) stop() {
 	r.book.leave(r.name)
 }
 
-// lost tells of a loss.
+// lost reports a loss.
 func (r *role) lost(reason events.Reason) {
 	r.book.lose(r.name)
 	r.say("LOST", "%v after %v; stops its work", reason, short(time.Since(r.since)))
 }
 
-// report tells what happens besides the Grant and its end, which have channels of their own.
+// report prints the events besides the Grant and its end, which have their own channels.
 func (r *role) report(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Queued:
@@ -173,11 +173,11 @@ func (r *role) report(ev events.Event) {
 		r.say("expired", "session %#x is over", ev.Session)
 	case events.Connected:
 		r.say("connected", "session %#x at %s", ev.Session, ev.Server)
-	default: // or nothing, the stream having ended with ctx
+	default: // others, or nil if ctx has ended the stream
 	}
 }
 
-// standing tells that the contender is in the queue.
+// standing reports that the contender is in the queue.
 func (r *role) standing() {
 	if !r.queued {
 		r.queued = true
@@ -189,7 +189,7 @@ func (r *role) say(what, format string, args ...any) {
 	r.lines.add(r.name, what, fmt.Sprintf(format, args...))
 }
 
-// timeline prints what happens, one line each. Its methods may be called from any goroutine.
+// timeline prints the events, one a line. Its methods may be called from any goroutine.
 type timeline struct {
 	begin time.Time
 
@@ -204,7 +204,7 @@ func (t *timeline) add(who, what, detail string) {
 	fmt.Fprintf(t.out, "  %7.3fs  %-4s  %-9s  %s\n", time.Since(t.begin).Seconds(), who, what, detail)
 }
 
-// summary prints how the promises were kept.
+// summary prints whether the promises were kept.
 func summary(out io.Writer, book *ledger, left error) {
 	yes := func(problems []string) string {
 		if len(problems) == 0 {
@@ -229,8 +229,8 @@ func summary(out io.Writer, book *ledger, left error) {
 	fmt.Fprintln(out)
 }
 
-// nothingLeft returns an error if a contender's node is left, as an outsider sees it with the plain client. A contender that could
-// not say goodbye leaves a node that goes with its session: so long it waits for the last one to go.
+// nothingLeft returns an error if a contender's node is left, as the plain client sees it from outside. A contender that could not
+// delete its node leaves it until its session ends, so nothingLeft waits for that.
 func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	conn, root, closed, err := servers.Client() //nolint:contextcheck // it is closed below
 	if err != nil {
@@ -241,7 +241,7 @@ func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, conn.Close)() // the client's calls know no context
 	for {
-		// The server asked may be behind; after a Sync it knows what the others know.
+		// The server may be behind. After a Sync it knows what the others know.
 		_, err := conn.Sync(root + lockPath)
 		var names []string
 		if err == nil {
@@ -258,5 +258,5 @@ func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	}
 }
 
-// short rounds a duration to what one wants to read.
+// short rounds a duration for people.
 func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

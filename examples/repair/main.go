@@ -1,16 +1,16 @@
-// Command repair changes two nodes that belong together, and must not be seen half changed. One transaction would do for two
-// nodes in ZooKeeper. It would not if they were too many, or if one of them were elsewhere.
+// Command repair changes two nodes that belong together, and must not be seen half changed. For two nodes in ZooKeeper one transaction
+// would do. It would not if they were too many, or if one of them were elsewhere.
 //
-// A writer that dies between the two changes leaves them half done, and its lock goes with its session. The lock tells of that
-// (coordinator.DetectCrash): the next Grant names the holder that has not released, and the next writer repairs what is half done
-// before it does anything else. Readers are guarded twice: while they hold the read lock no writer is in, and if their Grant tells
-// of a crash, or the node `ready` is not there, they leave the two nodes alone.
+// A writer that dies between the two changes leaves them half done, and its lock goes with its session. With coordinator.DetectCrash
+// the next Grant names the holder that did not release, and the next writer repairs what is half done before anything else. Two rules
+// protect readers: while a reader holds the read lock, no writer holds. If its Grant tells of a crash, or the node `ready` is missing,
+// the reader leaves the two nodes alone.
 //
 //	go run ./examples/repair                     on a server inside the program
 //	go run ./examples/repair -zk host:2181,...   on a real one, chroot and all
 //
-// stage.go has what is not to be copied: every third change of each writer dies half-way, by a panic or by losing its connection
-// for good. The program ends with an error if a reader has seen one node of the old and one of the new version.
+// stage.go has what is not to be copied: every third change of each writer dies half-way, by a panic or by losing its connection for
+// good. The program ends with an error if a reader has seen one node of the old and one of the new version.
 package main
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Where it all is. The lock's record, while the lock is held, stands beside the lock.
+// The paths. While the lock is held, its record stands beside it.
 const (
 	root     = "/zkgrant/repair"
 	pairLock = root + "/lock"
 	left     = root + "/left"
 	right    = root + "/right"
-	ready    = root + "/ready" // is there unless the two are being changed
+	ready    = root + "/ready" // exists unless the two are being changed
 )
 
 func main() {
@@ -48,7 +48,7 @@ type writer struct {
 	halfway func() // between the two changes; it may panic
 }
 
-// change is one change under the write lock. What a crashed writer has left is repaired first.
+// change makes one change under the write lock. First it repairs what a crashed writer has left.
 func (w *writer) change(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return lock.Write().Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		lock, _ := coordinator.FromContext(ctx)
@@ -81,11 +81,11 @@ func (w *writer) write(held context.Context, lock *coordinator.Acquisition, vers
 	return nil
 }
 
-// repair makes whole what a crashed holder has left: it may be changed by half, or not at all, or be whole. If this writer
-// crashes as well, the next one repairs.
+// repair makes whole what a crashed holder has left, which may be changed by half, not at all, or whole. If this writer crashes as well,
+// the next one repairs.
 func (w *writer) repair(held context.Context, lock *coordinator.Acquisition, left *events.Abandoned) error {
 	found, err := w.pair.read()
-	for err != nil { // to return would be to release, and no later Grant would tell of the crash
+	for err != nil { // a return would release, and no later Grant would tell of the crash
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-held.Done():
@@ -106,10 +106,9 @@ func (w *writer) repair(held context.Context, lock *coordinator.Acquisition, lef
 	return nil
 }
 
-// must makes one step of a change, as often as it takes until it is done: with half of a change done there is no way back, and a
-// function that returns has released. Only the loss of the lock ends that, which is a crash to the next holder. A step that was
-// made already when its answer was lost is refused with the error made. Each step is made only while the lock is held (see
-// Acquisition.Txn).
+// must makes one step of a change, and repeats it until it is done: from a half-done change there is no way back, and a return would
+// release. Only the loss of the lock ends the attempts; to the next holder that is a crash. If a step was made but its answer was lost,
+// the next attempt is refused with the error made. Each step is made only while the lock is held (see Acquisition.Txn).
 func must(held context.Context, lock *coordinator.Acquisition, step any, made error) error {
 	for {
 		_, err := lock.Txn(held, step)
@@ -135,15 +134,15 @@ type reader struct {
 	tally *tally
 }
 
-// look is one look under the read lock. A reader that is told of a crash leaves the nodes alone until they are repaired; to read
-// them is for the show.
+// look is one look under the read lock. After a crash a reader leaves the nodes alone until they are repaired; that it reads them all the
+// same is for the show.
 func (r *reader) look(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return lock.Read().Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		lock, _ := coordinator.FromContext(ctx)
 		found, err := r.pair.read()
 		switch {
-		case err != nil || !lock.Valid(): // nothing was seen, or it may have been written meanwhile
-			return nil //nolint:nilerr // there is another look soon
+		case err != nil || !lock.Valid(): // nothing was read, or a writer may have written meanwhile
+			return nil //nolint:nilerr // the next look is soon
 		case grant.Abandoned != nil || !found.ready:
 			r.tally.add(&r.tally.waited)
 			if grant.Abandoned == nil || found.ready && !found.whole() {

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Three minutes of changes, of which every third dies half-way. For half of each minute one session is cut off for longer than it
-// lasts. No reader sees half a change, and each is repaired.
+// Three minutes of changes, of which every third dies half-way. For half of each minute one session is cut off, for longer than it lasts.
+// No reader sees half a change, and each half change is repaired.
 func TestEachHalfChangeIsRepaired(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {

@@ -26,7 +26,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// tally counts.
+// tally counts changes and looks.
 type tally struct {
 	mu                                    sync.Mutex
 	written, died, repaired, read, waited int
@@ -38,14 +38,14 @@ func (t *tally) add(what *int) {
 	*what++
 }
 
-// brokenError says that a reader has seen what must not be seen.
+// brokenError says that a reader has seen two versions.
 type brokenError struct{ found state }
 
 func (e *brokenError) Error() string {
 	return fmt.Sprintf("read %q and %q, ready %v", e.found.left, e.found.right, e.found.ready)
 }
 
-// run has all of them at work until ctx ends, each with a session of its own.
+// run runs the writers and readers until ctx ends, each with its own session.
 func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, writers, readers int) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	say("%d writers, %d readers, two nodes, on %v", writers, readers, servers)
@@ -88,11 +88,11 @@ func handle(c *coordinator.Coordinator) *coordinator.ReadWrite {
 	return c.ReadWrite(pairLock, coordinator.DetectCrash())
 }
 
-// prepare makes the nodes, if there are none.
+// prepare makes the nodes, unless they exist.
 func prepare(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return lock.Write().Do(ctx, func(ctx context.Context, _ events.Grant) error {
 		lock, _ := coordinator.FromContext(ctx)
-		// In one transaction: there are all of them, or none.
+		// In one transaction: all of them exist, or none.
 		_, err := lock.Txn(ctx, create(left), create(right), create(ready))
 		if errors.Is(err, zk.ErrNodeExists) {
 			return nil
@@ -101,7 +101,7 @@ func prepare(ctx context.Context, lock *coordinator.ReadWrite) error {
 	})
 }
 
-// pair is how the two nodes are read: with a client of the program's own, for locks do not read.
+// pair reads the two nodes with the program's own client, as locks do not read.
 type pair struct {
 	conn   *zk.Conn
 	chroot string
@@ -116,7 +116,7 @@ type state struct {
 // whole tells whether both are of one version.
 func (s state) whole() bool { return s.left == s.right }
 
-// read reads what all former holders have written. The server asked may be behind; after a Sync it knows what the others know.
+// read reads what all earlier holders have written. The server may be behind; after a Sync it knows what the others know.
 func (p *pair) read() (s state, err error) {
 	if _, err := p.conn.Sync(p.chroot + root); err != nil {
 		return s, err
@@ -135,7 +135,7 @@ func (p *pair) read() (s state, err error) {
 	return s, err
 }
 
-// errDead is what a writer panics with.
+// errDead is the panic of a writer.
 var errDead = errors.New("dead")
 
 // mortal is a writer that dies over every third change.
@@ -146,18 +146,17 @@ type mortal struct {
 	changes    int
 }
 
-// change is one change, or the end of a process.
+// change makes one change, or is the end of a process.
 func (m *mortal) change(ctx context.Context, lock *coordinator.ReadWrite) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = errDead // here the process would end
+			err = errDead // a real process would end here
 		}
 	}()
 	return m.writer.change(ctx, lock)
 }
 
-// die ends every third change half-way: now by a panic, now by the end of the connection, after which no server hears of the
-// writer any more.
+// die ends every third change half-way: by a panic, or by the end of the connection, after which no server hears of the writer.
 func (m *mortal) die() {
 	m.changes++
 	if m.changes%3 != 0 {
@@ -171,12 +170,12 @@ func (m *mortal) die() {
 	m.connection.Shut()
 }
 
-// again has a process work until ctx ends, and another one when it has died.
+// again runs a process until ctx ends, and starts another one when it has died.
 func again(
 	ctx context.Context, servers *program.ZooKeeper, connection *program.Gate, work func(context.Context, *coordinator.ReadWrite) error, rest time.Duration,
 ) error {
 	for ctx.Err() == nil {
-		var broken *brokenError // whatever else is told, this is told
+		var broken *brokenError // this error is reported before any other
 		connection.Open()
 		err := servers.Process(ctx, connection, func(c *coordinator.Coordinator) error {
 			for ctx.Err() == nil {

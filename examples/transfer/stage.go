@@ -33,7 +33,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// tally counts how transfers ended. Of an unknown outcome either both accounts were changed or none.
+// tally counts how the transfers ended. If an outcome is unknown, either both accounts were changed or none.
 type tally struct{ moved, refused, lost, unknown atomic.Int64 }
 
 // run has the tellers move money until ctx ends, and adds the accounts up.
@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers
 	var done tally
 	for i := range tellers {
 		working.Go(func() {
-			// Each has a session of its own, as if it were a process of its own.
+			// Each teller has its own session, as if it were a process.
 			if err := servers.Process(ctx, nil, func(c *coordinator.Coordinator) error {
 				return teller(ctx, &bank{c: c, reads: reads, root: root}, uint64(i), &done)
 			}); err != nil {
@@ -92,7 +92,7 @@ func teller(ctx context.Context, b *bank, seed uint64, done *tally) error {
 			done.moved.Add(1)
 		case errors.Is(err, errNoFunds):
 			done.refused.Add(1)
-		case errors.Is(err, coordinator.ErrOutcomeUnknown): // nobody waited for the answer: a loss, or the end of ctx
+		case errors.Is(err, coordinator.ErrOutcomeUnknown): // a loss, or the end of ctx, came before the answer
 			done.unknown.Add(1)
 		case errors.As(err, &lost), errors.Is(err, zk.ErrBadVersion):
 			done.lost.Add(1)
@@ -104,7 +104,7 @@ func teller(ctx context.Context, b *bank, seed uint64, done *tally) error {
 	return nil
 }
 
-// open makes the accounts, or sets them back to what they begin with.
+// open makes the accounts, or sets them back to their first balances.
 func open(c *zk.Conn, root string) error {
 	for _, name := range names {
 		node, amount := root+path.Join(accountRoot, name), []byte(strconv.Itoa(start))

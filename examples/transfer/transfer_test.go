@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Nothing goes wrong, and the money stays what it was.
+// Without accidents, the money stays what it was.
 func TestTheMoneyStaysWhatItWas(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-		p.Server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
+		p.Server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while a goroutine waits
 			if r.Op == zktest.OpMulti {
 				return zktest.Delay(time.Millisecond)
 			}
@@ -71,7 +71,7 @@ func TestAccidents(t *testing.T) {
 	})
 }
 
-// Whoever has lost a lock in the middle changes nothing.
+// A teller that loses a lock in the middle changes nothing.
 func TestAPastTellerChangesNothing(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		server := p.Server
@@ -86,7 +86,7 @@ func TestAPastTellerChangesNothing(t *testing.T) {
 		b := &bank{c: p.Connect(t), reads: reads, root: root}
 		server.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpGetData && r.Path == accountRoot+"/ben" {
-				go func() { // when this is answered, the second lock is gone
+				go func() { // before the answer comes, the second lock is gone
 					for _, node := range server.Children(lockRoot + "/ben") {
 						_ = server.Delete(lockRoot + "/ben/" + node)
 					}

@@ -26,7 +26,7 @@ import (
 // lockPath is relative to the chroot that -zk names.
 const lockPath = "/locks/worker"
 
-// sessionTimeout is how long the others wait if this process dies without a word.
+// sessionTimeout is how long the others wait if this process dies.
 const sessionTimeout = 10 * time.Second
 
 func main() {
@@ -44,8 +44,8 @@ func main() {
 	log.Print("stopped")
 }
 
-// item is what there is to do. ctx ends when the lock is lost, and when the time to drain is over. Whatever the item writes
-// elsewhere bears the token, so that the store can refuse a past holder: ../fencedwriter has the SQL.
+// item does the work of one item. ctx ends when the lock is lost, and when the time to drain is over. Whatever the item
+// writes elsewhere carries the token, so that the store can refuse a past holder: ../fencedwriter has the SQL.
 func item(ctx context.Context, token int64) error {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -62,8 +62,8 @@ type worker struct {
 	every, drain time.Duration // from item to item; for the item at hand after SIGTERM
 }
 
-// run answers the probes and works until ctx ends, whether there is a server yet or not. Nothing is under way and nothing is
-// held when it returns.
+// run answers the probes and works until ctx ends, with or without a server. When it returns, no item is under way and no
+// lock is held.
 func (w *worker) run(ctx context.Context, servers, address string) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(sessionTimeout)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *worker) run(ctx context.Context, servers, address string) error {
 	return w.work(ctx, c)
 }
 
-// work queues up for the lock until ctx ends, again after each loss. It returns other errors: waiting makes none of them well.
+// work queues up for the lock until ctx ends, again after each loss. It returns other errors, as waiting cures none of them.
 func (w *worker) work(ctx context.Context, c *coordinator.Coordinator) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -102,9 +102,9 @@ func (w *worker) work(ctx context.Context, c *coordinator.Coordinator) error {
 // hold waits for the lock and works until it is lost or ctx ends.
 func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 	lock := c.Mutex(lockPath).Acquire(ctx) // returns at once
-	defer lock.Release()                   // behind the last item
+	defer lock.Release()                   // after the last item
 
-	// An item that has begun may outlive ctx for a while, and never the lock.
+	// An item that has begun may outlive ctx for a while, but never the lock.
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.drain, cancel) })()
@@ -121,7 +121,7 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 			log.Printf("has the lock, token %d", grant.Token)
 			next = ticker.C
 		case <-next:
-			// Valid: the process may have been halted since it heard of the lock. Err: select takes any that is ready.
+			// Valid: the process may have been halted since the grant. Err: select takes any channel that is ready.
 			if lock.Valid() && ctx.Err() == nil {
 				if err := w.item(held, lock.Grant().Token); err != nil {
 					log.Printf("an item has failed: %v", err)

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// instance is a worker that runs in a bubble, with a session of its own.
+// instance is a worker in a bubble, with its own session.
 type instance struct {
 	c     *coordinator.Coordinator
 	stop  context.CancelFunc // SIGTERM
@@ -44,7 +44,7 @@ func start(t *testing.T, server *zktest.Server, each, drain time.Duration) *inst
 	return i
 }
 
-// begin starts an instance whose items take so long, and may go on for drain after SIGTERM.
+// begin starts an instance. An item takes each, and may go on for drain after SIGTERM.
 func begin(t *testing.T, server *zktest.Server, each, drain time.Duration, options ...coordinator.Option) *instance {
 	t.Helper()
 	c, err := coordinator.Open(server.Addr(), append(options, server.Option(), coordinator.WithSessionTimeout(sessionTimeout))...)
@@ -73,7 +73,7 @@ func begin(t *testing.T, server *zktest.Server, each, drain time.Duration, optio
 	return i
 }
 
-// wait waits for the end of an instance that was told to stop.
+// wait waits for the end of an instance that was told to stop, and checks its error.
 func (i *instance) wait(t *testing.T) {
 	t.Helper()
 	if err := <-i.ended; !errors.Is(err, context.Canceled) {
@@ -81,7 +81,7 @@ func (i *instance) wait(t *testing.T) {
 	}
 }
 
-// SIGTERM comes in the middle of an item, and another instance waits.
+// SIGTERM comes in the middle of an item while another instance waits.
 func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 	for name, test := range map[string]struct {
 		drain        time.Duration
@@ -152,7 +152,7 @@ func TestSIGTERMEndsTheWaiting(t *testing.T) {
 	})
 }
 
-// A loss ends the item at hand, another instance works, and the first one queues up behind it.
+// A loss ends the item at hand. Another instance works, and the first one queues up behind it.
 func TestALossEndsTheItemAtHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -181,7 +181,7 @@ func TestALossEndsTheItemAtHand(t *testing.T) {
 	})
 }
 
-// A process that nobody hears of stops before another one works.
+// A process that is cut off stops before another one works.
 func TestACutOffInstanceStopsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -206,8 +206,8 @@ func TestACutOffInstanceStopsFirst(t *testing.T) {
 	})
 }
 
-// There is no server at first, and none for a while later. The process answers all the time; it is ready while it has a
-// connection, and works as soon as it has one.
+// There is no server at first, and none for a while later. The process answers all the time. It is ready while it has a connection, and
+// works as soon as it has one.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -244,7 +244,7 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// Credentials that the servers refuse do not become well, so the process ends.
+// Refused credentials do not become valid, so the process ends.
 func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, zktest.Start(t), time.Millisecond, time.Second, coordinator.WithAuth("nosuchscheme", nil))
@@ -254,7 +254,7 @@ func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	})
 }
 
-// The Deployment asks for probes that there are, passes flags that there are, and leaves time enough to stop.
+// The Deployment names existing probes, passes existing flags, and leaves enough time to stop.
 func TestDeployment(t *testing.T) {
 	text, err := os.ReadFile("deployment.yaml")
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Gate makes connections to the servers, and none while it is shut: whoever is behind
-// it is to them like a process that is halted or has died. Its DialContext goes into
-// coordinator.WithDialer, behind Options.
+// Gate makes connections to the servers, but none while it is shut. To the servers, a process behind a shut gate looks halted or dead.
+// Pass its DialContext to coordinator.WithDialer, after Options.
 type Gate struct {
 	zk *ZooKeeper
 
@@ -18,7 +17,7 @@ type Gate struct {
 	conns  []net.Conn
 }
 
-// NewGate returns a gate that is open.
+// NewGate returns an open gate.
 func (z *ZooKeeper) NewGate() *Gate { return &Gate{zk: z} }
 
 // DialContext connects to one of the servers.
@@ -36,18 +35,18 @@ func (g *Gate) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
-// Shut ends the connections, and lets no new ones come about.
+// Shut closes the connections, and allows no new ones.
 func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 	for _, conn := range g.conns {
-		_ = conn.Close() // the one that is in use, and old ones, which are closed already
+		_ = conn.Close() // the connection in use, or an old one that is already closed
 	}
 	g.conns = nil
 }
 
-// Open lets new ones come about.
+// Open allows new connections.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

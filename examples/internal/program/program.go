@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// ErrInterrupted says that the program was told to stop before it was through.
+// ErrInterrupted says that the program was told to stop before its end.
 var ErrInterrupted = errors.New("interrupted")
 
-// errTimeUp is the cause with which the context ends when -for is over.
+// errTimeUp is the cause of the context's end when -for is over.
 var errTimeUp = errors.New("time is up")
 
 // Program is an example's command line.
 type Program struct {
-	// Flags are the program's; those that all examples have are there already. A
-	// duration or an int of which the command line says 0 or less is refused.
+	// Flags are the program's; those common to all examples are there already. If a duration or an int is 0 or less on the command line,
+	// it is refused.
 	Flags *flag.FlagSet
 
 	name     string
@@ -31,8 +31,7 @@ type Program struct {
 	duration time.Duration // 0: no end
 }
 
-// New returns the command line of the named example, with the flags -zk and
-// -timeout.
+// New returns the command line of the named example, with the flags -zk and -timeout.
 func New(name string, stderr io.Writer) *Program {
 	p := &Program{Flags: flag.NewFlagSet(name, flag.ContinueOnError), name: name, stderr: stderr}
 	p.Flags.SetOutput(stderr)
@@ -41,8 +40,7 @@ func New(name string, stderr io.Writer) *Program {
 	return p
 }
 
-// For adds the flag -for, with which the program's context ends after a while, by
-// default after d; with 0 it does not.
+// For adds the flag -for, after which the program's context ends; d is its default. With 0 the context does not end by time.
 func (p *Program) For(d time.Duration) {
 	p.Flags.DurationVar(&p.duration, "for", d, "how long to go on; 0 is until Ctrl-C")
 }
@@ -52,15 +50,14 @@ func (p *Program) Timeout(d time.Duration) {
 	p.timeout, p.Flags.Lookup("timeout").DefValue = d, d.String()
 }
 
-// Run reads the command line, calls f and returns the exit code. The context ends
-// with the time of -for, which is a good end, and on a signal; f should then give
-// back what it holds and return nil, or the cause. The server inside the program,
-// if there is one, is closed when f has returned.
+// Run reads the command line, calls f and returns the exit code. The context ends when the time of -for is over, which is a good end,
+// and on a signal. f should then give back what it holds and return nil, or the cause. If there is a server inside the program, it is
+// closed when f has returned.
 func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) int {
 	switch err := p.Flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case err != nil: // it has been printed
+	case err != nil: // the error has been printed
 		return 2
 	case p.Flags.NArg() > 0 || !p.positive():
 		p.say("no arguments, please, and only numbers above 0")
@@ -69,8 +66,7 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 
 	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for an orderly end; with the handler gone, the second
-	// ends the program whatever it waits for.
+	// The first signal asks for an orderly end. Without the handler, the second one ends the program, whatever it waits for.
 	context.AfterFunc(signalled, stop)
 	ctx := signalled
 	if p.duration > 0 {
@@ -98,8 +94,7 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 	}
 }
 
-// interrupted is what to say of a program that was told to stop, and which err
-// came of it.
+// interrupted is the message for a program that was told to stop, and then returned err.
 func interrupted(err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -111,8 +106,7 @@ func interrupted(err error) error {
 	}
 }
 
-// positive tells whether all that is counted is more than nothing, but for the
-// duration of -for.
+// positive tells whether all durations and counts are positive. Exception: the duration of -for may be 0.
 func (p *Program) positive() bool {
 	good := true
 	p.Flags.VisitAll(func(f *flag.Flag) {

@@ -31,7 +31,7 @@ func TestExitCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := me.Signal(os.Interrupt); err != nil {
-			t.Skip(err) // there are systems that cannot
+			t.Skip(err) // some systems cannot
 		}
 	}
 	interrupted := func(err error) func(context.Context, *program.ZooKeeper) error {
@@ -85,7 +85,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Without -zk the server is inside, and gone when the program is.
+// Without -zk the server is inside the program, and ends with it.
 func TestServerInside(t *testing.T) {
 	var zk *program.ZooKeeper
 	code := program.New("test", os.Stderr).Run(nil, func(ctx context.Context, z *program.ZooKeeper) error {
@@ -104,7 +104,7 @@ func TestServerInside(t *testing.T) {
 	}
 }
 
-// With -zk nothing is started.
+// With -zk the program starts no server.
 func TestServersOutside(t *testing.T) {
 	zk, err := program.Open("host:1234/app", time.Second)
 	if err != nil {

@@ -15,12 +15,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// ZooKeeper is where an example's locks are: servers that somebody runs, or one
-// inside the program.
+// ZooKeeper is where an example's locks are: existing servers, or one inside the program.
 type ZooKeeper struct {
 	// Servers is the connect string.
 	Servers string
-	// Timeout is what sessions ask for.
+	// Timeout is the session timeout to ask for.
 	Timeout time.Duration
 	// Inside is the server inside the program; nil for real ones.
 	Inside *zktest.Server
@@ -28,8 +27,7 @@ type ZooKeeper struct {
 	ours bool
 }
 
-// Open returns the servers of a connect string, or starts one in this process if
-// the string is empty.
+// Open returns the servers of a connect string. If the string is empty, it starts a server in this process.
 func Open(servers string, timeout time.Duration) (*ZooKeeper, error) {
 	if servers != "" {
 		return &ZooKeeper{Servers: servers, Timeout: timeout}, nil
@@ -43,13 +41,13 @@ func Open(servers string, timeout time.Duration) (*ZooKeeper, error) {
 	return z, nil
 }
 
-// Within returns a server that was started by somebody else, who will close it.
+// Within returns a server that the caller has started and will close.
 func Within(server *zktest.Server, timeout time.Duration) *ZooKeeper {
 	return &ZooKeeper{Servers: server.Addr(), Timeout: timeout, Inside: server}
 }
 
-// Options are what coordinator.Connect needs besides the list of servers: the
-// session timeout, and the way to a server inside the program, which is in memory.
+// Options are what coordinator.Connect needs besides the list of servers: the session timeout, and the way to a server inside the
+// program, which is in memory.
 func (z *ZooKeeper) Options() []coordinator.Option {
 	options := []coordinator.Option{coordinator.WithSessionTimeout(z.Timeout)}
 	if z.Inside != nil {
@@ -58,8 +56,8 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 	return options
 }
 
-// Process is one process of a program that has several, as it were: it connects through the gate, which may be nil, has f work
-// with the coordinator, and closes that. It returns no error if ctx has ended.
+// Process stands for one process of a program that has several: it connects through the gate, which may be nil, calls f with the
+// coordinator, and closes it. It returns no error if ctx has ended.
 func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator.Coordinator) error, options ...coordinator.Option) error {
 	options = append(z.Options(), options...)
 	if gate != nil {
@@ -71,13 +69,13 @@ func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator
 		_ = c.Close() // if no server can be reached, the servers end the session
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it says no more than that
+		return nil //nolint:nilerr // the error follows from the end of ctx
 	}
 	return err
 }
 
-// Client connects a plain ZooKeeper client, for data and not for locks. root is what the coordinators' paths are relative to. The
-// caller must call closed.
+// Client connects a plain ZooKeeper client, for data and not for locks. The coordinators' paths are relative to root. The caller must
+// call closed.
 func (z *ZooKeeper) Client() (conn *zk.Conn, root string, closed func(), err error) {
 	servers, err := session.ParseConnectString(z.Servers)
 	if err != nil {
@@ -94,7 +92,7 @@ func (z *ZooKeeper) Client() (conn *zk.Conn, root string, closed func(), err err
 	}
 	return conn, servers.Chroot, func() {
 		conn.Close()
-		for range news { // ends when the client's goroutines have
+		for range news { // ends when the client's goroutines have ended
 		}
 	}, nil
 }
@@ -107,14 +105,14 @@ func (z *ZooKeeper) dial(ctx context.Context, network, address string) (net.Conn
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Close ends the server that Open started.
+// Close ends the server that Open has started, if any.
 func (z *ZooKeeper) Close() {
 	if z.ours {
 		z.Inside.Close()
 	}
 }
 
-// String says where it is.
+// String names the servers.
 func (z *ZooKeeper) String() string {
 	if z.Inside != nil {
 		return "a ZooKeeper inside this program, at " + z.Servers

@@ -1,3 +1,2 @@
-// Package stagetest is what the tests of the examples have in common: an outsider's look at the nodes, and a program in
-// virtual time.
+// Package stagetest is what the tests of the examples have in common: a look at the nodes from outside, and a program in virtual time.
 package stagetest

@@ -14,19 +14,18 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Ephemerals returns the paths below root, in any order, of the nodes that belong to a session: contenders and holders.
-// The servers are a list without a chroot. They are asked with a client that is no part of the project. If there is no
-// root the test fails.
+// Ephemerals returns the paths, in any order, of the nodes below root that belong to a session: contenders and holders. servers is a
+// list without a chroot. A client from outside the project asks them. If there is no root the test fails.
 func Ephemerals(tb testing.TB, servers, root string) []string {
 	tb.Helper()
 	found, there := look(tb, servers, root)
 	if !there {
-		tb.Fatalf("there is no %s: want the folder of those whose nodes are looked for", root)
+		tb.Fatalf("there is no %s: want the parent of the nodes to look for", root)
 	}
 	return found
 }
 
-// MakeRoot makes a node directly below the top of the servers' tree that stays when it is empty.
+// MakeRoot makes a top-level node that stays when it is empty.
 func MakeRoot(tb testing.TB, servers, root string) {
 	tb.Helper()
 	conn, closed := dial(tb, servers)
@@ -36,7 +35,7 @@ func MakeRoot(tb testing.TB, servers, root string) {
 	}
 }
 
-// dial connects a client that is no part of the project. The caller must call closed.
+// dial connects a client from outside the project. The caller must call closed.
 func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
 	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
@@ -45,12 +44,12 @@ func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	}
 	return conn, func() {
 		conn.Close()
-		for range news { // ends when the client's goroutines have
+		for range news { // ends when the client's goroutines have ended
 		}
 	}
 }
 
-// look is Ephemerals, and says whether there is a root.
+// look is Ephemerals, and also tells whether there is a root.
 func look(tb testing.TB, servers, root string) (found []string, there bool) {
 	tb.Helper()
 	conn, closed := dial(tb, servers)
@@ -65,7 +64,7 @@ func look(tb testing.TB, servers, root string) (found []string, there bool) {
 	return found, there
 }
 
-// AwaitEphemerals returns when there are so many below root.
+// AwaitEphemerals waits until there are that many below root.
 func AwaitEphemerals(tb testing.TB, servers, root string, count int) {
 	tb.Helper()
 	eventstest.Eventually(tb, fmt.Sprintf("%d nodes of sessions are below %s", count, root), func() bool {
@@ -77,7 +76,7 @@ func AwaitEphemerals(tb testing.TB, servers, root string, count int) {
 func below(conn *zk.Conn, path string) (found []string, _ error) {
 	names, stat, err := conn.Children(path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // it may go at any time
+	case errors.Is(err, zk.ErrNoNode): // the root may go at any time
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Play is a program in virtual time, on a server in memory. What it prints is on the screen.
+// Play is a program in virtual time, on a server in memory. The screen has its output.
 type Play struct {
 	*eventstest.Screen
 
@@ -20,7 +20,7 @@ type Play struct {
 	ZK     *program.ZooKeeper
 }
 
-// Bubble plays in virtual time. The test fails if a session is left on the server in the end.
+// Bubble plays in virtual time. The test fails if a session is left on the server at the end.
 func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -34,13 +34,13 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	})
 }
 
-// Connect returns a coordinator beside the program. It is closed with the test.
+// Connect returns a coordinator besides the program. The end of the test closes it.
 func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
 	t.Helper()
 	return Connect(t, p.ZK.Servers, p.ZK.Options()...)
 }
 
-// Connect returns a coordinator that is closed with the test.
+// Connect returns a coordinator. The end of the test closes it.
 func Connect(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, options...)
@@ -55,7 +55,7 @@ func Connect(t *testing.T, servers string, options ...coordinator.Option) *coord
 	return c
 }
 
-// Open returns the servers of a connect string, or one in this process that is closed with the test.
+// Open returns the servers of a connect string, or one in this process that the end of the test closes.
 func Open(t *testing.T, connect string, timeout time.Duration) *program.ZooKeeper {
 	t.Helper()
 	zk, err := program.Open(connect, timeout)
@@ -66,7 +66,7 @@ func Open(t *testing.T, connect string, timeout time.Duration) *program.ZooKeepe
 	return zk
 }
 
-// For runs the program for so long. The test fails unless it ends because the time is up.
+// For runs the program for that long. The test fails unless the program ends because the time is up.
 func (p *Play) For(t *testing.T, long time.Duration, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), long)
@@ -76,7 +76,7 @@ func (p *Play) For(t *testing.T, long time.Duration, run func(context.Context) e
 	}
 }
 
-// Accidents is For, while the server leaves a session without an answer for every other while.
+// Accidents is For on a server with accidents: during every other while, one session gets no answers.
 func (p *Play) Accidents(t *testing.T, long, while time.Duration, run func(context.Context) error) {
 	t.Helper()
 	p.For(t, long, func(ctx context.Context) error {
