@@ -29,16 +29,16 @@ var (
 	_ certmagic.LockLeaseRenewer = storage{}
 )
 
-// files is a storage whose locks are hidden by those of the storage below.
+// files is a storage without locks of its own: embedded below storage, its locks give way to those of storage.
 type files struct{ certmagic.Storage }
 
-// storage has the certificates in files, and the locks in ZooKeeper.
+// storage keeps the certificates in files, and the locks in ZooKeeper.
 type storage struct {
 	files
 	*bridge.Names
 }
 
-// issuer signs what it is asked for, after it was told to.
+// issuer signs a request once it was told to.
 type issuer struct {
 	key   *ecdsa.PrivateKey
 	began func() error
@@ -67,7 +67,7 @@ func (i issuer) Issue(_ context.Context, csr *x509.CertificateRequest) (*certmag
 	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})}, nil
 }
 
-// magic returns certmagic as a process has it.
+// magic returns certmagic as one process has it.
 func magic(s stage, dir string, names *bridge.Names, from issuer) *certmagic.Config {
 	s.Helper()
 	var cfg *certmagic.Config
@@ -83,10 +83,10 @@ func magic(s stage, dir string, names *bridge.Names, from issuer) *certmagic.Con
 
 const domain = "a.example"
 
-// lockOfDomain is certmagic's name for it.
+// lockOfDomain is certmagic's name for the domain's lock.
 const lockOfDomain = "issue_cert_" + domain
 
-// TestCertmagicObtainsOnce: two processes want one certificate; the second waits, and takes what the first has stored.
+// TestCertmagicObtainsOnce: two processes want one certificate. The second one waits, and takes what the first has stored.
 func TestCertmagicObtainsOnce(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {
@@ -121,7 +121,7 @@ func TestCertmagicObtainsOnce(t *testing.T) {
 	onARealServer(t, play)
 }
 
-// TestCertmagicLocksAgainAfterALoss: OnLost tells of it, and the next attempt has the lock again.
+// TestCertmagicLocksAgainAfterALoss: OnLost reports the loss, and the next attempt has the lock again.
 func TestCertmagicLocksAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

@@ -1,2 +1,2 @@
-// Package bridges tests the adapters of package bridge, and gocronlock, in the libraries that they are for.
+// Package bridges tests the adapters of package bridge, and gocronlock, in the libraries that they serve.
 package bridges

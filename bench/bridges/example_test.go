@@ -119,7 +119,7 @@ func TestPageShowsCodeThatCompiles(t *testing.T) {
 	used := map[string]bool{}
 	for _, m := range blocks {
 		if !strings.Contains(code, words(m[1])) {
-			t.Errorf("this is on the page and is not compiled:\n%s", m[1])
+			t.Errorf("this is on the page but is not compiled:\n%s", m[1])
 		}
 		for _, name := range regexp.MustCompile(`(?:bridge|gocronlock)\.New\w*`).FindAllString(m[1], -1) {
 			used[name] = true

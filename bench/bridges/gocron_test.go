@@ -34,7 +34,8 @@ func schedule(s stage, when gocron.JobDefinition, job any, scheduler gocron.Sche
 	s.Cleanup(func() { eventstest.Check(s, g.Shutdown()) })
 }
 
-// TestGocronsLeaderRunsTheJobs: alone; when it has lost, the job that runs is told, and the other scheduler runs the next ones.
+// TestGocronsLeaderRunsTheJobs: the leader alone runs them. After a loss the job under way hears of it, and the other scheduler runs the
+// next jobs.
 func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	t.Parallel()
 	play := func(s stage, every time.Duration) {
@@ -96,7 +97,7 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 				s.Fatal("the job was run by the first after its loss, want the second")
 			}
 		}
-		last = time.Time{} // the second may have run in the minute of the loss
+		last = time.Time{} // the second scheduler may have run in the minute of the loss
 		expect("second")
 		expect("second")
 		stop()
@@ -110,8 +111,8 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	onARealServer(t, func(s stage) { play(s, 100*time.Millisecond) })
 }
 
-// TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than the job takes. With a minimum one of them runs each
-// tick. Without it both do.
+// TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than the job takes. With a minimum each tick runs once.
+// Without it, it runs on both.
 func TestGocronRunsAShortJobOnce(t *testing.T) {
 	t.Parallel()
 	const behind = 2 * time.Second
@@ -124,7 +125,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 				begin := time.Now().Add(time.Hour)
 				for i := range 2 {
 					locker := gocronlock.New(s.process(), "/jobs", minimum, gocronlock.OnLost(func(err error) { s.Errorf("OnLost: %v", err) }))
-					s.Cleanup(func() { eventstest.Check(s, locker.Shutdown(context.WithoutCancel(s.Context()))) }) // behind the scheduler
+					s.Cleanup(func() { eventstest.Check(s, locker.Shutdown(context.WithoutCancel(s.Context()))) }) // after the scheduler
 					schedule(s, gocron.DurationJob(time.Hour), func() {
 						mu.Lock()
 						defer mu.Unlock()
@@ -144,7 +145,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 	}
 }
 
-// TestGocronSkipsALockedJob: for as long as the lock is kept, and the listener is told who has it.
+// TestGocronSkipsALockedJob: it skips the job as long as the lock is kept, and the listener hears which contender has the lock.
 func TestGocronSkipsALockedJob(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {
@@ -182,7 +183,7 @@ func TestGocronSkipsALockedJob(t *testing.T) {
 	onARealServer(t, play)
 }
 
-// TestGocronTellsALostJob: by OnLost, and another process runs the job.
+// TestGocronTellsALostJob: OnLost tells the job, and another process runs it.
 func TestGocronTellsALostJob(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {

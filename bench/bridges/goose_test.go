@@ -19,7 +19,7 @@ var (
 	_ lock.SessionLocker = (*bridge.Migrations)(nil)
 )
 
-// empty is a database without tables: goose keeps no versions in it, and the migrations of the test are functions.
+// empty is a database without tables: goose stores no versions in it, and the test's migrations are functions.
 type empty struct{}
 
 var errNoStatements = errors.New("no statements here")
@@ -30,7 +30,7 @@ func (empty) Prepare(string) (driver.Stmt, error)          { return nil, errNoSt
 func (empty) Begin() (driver.Tx, error)                    { return nil, errNoStatements }
 func (empty) Close() error                                 { return nil }
 
-// migrate has a provider of goose run one migration.
+// migrate lets a provider of goose run one migration.
 func migrate(ctx context.Context, locker goose.ProviderOption, migration func(context.Context) error) error {
 	db := sql.OpenDB(empty{})
 	defer db.Close()
@@ -44,7 +44,7 @@ func migrate(ctx context.Context, locker goose.ProviderOption, migration func(co
 	return err
 }
 
-// TestGooseMigratesInOneProcessAtATime: with both of its interfaces at one lock, and a loss ends the migration.
+// TestGooseMigratesInOneProcessAtATime: both of goose's interfaces use one lock, and a loss ends the migration.
 func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {

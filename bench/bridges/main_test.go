@@ -23,13 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
-// closing is a test run that ends the real server which the tests share.
+// closing is a test run that ends the real server of all tests.
 type closing struct{ *testing.M }
 
 func (c closing) Run() int {
 	code := c.M.Run()
 	if shared.server != nil {
-		_ = shared.server.Close() // one that dies late fails no test
+		_ = shared.server.Close() // a server that ends late fails no test
 		_ = os.RemoveAll(shared.folder)
 	}
 	return code
@@ -48,7 +48,7 @@ func realServer(t *testing.T) string {
 	eventstest.NeedsServers(t)
 	installation := ensemble.Installed(t)
 	shared.once.Do(func() {
-		if shared.folder, shared.err = os.MkdirTemp("", "zkgrant"); shared.err != nil { //nolint:usetesting // it outlives the test that asks first
+		if shared.folder, shared.err = os.MkdirTemp("", "zkgrant"); shared.err != nil { //nolint:usetesting // it outlives the first test
 			return
 		}
 		shared.server, shared.err = ensemble.Launch(eventstest.Patiently(t, time.Minute), installation, shared.folder, 1)
@@ -57,7 +57,7 @@ func realServer(t *testing.T) string {
 	return shared.server.Connect()
 }
 
-// stage is where a test is played: coordinators stand for processes.
+// stage is where a test plays. Each coordinator stands for a process.
 type stage struct {
 	*testing.T
 	servers string
@@ -77,7 +77,7 @@ func inVirtualTime(t *testing.T, play func(s stage)) {
 	})
 }
 
-// overTCP plays on the in-process server, for what has sockets of its own.
+// overTCP plays on the in-process server, for libraries with their own sockets.
 func overTCP(t *testing.T, play func(s stage)) {
 	t.Helper()
 	t.Run("double", func(t *testing.T) {
@@ -89,7 +89,7 @@ func overTCP(t *testing.T, play func(s stage)) {
 
 var roots atomic.Int32
 
-// onARealServer plays on ZooKeeper itself, below a root of its own.
+// onARealServer plays on ZooKeeper itself, below its own root.
 func onARealServer(t *testing.T, play func(s stage)) {
 	t.Helper()
 	t.Run("real", func(t *testing.T) {
@@ -99,7 +99,7 @@ func onARealServer(t *testing.T, play func(s stage)) {
 	})
 }
 
-// process returns a coordinator that lives as long as the test.
+// process returns a coordinator that the end of the test closes.
 func (s stage) process() *coordinator.Coordinator {
 	s.Helper()
 	options := []coordinator.Option{coordinator.WithSessionTimeout(10 * time.Second)}
@@ -112,7 +112,7 @@ func (s stage) process() *coordinator.Coordinator {
 	return c
 }
 
-// lose has the process lose the lock at the path: the double ends its session, and on a real server its node is removed.
+// lose makes the process lose the lock at the path: the double ends the session, and on a real server the node is removed.
 func (s stage) lose(c *coordinator.Coordinator, path string) {
 	s.Helper()
 	if s.double != nil {
@@ -145,7 +145,7 @@ func (s stage) lose(c *coordinator.Coordinator, path string) {
 	s.Fatalf("session %#x has no node at %s", c.SessionID(), path)
 }
 
-// queued waits until so many contenders hold the lock or wait for it.
+// queued waits until that many contenders hold the lock or wait for it.
 func (s stage) queued(lock *coordinator.Lock, want int) {
 	s.Helper()
 	if s.virtual {

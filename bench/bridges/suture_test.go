@@ -14,7 +14,7 @@ import (
 
 var _ suture.Service = (*bridge.Service)(nil)
 
-// TestSutureLeadsAgainAfterALoss: the work is stopped, another process leads, and the supervisor has the first one campaign again.
+// TestSutureLeadsAgainAfterALoss: the work stops, another process leads, and the supervisor lets the first one campaign again.
 func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {

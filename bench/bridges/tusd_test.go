@@ -27,7 +27,7 @@ type locker struct{ *bridge.Uploads }
 // NewLock implements handler.Locker.
 func (l locker) NewLock(id string) (handler.Lock, error) { return l.Uploads.NewLock(id) }
 
-// tusServer serves uploads as a process does, and returns where.
+// tusServer serves uploads as one process, and returns its address.
 func tusServer(s stage, dir string, c *coordinator.Coordinator, options ...bridge.Option) string {
 	s.Helper()
 	composer := handler.NewStoreComposer()
@@ -43,7 +43,7 @@ func tusServer(s stage, dir string, c *coordinator.Coordinator, options ...bridg
 	return server.URL + "/files/"
 }
 
-// send makes a request of the protocol, and returns the answer, whose body is read.
+// send makes a request of the protocol, and returns the answer with its body already read.
 func send(s stage, method, url string, body io.Reader, header ...string) (*http.Response, string) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.within(), method, url, body)
@@ -74,7 +74,7 @@ func newStalled() stalled {
 	return stalled{reader, writer}
 }
 
-// received waits until the first part of the upload is stored. Before that, tusd does not end a request that is asked to unlock.
+// received waits until the first part of the upload is stored. Before that, tusd does not end a request that was asked to unlock.
 func (s stage) received(dir, id string) {
 	s.Helper()
 	eventstest.Eventually(s, "the first part is stored", func() bool {
@@ -83,7 +83,7 @@ func (s stage) received(dir, id string) {
 	})
 }
 
-// TestTusdInterruptsAnUpload: a second request, to another process, ends the first one, which has stalled, and goes on where it was.
+// TestTusdInterruptsAnUpload: a second request, to another process, ends the stalled first one, and goes on where it was.
 func TestTusdInterruptsAnUpload(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {
@@ -127,7 +127,7 @@ func TestTusdInterruptsAnUpload(t *testing.T) {
 	onARealServer(t, play)
 }
 
-// TestTusdEndsALostUpload: the request is interrupted, and OnLost tells why.
+// TestTusdEndsALostUpload: the request is interrupted, and OnLost gives the reason.
 func TestTusdEndsALostUpload(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {

@@ -14,7 +14,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures in docs anew")
 
-// views are how people look at the board.
+// views are the ways to look at the board.
 var views = map[string]browser.View{
 	"light":          {Width: 1280, Height: 800},
 	"dark":           {Width: 1280, Height: 800, Dark: true},
@@ -22,7 +22,7 @@ var views = map[string]browser.View{
 	"a phone's dark": {Width: 360, Height: 740, Phone: true, Dark: true, Still: true},
 }
 
-// town is a scene with locks of every kind. pause is called between what happens.
+// town is a scene with locks of every kind. It calls pause between two events.
 func (s *scene) town(pause func()) {
 	s.t.Helper()
 	queue := func(lock asking, names ...string) (all []*coordinator.Acquisition) {
@@ -63,8 +63,8 @@ func (s *scene) happenings(pause func()) {
 	pause()
 }
 
-// flaws is a script: it lists what makes the page hard to use. It measures what text has for colours, whether controls have names, and
-// whether anything is wider than the screen.
+// flaws is a script that lists what makes the page hard to use. It checks the colours of text, whether controls have names, and whether
+// anything is wider than the screen.
 const flaws = `(() => {
 	const found = [];
 	const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -155,7 +155,7 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 	p.Look(browser.View{Width: 1280, Height: 800, Still: true})
 	var moving int
 	if p.Eval(`document.getAnimations().length`, &moving); moving > 0 {
-		t.Errorf("%d things move for a user who prefers that they do not", moving)
+		t.Errorf("%d things move although the user prefers reduced motion", moving)
 	}
 	s.quiet(p)
 }
@@ -167,7 +167,7 @@ func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
 	p.Until("the lock is shown", shows("/locks/a", "ann", "bob"))
 	for _, view := range []browser.View{views["light"], {Width: 1000, Height: 700}, {Width: 400, Height: 800}, {Width: 1000, Height: 2000}} {
 		p.Look(view)
-		var room float64 // in the header, above and below what it has
+		var room float64 // in the header, above and below its content
 		p.Eval(`(() => {
 			const header = document.querySelector("header"), tall = (e) => e.getBoundingClientRect().height;
 			return tall(header) - Math.max(...[...header.children].map(tall));

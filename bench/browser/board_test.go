@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// quiet fails the test if the page has asked another host for anything, or if anything went wrong in it.
+// quiet fails the test if the page has made a request to another host, or has an error.
 func (s *scene) quiet(p *browser.Page) {
 	s.t.Helper()
 	home, err := url.Parse(s.url)
@@ -41,7 +41,7 @@ func (s *scene) quiet(p *browser.Page) {
 	}
 }
 
-// shows is an expression: the page shows the lock, its holders and then its waiters.
+// shows is an expression: the page shows the lock, its holders, and then its waiters.
 func shows(path, holders, waiters string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(".lock")].some((l) =>
 		l.querySelector(".name").textContent === %q &&
@@ -49,7 +49,7 @@ func shows(path, holders, waiters string) string {
 		[...l.querySelectorAll(".waiters .who")].map((w) => w.textContent).join() === %q)`, path, holders, waiters)
 }
 
-func TestBoardShowsWhoHoldsAndWhoWaits(t *testing.T) {
+func TestBoardShowsHoldersAndWaiters(t *testing.T) {
 	s := startReal(t)
 	s.queue(s.other.Mutex("/locks/invoices"), "ann", "bob", "eve")
 	rw := s.other.ReadWrite("/locks/index")
@@ -78,7 +78,7 @@ func TestBoardShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	s.quiet(p)
 }
 
-// listener reads what pages are sent.
+// listener reads what the server sends to pages.
 type listener struct {
 	t  *testing.T
 	in *bufio.Reader
@@ -99,7 +99,7 @@ func (s *scene) listen() listener {
 	return listener{s.t, bufio.NewReader(response.Body)}
 }
 
-// sent is what matters here of an update.
+// sent is the part of an update that the tests read.
 type sent struct {
 	Interval float64           `json:"interval_ms"`
 	Took     float64           `json:"took_ms"`
@@ -133,7 +133,7 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	for i := range rounds {
 		began := time.Now()
 		first[i].Release()
-		<-first[i].Done() // its node is gone, and is not counted below
+		<-first[i].Done() // its node is deleted, and is not counted below
 		next := fmt.Sprint("next", i)
 		first = append(first, s.queue(s.other.Mutex("/locks/a"), next)...)
 		holder := []string{"bob", "next0", "next1", "next2", "next3"}[i]
@@ -144,7 +144,7 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	_, u := s.listen().next()
 	look := time.Duration((u.Interval + u.Took) * float64(time.Millisecond))
 	t.Logf("from a release to the page: %v; a look each %v ms takes %v ms", took, u.Interval, u.Took)
-	if median := took[rounds/2]; median > 2*look { // it is over by the second look at the latest
+	if median := took[rounds/2]; median > 2*look { // the second look shows it at the latest
 		t.Errorf("from a release to the page: %v in the median, want at most two looks of %v", median, look)
 	}
 	var timeline string
@@ -178,7 +178,7 @@ func TestBoardShowsHostileNamesAndDataAsText(t *testing.T) {
 	p.Eval(`[window.stung ?? "nothing", document.querySelectorAll("main img, main script, aside img, dialog img, dialog script").length,
 		document.scripts.length].join()`, &found)
 	if found != "nothing,0,1" {
-		t.Errorf("what ran, images and scripts of others, scripts: %s; want nothing,0,1", found)
+		t.Errorf("what ran, foreign images and scripts, scripts: %s; want nothing,0,1", found)
 	}
 	s.quiet(p)
 }
@@ -222,7 +222,7 @@ func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
 	p.Press("?")
 	p.Until("the shortcuts are shown", `document.querySelector("#keys").open`)
 	p.Press(kb.Escape)
-	// Each thing that can be clicked is reached with Tab.
+	// Everything that can be clicked is reached with Tab.
 	p.Eval(`document.activeElement.blur(), window.reached = new Set(), addEventListener("focusin", (e) => reached.add(e.target)), 0`, nil)
 	p.Press(strings.Repeat(kb.Tab, 12))
 	var missed []string
@@ -265,7 +265,7 @@ func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
 	p.Until("the lock is shown", shows("/locks/a", "ann", ""))
 	for _, test := range []struct{ change, undo, want string }{
 		{`Date.now = () => real() + 3600e3`, `Date.now = real`, "live|What is shown was seen 1h 0m ago."},
-		{`document.dispatchEvent(new Event("visibilitychange"))`, `0`, "connecting|"}, // it is there again, and opens the stream anew
+		{`document.dispatchEvent(new Event("visibilitychange"))`, `0`, "connecting|"}, // visible again, it opens a new stream
 	} {
 		var got string
 		p.Eval(`(() => {
@@ -283,7 +283,7 @@ func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
 	s.quiet(p)
 }
 
-// 200 locks with 50 contenders each: the page has a bounded number of nodes, and what it is sent is bounded.
+// 200 locks with 50 contenders each: the page has a bounded number of nodes, and gets a bounded number of bytes.
 func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	s := start(t)
 	const locks, contenders = 200, 50

@@ -18,7 +18,7 @@ import (
 // beginDemo builds and starts examples/demo, and returns the URL of its page.
 func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process) {
 	t.Helper()
-	// The go command runs a test again when a file has changed that the test itself has looked at.
+	// The go command runs a test again if a file has changed that the test itself has read.
 	for _, pattern := range []string{"*.go", "page/*"} {
 		sources, err := filepath.Glob("../../examples/demo/" + pattern)
 		if err != nil || len(sources) == 0 {
@@ -76,7 +76,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	}
 	var margin []float64 // in seconds
 	if p.Eval(`picture.Sides[1].Margins.map((m) => (m.Granted - m.Lost) / 1e9)`, &margin); len(margin) != 1 || margin[0] <= 0 {
-		t.Errorf("the losses of zkgrant came so many seconds before the next grant: %v, want one, above 0", margin)
+		t.Errorf("seconds from a loss of zkgrant's to the next grant: %v, want one, above 0", margin)
 	}
 	if *rewrite {
 		p.Look(browser.View{Width: 1280, Height: 766})

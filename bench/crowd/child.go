@@ -17,14 +17,14 @@ import (
 // patience is how long an order may take.
 const patience = time.Minute
 
-// gate dials for a process, until it is shut.
+// gate dials for a process, unless it is shut.
 type gate struct {
 	mu    sync.Mutex
 	shut  bool
-	conns []net.Conn // those that were ever made; to close one twice does no harm
+	conns []net.Conn // all that were ever made; to close one twice does no harm
 }
 
-// errShut is what dialling ends with while connections are cut.
+// errShut is the error of a dial while connections are cut.
 var errShut = errors.New("the connection is cut")
 
 func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -47,7 +47,7 @@ func (g *gate) set(shut bool) {
 	defer g.mu.Unlock()
 	g.shut = shut
 	for _, conn := range g.conns {
-		_ = conn.Close() // the client finds out, whatever this says
+		_ = conn.Close() // the client notices, whatever this returns
 	}
 	g.conns = nil
 }
@@ -58,10 +58,10 @@ type child struct {
 	first    int // the number of its first session
 	of       int // how many sessions there are in all processes
 	sessions []*session
-	hand     chan struct{} // closed by verbHand; nil while nobody has a wish
+	hand     chan struct{} // closed by verbHand; nil without a wish
 }
 
-// join follows the orders on the input until that ends. It is what a process with a part of the crowd runs.
+// join follows the orders on the input until it ends. It is what a process with a part of the crowd runs.
 func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	ctx, leave := context.WithCancel(ctx)
 	c := new(child)
@@ -69,7 +69,7 @@ func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	defer living.Wait()
 	defer func() { err = errors.Join(err, c.close()) }()
 	defer leave()
-	answers := json.NewEncoder(output) // a line each
+	answers := json.NewEncoder(output) // one a line
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
 		var o order
@@ -132,13 +132,13 @@ func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) err
 // lockPath is the path of the lock of a session.
 func lockPath(folder string, session int) string { return fmt.Sprintf("%s/%d", folder, session) }
 
-// open connects one session after the other: all processes do at the same time.
+// open connects one session after the other. All processes do so at the same time.
 func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.first, c.of = o.First, o.Of
 	for range o.N {
-		// A wish waits in the channel while the session still releases the lock of the one before.
+		// A wish waits in the channel while the session still releases the lock of the wish before.
 		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
 		options := []coordinator.Option{
 			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),

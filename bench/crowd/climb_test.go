@@ -25,7 +25,7 @@ func TestWhatStopsACrowd(t *testing.T) {
 	}
 }
 
-// climbed is a crowd whose leader computes 100 µs for each write and each follower 50 µs, beside what they do anyhow.
+// climbed is a crowd for which the leader computes 100 µs a write and each follower 50 µs, besides their idle time.
 func climbed(sessions int, writes float64) Hold {
 	return Hold{
 		Sessions: sessions, Asked: float64(sessions), Writes: writes, P50: 2, P99: 5, Leader: 1,
@@ -33,7 +33,7 @@ func climbed(sessions int, writes float64) Hold {
 	}
 }
 
-// results are of three crowds, and the largest was not served.
+// results are of three crowds, of which the largest was not served.
 func results() *Results {
 	return &Results{
 		Cores: 2, Versions: map[string]string{"ZooKeeper": "3.8.0"}, Sessions: 1000, Processes: 20,
@@ -60,7 +60,7 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// near tells whether they are the same but for rounding.
+// near tells whether two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
 func TestTheFormula(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// lookEvery is between two looks at a crowd that is waited for. What it does is stamped by its own processes.
+// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does.
 const lookEvery = 100 * time.Millisecond
 
 // crowd is sessions in several processes.
@@ -49,7 +49,7 @@ func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) 
 	return c, err
 }
 
-// tell has all processes follow the order, and returns what they report together.
+// tell gives all processes the order, and returns the sum of their reports.
 func (c *crowd) tell(ctx context.Context, o order) (report, error) {
 	return c.each(ctx, func(int) order { return o })
 }
@@ -69,7 +69,7 @@ func (c *crowd) each(ctx context.Context, orderOf func(i int) order) (all report
 	return all, err
 }
 
-// ask has one process follow the order.
+// ask gives one process the order.
 func ask(ctx context.Context, p *peers.Dialogue, o order) (r report, _ error) {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *crowd) holding(ctx context.Context) (report, error) {
 	return c.until(ctx, "every session holds", func(r report) bool { return r.Holding == c.sessions })
 }
 
-// sum adds up what each process uses.
+// sum adds up a usage over the processes.
 func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)) (all T, _ error) {
 	for _, p := range c.processes {
 		n, err := used(p.Process)

@@ -52,7 +52,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestACrowdFollowsOrders needs no other server than the one of the tests.
+// TestACrowdFollowsOrders needs only the in-process server.
 func TestACrowdFollowsOrders(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -86,7 +86,7 @@ func TestACrowdFollowsOrders(t *testing.T) {
 	tell(order{Verb: verbMark})
 	r := until("all have written", func(r report) bool { return r.Back == 5 && r.Writes >= 5 })
 	if r.LastBack < r.FirstBack || r.FirstBack == 0 || r.Gap == 0 || r.Lost != 0 || r.Stood != 0 {
-		t.Errorf("after a mark: %+v; want answers, a gap, and nothing else", r)
+		t.Errorf("after a mark: %+v; want only answers and a gap", r)
 	}
 	if r := tell(order{Verb: verbTimes}); len(r.Times) < 5 || len(r.Fates) != 0 {
 		t.Errorf("%d times and %d fates, want 5 at least and 0", len(r.Times), len(r.Fates))
@@ -115,11 +115,11 @@ func TestACrowdFollowsOrders(t *testing.T) {
 	tell(order{Verb: verbHand})
 	until("it is handed on", func(r report) bool { return r.Resting == 5 && r.LastGrant > 0 })
 	if _, err := c.tell(t.Context(), order{Verb: "nosuch"}); err == nil {
-		t.Error("an order that is none is followed")
+		t.Error("an unknown order is followed")
 	}
 }
 
-// TestRealCrowd measures a small one.
+// TestRealCrowd measures a small crowd.
 func TestRealCrowd(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -143,9 +143,9 @@ func TestRealCrowd(t *testing.T) {
 		}
 	}
 	for i, s := range r.Storms {
-		// A holder that is told too late is a finding on a machine with other work, and no defect of the measurement.
+		// A holder that hears of its loss too late is a finding on a busy machine, not a defect of the measurement.
 		if held := []int{6, 1}[i]; s.Held != held || s.Told != held || s.Expired <= 0 || s.Again <= 0 {
-			t.Errorf("%s: %+v; want %d told of the loss, and everybody back", s.What, s, held)
+			t.Errorf("%s: %+v; want %d told of the loss, and every session back", s.What, s, held)
 		}
 	}
 	if handed := r.Storms[1].Handed; handed <= 0 {

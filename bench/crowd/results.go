@@ -25,15 +25,15 @@ type Results struct {
 	Timeout     time.Duration     `json:"timeout_ns"`
 	Tick        time.Duration     `json:"tick_ns"`
 	Interval    time.Duration     `json:"interval_ns"` // between two probes of a session
-	Bound       time.Duration     `json:"bound_ns"`    // how long an outage may be that costs no lock
+	Bound       time.Duration     `json:"bound_ns"`    // the longest outage that costs no lock
 	Memory      int64             `json:"memory_per_session"`
-	Holds       []Hold            `json:"holds"` // as the sessions have come, and behind a storm
+	Holds       []Hold            `json:"holds"` // when the sessions had come, and after a storm
 	Faults      []Fault           `json:"faults"`
 	Storms      []Storm           `json:"storms"`
 	Rungs       []Hold            `json:"rungs"` // by their number of sessions
 }
 
-// Hold is what was seen of sessions that hold a lock each. Times are in milliseconds, processor time in cores.
+// Hold is what was measured of sessions that hold a lock each. Times are in milliseconds, processor time in cores.
 type Hold struct {
 	Sessions int       `json:"sessions"`
 	Seconds  float64   `json:"seconds"`
@@ -49,7 +49,7 @@ type Hold struct {
 	Clients  float64   `json:"client_cores"`
 }
 
-// Fault is what was seen of a server that was killed and started again. Times are in milliseconds since the kill.
+// Fault is what was measured of a server that was killed and started again. Times are in milliseconds since the kill.
 type Fault struct {
 	What   string  `json:"what"`
 	First  float64 `json:"first_ms"`  // until a write was answered that was sent after the kill
@@ -59,12 +59,12 @@ type Fault struct {
 	Lost   int     `json:"lost"`
 }
 
-// Storm is what was seen of sessions that all expired at once. Times are in milliseconds.
+// Storm is what was measured of sessions that all expired at once. Times are in milliseconds.
 type Storm struct {
 	What    string  `json:"what"`
 	Held    int     `json:"held"`       // locks
 	Told    int     `json:"told"`       // losses, while the connections were cut
-	Before  int     `json:"before"`     // of these before the holder's node was gone
+	Before  int     `json:"before"`     // the losses before the holder's node was gone
 	Sooner  float64 `json:"sooner_ms"`  // how long before, at least
 	Expired float64 `json:"expired_ms"` // from the cut until the last node was gone
 	Again   float64 `json:"again_ms"`   // from the heal until every session stood in its queue, or held
@@ -73,7 +73,7 @@ type Storm struct {
 
 func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanoseconds()) }
 
-// page is the results as a page.
+// page returns the results as a page.
 func (r *Results) page() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -131,7 +131,7 @@ func (r *Results) page() string {
 	return b.String()
 }
 
-// holds writes a table with a line for each.
+// holds writes a table with a line for each hold.
 func (r *Results) holds(p func(string, ...any), all []Hold) {
 	p("| sessions | writes/s asked | answered | p50 ms | p99 ms | longest gap ms | leader | each follower | clients | lost | |")
 	p("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
@@ -180,7 +180,7 @@ func (r *Results) draw(folder string) error {
 	} {
 		var points plotter.XYs
 		for _, h := range r.Rungs {
-			if y := line.of(h); y > 0 { // there is no place for a 0 on such a scale
+			if y := line.of(h); y > 0 { // a logarithmic scale has no 0
 				points = append(points, plotter.XY{X: float64(h.Sessions), Y: y})
 			}
 		}

@@ -17,7 +17,7 @@ type wish struct {
 	hand  <-chan struct{}
 }
 
-// session is one of the crowd. It counts as a hook of its coordinator.
+// session is one session of the crowd. As a hook of its coordinator it counts.
 type session struct {
 	c      *coordinator.Coordinator
 	wishes chan wish // one at a time
@@ -27,7 +27,7 @@ type session struct {
 	node     string
 	holding  bool
 	resting  bool
-	answered time.Time // when the last write was
+	answered time.Time // when the last answer to a write came
 	losses   int
 	fates    map[string]int64
 
@@ -43,7 +43,7 @@ var (
 	_ coordinator.HookEvent   = (*session)(nil)
 )
 
-// writeOp is how hooks call a probe, and the request that enters a queue.
+// writeOp is the hooks' name for a probe, and for the request that enters a queue.
 const writeOp = "multi"
 
 // OnRequest implements [coordinator.HookRequest].
@@ -90,7 +90,7 @@ func (s *session) OnEvent(event events.Event) {
 	}
 }
 
-// stand notes that it stands in the queue. It is called with mu held.
+// stand notes that the session stands in the queue. It is called with mu held.
 func (s *session) stand(now time.Time) {
 	if s.stood.IsZero() {
 		s.stood = now
@@ -119,7 +119,7 @@ func (s *session) live(ctx context.Context) {
 // contend asks for the lock and holds it. It reports whether to ask again, after a loss.
 func (s *session) contend(ctx context.Context, w wish) (again bool) {
 	a := s.c.Mutex(w.path).Acquire(ctx)
-	var hand <-chan struct{} // of a holder
+	var hand <-chan struct{} // closed to end the holding
 	for {
 		select {
 		case <-a.Granted():
@@ -140,7 +140,7 @@ func (s *session) contend(ctx context.Context, w wish) (again bool) {
 	}
 }
 
-// rest notes whether it has no wish.
+// rest notes whether the session has no wish.
 func (s *session) rest(resting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *session) begin(now time.Time) {
 	s.times, s.fates = nil, make(map[string]int64)
 }
 
-// report says what was counted, and with which of the lists.
+// report returns the counts, and the lists that the verb asks for.
 func (s *session) report(with verb) report {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ func TestASessionCountsItsWrites(t *testing.T) {
 	}
 	s.OnRequest(coordinator.RequestInfo{Op: writeOp, Duration: time.Hour})
 	if r := s.report(verbTimes); r.Writes != 1 || r.Times[0] != time.Hour.Microseconds() || r.Back != 0 {
-		t.Errorf("a write that was sent before the mark: %+v, want it counted, and nobody back", r)
+		t.Errorf("a write that was sent before the mark: %+v, want it counted, and no session back", r)
 	}
 	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
 	first := s.report(verbLook)
@@ -43,7 +43,7 @@ func TestASessionsGapOutlivesAMark(t *testing.T) {
 	}
 	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
 	if gap := time.Duration(s.report(verbLook).Gap); gap < time.Hour {
-		t.Errorf("the gap is %v behind an answer, want an hour", gap)
+		t.Errorf("the gap is %v after an answer, want an hour", gap)
 	}
 	s.OnEvent(events.Lost{})
 	s.begin(time.Now())

@@ -17,20 +17,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// probePart is which part of the session timeout lies between two probes, by default.
+// probePart is the part of the session timeout between two probes, by default.
 const probePart = 10
 
-// effort is how much is measured.
+// effort is the extent of the measurement.
 type effort struct {
 	sessions  int
-	processes int           // at most, for them; 0 for as many as fit
+	processes int           // of the crowd, at most; 0 for as many as fit
 	timeout   time.Duration // of the sessions
 	tick      time.Duration // of the servers
 	window    time.Duration // of holding
 	rung      time.Duration // of holding with another number of sessions
 	ladder    []int         // these numbers
-	climbers  int           // in so many processes
-	halves    int           // how often what lies between the last two of them is halved
+	climbers  int           // their processes
+	halves    int           // how often the range between the last two is halved
 }
 
 func fullEffort() effort {
@@ -47,31 +47,31 @@ func quickEffort() effort {
 	}
 }
 
-// interval is between two probes of a session.
+// interval is the time between two probes of a session.
 func (e effort) interval() time.Duration { return e.timeout / probePart }
 
-// bound is how long an outage may be that costs no lock; docs/production.md derives it.
+// bound is the longest outage that costs no lock; docs/production.md derives it.
 func (e effort) bound() time.Duration { return e.timeout*95/100 - 2*e.interval() - e.tick*5/8 }
 
 const (
 	servers = 3
-	// arrivals is how many sessions a second ask for their first lock, which costs more than a probe does.
+	// arrivals is how many sessions a second ask for their first lock, which costs more than a probe.
 	arrivals = 500
-	// spareDescriptors is what a server has open beside its clients.
+	// spareDescriptors are a server's, besides those for clients.
 	spareDescriptors = 500
-	// processMemory is what is set aside for a process of the crowd, and sessionMemory for a session in it.
+	// processMemory is reserved for a process of the crowd, and sessionMemory for a session in it.
 	processMemory = 24 << 20
 	sessionMemory = 512 << 10
 )
 
-// errNeverHeld is that a crowd was not connected, or did not come to hold its locks.
+// errNeverHeld means that a crowd was not connected, or never held all its locks.
 var errNeverHeld = errors.New("the sessions do not come to hold")
 
 // director measures.
 type director struct {
 	effort
 	e       *ensemble.Ensemble
-	command func() *exec.Cmd // that runs a process of the crowd
+	command func() *exec.Cmd // runs a process of the crowd
 	say     func(format string, args ...any)
 	folders int
 }
@@ -103,7 +103,7 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	d.say("starting %d servers", servers)
 	d.e, err = ensemble.Launch(ctx, installation, folder, servers, ensemble.Tick(e.tick), ensemble.Heap("1g"),
 		ensemble.Line("maxClientCnxns", "0"), // all clients have one address
-		// In tests empty containers are removed every moment.
+		// The setting for tests would remove empty containers every moment.
 		ensemble.Property("znode.container.checkIntervalMs", "60000"))
 	if err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	return r, d.climb(ctx, r)
 }
 
-// room checks that the largest crowd fits into memory, and finds room on one server, as it may have to when the others restart. It returns
-// how many descriptors a server may have.
+// room checks that the largest crowd fits into memory. It also checks that one server has room for it, as it may be alone when the others
+// restart. It returns how many descriptors a server may have.
 func (d *director) room() (uint64, error) {
 	largest := max(d.sessions, slices.Max(d.ladder))
 	free, err := peers.FreeMemory()
@@ -142,7 +142,7 @@ func (d *director) room() (uint64, error) {
 	return limit, nil
 }
 
-// fit is the size of a crowd, in so many processes, or 0 for as many as fit. Half of the free memory is for it.
+// fit returns the size of a crowd in that many processes, or with 0 in as many as fit. Half of the free memory is for the crowd.
 func fit(sessions, processes int, free int64) (size, error) {
 	most := min(int64(sessions), (free/2-int64(sessions)*sessionMemory)/processMemory)
 	if most < int64(max(processes, 1)) {
@@ -154,7 +154,7 @@ func fit(sessions, processes int, free int64) (size, error) {
 	return size{sessions, processes}, nil
 }
 
-// with runs f with a crowd whose sessions hold a lock each.
+// with runs f with a crowd of which each session holds a lock.
 func (d *director) with(ctx context.Context, sessions, processes int, f func(*crowd) error) (err error) {
 	free, err := peers.FreeMemory()
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 		return errors.Join(errNeverHeld, err)
 	}
 	defer func() {
-		// Servers that serve no more do not hear that sessions end, either: these expire.
+		// A server that no longer serves does not hear that sessions end: they expire.
 		if left := c.close(); left != nil {
 			d.say("closing: %.300v", left)
 			err = errors.Join(err, pause(ctx, d.timeout+2*d.tick))
@@ -186,20 +186,20 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	return f(c)
 }
 
-// spread is a whole number of intervals, in which so many sessions come at no more than arrivals a second. Hence their probes are spread over
-// the interval.
+// spread is a whole number of intervals, in which that many sessions come at no more than arrivals a second. So their probes are spread
+// over the interval.
 func (d *director) spread(sessions int) time.Duration {
 	each := float64(arrivals) * d.interval().Seconds()
 	return d.interval() * time.Duration(math.Ceil(float64(sessions)/each))
 }
 
-// folder is one that was not used before.
+// folder returns a folder that was not used before.
 func (d *director) folder() string {
 	d.folders++
 	return fmt.Sprintf("/crowd/%d", d.folders)
 }
 
-// stages measures everything that is measured with one crowd.
+// stages does all the measurements that use one crowd.
 func (d *director) stages(ctx context.Context, r *Results) error {
 	return d.with(ctx, d.sessions, d.processes, func(c *crowd) (err error) {
 		r.Processes = len(c.processes)
@@ -237,7 +237,7 @@ func (d *director) stages(ctx context.Context, r *Results) error {
 	})
 }
 
-// holdNow measures the crowd of all stages that holds.
+// holdNow measures the crowd of all stages while it holds.
 func (d *director) holdNow(ctx context.Context, c *crowd, r *Results) error {
 	d.say("holding for %v", d.window)
 	h, err := d.hold(ctx, c, d.window)
@@ -245,7 +245,7 @@ func (d *director) holdNow(ctx context.Context, c *crowd, r *Results) error {
 	return err
 }
 
-// hold measures a crowd that holds, for so long.
+// hold measures a crowd that holds, for the window.
 func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h Hold, err error) {
 	if err := pause(ctx, d.interval()); err != nil {
 		return h, err
@@ -287,10 +287,10 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 	return h, nil
 }
 
-// asked is how many writes a second so many sessions ask for.
+// asked is how many writes a second that many sessions ask for.
 func (d *director) asked(sessions int) float64 { return float64(sessions) / d.interval().Seconds() }
 
-// used is how long each server and, last, the crowd have computed so far.
+// used is the processor time so far of each server and, last, of the crowd.
 func (d *director) used(c *crowd) (all []time.Duration, err error) {
 	for i := range servers {
 		used, err := peers.ProcessorTime(d.e.Pid(i))
@@ -303,10 +303,10 @@ func (d *director) used(c *crowd) (all []time.Duration, err error) {
 	return append(all, used), err
 }
 
-// millis are nanoseconds in milliseconds.
+// millis converts nanoseconds to milliseconds.
 func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
 
-// restart kills a server and starts it again: at once, or late, when every session has had an answer without it.
+// restart kills a server and starts it again: at once, or, if late, when every session has had an answer without it.
 func (d *director) restart(ctx context.Context, c *crowd, r *Results, name string, server int, late bool) error {
 	d.say("%s", name)
 	before, err := c.tell(ctx, order{Verb: verbLook})
@@ -317,7 +317,7 @@ func (d *director) restart(ctx context.Context, c *crowd, r *Results, name strin
 	if err := d.e.Kill(server); err != nil {
 		return err
 	}
-	// From here on no answer comes from it. A gap that has begun counts on.
+	// From here on the server answers nothing. A gap that has begun counts on.
 	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (d *director) restart(ctx context.Context, c *crowd, r *Results, name strin
 		}
 	}
 	f := Fault{What: name, Outage: millis(time.Since(start).Nanoseconds())}
-	if err := pause(ctx, 2*d.interval()); err != nil { // a loss that is on its way
+	if err := pause(ctx, 2*d.interval()); err != nil { // for a loss that is on its way
 		return err
 	}
 	ended, err := c.holding(ctx)

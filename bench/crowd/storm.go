@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// storms has all sessions expire at once, twice: with a lock each, and in one queue.
+// storms expires all sessions at once, twice: with a lock each, and in one queue.
 func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
 	var paths []string
 	for i := range c.sessions {
@@ -51,12 +51,12 @@ func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
 	return nil
 }
 
-// standing tells whether all have queued up since the mark, and so many hold.
+// standing tells whether all sessions have queued up since the mark, and that many of them hold.
 func (c *crowd) standing(holding int) func(report) bool {
 	return func(r report) bool { return r.Stood == c.sessions && r.Holding == holding }
 }
 
-// hand has everybody release, and returns how many milliseconds it took until the last session had been granted.
+// hand makes all holders release, and returns how many milliseconds it took until the last session was granted.
 func (d *director) hand(ctx context.Context, c *crowd) (float64, error) {
 	start := time.Now()
 	if _, err := c.tell(ctx, order{Verb: verbHand}); err != nil {
@@ -76,7 +76,7 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, locks []str
 	}
 	defer w.Close()
 	var mu sync.Mutex
-	gone := make(map[string]int64) // when, in nanoseconds of Unix time
+	gone := make(map[string]int64) // by node, in nanoseconds of Unix time
 	nodes := 0
 	for _, lock := range locks {
 		names, err := w.Children(lock)

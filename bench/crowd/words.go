@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// verb is what the process of a part of the crowd is asked to do. It answers each order with one report.
+// verb is an order to a process of the crowd. It answers each order with one report.
 type verb string
 
 const (
 	// verbOpen connects the sessions.
 	verbOpen verb = "open"
-	// verbHold has every session ask for its lock, and ask anew whenever it has lost it.
+	// verbHold makes every session ask for its lock, and ask anew after each loss.
 	verbHold verb = "hold"
-	// verbHand has every session release its lock once it is granted, and then rest.
+	// verbHand makes every session release its lock once it is granted, and then rest.
 	verbHand verb = "hand"
-	// verbMark begins a new count of everything that a report says is counted since the mark.
+	// verbMark starts anew all counts that are since the mark.
 	verbMark verb = "mark"
 	// verbCut closes every connection, and refuses new ones until verbHeal.
 	verbCut verb = "cut"
-	// verbHeal lets connections be made again.
+	// verbHeal allows connections again.
 	verbHeal verb = "heal"
 	// verbLook only reports.
 	verbLook verb = "look"
@@ -29,7 +29,7 @@ const (
 	verbFates verb = "fates"
 )
 
-// order is what a process is asked: a line of JSON.
+// order is an order to a process: a line of JSON.
 type order struct {
 	Verb    verb     `json:"verb"`
 	Opening *opening `json:"opening,omitempty"` // of verbOpen
@@ -50,7 +50,7 @@ type opening struct {
 	Tick    time.Duration `json:"tick"`
 }
 
-// report is what a process answers: a line of JSON. Instants are nanoseconds of Unix time, which all processes of a machine share.
+// report is a process's answer: a line of JSON. Instants are nanoseconds of Unix time, which all processes of a machine share.
 type report struct {
 	Err     string `json:"err,omitempty"` // what went wrong; nothing else counts then
 	Holding int    `json:"holding"`       // sessions that hold a lock now
@@ -71,7 +71,7 @@ type report struct {
 	Fates map[string]int64 `json:"fates,omitempty"` // verbFates: by node, when its holder was told of the loss
 }
 
-// add makes it the report of both.
+// add adds the report of another process.
 func (r *report) add(other report) {
 	if r.Err == "" {
 		r.Err = other.Err

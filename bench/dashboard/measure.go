@@ -23,7 +23,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// instance is what would be a process, with its own way to the servers and its own page of metrics.
+// instance stands for a process, with its own way to the servers and its own page of metrics.
 type instance struct {
 	*coordinator.Coordinator
 
@@ -39,7 +39,7 @@ const (
 	tick           = 500 * time.Millisecond
 )
 
-// measure plays the script while a Prometheus scrapes, and returns the panels with what that answers.
+// measure plays the script while a Prometheus scrapes, and returns the panels with Prometheus's answers.
 func measure(ctx context.Context, folder string, d *promtest.Dashboard) (panels []panel, err error) {
 	programs, err := promtest.Find()
 	if err != nil {
@@ -116,7 +116,7 @@ func newInstance(ctx context.Context, servers string) (*instance, error) {
 	}
 	i.addr = listener.Addr().String()
 	i.page = &http.Server{Handler: promhttp.HandlerFor(i.registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: time.Minute}
-	go func() { _ = i.page.Serve(listener) }() // until it is closed
+	go func() { _ = i.page.Serve(listener) }() // until the page is closed
 	return i, nil
 }
 
@@ -126,7 +126,7 @@ func (i *instance) close() error {
 	return err
 }
 
-// ask asks for what each panel shows. Instances get the names of letters.
+// ask queries what each panel shows. Instances are named by letters.
 func ask(ctx context.Context, server *promtest.Server, d *promtest.Dashboard, addresses []string, from, to time.Time) (all []panel, _ error) {
 	letters := make([]string, 0, 2*len(addresses))
 	for n, addr := range addresses {

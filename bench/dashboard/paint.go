@@ -106,7 +106,7 @@ func write(c draw.Canvas, text string, at vg.Point, size float64, ink color.Colo
 	c.FillText(style(size, ink, bold), at, text)
 }
 
-// legend draws the names below, and returns what room it took.
+// legend draws the names below, and returns its height.
 func (p *panel) legend(c draw.Canvas) vg.Length {
 	const dash, space, rest = 10, 12, 60
 	face := style(letter, faint, false)

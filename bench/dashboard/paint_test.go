@@ -21,7 +21,7 @@ func at(seconds float64) time.Time {
 	return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// TestEachPanelIsDrawn: the picture of the dashboard with lines in each panel is another one than that without.
+// TestEachPanelIsDrawn: a picture of the dashboard with lines in each panel differs from a picture without.
 func TestEachPanelIsDrawn(t *testing.T) {
 	text, err := os.ReadFile("../../coordinator/telemetry/zkprom/dashboard.json")
 	if err != nil {

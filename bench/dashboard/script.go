@@ -11,17 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The script: when what happens, since its begin.
+// The script: the times since its start.
 const (
 	cut      = 1                // instance b
 	cutOff   = 20 * time.Second // it is cut off from the servers
 	healed   = 30 * time.Second
-	askedFor = 45 * time.Second // the backup's lock is asked for, and not given back in time
+	askedFor = 45 * time.Second // the backup's lock is asked back, and not given back in time
 	grace    = 3 * time.Second
 	over     = 70 * time.Second
 )
 
-// script has each instance work under some locks, and breaks what it breaks. It returns when all of that is over.
+// script lets each instance work under some locks, and causes the faults. It returns when all of that is over.
 func script(ctx context.Context, all []*instance) error {
 	ctx, cancel := context.WithTimeout(ctx, over)
 	defer cancel()
@@ -34,7 +34,7 @@ func script(ctx context.Context, all []*instance) error {
 			i.Mutex("/jobs/mail"):   {hold: 50 * time.Millisecond, rest: 600 * time.Millisecond},
 		}
 		if n == len(all)-1 {
-			jobs[i.Mutex("/jobs/backup", coordinator.Revocable())] = work{hold: 2 * over, rest: 4 * time.Second} // longer than it may
+			jobs[i.Mutex("/jobs/backup", coordinator.Revocable())] = work{hold: 2 * over, rest: 4 * time.Second} // longer than the time that it gets
 		}
 		for lock, w := range jobs {
 			random := rand.New(rand.NewPCG(rng.Uint64(), 2))
@@ -46,7 +46,7 @@ func script(ctx context.Context, all []*instance) error {
 			working.Go(func() { work{hold: 2 * time.Second, rest: time.Second}.repeat(ctx, random, exports.Do) })
 		}
 		working.Go(func() {
-			if n != cut && pause(ctx, time.Second) != nil { // so that the leader is the one that is cut off
+			if n != cut && pause(ctx, time.Second) != nil { // so that the instance that is cut off leads
 				return
 			}
 			for term, err := range i.Election("/leader").Terms(ctx) {
@@ -62,7 +62,7 @@ func script(ctx context.Context, all []*instance) error {
 	return err
 }
 
-// faults breaks what the script breaks, and waits for its end.
+// faults causes the faults, and waits for their end.
 func faults(ctx context.Context, all []*instance) error {
 	begun := time.Now()
 	until := func(at time.Duration) error { return pause(ctx, time.Until(begun.Add(at))) }

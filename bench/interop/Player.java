@@ -22,7 +22,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
 /**
- * Hosts contenders that use the locks of Apache Curator. Orders and news are described in words_test.go.
+ * Runs contenders that use the locks of Apache Curator. player_test.go describes orders and news.
  *
  * <p>Arguments: where the server is, the session timeout in milliseconds.
  */
@@ -32,10 +32,10 @@ public final class Player {
         /** The session that the lock's nodes belong to. */
         long session() throws Exception;
 
-        /** Waits for the lock, at most so many milliseconds, or without end if that is negative. */
+        /** Waits for the lock, at most that many milliseconds, or without end if negative. */
         boolean acquire(long ms) throws Exception;
 
-        /** Becomes a reader as well, if the form is one that does. */
+        /** Becomes a reader as well, if the form can. */
         default boolean shares() throws Exception {
             return false;
         }
@@ -50,7 +50,7 @@ public final class Player {
             throw new UnsupportedOperationException("revoke");
         }
 
-        /** Has it said whenever somebody asks for the lock back. */
+        /** Calls it whenever the lock is asked back. */
         default void revocable(Runnable told) {}
 
         /** Ends the session. */
@@ -103,7 +103,7 @@ public final class Player {
                     c.orders.add(line);
             }
         }
-        System.exit(0); // whoever waits for a lock is left where it is
+        System.exit(0); // a contender that waits for a lock is left where it is
     }
 
     private void contend(Contender c, String form, String path) {
@@ -211,8 +211,8 @@ public final class Player {
     }
 
     /**
-     * A reader in its writer's place, as Curator has made it since 5.5: its node bears the number of the write node.
-     * Before that Curator's own reader queues up at the end, behind writers who wait.
+     * A reader in its writer's place, as Curator has made it since 5.5: its node has the number of the write node.
+     * Before that, Curator's own reader queues up at the end, behind waiting writers.
      */
     private static InterProcessLock inPlace(CuratorFramework client, String path, InterProcessReadWriteLock both) {
         return new InterProcessMutex(client, path, new StandardLockInternalsDriver() {
@@ -229,7 +229,7 @@ public final class Player {
 
             @Override
             public PredicateResults getsTheLock(CuratorFramework client, List<String> children, String name, int max) {
-                return new PredicateResults(null, true); // for its writer is inside
+                return new PredicateResults(null, true); // its writer is inside
             }
         });
     }

@@ -11,12 +11,13 @@ import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
  * ZooKeeper's own WriteLock, with a session of the plain client. The player finds this class by its name, so that
- * it does without where there is no WriteLock.
+ * it works without WriteLock, too.
  */
 public final class WriteLocks implements Player.Lock {
     /**
-     * How long a waiter waits for a word before it asks again. A WriteLock whose predecessor goes between its listing
-     * and its look at the predecessor returns empty-handed, and nothing ever wakes it; a caller has to ask again.
+     * How long a waiter waits for a grant before it asks again. If a WriteLock's predecessor goes between the listing
+     * and the look at the predecessor, the WriteLock returns without a watch, and nothing ever wakes it. So a caller
+     * has to ask again.
      */
     private static final long PATIENCE = 100;
 
@@ -75,14 +76,14 @@ public final class WriteLocks implements Player.Lock {
     }
 
     /**
-     * Leaves the queue, and sees to it that the lock does not queue up anew, as it does when one of its watches fires
-     * behind the unlock: several are armed by one who has asked several times, and the first lets it in. What a watch
-     * does excludes what is done here.
+     * Leaves the queue, and prevents that the lock queues up anew, as it does when one of its watches fires after the
+     * unlock. A contender that has asked several times has armed several watches, and the first one lets it in. A watch
+     * and this method exclude each other.
      */
     private static void withdraw(WriteLock lock) {
         synchronized (lock) {
             lock.unlock();
-            lock.close(); // does not unlock, and an unlock behind it would do nothing
+            lock.close(); // does not unlock, and an unlock after it would do nothing
         }
     }
 

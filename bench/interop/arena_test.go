@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// family is a library whose contenders meet those of others.
+// family is a library, of which contenders meet those of others.
 type family string
 
 const (
@@ -29,27 +29,27 @@ const (
 	kazoo     family = "kazoo"
 	writeLock family = "writelock" // ZooKeeper's own
 
-	reckless family = "reckless" // is no library, and waits for nobody: what the referee sees of it
+	reckless family = "reckless" // no library, and waits for no contender: the referee has to see that
 )
 
 //go:embed Player.java
 var javaPlayer string
 
 const (
-	// javaClass is what the player in Java is called.
+	// javaClass is the class of the player in Java.
 	javaClass = "Player"
 	// playEnv, in its environment, makes the test binary the player of the family that it names.
 	playEnv = "ZKGRANT_INTEROP_PLAYER"
 
 	serverTick = 500 * time.Millisecond
-	// longSession is the session timeout of contenders that live: for a machine that is busy with all of them, nearly the
-	// longest that the server gives.
+	// longSession is the session timeout of contenders that live. The machine is busy with all of them, so it is nearly the longest that the
+	// server agrees to.
 	longSession = 9 * time.Second
-	// shortSession is that of those who are killed, for the others wait for its end.
+	// shortSession is the session timeout of contenders that are killed, as the others wait for its end.
 	shortSession = 4 * time.Second
 )
 
-// playRole is what a player's process does that is written in Go. Its arguments are those of every player.
+// playRole is what a player's process in Go does. Its arguments are those of every player.
 func playRole(ctx context.Context, role string, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("arguments %q", args)
@@ -73,13 +73,13 @@ func playRole(ctx context.Context, role string, args []string) error {
 	return p.play(ctx, os.Stdin, os.Stdout)
 }
 
-// arena is where contenders meet: a server, and how each family is started. It opens when the first test needs it.
+// arena is where contenders meet: a server, and the commands of the families. It opens when the first test needs it.
 type arena struct {
 	once    sync.Once
 	err     error
 	addr    string
 	server  *peers.Server // nil if it is in this process
-	folder  string        // of what was compiled
+	folder  string        // of compiled classes
 	witness witness
 
 	java sync.Once
@@ -103,7 +103,7 @@ func enter(tb testing.TB) *arena {
 	return a
 }
 
-// enterModel returns an arena of the test's own with a server in this process. Only families in Go can play there.
+// enterModel returns an arena for the test alone, with a server in this process. Only families in Go can play there.
 func enterModel(tb testing.TB) *arena {
 	tb.Helper()
 	a := &arena{addr: zktest.Start(tb).Addr()}
@@ -129,7 +129,7 @@ func (a *arena) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the server and removes what was compiled. It is called once, when nobody plays any more.
+// close ends the server and removes the compiled classes. It is called once, when no contender plays any more.
 func (a *arena) close() (err error) {
 	if a.witness.conn != nil {
 		a.witness.conn.Close()
@@ -143,8 +143,8 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// command returns how a player of the family is run, with such a session timeout. It fails the test if the family is not on
-// this machine.
+// command returns the command of a player of the family, with the session timeout. It fails the test if the family is not on this
+// machine.
 func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cmd {
 	tb.Helper()
 	args := []string{a.addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
@@ -166,12 +166,12 @@ func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cm
 	case kazoo, writeLock:
 		return a.guest(tb, f, args)
 	default:
-		tb.Fatalf("nobody knows how to run %s", f)
+		tb.Fatalf("there is no way to run %s", f)
 		return nil
 	}
 }
 
-// lean has Java start quickly. No player lives long enough to gain from a second compiler or several collectors.
+// lean makes Java start quickly. No player lives long enough to gain from a second compiler or several collectors.
 func lean(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Args = slices.Insert(cmd.Args, 1, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	return cmd
@@ -185,8 +185,8 @@ func (a *arena) compile(ctx context.Context) (peers.Curator, error) {
 	return found, found.Compile(ctx, a.folder, javaClass, javaPlayer)
 }
 
-// keepsItsPlace tells whether a writer that becomes a reader keeps the others out who wait behind it and write.
-// Curator's does since 5.5; before that it comes in anew behind them, and they enter beside it, its own kind as well.
+// keepsItsPlace tells whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
+// that it comes in anew behind them, and they enter beside it, Curator's own as well.
 func (a *arena) keepsItsPlace(c *contender) bool {
 	if c.player.family != curator || c.form != formDowngrade {
 		return true

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of each other library's. Whichever is inside, the other
-// waits, and is inside soon when it has left: though it has kept its node for itself up to then, and comes again at once.
+// TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of each other library's. While one is inside, the
+// other waits. When the one has left, the other is soon inside, even if the one kept its node for itself until then and asks again at once.
 func TestACachedLockTakesTurns(t *testing.T) {
 	t.Parallel()
 	for _, c := range some([]role{{curator, formMutex}, {stock, formLock}, {kazoo, formLockExtra}, {zkgrant, formMutex}}) {
@@ -21,7 +21,7 @@ func TestACachedLockTakesTurns(t *testing.T) {
 				s.silent(theirs)
 				s.departs(ours)
 				s.interrupts(theirs, ours, time.Now())
-				s.keeps(ours) // and is idle
+				s.keeps(ours) // and it is idle
 				began := time.Now()
 				s.acquire(theirs)
 				s.interrupts(theirs, ours, began)
@@ -33,8 +33,8 @@ func TestACachedLockTakesTurns(t *testing.T) {
 	}
 }
 
-// keeps has a contender visit until one node has served it five times. A node that is interrupted so late does not keep the next one from
-// being kept.
+// keeps makes a contender visit until one node has served it five times. A node that is interrupted that late does not prevent the next
+// one from being kept.
 func (s *stage) keeps(c *contender) {
 	s.t.Helper()
 	last, same := "", 0
@@ -55,8 +55,8 @@ func (s *stage) keeps(c *contender) {
 	}
 }
 
-// interrupts sees that a contender that has asked comes in, within two probe intervals, although the one with the cached lock asks again, which waits
-// until the first has left.
+// interrupts checks that a contender that has asked enters within two probe intervals although the contender with the cached lock asks
+// again. The latter waits until the first one has left.
 func (s *stage) interrupts(theirs, ours *contender, since time.Time) {
 	s.t.Helper()
 	s.says(theirs, newsEnter)

@@ -1,39 +1,41 @@
-// Package interop has only tests. They show that contenders of zkgrant and of other libraries can stand in one queue:
-// on the same path of the same real server, each of them run by the library itself.
+// Package interop has only tests. They show which contenders of zkgrant and of other libraries can stand in one queue: on the same path of
+// the same real server, each of them run by its library itself.
 //
 //	make interop                                    # fetches the other libraries, and runs everything
 //	cd bench && go test ./interop                   # what needs no other library
-//	ZKGRANT_REAL=1 go test ./interop                # one workload and one scene of a kind
+//	ZKGRANT_REAL=1 go test ./interop                # one workload, and one scene of each kind
 //	ZKGRANT_FULL=1 ZKGRANT_REAL=1 go test ./interop # everything
 //
 // A library that is missing is a failure.
 //
-// # Who plays
+// # Players
 //
-// A player is a process of one family: Curator or ZooKeeper's own WriteLock on Java, kazoo on Python, go-zookeeper or
-// zkgrant in the test binary run again. It hosts contenders, each with a session, a thread and a lock object of its
-// own, and is told what to do, and tells what happens, in lines (words_test.go).
+// A player is a process of one family: Curator or ZooKeeper's own WriteLock on Java, kazoo on Python, go-zookeeper or zkgrant in the test
+// binary. It runs contenders, each with its own session, thread and lock object. It reads orders and prints news, in lines
+// (player_test.go).
 //
-// # What is played
+// # Plays
 //
-// TestOneQueue and TestOneQueueWithGuests have families share a path that see each other. TestWaitingBehind has zkgrant
-// share one with those who do not see it, and counts who comes in beside an older one of them. TestMatrix has everybody
-// come to a lock that anybody else holds; what comes of it is in verdicts_test.go, and for people to read in MATRIX.md,
-// which TestPage keeps. The others play one scene each. TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java,
-// and shows that the rest can fail.
+//   - TestOneQueue and TestOneQueueWithGuests: families that see each other share a path.
+//   - TestWaitingBehind: zkgrant shares a path with contenders that do not see it. The test counts those that enter beside an older one of
+//     zkgrant.
+//   - TestMatrix: every form comes to a lock that any other form holds. The outcomes are in verdicts_test.go and, for people, in MATRIX.md,
+//     which TestPage checks.
+//   - TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java, and shows that the other tests can fail.
 //
-// # Who judges
+// The other tests play one scene each.
 //
-// The referee is in the test, outside of all locks. A contender that has acquired its lock says so and waits to be let
-// in; before it releases it says so, too, and waits until that is noted. So an entry is noted behind its acquisition
-// and a departure ahead of its release: two who are inside at once have held the lock at once, however long the lines
-// took. The other way round it may overlook a moment, but not in the long run: whoever comes too early finds somebody
-// inside who waits for an answer.
+// # The referee
 //
-// For each entry the referee looks for the node at the server by its owner, the contender's session. The zxid that
-// created it says who came first. An entry whose zxid is smaller than an earlier one's is an inversion, unless both
-// read. Permits of a semaphore are counted, and not put in an order.
+// The referee is in the test, outside of all locks. A contender that has acquired its lock says so and waits to be let in. Before it
+// releases, it says so and waits until that is noted. So an entry is noted after its acquisition, and a departure before its release. Two
+// contenders that are inside together have held the lock together, however long the lines took. The reverse may be missed for a moment,
+// but not in the long run: a contender that enters too early finds another one inside that waits for an answer.
 //
-// A holder that is killed, its process by SIGKILL, counts as inside until its node is gone. That is asked of the server
-// at each entry.
+// At each entry the referee looks up the node at the server by its owner, the contender's session. The zxid that created it gives the
+// order. An entry with a smaller zxid than an earlier entry is an inversion, unless both read. Permits of a semaphore are counted, not
+// ordered.
+//
+// A holder of which the process is killed by SIGKILL counts as inside until its node is gone. The referee asks the server for that at each
+// entry.
 package interop

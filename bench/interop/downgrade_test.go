@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// TestDowngradeIsSeen has a writer become a reader while readers and writers wait behind it. Who waits is let in when
-// it ought to be: readers at once, up to the first writer, which waits until the reader has gone, too; everybody in the
-// order in which they came, and nobody is left waiting. Curator's downgrade before 5.5 keeps nobody out who came before
-// it was one, which is shown with Curator's own contenders, too.
+// TestDowngradeIsSeen: a writer becomes a reader while readers and writers wait behind it. The readers enter at once, up to the first
+// writer, which waits until the reader has left, too. All enter in the order in which they came, and none is left waiting. Curator's
+// downgrade before 5.5 keeps out no contender that came before it. The test shows that with Curator's own contenders, too.
 func TestDowngradeIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, downgrading := range []struct {
@@ -19,7 +18,7 @@ func TestDowngradeIsSeen(t *testing.T) {
 	} {
 		for _, waiting := range []family{zkgrant, curator} {
 			if downgrading.family == zkgrant && waiting == zkgrant {
-				continue // they need no other library to be tested
+				continue // no other library is needed to test them
 			}
 			for _, forms := range some([][]form{{formRead, formRead, formWrite, formRead}, {formWrite, formRead, formWrite}}) {
 				name := fmt.Sprintf("%s's %s, with %s's %v behind", downgrading.family, downgrading.form, waiting, forms)
@@ -47,7 +46,7 @@ func (s *stage) downgrade(writer *contender, behind family, forms []form) {
 
 	s.goes(writer) // it reads
 	if !s.arena.keepsItsPlace(writer) {
-		s.passes(waiting[0]) // whatever it is
+		s.passes(waiting[0]) // of any form
 		s.leaves(writer)
 		for _, c := range waiting[1:] {
 			s.passes(c)

@@ -17,12 +17,12 @@ import (
 // team is the contenders of one family at a lock.
 type team struct {
 	family family
-	forms  []form // one contender for each
-	killed []form // and these, each in a process of its own, are killed when they are inside
-	seldom int    // they come when there were so many sections since they left; 0: at once
+	forms  []form // one for each contender
+	killed []form // one for each contender in its own process, which is killed inside
+	seldom int    // how many sections they stay away after they have left; 0: none
 }
 
-// tier says how much of a workload is played unless everything is tested at full length.
+// tier says how much of a workload is played when the tests do not run at full length.
 type tier int
 
 const (
@@ -31,11 +31,11 @@ const (
 	quickWithDeaths             // fewer sections
 )
 
-// workload is a lock at which teams meet, until so many sections were entered.
+// workload is a lock at which teams meet, until that many sections were entered.
 type workload struct {
 	name  string
 	tier  tier
-	teams []team // the first of the first team is there before anybody else, and makes the directory
+	teams []team // the first contender of the first team comes before all others, and makes the directory
 	blind family // see referee
 
 	uneven bool // some families come in more often than others
@@ -47,34 +47,34 @@ type game struct {
 
 	witness witness
 	dir     string // the lock's path
-	nodes   string // where the nodes are of those who are inside
+	nodes   string // the parent of the holders' nodes
 	total   int    // sections to be entered
 
-	seldom map[*contender]int      // after how many sections those come again who do not at once
-	over   chan struct{}           // closed when nobody needs to come any more
-	giveUp context.CancelCauseFunc // ends the game when something went wrong
-	silent *time.Timer             // does so when nobody has said anything for very long
+	seldom map[*contender]int      // how many sections a contender stays away; those that come again at once are missing
+	over   chan struct{}           // closed when no contender needs to come any more
+	giveUp context.CancelCauseFunc // ends the game after an error
+	silent *time.Timer             // does so after a very long silence
 	took   time.Duration           // from the first entry to the last departure
 
-	mu      sync.Mutex // guards everything below; whoever holds it is the referee
+	mu      sync.Mutex // guards everything below; its owner is the referee
 	referee *referee
-	death   map[string]time.Time // when those who were killed were
-	freed   []string             // how long after it each node was gone, or seen to be
+	death   map[string]time.Time // by contender, when it was killed
+	freed   []string             // for each node, how long after that it was gone or seen to be gone
 	awaited []milestone
 }
 
-// milestone is something that somebody waits for. It is looked at when somebody has entered.
+// milestone is a condition that a goroutine waits for. Each entry checks it.
 type milestone struct {
 	passed  func(*referee) bool
 	reached chan struct{}
 }
 
-// played returns the workloads that are played: all of them at full length.
+// played returns the workloads to play: all of them at full length.
 func played(all []workload) []workload {
 	return slices.DeleteFunc(all, func(w workload) bool { return w.tier == fullLength && !eventstest.Full() })
 }
 
-// play plays a workload, and fails the test for whatever goes wrong. What the referee has seen is left to the caller.
+// play plays a workload, and fails the test for every error. The caller judges what the referee has seen.
 func (a *arena) play(t *testing.T, w workload) *game {
 	t.Helper()
 	g := &game{
@@ -108,7 +108,7 @@ func (a *arena) play(t *testing.T, w workload) *game {
 	return g
 }
 
-// open has everybody connect.
+// open connects all contenders.
 func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doomed []*contender) {
 	t.Helper()
 	add := func(p *player, f form) *contender {
@@ -144,14 +144,14 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 	return players, doomed
 }
 
-// run has them enter and leave, the doomed ones in the middle, and stops them.
+// run lets the contenders enter and leave, the doomed ones in the middle, and stops them.
 func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contender) {
 	t.Helper()
 	var all, dying sync.WaitGroup
 	defer all.Wait()
 	attend := func(c *contender, lives bool) {
 		if err := g.attend(ctx, c, lives); err != nil {
-			g.giveUp(err) // await says so, once
+			g.giveUp(err) // await reports it, once
 		}
 	}
 	begin := func(cs ...*contender) {
@@ -183,7 +183,7 @@ func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contend
 	}
 }
 
-// begin has a contender enter again and again, or once if it is one that comes seldom.
+// begin makes a contender enter again and again, or once if it comes seldom.
 func (g *game) begin(c *contender) error {
 	if g.seldom[c] > 0 {
 		return c.order(orderTry, strconv.FormatInt(endless.Milliseconds(), 10))
@@ -191,11 +191,11 @@ func (g *game) begin(c *contender) error {
 	return c.order(orderRun)
 }
 
-// gathering is how long somebody who has a permit stays at the most until all are taken.
+// gathering is how long a contender with a permit waits for all permits to be taken, at most.
 const gathering = 20 * time.Millisecond
 
-// gather keeps whoever has a permit inside until all of them are taken, so that one more would be seen; or for a moment,
-// for in the end nobody else comes. In a queue there is nobody to wait for.
+// gather keeps a contender with a permit inside until all permits are taken, so that one more would be seen. The wait is bounded, as in
+// the end no other contender comes. In a queue there is nothing to wait for.
 func (g *game) gather(ctx context.Context) {
 	full := make(chan struct{})
 	g.note(func(r *referee) {
@@ -214,7 +214,7 @@ func (g *game) gather(ctx context.Context) {
 	}
 }
 
-// again has a contender that has left come again when it is time, if there is time left.
+// again lets a contender that has left come again when it is time, unless the game is over.
 func (g *game) again(ctx context.Context, c *contender) error {
 	reached := make(chan struct{})
 	g.note(func(r *referee) {
@@ -231,7 +231,7 @@ func (g *game) again(ctx context.Context, c *contender) error {
 	}
 }
 
-// after waits until so many sections were entered.
+// after waits until that many sections were entered.
 func (g *game) after(ctx context.Context, t *testing.T, sections int) {
 	t.Helper()
 	g.await(ctx, t, func(r *referee) bool { return r.sections() >= sections })
@@ -292,7 +292,7 @@ func (g *game) note(what func(*referee)) {
 	what(g.referee)
 }
 
-// entered judges an entry, and kills who is doomed.
+// entered judges an entry, and kills a doomed contender.
 func (g *game) entered(c *contender, lives bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -320,7 +320,7 @@ func (g *game) entered(c *contender, lives bool) error {
 	return nil
 }
 
-// bury notes whose nodes are gone.
+// bury notes the nodes of killed contenders that are gone.
 func (g *game) bury() error {
 	for _, e := range g.referee.dead() {
 		there, err := g.witness.exists(e.node)
@@ -335,7 +335,7 @@ func (g *game) bury() error {
 	return nil
 }
 
-// check looks whether everybody has had their share and left nothing. They have stopped.
+// check checks that every team has had its share and has left nothing. The contenders have stopped.
 func (g *game) check(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
@@ -344,7 +344,7 @@ func (g *game) check(t *testing.T) {
 	for _, team := range g.teams {
 		least := r.sections() / 4
 		if team.seldom > 0 {
-			least = r.sections() * len(team.forms) / (5 * team.seldom) // a wait of four times as many sections is too long
+			least = r.sections() * len(team.forms) / (5 * team.seldom) // to wait for four times that many sections is too long
 		}
 		if n := r.entries[team.family]; !g.uneven && n < least {
 			t.Errorf("%s has entered %d times of %d", team.family, n, r.sections())
@@ -357,7 +357,7 @@ func (g *game) check(t *testing.T) {
 	}
 }
 
-// report says what was seen, and fails the test for each violation and each inversion.
+// report logs what was seen, and fails the test for each violation and each inversion.
 func (g *game) report(t *testing.T) {
 	t.Helper()
 	r := g.referee

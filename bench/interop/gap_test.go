@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// TestAGapInTheQueueLetsNobodyIn has waiters of each family vanish, killed or because they do not want to wait any longer,
-// while others stand behind them: the node that those watch is gone, and it is not their turn. When it is, they come in
-// the order in which they came.
+// TestAGapInTheQueueLetsNobodyIn: waiters of each family vanish, killed or because their wait is over, while others stand behind them. The
+// node that the others watch is gone, and it is not their turn. When it is, they enter in the order in which they came.
 func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
 		for _, holding := range some([]family{zkgrant, curator, stock}) {
-			name := fmt.Sprintf("who waits behind %s gives up", holding)
+			name := fmt.Sprintf("a waiter behind %s gives up", holding)
 			if killed {
-				name = fmt.Sprintf("who waits behind %s is killed", holding)
+				name = fmt.Sprintf("a waiter behind %s is killed", holding)
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -36,11 +35,11 @@ func mutexOf(f family) form {
 	return formMutex
 }
 
-// openGaps plays the scene behind a holder who is inside.
+// openGaps plays the scene behind a holder that is inside.
 func (s *stage) openGaps(killed bool, holder *contender) {
 	s.t.Helper()
 	var vanishing, waiting []*contender
-	joining := time.Duration(0) // how long the slowest took to come into the queue
+	joining := time.Duration(0) // the longest that a contender took to come into the queue
 	for _, pair := range [][2]family{
 		{zkgrant, curator}, {zkgrant, stock}, {curator, zkgrant}, {stock, zkgrant}, {zkgrant, zkgrant},
 	} {
@@ -51,7 +50,7 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		if killed {
 			s.acquire(c)
 		} else {
-			// Long enough for all to come into the queue behind it.
+			// Long enough for all contenders to come into the queue behind it.
 			s.acquireWithin(c, 6*time.Second+time.Duration(10*len(vanishing))*joining)
 		}
 		s.appears(c, s.dir)
@@ -69,7 +68,7 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 	s.until(func() error {
 		left, err := s.arena.witness.children(s.dir)
 		if err == nil && len(left) != 1+len(waiting) {
-			err = fmt.Errorf("when those have vanished who gave up or were killed: %d nodes, want %d", len(left), 1+len(waiting))
+			err = fmt.Errorf("after waiters gave up or were killed: %d nodes, want %d", len(left), 1+len(waiting))
 		}
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 // goLock is what a contender of one of the Go libraries does with its lock, always from one goroutine.
 type goLock interface {
 	session() int64
-	// acquire waits for the lock, at most so long, or without end if that is negative.
+	// acquire waits for the lock, at most that long, or without end if wait is negative.
 	acquire(ctx context.Context, wait time.Duration) (bool, error)
 	// lost says that the library has lost the lock.
 	lost() <-chan events.Lost
@@ -31,14 +31,14 @@ type goSharer interface {
 	share() error
 }
 
-// goRevocable is a lock that can be asked back. It says so from a goroutine of its own, until its session ends.
+// goRevocable is a lock that can be asked back. It reports that from its own goroutine, until its session ends.
 type goRevocable interface{ revoked(say func()) }
 
-// goPlayer hosts contenders of one of the Go libraries.
+// goPlayer runs contenders of one of the Go libraries.
 type goPlayer struct {
 	open func(ctx context.Context, f form, path string) (goLock, error)
 
-	mu         sync.Mutex // guards the output, so that lines of several contenders never mix
+	mu         sync.Mutex // guards the output, so that lines never mix
 	output     io.Writer
 	contenders map[string]*goContender
 }
@@ -49,7 +49,7 @@ type goContender struct {
 	stopped         chan struct{}
 }
 
-// play carries out the orders until the input ends. Whoever waits then is left where it is.
+// play carries out the orders until the input ends. A contender that waits then is left where it is.
 func (p *goPlayer) play(ctx context.Context, input io.Reader, output io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -98,11 +98,11 @@ func (p *goPlayer) order(ctx context.Context, order []string) error {
 func (p *goPlayer) say(words ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Who cannot be heard is told so by the end of the input.
+	// A player that is not heard learns it from the end of its input.
 	_, _ = io.WriteString(p.output, strings.Join(words, " ")+"\n")
 }
 
-// contend is a contender's life.
+// contend is the life of a contender.
 func (p *goPlayer) contend(ctx context.Context, c *goContender, f form, path string) error {
 	lock, err := p.open(ctx, f, path)
 	if err != nil {

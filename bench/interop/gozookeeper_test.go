@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestGoZookeepersLockWaits has go-zookeeper's Lock meet each form of ours at a path, in both orders: it waits behind
-// each of our nodes, and ours wait for it; nothing that we leave in the directory, or write into it, has it fail.
+// TestGoZookeepersLockWaits: go-zookeeper's Lock meets each of our forms at a path, in both orders. It waits behind each of our nodes, and
+// ours wait for it. Nothing that we leave in the directory, or write into it, makes it fail.
 func TestGoZookeepersLockWaits(t *testing.T) {
 	t.Parallel()
 	for _, ours := range some([]form{formDowngrade, formMutex, formRead, formWrite}) {
@@ -14,11 +14,11 @@ func TestGoZookeepersLockWaits(t *testing.T) {
 			s := enter(t).set(t)
 			lock, other, lock2 := s.connect(stock, formLock), s.connect(zkgrant, ours), s.connect(stock, formLock)
 			for round := range 3 {
-				// The first time the directory is ours, with a marker; a contender that had to wait leaves a floor.
+				// The first time, the directory is ours, with a marker. A contender that had to wait leaves a floor.
 				s.enters(other)
 				s.queueUp(lock)
 				s.queueUp(lock2)
-				s.shares(other) // two nodes, which bear one number
+				s.shares(other) // two nodes of one number
 				s.silent(lock, lock2)
 				s.goes(other)
 				s.silent(lock, lock2)

@@ -26,7 +26,7 @@ func TestOneQueueWithGuests(t *testing.T) {
 		{name: "mutex in kazoo's form, beside kazoo's", teams: []team{same(zkgrant, formMutexKazoo), same(kazoo, formLock)}},
 		{name: "read and write in kazoo's form, kazoo's", teams: []team{same(kazoo, formWrite), both}},
 		{name: "read and write in kazoo's form, beside kazoo's", teams: []team{both, same(kazoo, formWrite)}},
-		// Kazoo's readers get nowhere while writers come all the time: see TestKazoosReaderWaitsForLaterWriters.
+		// Kazoo's readers get nowhere while writers keep coming: see TestKazoosReaderWaitsForLaterWriters.
 		{name: "readers in kazoo's form, beside kazoo's", teams: []team{
 			{family: kazoo, forms: times(4, formReadAgain), killed: []form{formReadAgain}},
 			{family: zkgrant, forms: times(2, formReadKazoo)},
@@ -51,14 +51,14 @@ func TestOneQueueWithGuests(t *testing.T) {
 	}
 }
 
-// TestWaitingBehind has zkgrant's contenders share a path with a family that does not see them. Contenders of that family
-// enter beside any holder. A contender of zkgrant is never inside beside one that came before it.
+// TestWaitingBehind: zkgrant's contenders share a path with a family that does not see them. Contenders of that family enter beside any
+// holder. A contender of zkgrant is never inside beside an older one.
 func TestWaitingBehind(t *testing.T) {
 	t.Parallel()
 	same := func(f family, name form) team {
 		return team{family: f, forms: times(4, name), killed: []form{name}}
 	}
-	// In the first they find a directory of ours, and in the others one that is not.
+	// In the first workload they find a directory of ours, in the others a foreign one.
 	both := team{family: zkgrant, forms: times(2, formWrite, formRead), killed: []form{formWrite, formRead}}
 	for _, w := range played([]workload{
 		{name: "mutex, beside kazoo's", tier: quick, blind: kazoo, teams: []team{same(zkgrant, formMutex), same(kazoo, formLock)}},
@@ -82,7 +82,7 @@ var pythonPlayer string
 //go:embed WriteLocks.java
 var javaWriteLocks string
 
-// guests are how the families are run that can share a path with few others.
+// guests are the commands of the families that can share a path with few others.
 type guests struct {
 	python sync.Once
 	kazoo  peers.Kazoo
@@ -93,7 +93,7 @@ type guests struct {
 	jerr error
 }
 
-// guest is command for one of them.
+// guest is command for one of the guests.
 func (a *arena) guest(tb testing.TB, f family, args []string) *exec.Cmd {
 	tb.Helper()
 	g := &a.guests
@@ -104,7 +104,7 @@ func (a *arena) guest(tb testing.TB, f family, args []string) *exec.Cmd {
 		}
 		return g.kazoo.Command(pythonPlayer, args...)
 	}
-	_ = a.command(tb, curator, longSession) // the player is the same, and it is Curator's
+	_ = a.command(tb, curator, longSession) // the player is Curator's
 	g.java.Do(func() { g.jvm, g.jerr = a.compileWriteLocks(context.Background()) })
 	if g.jerr != nil {
 		tb.Fatal(g.jerr)
@@ -112,7 +112,7 @@ func (a *arena) guest(tb testing.TB, f family, args []string) *exec.Cmd {
 	return lean(g.jvm.Command(a.folder, javaClass, args...))
 }
 
-// compileWriteLocks adds the class with which the player in Java plays WriteLock, too.
+// compileWriteLocks adds the class with which the player in Java plays WriteLock.
 func (a *arena) compileWriteLocks(ctx context.Context) (peers.Curator, error) {
 	jar, err := peers.FindWriteLock()
 	if err != nil {

@@ -25,7 +25,7 @@ func (w witness) owns(dir string, session int64) (bool, error) {
 	return false, nil
 }
 
-// make creates a node that is there to stay, and those above it that are not there yet.
+// make creates a persistent node and its missing parents.
 func (w witness) make(node string) error {
 	for end, all := 1, node+"/"; end < len(all); end++ {
 		if all[end] != '/' {

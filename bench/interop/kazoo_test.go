@@ -8,10 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestKazoosLockNeedsItsDirectory has a lock of kazoo's that was there before come back when the directory has been
-// empty for long enough to be reaped, if it is a container. Kazoo makes sure of the directory once. In kazoo's form
-// ours do not make containers, for that reason; the directories that they make otherwise are gone, and kazoo fails
-// there.
+// TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the directory was empty for long enough to be reaped, if
+// it is a container. Kazoo makes sure of the directory only once. For that reason, contenders of ours with kazoo's names make no
+// containers. Other directories of ours are gone, and kazoo fails there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range some([]struct {
@@ -26,7 +25,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 			s.visits(kazoos)
 			s.clears(s.dir)
 			s.reaped()
-			s.reaped() // the first may have been gone before all that were found empty together with it were
+			s.reaped() // the first removal may come before that of other directories found empty together with it
 			if there, err := s.arena.witness.exists(s.dir); err != nil || there != c.stays {
 				t.Fatalf("the directory is there: %v, %v; want %v", there, err, c.stays)
 			}
@@ -44,7 +43,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	}
 }
 
-// reaped returns when the server has looked for empty containers, and removed one that was made for it to find.
+// reaped returns when the server has looked for empty containers, and removed one made for that.
 func (s *stage) reaped() {
 	s.t.Helper()
 	s.opened++
@@ -66,9 +65,9 @@ func (s *stage) reaped() {
 	})
 }
 
-// TestKazoosReaderWaitsForLaterWriters shows why kazoo's readers need another version than 2.8, and none of ours:
-// woken by the writer ahead, a reader waits for the last writer of all, who came later and waits for the reader. It
-// does so among kazoo's own.
+// TestKazoosReaderWaitsForLaterWriters shows why kazoo's readers need another version than 2.8, and none of ours. When the writer ahead
+// wakes a reader, the reader waits for the last writer of all, which came later and waits for the reader. This happens among kazoo's own
+// contenders.
 func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ first, reader, last role }{
@@ -90,7 +89,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			s.silent(all[1], all[2])
 			s.leaves(all[0])
 			if c.reader.family == kazoo && waitsForAll(t, s.arena.guests.kazoo.Version) {
-				s.silent(all[1], all[2]) // and so on
+				s.silent(all[1], all[2]) // both stay silent
 				return
 			}
 			s.passes(all[1])
@@ -99,7 +98,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 	}
 }
 
-// waitsForAll tells whether readers of that kazoo wait for writers who came later.
+// waitsForAll tells whether readers of that version wait for writers that came later.
 func waitsForAll(t *testing.T, version string) bool {
 	t.Helper()
 	var major, minor int

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(closing{m})
 }
 
-// closing ends what the tests have shared, before anybody looks for what is left.
+// closing ends what the tests share, before the check for what is left.
 type closing struct{ *testing.M }
 
 // Run runs the tests.

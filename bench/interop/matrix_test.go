@@ -13,14 +13,13 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// tables is how many meetings take place at a time. Most of their time goes by in waiting for what must not happen.
+// tables is how many meetings take place at a time. Most of their time is a wait for what must not happen.
 const tables = 12
 
-// TestMatrix has everybody come to a lock that somebody else holds, each played by its own library, and compares what
-// comes of it with the verdicts. That somebody enters beside the holder is seen while the holder is inside. That
-// somebody waits is seen by its node, a moment in which nothing happens, and an entry when the holder has gone. Each
-// meeting has a path of its own. By default one holder of each name meets the first form of each family; at full length
-// all meet all.
+// TestMatrix lets every contender come to a lock that another one holds, each played by its own library, and compares the outcome with the
+// verdicts. If the newcomer enters beside the holder, that is seen while the holder is inside. If it waits, that is seen by its node, a
+// moment without news, and its entry when the holder has left. Each meeting has its own path. By default, one holder of each name meets the
+// first form of each family. At full length, all meet all.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	a := enter(t)
@@ -66,23 +65,23 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d meetings in %v", n, time.Since(began).Round(time.Millisecond))
 }
 
-// meeting is one who holds a lock, and one who comes.
+// meeting is a holder of a lock, and a newcomer.
 type meeting struct {
 	arena        *arena
 	players      map[family]*player
 	holds, comes role
-	stranger     bool // whoever holds is no contender but a child of the directory, called by the form
+	stranger     bool // the holder is no contender but a child of the directory, named by the form
 	name, dir    string
 }
 
-// play returns what becomes of the one who comes. If it is expected to wait it is watched for a moment. Otherwise it
-// may take its time: a machine that is busy would make it one who waits.
+// play returns the newcomer's outcome. If it is expected to wait, it is watched for a moment. Else it may take its time: on a busy machine
+// a moment is not enough.
 func (m *meeting) play(ctx context.Context, expected verdict) (verdict, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("%s: not over within %v", m.name, 2*patience))
 	defer cancel()
 	leave, err := m.hold(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("who holds: %w", err)
+		return 0, fmt.Errorf("the holder: %w", err)
 	}
 	c, err := m.seat(ctx, m.comes, "comes")
 	if err != nil {
@@ -98,7 +97,7 @@ func (m *meeting) play(ctx context.Context, expected verdict) (verdict, error) {
 		return 0, err
 	case !heard: // it waits
 		if err := leave(); err != nil {
-			return 0, fmt.Errorf("who holds: %w", err)
+			return 0, fmt.Errorf("the holder: %w", err)
 		}
 		if _, err := c.next(ctx, newsEnter); err != nil {
 			return 0, err
@@ -121,7 +120,7 @@ func (m *meeting) play(ctx context.Context, expected verdict) (verdict, error) {
 	}
 }
 
-// hold has the holder inside. It is there until leave is called.
+// hold lets the holder enter. It is inside until leave is called.
 func (m *meeting) hold(ctx context.Context) (leave func() error, err error) {
 	if m.stranger {
 		child := m.dir + "/" + string(m.holds.form)
@@ -137,7 +136,7 @@ func (m *meeting) hold(ctx context.Context) (leave func() error, err error) {
 	return func() error { return m.end(ctx, c) }, nil
 }
 
-// seat connects a contender and has it ask for its lock.
+// seat connects a contender and makes it ask for its lock.
 func (m *meeting) seat(ctx context.Context, r role, does string) (*contender, error) {
 	c, err := m.players[r.family].open(m.name+"-"+does, r.form, m.dir)
 	if err != nil {
@@ -149,7 +148,7 @@ func (m *meeting) seat(ctx context.Context, r role, does string) (*contender, er
 	return c, c.order(orderTry, strconv.FormatInt(endless.Milliseconds(), 10))
 }
 
-// end has a contender that is inside leave, and end its session.
+// end makes a contender that is inside leave, and ends its session.
 func (*meeting) end(ctx context.Context, c *contender) error {
 	for _, step := range []struct{ order, news string }{
 		{orderGo, newsLeave}, {orderOK, newsIdle}, {orderStop, newsStopped},
@@ -164,7 +163,7 @@ func (*meeting) end(ctx context.Context, c *contender) error {
 	return nil
 }
 
-// watch returns what the contender says first, or that it has said nothing for so long while its node was there.
+// watch returns the contender's first news, or that it has said nothing for that long while its node existed.
 func (m *meeting) watch(ctx context.Context, c *contender, long time.Duration) (n news, heard bool, err error) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

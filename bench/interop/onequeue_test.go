@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// times is a form for so many contenders.
+// times returns a form for each of n contenders.
 func times(n int, forms ...form) (all []form) {
 	for range n {
 		all = append(all, forms...)
@@ -12,8 +12,8 @@ func times(n int, forms ...form) (all []form) {
 	return all
 }
 
-// TestOneQueue has contenders of several families share a path. Two contenders that exclude each other are never inside
-// together, and none enters ahead of an older one, although a holder of each family is killed in the middle.
+// TestOneQueue: contenders of several families share a path. Two contenders that exclude each other are never inside together, and none
+// enters ahead of an older one, although a holder of each family is killed in the middle.
 func TestOneQueue(t *testing.T) {
 	t.Parallel()
 	alike := func(f family, n int, name form) team {

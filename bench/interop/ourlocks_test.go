@@ -77,7 +77,7 @@ func (l *ourLock) acquire(ctx context.Context, wait time.Duration) (bool, error)
 	return err == nil, errors.Join(err, l.past())
 }
 
-// past returns what became of the acquisition before, which is over when there is another one.
+// past returns the error of the acquisition before, which is over when there is another one.
 func (l *ourLock) past() error {
 	if l.before == nil {
 		return nil
@@ -88,8 +88,7 @@ func (l *ourLock) past() error {
 
 func (l *ourLock) lost() <-chan events.Lost { return l.current.Lost() }
 
-// release gives the lock back and waits for nothing, as our callers do: the next acquire is then under way before the
-// node is gone.
+// release gives the lock back without a wait, as callers do: the next acquire is under way before the node is gone.
 func (l *ourLock) release() error {
 	l.current.Release()
 	l.before = l.current
@@ -121,7 +120,7 @@ func (l *ourDowngrade) share() error {
 	return l.writer.Err()
 }
 
-// ourRevocable is a mutex that tells when it is asked back.
+// ourRevocable is a mutex that reports when it is asked back.
 type ourRevocable struct {
 	ourLock
 

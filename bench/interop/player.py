@@ -30,8 +30,8 @@ FORMS = {
     "lock-extra": lambda client, path: client.Lock(path, extra_lock_patterns=["lock-"]),
     "lock-all": lambda client, path: client.Lock(path, extra_lock_patterns=["lock-", "__READ__", "__WRIT__"]),
     "read": lambda client, path: client.ReadLock(path),
-    # kazoo before 2.9 has a reader wait for the last writer of all, also if that one came later and waits for
-    # the reader. Whoever wants such a reader to get anywhere has it give up and queue anew.
+    # Before kazoo 2.9 a reader waits for the last writer of all, even if that writer came later and waits for the
+    # reader. To get anywhere, such a reader has to give up and queue anew.
     "read-again": lambda client, path: client.ReadLock(path),
     "write": lambda client, path: client.WriteLock(path),
 }
@@ -130,7 +130,7 @@ def main():
             contender.orders.put(("stop", 0))
         else:
             contender.orders.put((order, int(rest[0]) if rest else 0))
-    # Those who wait for a lock are left where they are.
+    # Contenders that wait for a lock are left where they are.
     os._exit(0)
 
 

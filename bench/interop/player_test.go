@@ -13,18 +13,18 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// player is a process with contenders of one family. It ends with the test, which fails if it does not end well.
+// player is a process with contenders of one family. It ends with the test. A bad end fails the test.
 type player struct {
 	family  family
 	process *peers.Process
 
 	mu         sync.Mutex
 	contenders map[string]*contender
-	strange    []error // what it said to nobody
+	strange    []error // lines about no contender
 	deaf       chan struct{}
 }
 
-// contender is one who queues up. Its methods belong to one goroutine, except order, which belongs to all.
+// contender is a player's contender. Its methods belong to one goroutine, except order, which any goroutine may call.
 type contender struct {
 	name    string
 	form    form
@@ -56,7 +56,7 @@ func (a *arena) startFor(tb testing.TB, f family, timeout time.Duration) *player
 	}
 	tb.Cleanup(func() {
 		close(p.deaf)
-		closed := p.process.Close() // behind which nothing is heard any more
+		closed := p.process.Close() // after it, nothing is heard any more
 		if err := errors.Join(append(p.strange, closed)...); err != nil {
 			tb.Errorf("the player of %s ended with %v, want no error", f, err)
 		}
@@ -67,13 +67,13 @@ func (a *arena) startFor(tb testing.TB, f family, timeout time.Duration) *player
 	return p
 }
 
-// hear hands the news to the contender that they are about.
+// hear gives the news to the contender that they are about.
 func (p *player) hear(line peers.Line) {
 	n, err := parseNews(line.Text)
 	p.mu.Lock()
 	c := p.contenders[n.contender]
 	if err == nil && c == nil {
-		err = fmt.Errorf("news of nobody: %q", line.Text)
+		err = fmt.Errorf("news of an unknown contender: %q", line.Text)
 	}
 	if err != nil {
 		p.strange = append(p.strange, err)
@@ -87,7 +87,7 @@ func (p *player) hear(line peers.Line) {
 	}
 }
 
-// open orders a contender to connect. It is ready when opened has returned.
+// open orders a contender to connect. It is ready when opened returns.
 func (p *player) open(name string, f form, path string) (*contender, error) {
 	c := &contender{name: name, form: f, path: path, player: p, heard: make(chan news, 8)}
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func (c *contender) order(word string, more ...string) error {
 	return c.player.process.Say(strings.Join(append([]string{word, c.name}, more...), " "))
 }
 
-// next waits for news of the contender. It is an error if they are not one of these words.
+// next waits for news of the contender. Any other word is an error.
 func (c *contender) next(ctx context.Context, words ...string) (news, error) {
 	select {
 	case n := <-c.heard:
@@ -151,7 +151,7 @@ func (c *contender) check(n news, words []string) error {
 // writing when it is told to go. A revocable contender says
 // revoked c when it is asked for the lock. An error is fail c and a text; nothing follows it.
 //
-// When its input ends the process does, and leaves those who wait where they are.
+// The process ends when its input does, and leaves its waiters where they are.
 const (
 	orderOpen   = "open"
 	orderRun    = "run"
@@ -195,32 +195,32 @@ type form string
 
 const (
 	formMutex          form = "mutex"
-	formCached         form = "mutex-cached"    // ours: it keeps its node while nobody else comes
-	formRevocable      form = "mutex-revocable" // ours and Curator's: it says when it is asked back
+	formCached         form = "mutex-cached"    // ours: it keeps its node while no other contender comes
+	formRevocable      form = "mutex-revocable" // ours and Curator's: it reports when it is asked back
 	formRead           form = "read"
 	formWrite          form = "write"
 	formDowngrade      form = "downgrade"
-	formInPlace        form = "downgrade-in-place" // Curator's: as its versions from 5.5 on do it
+	formInPlace        form = "downgrade-in-place" // Curator's: as in versions from 5.5 on
 	formSemaphoreMutex form = "semaphore-mutex"
 	formLock           form = "lock"
-	formLockExtra      form = "lock-extra" // kazoo's Lock, told of the names of everybody else's mutexes
+	formLockExtra      form = "lock-extra" // kazoo's Lock, with the names of all other mutexes
 	formLockAll        form = "lock-all"   // and of read/write locks
 	formReadAgain      form = "read-again" // kazoo's ReadLock, which gives up after a while and queues anew
 	formWriteLock      form = "writelock"
 
-	// Those of zkgrant's that bear kazoo's names.
+	// zkgrant's with kazoo's names.
 	formMutexKazoo form = "mutex-kazoo"
 	formReadKazoo  form = "read-kazoo"
 	formWriteKazoo form = "write-kazoo"
 )
 
-// semaphore is the form of one permit of so many.
+// semaphore is the form of one permit of that many.
 func semaphore(permits int) form { return form("semaphore:" + strconv.Itoa(permits)) }
 
-// several is the form of so many permits at once.
+// several is the form of several permits at once.
 func several(takes, permits int) form { return semaphore(permits) + form("x"+strconv.Itoa(takes)) }
 
-// permits is how many there are, if it is a semaphore, and how many of them it takes; else 0 and 1.
+// permits returns the size of a semaphore, and how many permits the form takes; 0 and 1 if it is no semaphore.
 func (f form) permits() (permits, takes int) {
 	if f == formSemaphoreMutex {
 		return 1, 1
@@ -241,10 +241,10 @@ func (f form) permits() (permits, takes int) {
 	return permits, takes
 }
 
-// shared tells whether those who hold it hold it together.
+// shared tells whether several contenders of the form hold together.
 func (f form) shared() bool {
 	return f == formRead || strings.HasPrefix(string(f), string(formRead)+"-")
 }
 
-// downgrades tells whether it is a writer that becomes a reader.
+// downgrades tells whether the form is a writer that becomes a reader.
 func (f form) downgrades() bool { return f == formDowngrade || f == formInPlace }

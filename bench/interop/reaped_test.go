@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestLockObjectsOutliveTheirDirectory has a contender of another library use a directory that is ours, rest until the
-// server has removed the empty directory, and use its lock object again: both find nothing wrong, and wait for each
-// other.
+// TestLockObjectsOutliveTheirDirectory: a contender of another library uses a directory of ours, rests until the server has removed the
+// empty directory, and uses its lock object again. Both contenders find nothing wrong, and wait for each other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range some([]struct {
@@ -48,7 +47,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	}
 }
 
-// meet has the second one wait in the queue until the first one has left.
+// meet makes the second one wait in the queue until the first one has left.
 func (s *stage) meet(first, second *contender, queue string) {
 	s.t.Helper()
 	s.enters(first)

@@ -11,9 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// TestAContenderThatDoesNotWaitIsSeen sends a contender that waits for nobody into a queue: the referee reports that it is
-// inside beside others, and ahead of them, as it would if one of the libraries were. Of one that waits it reports
-// nothing. That needs nothing but Go, and is the test of players, witness and referee.
+// TestAContenderThatDoesNotWaitIsSeen sends a contender that does not wait into a queue. The referee reports it inside beside others and
+// ahead of them, as it would report a library that does so. About a contender that waits it reports nothing. The test needs only Go, and
+// tests players, witness and referee.
 func TestAContenderThatDoesNotWaitIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, other := range []team{
@@ -41,7 +41,7 @@ func TestAContenderThatDoesNotWaitIsSeen(t *testing.T) {
 	}
 }
 
-// openReckless connects a session for a contender that stands in the queue and waits for nobody.
+// openReckless connects a session for a contender that stands in the queue but does not wait.
 func openReckless(addr string, timeout time.Duration) func(context.Context, form, string) (goLock, error) {
 	return func(ctx context.Context, _ form, path string) (goLock, error) {
 		conn, err := connectStock(ctx, addr, timeout)
@@ -52,7 +52,7 @@ func openReckless(addr string, timeout time.Duration) func(context.Context, form
 	}
 }
 
-// recklessLock keeps nobody waiting, itself least of all.
+// recklessLock is a lock that never waits.
 type recklessLock struct {
 	conn         *zk.Conn
 	prefix, node string

@@ -21,24 +21,23 @@ type entry struct {
 	czxid     int64  // of the node
 }
 
-// String names it, for messages.
+// String names the contender in messages.
 func (e entry) String() string {
 	return fmt.Sprintf("%s (%s %s, %s of zxid 0x%x)", e.contender, e.family, e.form, e.node, e.czxid)
 }
 
-// referee judges the entries of contenders at one lock. It is told of everything in the order in which it happened,
-// and asks nobody; it belongs to one goroutine.
+// referee judges the entries of contenders at one lock. It is told of every event in order, and asks nothing. It belongs to one goroutine.
 type referee struct {
-	permits int // how many may be taken at once, in anybody's opinion; 0 if it is no semaphore but a queue
+	permits int // the most that any contender takes for the limit; 0 for a queue
 
-	// blind is the family that cannot see who comes before it, and enters beside anybody; empty if there is none. What
-	// that leads to is counted as ignored. A violation is then only who enters beside an older one of the blind family
-	// without being of it, for that is what the others are able to avoid, and what happens within either of the two.
+	// blind is the family that does not see the contenders before it, and enters beside any of them; empty if there is none. A blind
+	// contender beside an older one of another family is ignored, as no other family can avoid it. Everything else is a violation: within
+	// the blind family, among the others, and a seeing contender beside an older blind one.
 	blind family
 
-	inside []entry // those who were killed, too, until their nodes are gone
+	inside []entry // with those that were killed, until their nodes are gone
 	killed map[string]bool
-	latest map[bool]*latest // in the order of arrival: of the blind family, and of the others
+	latest map[bool]*latest // in the order of arrival, by whether the family is blind
 
 	entries    map[family]int
 	violations []string
@@ -46,7 +45,7 @@ type referee struct {
 	ignored    int
 }
 
-// latest is whose number was the greatest so far.
+// latest is the contender with the greatest number so far.
 type latest struct{ any, exclusive entry }
 
 func newReferee(permits int, blind family) *referee {
@@ -57,7 +56,7 @@ func newReferee(permits int, blind family) *referee {
 	}
 }
 
-// sections is how many there were, those of the blind family aside.
+// sections is the number of entries, without those of the blind family.
 func (r *referee) sections() (n int) {
 	for f, entries := range r.entries {
 		if r.blind == "" || f != r.blind {
@@ -70,7 +69,7 @@ func (r *referee) sections() (n int) {
 // isBlind tells whether a contender is of the family that cannot see.
 func (r *referee) isBlind(e entry) bool { return r.blind != "" && e.family == r.blind }
 
-// enter notes that somebody is inside.
+// enter notes that a contender is inside.
 func (r *referee) enter(e entry) {
 	r.entries[e.family]++
 	if r.permits > 0 {
@@ -82,8 +81,8 @@ func (r *referee) enter(e entry) {
 	r.inside = append(r.inside, e)
 }
 
-// countPermits counts who else is inside. Where opinions differ of how many may be, somebody may have come in behind e
-// before that was noted; so its own opinion only counts for those who came before.
+// countPermits counts the permits taken inside. If contenders differ about the size, one that came behind e may have been noted before e.
+// So e's own size counts only for older contenders.
 func (r *referee) countPermits(e entry) {
 	own, takes := e.form.permits()
 	older, all := takes, takes
@@ -99,7 +98,7 @@ func (r *referee) countPermits(e entry) {
 	}
 }
 
-// taken is how many permits are.
+// taken is the number of permits taken.
 func (r *referee) taken() (n int) {
 	for _, e := range r.inside {
 		_, takes := e.form.permits()
@@ -108,7 +107,7 @@ func (r *referee) taken() (n int) {
 	return n
 }
 
-// judge looks who else is inside.
+// judge compares an entry with the contenders inside.
 func (r *referee) judge(e entry) {
 	for _, other := range r.inside {
 		younger := e
@@ -125,7 +124,7 @@ func (r *referee) judge(e entry) {
 	}
 }
 
-// order looks who was inside before, and compares who came first.
+// order compares an entry with earlier ones by the order of arrival.
 func (r *referee) order(e entry) {
 	before := r.latest[r.isBlind(e)]
 	overtaken := before.any
@@ -152,16 +151,16 @@ func (r *referee) share(contender string) {
 	}
 }
 
-// leave notes that somebody is outside again, or that the node of somebody who was killed is gone.
+// leave notes that a contender is outside again, or that the node of a killed contender is gone.
 func (r *referee) leave(contender string) {
 	r.inside = slices.DeleteFunc(r.inside, func(e entry) bool { return e.contender == contender })
 	delete(r.killed, contender)
 }
 
-// kill notes that somebody who is inside was killed there. It stays until leave says that its node is gone.
+// kill notes that a contender was killed inside. It stays there until leave reports its node gone.
 func (r *referee) kill(contender string) { r.killed[contender] = true }
 
-// dead are those who were killed and whose nodes were there when somebody looked last.
+// dead returns the killed contenders of which the nodes existed at the last look.
 func (r *referee) dead() (dead []entry) {
 	for _, e := range r.inside {
 		if r.killed[e.contender] {
@@ -171,12 +170,12 @@ func (r *referee) dead() (dead []entry) {
 	return dead
 }
 
-// TestTheReferee plays testdata/referee.txt, which needs no server: what is allowed, and each thing that is not. Behind
-// the dashes stands what the referee found. With -update the test writes that.
+// TestTheReferee plays testdata/referee.txt, which needs no server: what is allowed, and each violation. What the referee found follows
+// the dashes. With -update the test writes that.
 //
 //	lock [permits=n] [blind=family]  it is a semaphore, or one family cannot see the others
-//	a enters form zxid               a, of the family that sees, is inside; its node has this zxid
-//	a intrudes form zxid             a, of the family unseeing, is inside
+//	a enters form zxid               a, of a seeing family, is inside; its node has this zxid
+//	a intrudes form zxid             a, of the blind family, is inside
 //	a shares, leaves, dies           a becomes a reader, is outside again, is killed inside
 func TestTheReferee(t *testing.T) {
 	t.Parallel()

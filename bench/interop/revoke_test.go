@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock. A holder of zkgrant's is told so once, and goes on
-// holding the lock. No waiter takes the holder's node for gone, whichever library holds it.
+// TestCuratorsRevokerIsHeard: Curator's Revoker asks for a lock. A holder of zkgrant's is told so once, and holds on. No waiter takes the
+// holder's node for gone, whichever library holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
 	for _, holding := range some([]struct {
@@ -53,8 +53,8 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 	}
 }
 
-// TestCuratorsHoldersAreAsked has zkgrant's Revoke ask a holder of Curator's. A revocable holder hears it and gives the lock
-// back. Any other holder hears nothing, and its node is removed five quarters of a session timeout behind the grace.
+// TestCuratorsHoldersAreAsked: zkgrant's Revoke asks a holder of Curator's. A revocable holder hears it and gives the lock back. Any other
+// holder hears nothing, and its node is removed five quarters of a session timeout after the grace.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second

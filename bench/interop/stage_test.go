@@ -11,18 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// patience is how long a single thing may take that has to happen. It ends a hang, and is far too long for a busy machine. Nothing
-// that consists of many things is limited as a whole.
+// patience bounds a single step that has to happen. It ends a hang, and is far too long for a busy machine. A sequence of many steps has no
+// bound as a whole.
 const patience = 3 * time.Minute
 
-// endless is how long a contender waits for a lock that it is to have in the end. A hang ends before that.
+// endless is how long a contender waits for a lock that it will get. A hang ends before that.
 const endless = time.Hour
 
-// moment is how long something is watched for that must not happen. What would happen takes a few milliseconds.
+// moment is how long a test watches for what must not happen. That would take a few milliseconds.
 const moment = 300 * time.Millisecond
 
-// stage is a lock at which contenders do one thing after the other, as a test tells them. It belongs to the test's
-// goroutine.
+// stage is a lock at which contenders do one thing after the other, as a test tells them. It belongs to the test's goroutine.
 type stage struct {
 	t       *testing.T
 	arena   *arena
@@ -31,10 +30,10 @@ type stage struct {
 	opened  int
 }
 
-// some returns the scenes that are played: one by default, all at full length.
+// some returns the scenes to play: one by default, all at full length.
 func some[T any](scenes []T) []T { return scenes[:eventstest.Amount(1, len(scenes))] }
 
-// set makes a stage with a path of its own.
+// set makes a stage with its own path.
 func (a *arena) set(t *testing.T) *stage {
 	t.Helper()
 	return &stage{
@@ -43,7 +42,7 @@ func (a *arena) set(t *testing.T) *stage {
 	}
 }
 
-// connect has a contender come onto the stage.
+// connect lets a contender come onto the stage.
 func (s *stage) connect(f family, what form) *contender {
 	s.t.Helper()
 	p := s.players[f]
@@ -54,7 +53,7 @@ func (s *stage) connect(f family, what form) *contender {
 	return s.join(p, what)
 }
 
-// alone has a contender come onto the stage in a process of its own, which may be killed.
+// alone lets a contender come onto the stage in its own process, which may be killed.
 func (s *stage) alone(f family, what form) *contender {
 	s.t.Helper()
 	return s.join(s.arena.startMortal(s.t, f), what)
@@ -87,19 +86,19 @@ func (s *stage) order(c *contender, word string, more ...string) {
 	}
 }
 
-// acquire has a contender ask for its lock, and does not wait.
+// acquire makes a contender ask for its lock, and does not wait.
 func (s *stage) acquire(c *contender) {
 	s.t.Helper()
 	s.acquireWithin(c, endless)
 }
 
-// acquireWithin has a contender ask for its lock, and give up after a while.
+// acquireWithin makes a contender ask for its lock, and give up after a while.
 func (s *stage) acquireWithin(c *contender, wait time.Duration) {
 	s.t.Helper()
 	s.order(c, orderTry, strconv.FormatInt(wait.Milliseconds(), 10))
 }
 
-// queueUp has a contender ask for its lock, and waits until its node is there. So the next one is behind it.
+// queueUp makes a contender ask for its lock, and waits until its node exists. So the next contender is behind it.
 func (s *stage) queueUp(c *contender) {
 	s.t.Helper()
 	s.acquire(c)
@@ -115,7 +114,7 @@ func (s *stage) appears(c *contender, dir string) {
 	})
 }
 
-// until asks until there is no error.
+// until repeats ask until there is no error.
 func (s *stage) until(ask func() error) {
 	s.t.Helper()
 	var err error
@@ -130,7 +129,7 @@ func (s *stage) until(ask func() error) {
 	})
 }
 
-// says waits for a contender's next word, which must be this one.
+// says waits for the contender's next word, and checks it.
 func (s *stage) says(c *contender, word string) {
 	s.t.Helper()
 	ctx, cancel := s.patience()
@@ -140,15 +139,14 @@ func (s *stage) says(c *contender, word string) {
 	}
 }
 
-// goes lets a contender that is inside, or that has become a reader there, come to the end of its section, where it
-// still has the lock.
+// goes lets a contender that is inside, or has become a reader there, come to the end of its section. There it still has the lock.
 func (s *stage) goes(c *contender) {
 	s.t.Helper()
 	s.order(c, orderGo)
 	s.says(c, newsLeave)
 }
 
-// shares lets a contender that is inside become a reader, if its form is one that does.
+// shares lets a contender that is inside become a reader, if its form can.
 func (s *stage) shares(c *contender) {
 	s.t.Helper()
 	if c.form.downgrades() {
@@ -157,35 +155,35 @@ func (s *stage) shares(c *contender) {
 	}
 }
 
-// leaves has a contender release its lock.
+// leaves makes a contender release its lock.
 func (s *stage) leaves(c *contender) {
 	s.t.Helper()
 	s.order(c, orderOK)
 	s.says(c, newsIdle)
 }
 
-// enters has a contender acquire its lock.
+// enters makes a contender acquire its lock.
 func (s *stage) enters(c *contender) {
 	s.t.Helper()
 	s.acquire(c)
 	s.says(c, newsEnter)
 }
 
-// departs has a contender that is inside come to the end of its section and release its lock.
+// departs lets a contender that is inside come to the end of its section and release its lock.
 func (s *stage) departs(c *contender) {
 	s.t.Helper()
 	s.goes(c)
 	s.leaves(c)
 }
 
-// visits has a contender acquire its lock and release it.
+// visits makes a contender acquire its lock and release it.
 func (s *stage) visits(c *contender) {
 	s.t.Helper()
 	s.acquire(c)
 	s.passes(c)
 }
 
-// passes waits until the contender is inside, and has it leave again.
+// passes waits until the contender is inside, and lets it leave again.
 func (s *stage) passes(c *contender) {
 	s.t.Helper()
 	s.says(c, newsEnter)
@@ -193,7 +191,7 @@ func (s *stage) passes(c *contender) {
 	s.departs(c)
 }
 
-// silent sees that none of them says anything for a moment.
+// silent checks that none of the contenders says anything for a moment.
 func (s *stage) silent(cs ...*contender) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), moment)

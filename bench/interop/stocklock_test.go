@@ -33,13 +33,13 @@ func connectStock(ctx context.Context, addr string, timeout time.Duration) (*zk.
 	}
 }
 
-// quiet keeps the client's remarks to itself.
+// quiet drops the client's log.
 type quiet struct{}
 
 // Printf does nothing.
 func (quiet) Printf(string, ...any) {}
 
-// openStock connects a session of go-zookeeper's for one contender.
+// openStock connects a session of go-zookeeper for one contender.
 func openStock(addr string, timeout time.Duration) func(context.Context, form, string) (goLock, error) {
 	return func(ctx context.Context, f form, path string) (goLock, error) {
 		if f != formLock {
@@ -61,7 +61,7 @@ type stockLock struct {
 
 func (l stockLock) session() int64 { return l.conn.SessionID() }
 
-// acquire can only wait without end: a Lock takes no time limit.
+// acquire can only wait without end: a Lock has no time limit.
 func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) {
 	if wait < 0 {
 		return true, l.lock.Lock()
@@ -69,7 +69,7 @@ func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) 
 	return l.acquireWithin(wait)
 }
 
-// acquireWithin ends the session to end the wait, for the lock has no other way out. Nothing can be acquired behind it.
+// acquireWithin ends the session to end the wait, as the lock has no other way. Nothing can be acquired afterwards.
 func (l stockLock) acquireWithin(wait time.Duration) (bool, error) {
 	locked := make(chan error, 1)
 	go func() { locked <- l.lock.Lock() }()
@@ -80,7 +80,7 @@ func (l stockLock) acquireWithin(wait time.Duration) (bool, error) {
 		return err == nil, err
 	case <-overdue.C:
 		l.conn.Close()
-		// Granted in the last moment or not, it is over.
+		// Even if granted in the last moment, it is over.
 		err := <-locked
 		if err != nil && !errors.Is(err, zk.ErrClosing) && !errors.Is(err, zk.ErrConnectionClosed) {
 			return false, err
@@ -89,7 +89,7 @@ func (l stockLock) acquireWithin(wait time.Duration) (bool, error) {
 	}
 }
 
-func (stockLock) lost() <-chan events.Lost { return nil } // it never says so
+func (stockLock) lost() <-chan events.Lost { return nil } // this library never reports a loss
 
 func (l stockLock) release() error { return l.lock.Unlock() }
 

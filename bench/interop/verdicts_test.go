@@ -9,14 +9,14 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/goldentest"
 )
 
-// verdict is what becomes of a contender that comes while somebody else holds the lock.
+// verdict is the outcome for a contender that comes while another one holds the lock.
 type verdict byte
 
 const (
-	waits   verdict = 'w' // until the other one has gone, and enters then
-	enters  verdict = 'E' // beside the other one
+	waits   verdict = 'w' // until the holder has left, and then enters
+	enters  verdict = 'E' // beside the holder
 	refuses verdict = 'R' // with ErrKind, and without a node
-	fails   verdict = 'F' // with some other error, and may leave its node there
+	fails   verdict = 'F' // with another error, and may leave its node there
 )
 
 // role is a form of a family's lock.
@@ -25,15 +25,15 @@ type role struct {
 	form   form
 }
 
-// String names it.
+// String names the role.
 func (r role) String() string { return string(r.family) + " " + string(r.form) }
 
-// nodes is one form of names of those who hold a lock, or a child of its directory that is no contender's.
+// nodes is one form of the holders' names, or a child of the lock's directory that is no contender's.
 type nodes struct {
 	verdicts string // one for each of acquirers, in their order
-	name     string // as the page shows it
+	name     string // as on the page
 	reads    bool
-	holders  []role // none for a child that is no contender's, which is called name
+	holders  []role // none for a child that is no contender's, which has this name
 }
 
 // acquirers are the columns of verdicts.
@@ -59,8 +59,8 @@ func acquirers() []role {
 	}
 }
 
-// verdicts are what comes of all meetings: a row for those who hold, a column for those who come. Those who wait in a
-// queue behind others are in the workloads.
+// verdicts are the outcomes of all meetings: a row for each holder, a column for each newcomer. The workloads test waiting in a queue
+// behind others.
 func verdicts() []nodes {
 	return []nodes{
 		// zkgrant
@@ -91,7 +91,7 @@ func verdicts() []nodes {
 // of is the verdict on one of the acquirers.
 func (n nodes) of(i int) verdict { return verdict(strings.Fields(n.verdicts)[i][0]) }
 
-// TestVerdictsAreWhole: each cell is there, and is one of the four.
+// TestVerdictsAreWhole: there is a verdict in each cell, and it is one of the four.
 func TestVerdictsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, n := range verdicts() {
@@ -107,7 +107,7 @@ func TestVerdictsAreWhole(t *testing.T) {
 	}
 }
 
-// page is where the verdicts stand for people to read.
+// page has the verdicts for people.
 const page = "MATRIX.md"
 
 // TestPage compares the page with the verdicts. With -update it writes the page.
@@ -116,22 +116,21 @@ func TestPage(t *testing.T) {
 	goldentest.Compare(t, page, write(acquirers(), verdicts()))
 }
 
-// write is the page: a row for those who come, and a column for those who hold. Forms of one family that fare alike
-// share a row.
+// write makes the page: a row for each newcomer, and a column for each holder. Forms of one family with the same verdicts share a row.
 func write(who []role, held []nodes) string {
 	var b strings.Builder
-	b.WriteString(`# Who waits for whom
+	b.WriteString(`# Which contender waits for which
 
-What a contender does that comes to a path where somebody holds a lock, by the name that the holder's node bears. Each
-cell was played by the libraries themselves on a real server: Curator 5.4, kazoo 2.8, go-zookeeper 1.0.4, WriteLock of
-ZooKeeper 3.8. What is in bold is not as it should be: two who exclude each other are inside together, or somebody waits
-for what will never go, or fails.
+What a contender does at a path where another one holds a lock, by the name of the holder's node. The libraries
+themselves played each cell on a real server: Curator 5.4, kazoo 2.8, go-zookeeper 1.0.4, WriteLock of ZooKeeper 3.8.
+What is in bold is wrong: two contenders that exclude each other are inside together, or the newcomer fails, or it waits
+for a node that never goes.
 
-Kazoo's ` + "`Lock` with" + ` something is one that was made with these ` + "`extra_lock_patterns`" + `.
+Kazoo's ` + "`Lock` with" + ` names was made with these ` + "`extra_lock_patterns`" + `.
 [TestMatrix](matrix_test.go) plays it, and [TestPage](verdicts_test.go) writes this page.
 
 `)
-	b.WriteString("| who comes | " + strings.Join(titles(held), " | ") + " |\n")
+	b.WriteString("| newcomer | " + strings.Join(titles(held), " | ") + " |\n")
 	b.WriteString("|---|" + strings.Repeat("---|", len(held)) + "\n")
 	var rows [][]string
 	for i, r := range who {
@@ -148,10 +147,10 @@ Kazoo's ` + "`Lock` with" + ` something is one that was made with these ` + "`ex
 	for _, row := range rows {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 	}
-	b.WriteString("\nWhose nodes bear which name:\n\n")
+	b.WriteString("\nThe makers of each name:\n\n")
 	for _, n := range held {
 		if n.holders == nil {
-			fmt.Fprintf(&b, "- `%s`: nobody's; a child of the directory that somebody has made by hand\n", n.name)
+			fmt.Fprintf(&b, "- `%s`: no contender's; a child of the directory made by hand\n", n.name)
 			continue
 		}
 		var by []string
@@ -194,7 +193,7 @@ func cell(n nodes, comes role, v verdict) string {
 	}
 }
 
-// library is a family as its users call it.
+// library is a family's name for people.
 func library(f family) string {
 	switch f {
 	case curator:
@@ -206,7 +205,7 @@ func library(f family) string {
 	}
 }
 
-// title is a form as its users call it.
+// title is a form's name for people.
 func title(r role) string {
 	if plain, ok := strings.CutSuffix(string(r.form), "-kazoo"); ok {
 		return plain + " `AsKazoo()`"

@@ -14,7 +14,7 @@ import (
 // witness looks at the server's nodes on the referee's behalf. Its methods may be called by several goroutines.
 type witness struct{ conn *zk.Conn }
 
-// callWitness connects one. The caller must Close its connection.
+// callWitness connects a witness. The caller must Close its connection.
 func callWitness(ctx context.Context, addr string) (witness, error) {
 	conn, err := connectStock(ctx, addr, 30*time.Second)
 	if err != nil {
@@ -23,8 +23,8 @@ func callWitness(ctx context.Context, addr string) (witness, error) {
 	return witness{conn}, nil
 }
 
-// nodeOf returns the node that the session owns in the directory, and the zxid that created it; or one of so many
-// nodes. It is an error if there are fewer, or more.
+// nodeOf returns a node that the session owns in the directory, and the zxid that created it. The session must own that many nodes; any
+// other number is an error.
 func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
 	children, _, err := w.conn.Children(dir)
 	if err != nil {
@@ -58,8 +58,8 @@ func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxi
 	return found[0], czxid, nil
 }
 
-// gone is an error while the directory is there. The server keeps a plain one, which go-zookeeper's lock makes if the
-// server has removed the container between two visits, so the witness removes it.
+// gone is an error while the directory exists. The server keeps a plain directory, so the witness removes it. go-zookeeper's lock makes one
+// if the server has removed the container between two visits.
 func (w witness) gone(dir string) error {
 	there, stat, err := w.conn.Exists(dir)
 	switch {
@@ -82,7 +82,7 @@ func (w witness) exists(node string) (bool, error) {
 	return there, nil
 }
 
-// children lists a directory, which has none if it is not there.
+// children lists a directory. One that does not exist has none.
 func (w witness) children(dir string) ([]string, error) {
 	children, _, err := w.conn.Children(dir)
 	if errors.Is(err, zk.ErrNoNode) {

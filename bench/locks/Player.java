@@ -22,7 +22,7 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Answers for Apache Curator. The questions and answers are described in words.go.
+ * Answers for Apache Curator. words.go describes the questions and answers.
  *
  * <p>Arguments: where the server is, the session timeout in milliseconds.
  */
@@ -86,7 +86,7 @@ public final class Player {
             System.out.flush();
         }
         player.close();
-        System.exit(0); // whoever waits for a lock is left where it is
+        System.exit(0); // a contender that waits for a lock is left where it is
     }
 
     private long[] answer(String verb, String path, int n, int also) throws Exception {
@@ -137,9 +137,9 @@ public final class Player {
         sessions.forEach(CuratorFramework::close);
         sessions.clear();
         kept.clear();
-        contenders.forEach(Thread::interrupt); // of those who wait nobody would tell them otherwise
+        contenders.forEach(Thread::interrupt); // nothing else would end the waiters
         contenders.clear();
-        granted = new LinkedBlockingQueue<>(); // the old one is for those who end in vain
+        granted = new LinkedBlockingQueue<>(); // the old queue is for contenders that end late
         holder = null;
         kind = "mutex";
         path = "";
@@ -259,7 +259,7 @@ public final class Player {
             w.left.countDown();
             mutex.release();
         } catch (Exception e) {
-            // Those who still wait when their session is closed end here, and nobody asks for them any more.
+            // A contender that still waits when its session is closed ends here, and is not asked about any more.
             w.failed = e;
             queue.add(w);
         }

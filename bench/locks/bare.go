@@ -8,8 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// chain knows the last contender of each path, of all bare clients of a process: each one watches the one before it,
-// which a lock would have to find out.
+// chain knows the last contender of each path, among all bare clients of a process. Each contender watches the one before it, which a real
+// lock would have to find out.
 type chain struct {
 	mu   sync.Mutex
 	last map[string]string
@@ -17,8 +17,8 @@ type chain struct {
 
 func newChain() *chain { return &chain{last: make(map[string]string)} }
 
-// bare is no lock: it is the fewest requests with which a lock could be made, on a client that does nothing else. What
-// a lock adds to it is the lock's own cost.
+// bare is no lock: it makes the fewest requests with which a lock could be made, on a client that does nothing else. What a lock costs
+// beyond that is the lock's own cost.
 type bare struct {
 	conn  *zk.Conn
 	chain *chain

@@ -11,10 +11,10 @@ import (
 
 const (
 	crowded = 1000 // goroutines that share a lock
-	busy    = 64   // goroutines that use a lock while another session comes for it, or a lock each
+	busy    = 64   // goroutines that use a lock while another session comes for it, or that use a lock each
 )
 
-// runs are how many times in succession a session has the lock before it is the other one's turn.
+// runs are how many times in succession a session has the lock before the other one's turn.
 func runs() []int { return []int{1, 2, 4, 8} }
 
 func fullEffortCached() effort {
@@ -43,8 +43,7 @@ func measureCached(ctx context.Context, quick bool, progress io.Writer) (section
 	})
 }
 
-// cachedStages are the stages for cached locks. The last one leaves thousands of directories behind, which the server
-// removes.
+// cachedStages are the stages for cached locks. The last one leaves thousands of directories, which the server removes.
 func cachedStages() []stage {
 	both := only(keyCached, keyOurs)
 	all := []stage{
@@ -105,7 +104,7 @@ func runArrivals(using int) func(context.Context, *director, *contestant, *Measu
 func runTurns(run int) func(context.Context, *director, *contestant, *Measured, string) error {
 	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 		return session(ctx, c, 2, func() error {
-			// The first ones make the directory, and tell a cache what it is in for.
+			// The first cycles make the directory, and show a cache how it is used.
 			if err := c.tell(ctx, question{verb: askTurns, path: path, n: 20, also: run}); err != nil {
 				return err
 			}
@@ -120,7 +119,7 @@ func runTurns(run int) func(context.Context, *director, *contestant, *Measured, 
 	}
 }
 
-// runWalk has the directories made by another session. One that has used a lock before might keep it.
+// runWalk lets another session make the directories. A session that has used a lock before might keep it.
 func runWalk(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 	n := d.effort.walked
 	err := session(ctx, c, 1, func() error { return c.tell(ctx, question{verb: askMany, path: path, n: n}) })

@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestCachedStages plays each of them once, with the libraries that need no other server than the one of the tests. Every
-// goal is measured, and what is counted is as the lock promises.
+// TestCachedStages plays each stage once, with the libraries that need only the in-process server. Every goal is measured, and the counts
+// are as the lock promises.
 func TestCachedStages(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)

@@ -11,7 +11,7 @@ import (
 // Cached is everything that was measured of cached locks in one run.
 type Cached struct{ Results }
 
-// The figures of cached locks, in microseconds, beside those that every lock has.
+// The figures of cached locks, in microseconds, besides those of every lock.
 const (
 	figureCrowd = "crowd_us_per_cycle"
 	figureWalk  = "walk_us_per_lock"
@@ -22,10 +22,10 @@ func figureArrival(using int) string { return "arrival_p50_us_" + strconv.Itoa(u
 func figureLongest(using int) string { return "arrival_longest_us_" + strconv.Itoa(using) }
 func figureTurns(run int) string     { return "turns_us_per_cycle_" + strconv.Itoa(run) }
 
-// defaultCacheFor is what the cached locks have, for which no option says otherwise.
+// defaultCacheFor is the cached locks' time without an option.
 const defaultCacheFor = 50 * time.Millisecond
 
-// goals are what cached locks are to reach, in the order of the table.
+// goals are the goals of cached locks, in the order of the table.
 func (r *Cached) goals() []goal {
 	idle, _ := r.value(keyCached, figureArrival(0))
 	goals := []goal{

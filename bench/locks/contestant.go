@@ -21,13 +21,13 @@ var javaPlayer string
 //go:embed player.py
 var pythonPlayer string
 
-// javaClass is what the player in Java is called.
+// javaClass is the class of the player in Java.
 const javaClass = "Player"
 
 // patience is how long an answer may take.
 const patience = 5 * time.Minute
 
-// contestant is a library in a process of its own.
+// contestant is a library in its own process.
 type contestant struct {
 	library
 	process *peers.Dialogue
@@ -39,7 +39,7 @@ func startContestant(l library, cmd *exec.Cmd) (*contestant, error) {
 	return &contestant{library: l, process: p}, err
 }
 
-// ask waits for the answer. It must not be called again before it has returned, nor after an error.
+// ask waits for the answer. It must not be called before the last call has returned, nor after an error.
 func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
@@ -53,13 +53,13 @@ func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	return nil, fmt.Errorf("%s, asked %q: %w", c.Name, q, err)
 }
 
-// tell asks what is answered without a number.
+// tell asks a question that is answered without a number.
 func (c *contestant) tell(ctx context.Context, q question) error {
 	_, err := c.ask(ctx, q)
 	return err
 }
 
-// one asks what is answered with one number.
+// one asks a question that is answered with one number.
 func (c *contestant) one(ctx context.Context, q question) (int64, error) {
 	values, err := c.ask(ctx, q)
 	if err == nil && len(values) != 1 {
@@ -71,7 +71,7 @@ func (c *contestant) one(ctx context.Context, q question) (int64, error) {
 	return values[0], nil
 }
 
-// arena is a place with standalone servers, and how contestants are started.
+// arena is a place with standalone servers, and the commands of contestants.
 type arena struct {
 	place
 	commands map[string]func(addr string) *exec.Cmd
@@ -80,7 +80,7 @@ type arena struct {
 	disk     string // the RAM disk, if there is one
 }
 
-// openArena starts what is there to be started. The caller must close it.
+// openArena starts every server that can be found. The caller must close the arena.
 func openArena(ctx context.Context) (a *arena, err error) {
 	a = &arena{
 		commands: make(map[string]func(string) *exec.Cmd),

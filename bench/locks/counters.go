@@ -8,32 +8,32 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// serverSettings are those of the ZooKeeper server: where package ensemble has other settings for tests, they are its
-// defaults again, and there is room for everything that is kept in it.
+// serverSettings are those of the ZooKeeper server. Where package ensemble has other settings for tests, they restore the defaults. They
+// also give it room for all data.
 func serverSettings() []ensemble.Setting {
 	return []ensemble.Setting{
 		ensemble.Tick(serverTick),
 		ensemble.Heap("1g"),
-		// In tests empty containers are removed every moment: here the directory of a lock that is taken in a loop.
+		// The setting for tests would remove empty containers every moment: here the directory of a lock that is taken in a loop.
 		ensemble.Property("znode.container.checkIntervalMs", "60000"),
 	}
 }
 
-// counts are what a server has counted so far.
+// counts are a server's counters so far.
 type counts struct {
 	requests float64
 	watches  float64 // armed now
-	fired    float64 // so many watches were told of something
+	fired    float64 // watches that were told of an event
 }
 
-// counted asks the server of the library.
+// counted reads the counters of the library's server.
 func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	if l.Key == keyEtcd {
 		c, err := p.etcd.Counters(ctx)
 		return counts{
 			requests: c["grpc_server_started_total"],
-			// A watch on what was before now, as that of a waiting mutex, is told nothing for up to a tenth of a second,
-			// until it has caught up. Whoever has waited for longer is handed the lock at once.
+			// A watch on a past revision, as a waiting mutex has, is told nothing for up to a tenth of a second, until it has caught up. A
+			// contender that has waited for longer is handed the lock at once.
 			watches: c["etcd_debugging_mvcc_watcher_total"] - c["etcd_debugging_mvcc_slow_watcher_total"],
 		}, err
 	}
@@ -55,7 +55,7 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	return counts{}, err
 }
 
-// during runs f and returns what the server counted meanwhile, what counting costs aside.
+// during runs f and returns the server's counts meanwhile, less what counting costs.
 func (p *place) during(ctx context.Context, l library, f func() error) (counts, error) {
 	first, err := p.counted(ctx, l)
 	if err != nil {
@@ -75,10 +75,10 @@ func (p *place) during(ctx context.Context, l library, f func() error) (counts, 
 	}, err
 }
 
-// queued waits until the server has so many watches armed, and then until nobody asks it for anything any more:
-// everybody who waits knows for whom, and has nothing left to do.
+// queued waits until the server has that many watches armed, and then until no client asks it for anything any more: every waiter
+// watches the contender before it, and has nothing left to do.
 func (p *place) queued(ctx context.Context, l library, watches float64) error {
-	// A server that is counted on answers with an error, or not at all, while it is too busy; that passes, or the time.
+	// A busy server may answer with an error, or not at all. That passes, or the time runs out.
 	late := fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()
@@ -108,7 +108,7 @@ func (p *place) queued(ctx context.Context, l library, watches float64) error {
 	return nil
 }
 
-// computed is how long the server of the contestant, and the contestant itself, have computed so far.
+// computed is the processor time so far of the contestant's server and of the contestant.
 func (p *place) computed(c *contestant) (server, client time.Duration, err error) {
 	if server, err = p.of(c.Key).ProcessorTime(); err != nil {
 		return 0, 0, err

@@ -14,13 +14,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// distances are the round trips to the servers, in milliseconds.
+// distances are the lengths of the way to the servers, as round trips in milliseconds.
 func distances() []int { return []int{0, 1, 5, 20} }
 
 // What is measured at a distance is measured at two places.
 const (
-	placeAlone    = "standalone" // everything goes to a server that is so far away
-	placeFollower = "follower"   // a server is near, and its leader so far away from it
+	placeAlone    = "standalone" // everything goes to a distant server
+	placeFollower = "follower"   // a server is near, and its leader distant from it
 )
 
 // errand is what is measured at each distance.
@@ -32,7 +32,7 @@ type errand struct {
 	run   func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error)
 }
 
-// errands are all of them, in the order of the tables.
+// errands are all errands, in the order of the tables.
 func errands() []errand {
 	permit, eight, election := use{kindSemaphore, 4}, use{kindMulti, 8}, use{kindElection, 0}
 	everybody := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
@@ -47,7 +47,7 @@ func errands() []errand {
 	}
 }
 
-// effortFar is how much is done at each of the distances, in their order.
+// effortFar is the amount of work at each distance, in the order of the distances.
 type effortFar struct {
 	rounds   int
 	warm     int
@@ -90,7 +90,7 @@ func survey(ctx context.Context, quick bool, progress io.Writer) (section, error
 	})
 }
 
-// visit measures everything at one of the places.
+// visit runs every errand at one of the places.
 func (s *Distance) visit(ctx context.Context, d *director, name string, at *place, e effortFar) error {
 	return d.contest(ctx, &s.Results, at, func(all map[string]*contestant) error {
 		for round := range e.rounds {
@@ -118,7 +118,7 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 	})
 }
 
-// offered tells whether the library has it.
+// offered tells whether the library has the errand's lock.
 func (e errand) offered(key string) bool {
 	return slices.Contains(e.has, key)
 }
@@ -126,7 +126,7 @@ func (e errand) offered(key string) bool {
 // milliseconds is the duration.
 func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// sessionFar runs f with so many sessions of the kind of lock open.
+// sessionFar runs f with n sessions open that use the kind of lock.
 func sessionFar(ctx context.Context, c *contestant, n int, u use, f func() error) error {
 	return session(ctx, c, n, func() error {
 		if u.kind != "" {
@@ -138,7 +138,7 @@ func sessionFar(ctx context.Context, c *contestant, n int, u use, f func() error
 	})
 }
 
-// loops acquires and releases in a loop. Whatever has to be made for the first time is made nearby.
+// loops acquires and releases in a loop. What the first cycle makes is made nearby.
 func loops(verb string, u use) func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error) {
 	return func(ctx context.Context, at *place, c *contestant, e effortFar, path string) (took [][]int64, err error) {
 		err = sessionFar(ctx, c, 1, u, func() error {
@@ -190,7 +190,7 @@ func swings(u use) func(context.Context, *place, *contestant, effortFar, string)
 	}
 }
 
-// echo measures what a proxy makes of each distance.
+// echo measures the real round trip of each distance.
 func (s *Distance) echo(e effortFar) (err error) {
 	var running sync.WaitGroup
 	defer running.Wait()

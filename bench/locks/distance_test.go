@@ -23,8 +23,8 @@ func (s inProcess) Counters(context.Context) (map[string]float64, error) {
 
 func (inProcess) ProcessorTime() (time.Duration, error) { return 0, nil }
 
-// TestErrands runs each of them at each distance, for the libraries that need no other server than the one of the tests.
-// None takes less than its round trips.
+// TestErrands runs each errand at each distance, for the libraries that need only the in-process server. None takes less than its round
+// trips.
 func TestErrands(t *testing.T) {
 	t.Parallel()
 	least := map[string]map[string]int{
@@ -79,7 +79,7 @@ func TestErrands(t *testing.T) {
 	}
 }
 
-// TestAnEchoIsNoFasterThanItsDistance, which the cost in round trips is measured by.
+// TestAnEchoIsNoFasterThanItsDistance: the cost in round trips is measured by the echo.
 func TestAnEchoIsNoFasterThanItsDistance(t *testing.T) {
 	t.Parallel()
 	s := &Distance{Echo: make(map[int][]float64)}
@@ -88,7 +88,7 @@ func TestAnEchoIsNoFasterThanItsDistance(t *testing.T) {
 	}
 	for _, ms := range distances() {
 		if got := s.Echo[ms]; len(got) != 1 || got[0] < micros(float64(milliseconds(ms))) {
-			t.Errorf("at %d ms an echo takes %v µs, want one figure that is no less", ms, got)
+			t.Errorf("at %d ms an echo takes %v µs, want one figure that is no smaller", ms, got)
 		}
 	}
 }

@@ -16,16 +16,15 @@ import (
 // Distance is everything that was measured by distance in one run.
 type Distance struct {
 	Results
-	Echo map[int][]float64 `json:"echo_us"` // what an echo takes at each distance, one value for each time it was measured
+	Echo map[int][]float64 `json:"echo_us"` // the time of an echo at each distance, one value for each measurement
 }
 
-// figureFar is the time that an errand at a place takes, in microseconds.
+// figureFar is the time of an errand at a place, in microseconds.
 func figureFar(place, errand string, ms int) string {
 	return fmt.Sprintf("%s_%s_p50_us_%d", place, errand, ms)
 }
 
-// trips is the cost in round trips: how much longer the errand takes for each millisecond that an echo takes longer, by
-// least squares.
+// trips is the cost in round trips: how much longer the errand takes for each millisecond that an echo takes longer, by least squares.
 func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	var echoes, times []float64
 	for _, ms := range distances() {
@@ -36,7 +35,7 @@ func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	return figures.Slope(echoes, times)
 }
 
-// placesFar are the places with what the tables and the plots call them.
+// placesFar are the places, and their names in the tables and the plots.
 func placesFar() []struct{ key, name, plot string } {
 	return []struct{ key, name, plot string }{
 		{placeAlone, "standalone server", "distance.svg"},
@@ -68,7 +67,7 @@ func (s *Distance) write(output io.Writer) error {
 	return err
 }
 
-// tenths writes a number of round trips. Next to none is 0.0, on either side.
+// tenths writes a number of round trips. A number near zero is 0.0, whatever its sign.
 func tenths(v float64) string { return strings.Replace(fmt.Sprintf("%.1f", v), "-0.0", "0.0", 1) }
 
 // list joins the words as a sentence does.
@@ -121,7 +120,7 @@ func (s *Distance) draw(folder string) error {
 	return nil
 }
 
-// tallest is the round trips that the plot has room for. A higher bar is cut and says its number.
+// tallest is how many round trips the plot has room for. A higher bar is cut and labelled with its number.
 const tallest = 10
 
 // groups draws a group of bars for each errand, with a bar for each library that has it.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// expire takes locks, has the session end, and measures how far the news of the losses are apart. Only zkgrant tells.
+// expire takes locks, ends the session, and measures the time between the first and the last report of a loss. Only zkgrant reports it.
 func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error) {
 	if p.key != keyOurs {
 		return nil, errNotOffered
@@ -36,8 +36,8 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	if err := endSession(ctx, p.addr, p.meter.opening(session)); err != nil {
 		return nil, err
 	}
-	// A server that expires a session hangs up on its owner. This one has closed the session on the connection that took it over, and may
-	// leave the owner's open, without another word: it would hear two thirds of the timeout later, of all but the nodes that it watched.
+	// A server that expires a session closes its owner's connection. This server has closed the session on the connection that took it over,
+	// and may leave the owner's open without a word. Then the owner would hear only two thirds of the timeout later, except of watched nodes.
 	p.meter.cut(session)
 	all.Wait()
 	first, last := told[0], told[0]
@@ -52,12 +52,14 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
-// endSession ends somebody else's session, whose connection began with the bytes. To its owner that is an expiry. It
-// returns when the server does not know the session any more.
+// endSession ends the session of another connection, which began with the bytes. To the owner that is an expiry. It returns when the server
+// does not know the session any more.
 //
-// One attempt may fail: 1. a second connection takes the session over; 2. the server hangs up on the owner, who dials
-// again at once and takes it back; 3. the server hangs up on the second connection before it has read the request to
-// close the session.
+// One attempt may fail:
+//
+//  1. A second connection takes the session over.
+//  2. The server closes the owner's connection. The owner dials again at once and takes the session back.
+//  3. The server closes the second connection before it has read the request to close the session.
 func endSession(ctx context.Context, addr string, opening []byte) error {
 	if len(opening) < handshake {
 		return fmt.Errorf("of the handshake only %d bytes are known", len(opening))
@@ -86,14 +88,14 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	defer stop()
 
 	var both bytes.Buffer
-	// Version of the protocol and last zxid seen, all zero; timeout, id, length of the password, password.
+	// Version of the protocol and last zxid seen, both zero; timeout, ID, length of the password, password.
 	connect := append(make([]byte, 4+8, 4+8+32), opening[8:40]...)
 	appendFrame(&both, connect)
 	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
 	if _, err := conn.Write(both.Bytes()); err != nil {
 		return false, err
 	}
-	// The server hangs up in any case. That it does so roughly, or without an answer, is one of the ways to fail.
+	// The server closes the connection in any case. A reset, or no answer, is one of the ways to fail.
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return false, nil

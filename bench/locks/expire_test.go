@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A session that is ended on a real server is heard of on its own connection, and not when its silence is noticed.
+// The loss of a session that is ended on a real server is heard of on its own connection, long before its silence is noticed.
 func TestRealExpiryIsHeardOf(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The libraries that are compared, as they are called on the command line and in the file of results.
+// The keys of the libraries, on the command line and in the file of results.
 const (
 	keyOurs    = "zkgrant"
 	keyCached  = "zkgrant-cached" // zkgrant again, with cached mutexes
@@ -19,18 +19,17 @@ const (
 	keyBare    = "bare"
 )
 
-// library is one of those that are compared.
+// library is one of the compared libraries.
 type library struct {
 	Key  string `json:"key"`
 	Name string `json:"name"` // in tables and plots
-	API  string `json:"api"`  // what is used of it
+	API  string `json:"api"`  // what is used of the library
 
-	crowd int // the longest queue of contenders it is asked to keep in one process
+	crowd int // the longest queue of contenders in one process
 }
 
-// libraries are all of them, in the order of the tables. Where each waiter is a thread with a stack of its own, or has
-// a lease of its own (etcd), a queue of ten thousand takes minutes to build, and is not asked for; nor of the bare
-// client, which knows nothing of a queue.
+// libraries are all libraries, in the order of the tables. If each waiter is a thread with its own stack, or has its own lease (etcd), a
+// queue of ten thousand takes minutes to build, and is left out. It is also left out for the bare client, which knows no queue.
 func libraries() []library {
 	return []library{
 		{Key: keyOurs, Name: "zkgrant", API: "Mutex", crowd: 10_000},
@@ -49,7 +48,7 @@ func cachedLibraries() []library {
 }
 
 const (
-	// sessionTimeout is that of every client: long, so that a ping or a probe hardly ever falls into a measurement.
+	// sessionTimeout is long, so that a ping or a probe hardly ever falls into a measurement.
 	sessionTimeout = 30 * time.Second
 	// serverTick is the default of ZooKeeper.
 	serverTick = 2 * time.Second
@@ -59,7 +58,7 @@ const (
 type client interface {
 	// lock returns a mutex at the path, to be used in a loop by one goroutine.
 	lock(path string) (mutex, error)
-	// contender returns one that may be at the same path as others of the same client.
+	// contender returns a mutex that may be at the same path as others of the same client.
 	contender(path string) (mutex, error)
 	// close ends the session. Waiting contenders end with an error.
 	close() error
@@ -67,7 +66,7 @@ type client interface {
 
 // versatile is a client that has kinds of lock other than a mutex.
 type versatile interface {
-	// other returns one that may be at the same path as others of the same client, or errNotOffered.
+	// other returns a lock that may be at the same path as others of the same client, or errNotOffered.
 	other(u use, path string) (mutex, error)
 }
 
@@ -80,7 +79,7 @@ type mutex interface {
 
 // awaiter is a mutex whose release returns before the node is gone.
 type awaiter interface {
-	// await returns when the last one released is gone.
+	// await returns when the node of the last release is gone.
 	await(ctx context.Context) error
 }
 

@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	return render(*folder, output)
 }
 
-// section is what was measured of a part, as a section of the page.
+// section is the measurements of a part, as a section of the page.
 type section interface {
 	write(page io.Writer) error
 	draw(folder string) error
@@ -88,7 +88,7 @@ type part struct {
 	measure       func(ctx context.Context, quick bool, progress io.Writer) (section, error)
 }
 
-// parts are all of them, in the order of the page.
+// parts are all parts, in the order of the page.
 func parts() []part {
 	return []part{
 		{file: "results.json", results: new(Results), measure: measure},
@@ -97,7 +97,7 @@ func parts() []part {
 	}
 }
 
-// render writes the page and the plots of the numbers in the folder, of which a part may be missing.
+// render writes the page and the plots of the numbers in the folder. A part may be missing.
 func render(folder string, output io.Writer) error {
 	var page bytes.Buffer
 	page.WriteString(title)

@@ -72,7 +72,7 @@ func contestantOf(t *testing.T, key, addr string) *contestant {
 	return nil
 }
 
-// TestContestants asks everything of those that need no other server than the one of the tests.
+// TestContestants asks every question of the libraries that need only the in-process server.
 func TestContestants(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{keyOurs, keyStock, keyBare} {
@@ -116,7 +116,7 @@ func TestContestants(t *testing.T) {
 				t.Errorf("calls that read, calls that wrote, and allocations are %d; want some of each", calls)
 			}
 			if _, err := c.ask(t.Context(), question{verb: "nosuch", path: "/x"}); !errors.Is(err, errRefused) {
-				t.Errorf("a question that is none: %v, want %v", err, errRefused)
+				t.Errorf("an unknown question: %v, want %v", err, errRefused)
 			}
 			ask(question{verb: askHold, path: "/test/held", n: 20}, 2)
 			ask(question{verb: askHeld}, 2)
@@ -131,7 +131,7 @@ func TestContestants(t *testing.T) {
 				ask(question{verb: askOpen, n: 1}, 0)
 				ask(question{verb: askUse, path: kindElection}, 0)
 				if _, err := c.ask(t.Context(), question{verb: askCycle, path: "/test/one", n: 1}); !errors.Is(err, errRefused) {
-					t.Errorf("a kind of lock that the library has not: %v, want %v", err, errRefused)
+					t.Errorf("a kind of lock that the library does not have: %v, want %v", err, errRefused)
 				}
 				return
 			}
@@ -159,7 +159,7 @@ func TestContestants(t *testing.T) {
 	}
 }
 
-// The player in Java is compiled whenever locks are measured; this only sees earlier that it can be.
+// Each measurement compiles the player in Java. This test only finds errors earlier.
 func TestThePlayerInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -12,20 +12,20 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// effort is how much of everything is done.
+// effort is the amount of work.
 type effort struct {
 	rounds   int
-	warm     int   // cycles that nobody counts, once
+	warm     int   // cycles that do not count, once
 	cycles   int   // in each round
-	locks    []int // side by side
-	many     int   // cycles of all of them together
+	locks    []int // at once
+	many     int   // cycles of all locks together
 	queues   []int // waiters
 	handoffs int   // at most, in each round
-	cross    int   // handoffs to the only one waiting, in each round
-	held     int   // locks, for the memory that they take
-	heldPeer int   // the same for those who take them slowly
+	cross    int   // handoffs to the only waiter, in each round
+	held     int   // locks, for their memory
+	heldPeer int   // the same for libraries that take locks slowly
 	expired  int   // locks that end with their session
-	crowd    int   // cycles of each of those who share a lock
+	crowd    int   // cycles of each user of a shared lock
 	arrivals int   // of another session
 	turns    int   // cycles of both sessions that take turns
 	walked   int   // locks, one after the other
@@ -47,13 +47,13 @@ func quickEffort() effort {
 	}
 }
 
-// crossCrowd is how many wait where one of many is handed the lock.
+// crossCrowd is how many contenders wait when the lock is handed on between two sessions.
 const crossCrowd = 100
 
-// stage is a part of the contest, in which everybody takes part in each round.
+// stage is a part of the contest. Each library takes part in each round.
 type stage struct {
 	name string
-	who  func(library) bool // nil for everybody
+	who  func(library) bool // nil for all
 	run  func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error
 }
 
@@ -81,7 +81,7 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (section, erro
 	})
 }
 
-// inArena returns what f measures, while the servers are there.
+// inArena returns what f measures while the servers run.
 func inArena(
 	ctx context.Context, e effort, progress io.Writer, f func(*director) (section, error),
 ) (measured section, err error) {
@@ -98,7 +98,7 @@ func inArena(
 	return f(d)
 }
 
-// playAll has everybody take part in the stages.
+// playAll lets each library take part in the stages.
 func (d *director) playAll(ctx context.Context, r *Results, stages []stage) error {
 	return d.contest(ctx, r, &d.arena.place, func(all map[string]*contestant) error {
 		for _, s := range stages {
@@ -110,7 +110,7 @@ func (d *director) playAll(ctx context.Context, r *Results, stages []stage) erro
 	})
 }
 
-// results are those of all that take part, and empty.
+// results are empty results for all libraries that take part.
 func (d *director) results(quick bool, all []library) *Results {
 	r := &Results{
 		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.disk != "",
@@ -127,8 +127,7 @@ func (d *director) results(quick bool, all []library) *Results {
 	return r
 }
 
-// reason is what the page of results says about a library that was left out. The error has more to say, and names
-// folders of this machine.
+// reason is what the page of results says about a library that was left out. The error is longer, and names folders of this machine.
 func reason(why error) string {
 	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
 		if errors.Is(why, missing) {
@@ -138,7 +137,7 @@ func reason(why error) string {
 	return "it was there and could not be run"
 }
 
-// contest plays with one process for each library, all of them at the place and warmed up.
+// contest plays with one process for each library, at the place and warmed up.
 func (d *director) contest(ctx context.Context, r *Results, at *place, play func(map[string]*contestant) error) (err error) {
 	contestants := make(map[string]*contestant)
 	defer func() {
@@ -160,7 +159,7 @@ func (d *director) contest(ctx context.Context, r *Results, at *place, play func
 	return play(contestants)
 }
 
-// play has everybody take part in a stage.
+// play lets each library take part in a stage.
 func (d *director) play(ctx context.Context, r *Results, s stage, all map[string]*contestant) error {
 	for round := range d.effort.rounds {
 		d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
@@ -177,7 +176,7 @@ func (d *director) play(ctx context.Context, r *Results, s stage, all map[string
 	return nil
 }
 
-// rotate is the order of a round: who is first differs from round to round.
+// rotate returns the order of a round: another library is first in each round.
 func rotate[T any](all []T, round int) []T {
 	if len(all) == 0 {
 		return nil
@@ -194,13 +193,13 @@ func indices(n int) []int {
 	return all
 }
 
-// path is one that was not used before, so that nobody meets the nodes of anybody else.
+// path returns a path that was not used before, so that no contender meets an older node.
 func (d *director) path(key string) string {
 	d.paths++
 	return fmt.Sprintf("/bench-%s/%d", key, d.paths)
 }
 
-// warmUp lets just-in-time compilers, pools and the server come to rest.
+// warmUp lets just-in-time compilers, pools and the server settle.
 func (d *director) warmUp(ctx context.Context, c *contestant) error {
 	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
 		return err
@@ -211,7 +210,7 @@ func (d *director) warmUp(ctx context.Context, c *contestant) error {
 	return c.tell(ctx, question{verb: askClose})
 }
 
-// memory measures what held locks take up, in fresh processes.
+// memory measures the memory of held locks, in fresh processes.
 func (d *director) memory(ctx context.Context, r *Results) error {
 	for i := range r.Libraries {
 		m := &r.Libraries[i]
@@ -236,7 +235,7 @@ func (d *director) memory(ctx context.Context, r *Results) error {
 }
 
 func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) error {
-	// The first locks bring in code, pools and buffers that no later one needs again.
+	// The first locks load code, pools and buffers that no later lock needs again.
 	if err := d.warmUp(ctx, c); err != nil {
 		return err
 	}
@@ -249,7 +248,7 @@ func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) e
 	}
 	more, err := c.ask(ctx, question{verb: askHold, path: d.path(c.Key), n: n})
 	if err == nil && m.Key == keyOurs {
-		// A node is watched some time after the grant, and until then its lock has less than it will have.
+		// A node is watched some time after the grant. Until then its lock takes less memory.
 		if err = d.arena.queued(ctx, c.library, idle.watches+float64(n)); err == nil {
 			more, err = c.ask(ctx, question{verb: askHeld})
 		}

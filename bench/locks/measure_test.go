@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEverybodyIsFirstOnce(t *testing.T) {
+func TestEachLibraryIsFirstOnce(t *testing.T) {
 	t.Parallel()
 	all := []int{0, 1, 2, 3}
 	for round := range 9 {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// handshake is how many bytes a ZooKeeper server's answer to a new session begins with, up to and with the password.
+// handshake is the length of a ZooKeeper server's answer to a new session, up to and with the password.
 const handshake = 4 + 4 + 4 + 8 + 4 + 16
 
-// meter dials, and counts what goes over its connections, both ways. It may be used by any goroutine.
+// meter dials, and counts the bytes on its connections, both ways. Any goroutine may use it.
 type meter struct {
 	bytes         atomic.Int64
 	reads, writes atomic.Int64 // calls
 
 	mu       sync.Mutex
-	openings map[int64][]byte   // how a server began to answer, by session
-	carriers map[int64]net.Conn // the youngest connection that carried it, likewise
+	openings map[int64][]byte   // the first bytes of a server's answer, by session
+	carriers map[int64]net.Conn // the youngest connection of each session
 }
 
 // dial connects to the address.
@@ -39,8 +39,8 @@ func (m *meter) dialWithin(network, addr string, timeout time.Duration) (net.Con
 	return m.dial(ctx, network, addr)
 }
 
-// opening returns what a connection of the session began with, or nil; it must not be changed. A client that is being
-// closed may dial once more, so the youngest connection need not be the one that is meant.
+// opening returns the first bytes of a connection of the session, or nil; they must not be changed. A client that is being closed may dial
+// once more, so the youngest connection need not be the right one.
 func (m *meter) opening(session int64) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,14 +53,14 @@ func (m *meter) cut(session int64) {
 	conn := m.carriers[session]
 	m.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // the client finds out, whatever this says
+		_ = conn.Close() // the client notices, whatever this returns
 	}
 }
 
 type meteredConn struct {
 	net.Conn
 	meter *meter
-	head  []byte // the handshake, as far as it was read; only its reader's
+	head  []byte // the handshake, as far as it was read; only the reader uses it
 }
 
 // Read counts.

@@ -45,7 +45,7 @@ func (o ours) other(u use, path string) (mutex, error) {
 	}
 }
 
-// cached are the options of a mutex that is kept while nobody else wants it.
+// cached are the options of a mutex that is kept while no other contender wants it.
 func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }
 
 func (o ours) mutex(path string) *ourMutex {

@@ -11,9 +11,9 @@ import (
 
 // place is where the servers of all libraries are.
 type place struct {
-	zookeeper, etcd endpoint // that of etcd has no server if etcd is left out
+	zookeeper, etcd endpoint // etcd has no server if it is left out
 
-	lag     func(roundTrip time.Duration) // nil where no distance can be set
+	lag     func(roundTrip time.Duration) // nil if the place has no distance to set
 	closers []func() error
 }
 
@@ -23,13 +23,13 @@ type endpoint struct {
 	addr string
 }
 
-// server is one that can be asked about itself.
+// server is a server that reports its own counters.
 type server interface {
 	Counters(ctx context.Context) (map[string]float64, error)
 	ProcessorTime() (time.Duration, error)
 }
 
-// of is the one that the library uses.
+// of returns the library's server.
 func (p *place) of(key string) endpoint {
 	if key == keyEtcd {
 		return p.etcd
@@ -37,7 +37,7 @@ func (p *place) of(key string) endpoint {
 	return p.zookeeper
 }
 
-// close ends what the place consists of.
+// close ends everything that belongs to the place.
 func (p *place) close() (err error) {
 	for _, end := range p.closers {
 		err = errors.Join(err, end())
@@ -46,8 +46,8 @@ func (p *place) close() (err error) {
 	return err
 }
 
-// farAway returns the place with all of its servers behind a proxy each, which makes the way to them and back as long as
-// lag says. The servers remain the caller's to end, and the proxies are to be closed.
+// farAway returns the place with a proxy before each of its servers, which makes the way there and back as long as lag says. The caller
+// still ends the servers, and closes the returned place to end the proxies.
 func farAway(p *place) (far *place, err error) {
 	var fronts []*ensemble.Proxy
 	far = &place{lag: func(roundTrip time.Duration) {
@@ -76,8 +76,8 @@ func farAway(p *place) (far *place, err error) {
 	return far, nil
 }
 
-// farLeaders starts three servers of each kind, and returns a place beside one that follows: the way between that one
-// and its leader is as long as lag says, and the third server is beside the leader. The place is to be closed.
+// farLeaders starts three servers of each kind, and returns a place beside a follower. The way between the follower and its leader is as
+// long as lag says, and the third server is beside the leader. The caller must close the place.
 func farLeaders(ctx context.Context, disk string, withEtcd bool) (p *place, err error) {
 	p = new(place)
 	defer func() {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// player answers for one of the Go libraries. It is what a contestant's process runs.
+// player answers for one of the Go libraries. A contestant's process runs it.
 type player struct {
 	key, addr string
 	meter     meter
@@ -23,8 +23,8 @@ type player struct {
 	use      use
 	queue    *queue
 
-	kept             []mutex // by hold, and
-	heap, goroutines int64   // what was in use before
+	kept             []mutex // by hold
+	heap, goroutines int64   // in use before hold
 }
 
 // play answers the questions on the input until that ends.
@@ -122,7 +122,7 @@ func (p *player) close() (err error) {
 	return err
 }
 
-// lock is one of the kind that is used, for a loop or, if it may be at the same path as others, for a queue.
+// lock returns a lock of the kind in use: for a loop, or, if shared, one that may be at the same path as others.
 func (p *player) lock(c client, path string, shared bool) (mutex, error) {
 	if p.use.kind != kindMutex {
 		if various, ok := c.(versatile); ok {
@@ -165,7 +165,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 	return took, settle(ctx, m)
 }
 
-// awaited is a mutex whose release is waited for before it is acquired again.
+// awaited is a mutex that waits for its release to be over before the next acquire.
 type awaited struct {
 	mutex
 	awaiter
@@ -183,7 +183,7 @@ func (a *awaited) acquire(ctx context.Context) error {
 	return a.mutex.acquire(ctx)
 }
 
-// settle returns when nothing of the mutex is under way.
+// settle returns when the mutex has nothing under way.
 func settle(ctx context.Context, m mutex) error {
 	if last, async := m.(awaiter); async {
 		return last.await(ctx)
@@ -191,8 +191,8 @@ func settle(ctx context.Context, m mutex) error {
 	return nil
 }
 
-// many runs the cycles of many goroutines side by side, each with a mutex of its own. The first cycle of each, which may
-// make a directory, is not counted.
+// many runs the cycles of many goroutines at once, each with its own mutex. The first cycle of each may make a directory, and is not
+// counted.
 func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i int) (mutex, error)) ([]int64, error) {
 	var warm, all sync.WaitGroup
 	begin := make(chan struct{})
@@ -227,7 +227,7 @@ func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i i
 	}
 }
 
-// loop does cycles, and waits until the last is over.
+// loop does cycles, and waits until the last one is over.
 func loop(ctx context.Context, m mutex, cycles int) error {
 	if err := repeat(ctx, m, cycles); err != nil {
 		return err
@@ -235,7 +235,7 @@ func loop(ctx context.Context, m mutex, cycles int) error {
 	return settle(ctx, m)
 }
 
-// repeat does cycles, of which the last may not be over.
+// repeat does cycles. The last one may not be over.
 func repeat(ctx context.Context, m mutex, cycles int) error {
 	for range cycles {
 		if err := m.acquire(ctx); err != nil {
@@ -248,7 +248,7 @@ func repeat(ctx context.Context, m mutex, cycles int) error {
 	return nil
 }
 
-// hold takes locks, each at a path of its own, and keeps them.
+// hold takes locks, each at its own path, and keeps them.
 func (p *player) hold(ctx context.Context, path string, n int) ([]int64, error) {
 	p.heap, p.goroutines = inUse()
 	var err error
@@ -258,7 +258,7 @@ func (p *player) hold(ctx context.Context, path string, n int) ([]int64, error) 
 	return p.held()
 }
 
-// held measures what the locks that are kept take up.
+// held measures the memory of the kept locks.
 func (p *player) held() ([]int64, error) {
 	if p.kept == nil {
 		return nil, errNotOffered
@@ -297,17 +297,17 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 	}
 }
 
-// allocated is how many objects there ever were.
+// allocated is the number of all objects ever allocated.
 func allocated() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return int64(stats.Mallocs) //nolint:gosec // it does not get that far
+	return int64(stats.Mallocs) //nolint:gosec // it stays far below that
 }
 
-// inUse is how much of the heap is, and how many goroutines there are.
+// inUse is how much of the heap is in use, and the number of goroutines.
 func inUse() (heap, goroutines int64) {
 	var stats runtime.MemStats
-	// What the first run finds with a finalizer, and what pools keep for one run more, goes in the second.
+	// The second run frees what the first one finds with a finalizer, and what pools keep for one more run.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)

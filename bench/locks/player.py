@@ -174,7 +174,7 @@ class Player:
             hold()
             lock.release()
         except Exception as e:
-            # Those who still wait when their session is closed end here, and nobody asks for them any more.
+            # A contender that still waits when its session is closed ends here, and is not asked about any more.
             granted.put(Waiter(failed=e))
 
     def next(self):

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// colourOf is a library's own, in every plot: ones that are told apart by people who see red and green alike.
+// colourOf is a library's own colour, in every plot. The colours differ for people who confuse red and green, too.
 func colourOf(key string) color.Color {
 	switch key {
 	case keyOurs:
@@ -53,7 +53,7 @@ func (r *Results) draw(folder string) error {
 	return nil
 }
 
-// bars draws one figure, a bar for each library that has it.
+// bars draws one figure, with a bar for each library that has it.
 func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 	p := figures.NewPlot(title, unit)
 	p.Y.Min = 0
@@ -91,7 +91,7 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 	return p, nil
 }
 
-// lines draws a figure that exists for each length of the queue, a line for each library, on logarithmic scales.
+// lines draws a figure that exists for each length of the queue, with a line for each library, on logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
 	p := figures.NewPlot(title, unit)
 	p.X.Label.Text = "waiting"
@@ -102,7 +102,7 @@ func (r *Results) lines(title, unit string, figure func(queue int) string) (*plo
 	for _, m := range r.Libraries {
 		var points plotter.XYs
 		for _, queue := range r.queues() {
-			// There is no place for a 0 on such a scale.
+			// A logarithmic scale has no 0.
 			if value, ok := r.value(m.Key, figure(queue)); ok && value > 0 {
 				points = append(points, plotter.XY{X: float64(queue), Y: value})
 			}

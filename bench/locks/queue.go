@@ -9,7 +9,7 @@ import (
 // queue is the contenders of one path, each a goroutine that acquires, waits to be told, and releases.
 type queue struct {
 	path    string
-	size    int // how many were ever added
+	size    int // how many were added so far
 	holder  *waiter
 	granted chan *waiter
 	failed  chan error
@@ -20,12 +20,11 @@ type queue struct {
 
 type waiter struct {
 	at       time.Time      // of the grant
-	leave    chan struct{}  // closed to have it release
-	released chan time.Time // when it began to
+	leave    chan struct{}  // closed to make it release
+	released chan time.Time // when it began to release
 }
 
-// fill adds contenders. They are made before any of them is asked to acquire, so that making them does not hold up
-// those who wait.
+// fill adds contenders. All of them are made before the first is asked to acquire, so that the making does not delay the waiters.
 func (p *player) fill(ctx context.Context, path string, n int) error {
 	if p.queue == nil || p.queue.path != path {
 		if p.queue != nil {
@@ -34,7 +33,7 @@ func (p *player) fill(ctx context.Context, path string, n int) error {
 		p.queue = &queue{path: path, granted: make(chan *waiter), failed: make(chan error, 1)}
 	}
 	q := p.queue
-	// The last contenders of a queue never get the lock: their wait ends with their session, or with this.
+	// The last contenders of a queue never get the lock: their wait ends with their session, or with this context.
 	ctx, cancel := context.WithCancel(ctx)
 	if before := q.cancel; before == nil {
 		q.cancel = cancel
@@ -118,5 +117,5 @@ func (p *player) drain(ctx context.Context, n int) ([]int64, error) {
 	return took, nil
 }
 
-// stop tells everybody to give up. Those in a call that cannot be cancelled do when their session ends.
+// stop ends the waiting of all contenders. In a call that cannot be cancelled, it ends with the session.
 func (q *queue) stop() { q.cancel() }

@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// The figures of a library, by which they are found in results. Times are in microseconds unless said otherwise.
+// The figures of a library, by their names in the results. Times are in microseconds unless said otherwise.
 const (
 	figureCycle      = "cycle_p50_us"
 	figureCycleTail  = "cycle_p99_us"
@@ -41,7 +41,7 @@ type Results struct {
 	RAMDisk   bool              `json:"ram_disk"`
 	Versions  map[string]string `json:"versions"`
 	LeftOut   map[string]string `json:"left_out,omitempty"` // libraries by key, and why
-	Notes     []string          `json:"notes,omitempty"`    // written by hand, on figures that are measured in another way by now
+	Notes     []string          `json:"notes,omitempty"`    // written by hand, on figures that are now measured in another way
 	Libraries []Measured        `json:"libraries"`
 }
 

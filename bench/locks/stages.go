@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// only is for a stage in which not everybody takes part.
+// only is for a stage in which not every library takes part.
 func only(keys ...string) func(library) bool {
 	return func(l library) bool { return slices.Contains(keys, l.Key) }
 }
@@ -37,7 +37,7 @@ func (d *director) stages() []stage {
 				m.note(figureHandoff(queue), s.took)
 				m.note(figureBytes(queue), s.bytes)
 				m.note(figureAsked(queue), s.requests)
-				if m.Key != keyEtcd { // it does not count them
+				if m.Key != keyEtcd { // etcd does not count them
 					m.note(figureWakeUps(queue), s.wakeUps)
 				}
 			}),
@@ -51,7 +51,7 @@ func (d *director) stages() []stage {
 // micros is a number of nanoseconds in microseconds.
 func micros(nanos float64) float64 { return nanos / 1e3 }
 
-// session runs f with so many sessions open.
+// session runs f with n sessions open.
 func session(ctx context.Context, c *contestant, n int, f func() error) error {
 	if err := c.tell(ctx, question{verb: askOpen, n: n}); err != nil {
 		return err
@@ -62,8 +62,8 @@ func session(ctx context.Context, c *contestant, n int, f func() error) error {
 	return c.tell(ctx, question{verb: askClose})
 }
 
-// runCycles does those with the release awaited in the same round: they are compared with everybody's cycles, and a
-// machine is not as fast at one time as at another.
+// runCycles also does the cycles with the release awaited, in the same round: they are compared with the cycles of all libraries, and the
+// machine's speed varies over time.
 func runCycles(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 	if err := runCycle(ctx, d, c, m, path); err != nil || m.Key != keyOurs {
 		return err
@@ -73,7 +73,7 @@ func runCycles(ctx context.Context, d *director, c *contestant, m *Measured, pat
 
 func runCycle(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 	return session(ctx, c, 1, func() error {
-		// The first ones make the directory.
+		// The first cycles make the directory.
 		if err := c.tell(ctx, question{verb: askCycle, path: path, n: 20}); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func runMany(locks int) func(context.Context, *director, *contestant, *Measured,
 	}
 }
 
-// many notes how many cycles a session does with so many locks side by side.
+// many notes how many cycles a session does with that many locks at once.
 func (d *director) many(ctx context.Context, c *contestant, m *Measured, path string, locks int) error {
 	var rate float64
 	err := d.work(ctx, c, m, locks, locks*(d.each(locks)+1), func() (err error) {
@@ -137,17 +137,17 @@ func (d *director) many(ctx context.Context, c *contestant, m *Measured, path st
 	return err
 }
 
-// each is how many cycles each of so many locks does.
+// each is how many cycles each of that many locks does.
 func (d *director) each(locks int) int { return max(d.effort.many/locks, 1) }
 
-// rate asks for cycles with many locks side by side, and returns how many there are in a second.
+// rate asks for cycles with many locks at once, and returns the cycles a second.
 func (d *director) rate(ctx context.Context, c *contestant, q question) (float64, error) {
 	q.also = d.each(q.n)
 	took, err := c.one(ctx, q)
 	return float64(q.n*q.also) / (float64(took) / 1e9), err
 }
 
-// work notes what f's cycles cost the processors and the kernel.
+// work notes the processor time and the system calls of f's cycles.
 func (d *director) work(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f func() error) error {
 	server, client, err := d.arena.computed(c)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -163,7 +163,7 @@ func (d *director) work(ctx context.Context, c *contestant, m *Measured, locks, 
 	return err
 }
 
-// calls notes the system calls and the allocations that f's cycles take, of the clients in Go.
+// calls notes the system calls and the allocations of f's cycles, for clients in Go.
 func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f func() error) error {
 	if m.Key == keyCurator || m.Key == keyKazoo {
 		return f()
@@ -185,14 +185,13 @@ func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f
 	return nil
 }
 
-// pendulum hands a lock back and forth between two sessions. In each of them somebody queues up again, and is waited
-// for, before it is handed on.
+// pendulum hands a lock back and forth between two sessions. Before each handoff, a waiter queues up in the next session.
 type pendulum struct {
 	at   *place
 	c    *contestant
 	path string
 	idle counts
-	add  int // how many queue up next
+	add  int // how many contenders queue up next
 }
 
 func newPendulum(ctx context.Context, at *place, c *contestant, path string) (*pendulum, error) {
@@ -200,7 +199,7 @@ func newPendulum(ctx context.Context, at *place, c *contestant, path string) (*p
 	return &pendulum{at: at, c: c, path: path, idle: idle, add: 2}, err // the first time a holder, too
 }
 
-// lineUp returns when one waits.
+// lineUp returns when one contender waits.
 func (p *pendulum) lineUp(ctx context.Context) error {
 	if err := p.c.tell(ctx, question{verb: askFill, path: p.path, n: p.add}); err != nil {
 		return err
@@ -236,7 +235,7 @@ func runCross(ctx context.Context, d *director, c *contestant, m *Measured, path
 	})
 }
 
-// handoffs is what was seen of some, in one round.
+// handoffs are the figures of some handoffs, in one round.
 type handoffs struct {
 	took     float64 // median, in microseconds
 	bytes    float64 // each
@@ -244,11 +243,11 @@ type handoffs struct {
 	wakeUps  float64 // each
 }
 
-// atOnce is how many queue up at the same time. Each of them may list everybody, and what a server has answered and a
-// client has not read yet is kept in the server's memory.
+// atOnce is how many contenders queue up at the same time. Each of them may list all others, and the server keeps an answer in memory
+// until the client has read it.
 const atOnce = 250
 
-// build puts a holder and so many waiters into the queue.
+// build puts a holder and that many waiters into the queue.
 func (d *director) build(ctx context.Context, c *contestant, path string, waiters int, idle counts) error {
 	for there := 0; there < waiters+1; {
 		more := min(atOnce, waiters+1-there)
@@ -263,10 +262,10 @@ func (d *director) build(ctx context.Context, c *contestant, path string, waiter
 	return nil
 }
 
-// firstHandoffs are not counted: a queue that has come to rest has to get going.
+// firstHandoffs are not counted: a queue at rest has to get going.
 const firstHandoffs = 5
 
-// runHandoff builds a queue, waits until everybody in it waits, and hands the lock on, again and again.
+// runHandoff builds a queue, waits until every waiter is at rest, and hands the lock on, again and again.
 func runHandoff(
 	queue, sessions int, note func(*Measured, handoffs),
 ) func(context.Context, *director, *contestant, *Measured, string) error {

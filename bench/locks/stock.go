@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// quiet keeps the client's remarks to itself.
+// quiet drops the client's log.
 type quiet struct{}
 
 // Printf does nothing.
@@ -36,7 +36,7 @@ func connectStock(ctx context.Context, addr string, m *meter) (*zk.Conn, error) 
 	}
 }
 
-// stock is a client that uses the lock which comes with go-zookeeper.
+// stock is a client with the lock that comes with go-zookeeper.
 type stock struct{ conn *zk.Conn }
 
 func openStock(ctx context.Context, addr string, m *meter) (client, error) {
@@ -69,7 +69,7 @@ func makePath(conn *zk.Conn, path string) error {
 			continue
 		}
 		_, err := conn.Create(path[:i], nil, 0, zk.WorldACL(zk.PermAll))
-		if err != nil && err != zk.ErrNodeExists { //nolint:errorlint // the client returns it as it is
+		if err != nil && err != zk.ErrNodeExists { //nolint:errorlint // the client does not wrap it
 			return fmt.Errorf("creating %s: %w", path[:i], err)
 		}
 	}

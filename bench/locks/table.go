@@ -11,17 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// goal is something to reach: one figure of the subject, as it is or divided by another figure.
+// goal is a goal: one figure of the subject, as it is or divided by another figure.
 type goal struct {
 	what    string
 	figure  string // of the subject
-	over    string // the figure that it is divided by; empty for none
+	over    string // the figure to divide by; empty for none
 	of      string // of this library
-	atLeast bool   // the limit is the least, and not the most
+	atLeast bool   // the limit is the least, not the most
 	limit   float64
 }
 
-// subject is the library that was measured to be compared with the others.
+// subject is the library that the others are compared with.
 func (r *Results) subject() string {
 	if len(r.Libraries) == 0 {
 		return keyOurs
@@ -29,7 +29,7 @@ func (r *Results) subject() string {
 	return r.Libraries[0].Key
 }
 
-// goals are what zkgrant is to reach, in the order of the table. The longest queue is as long as there was.
+// goals are zkgrant's goals, in the order of the table. The longest queue is the longest that was measured.
 func (r *Results) goals() []goal {
 	long := r.longest(keyOurs)
 	cycle := "uncontended cycle"
@@ -86,7 +86,7 @@ func (r *Results) goals() []goal {
 	)
 }
 
-// measured is what was seen of the goal; not ok if something that it needs was left out.
+// measured is the measured value of the goal; not ok if a figure is missing.
 func (g goal) measured(r *Results) (value float64, ok bool) {
 	value, ok = r.value(r.subject(), g.figure)
 	if !ok || g.over == "" {
@@ -96,7 +96,7 @@ func (g goal) measured(r *Results) (value float64, ok bool) {
 	return value / over, ok && over > 0
 }
 
-// reached tells whether the value is one to be content with.
+// reached tells whether the value reaches the goal.
 func (g goal) reached(value float64) bool {
 	if g.atLeast {
 		return value >= g.limit
@@ -104,7 +104,7 @@ func (g goal) reached(value float64) bool {
 	return value <= g.limit
 }
 
-// longest is the longest queue in which the library was seen to hand on the lock, or 0.
+// longest is the longest queue in which the library handed on the lock, or 0.
 func (r *Results) longest(key string) int {
 	longest := 0
 	for _, queue := range r.queues() {
@@ -115,7 +115,7 @@ func (r *Results) longest(key string) int {
 	return longest
 }
 
-// queues are the lengths of queues that were tried, in order.
+// queues are the lengths of the queues that were tried, in order.
 func (r *Results) queues() []int {
 	var all []int
 	for _, m := range r.Libraries {
@@ -133,12 +133,12 @@ func (r *Results) queues() []int {
 	return all
 }
 
-// row is a line of the table of everything: a figure of each library.
+// row is a line of the table of all figures: one figure of each library.
 type row struct {
 	what, figure, unit string
 }
 
-// rows are all of them.
+// rows are all rows.
 func (r *Results) rows() []row {
 	all := []row{
 		{"uncontended cycle, p50", figureCycle, "µs"},
@@ -205,7 +205,7 @@ func (r *Results) write(output io.Writer) error {
 	return err
 }
 
-// writeRun says what the run was like.
+// writeRun describes the run.
 func (r *Results) writeRun(b *strings.Builder) {
 	length, disk := "full", "on a RAM disk"
 	if r.Quick {
@@ -269,7 +269,7 @@ func (r *Results) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", rule)
 }
 
-// writeTable writes the rows that somebody has a figure of.
+// writeTable writes the rows of which at least one library has the figure.
 func (r *Results) writeTable(b *strings.Builder, rows []row) {
 	r.writeHead(b)
 	for _, row := range rows {
@@ -294,7 +294,7 @@ func (r *Results) writeTable(b *strings.Builder, rows []row) {
 	}
 }
 
-// exact is number with a digit more, for what is to be compared.
+// exact is Number with one digit more, for figures to be compared.
 func exact(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 3, 64)

@@ -51,7 +51,7 @@ func sample() *Results {
 	return r
 }
 
-// sampleFar is what a run without kazoo might have measured by distance: ours costs 1 round trip, zk.Lock 3, and more.
+// sampleFar is what a run without kazoo might have measured by distance: ours costs 1 round trip, zk.Lock 3 or more.
 func sampleFar() *Distance {
 	s := &Distance{Results: *sample(), Echo: make(map[int][]float64)}
 	for i := range s.Libraries {
@@ -147,7 +147,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	if err := figures.Load(file, got); err != nil {
 		t.Fatal(err)
 	}
-	for i := range r.Libraries { // how long a queue may be is no result
+	for i := range r.Libraries { // the longest queue is no result
 		r.Libraries[i].crowd = 0
 	}
 	if !reflect.DeepEqual(got, r) {
@@ -186,7 +186,7 @@ func TestPlots(t *testing.T) {
 		}
 		for _, word := range words {
 			if !strings.Contains(string(text), ">"+word+"<") {
-				t.Errorf("%s does not say %q", name, word)
+				t.Errorf("%s lacks %q", name, word)
 			}
 		}
 		if strings.Contains(string(text), "kazoo") {

@@ -7,51 +7,48 @@ import (
 	"strings"
 )
 
-// The process of a contestant is asked by lines such as "cycle /bench/x 500" and answers each with one line: "ok" and
-// whole numbers, or "no" and the reason. Times are in nanoseconds.
+// A contestant's process gets questions such as "cycle /bench/x 500", and answers each with one line: "ok" and whole numbers, or "no" and
+// the reason. Times are in nanoseconds.
 const (
-	// askOpen opens so many sessions: n.
+	// askOpen opens n sessions.
 	askOpen = "open"
-	// askUse has everything until askClose use this kind of lock, of this size: its name instead of a path, n.
+	// askUse selects a kind of lock and its size until askClose: its name instead of a path, n.
 	askUse = "use"
-	// askCycle acquires and releases in a loop: path, n. The answer is how long each took.
+	// askCycle acquires and releases in a loop: path, n. The answer is the time of each cycle.
 	askCycle = "cycle"
-	// askAwaited is askCycle with each release waited for.
+	// askAwaited is askCycle with each release awaited.
 	askAwaited = "awaited"
-	// askMany has so many goroutines or threads do so many cycles, each with a lock of its own: path, locks, cycles. The
-	// answer is how long all of it took.
+	// askMany lets that many goroutines or threads do cycles, each with its own lock: path, locks, cycles. The answer is the time of all
+	// of them.
 	askMany = "many"
-	// askManyAwaited is askMany with each release waited for.
+	// askManyAwaited is askMany with each release awaited.
 	askManyAwaited = "manyawaited"
 	// askCrowd is askMany with one lock for all of them.
 	askCrowd = "crowd"
-	// askTurns has the sessions take turns with one lock: path, turns, cycles in each. The answer is how long all of it
-	// took.
+	// askTurns lets the sessions take turns with one lock: path, turns, cycles in each. The answer is the time of all of them.
 	askTurns = "turns"
-	// askWalk acquires and releases so many locks, each once, one after the other: path, n. The answer is how long all
-	// of it took.
+	// askWalk acquires and releases n locks, each once, one after the other: path, n. The answer is the time of all of them.
 	askWalk = "walk"
-	// askArrive has the second session come for a cached lock of the first, and use it once: path, n times, goroutines
-	// that use the lock in the first session meanwhile. The answer is how long each time took, up to the grant. Without
-	// goroutines the first session keeps the lock, and nobody uses it.
+	// askArrive lets the second session come for a cached lock of the first, and use it once: path, n times, goroutines that use the lock
+	// in the first session meanwhile. The answer is the time of each visit, up to the grant. Without goroutines the first session keeps
+	// the lock idle.
 	askArrive = "arrive"
-	// askFill adds contenders to the queue at a path, in turn from each session: path, n. The first there ever was has
-	// been granted when the answer comes; the others may still be on their way.
+	// askFill adds contenders to the queue at a path, in turn from each session: path, n. When the answer comes, the first contender of all
+	// has been granted; the others may still be on their way.
 	askFill = "fill"
-	// askDrain hands the lock on: n times. The answer is how long each time took, from before the release to the grant.
+	// askDrain hands the lock on n times. The answer is the time of each handoff, from before the release to the grant.
 	askDrain = "drain"
-	// askBytes answers how much went over the process's connections so far, both ways.
+	// askBytes answers how many bytes went over the process's connections so far, both ways.
 	askBytes = "bytes"
 	// askCalls answers how many system calls have read from the process's connections so far, how many have written, and
 	// how many objects the process has allocated.
 	askCalls = "calls"
-	// askHold takes locks and keeps them: path, n. The answer is by how many bytes memory grew, and by how many
-	// goroutines or threads the process.
+	// askHold takes locks and keeps them: path, n. The answer is the growth of the memory in bytes, and of the number of goroutines or
+	// threads.
 	askHold = "hold"
-	// askHeld answers anew what askHold has answered, of the locks that are kept.
+	// askHeld answers anew what askHold has answered, for the kept locks.
 	askHeld = "held"
-	// askExpire takes locks and has the session expire: path, n. The answer is how long after the first loss the last
-	// was told.
+	// askExpire takes locks and ends the session: path, n. The answer is the time from the first report of a loss to the last.
 	askExpire = "expire"
 	// askClose ends all sessions.
 	askClose = "close"
@@ -59,10 +56,10 @@ const (
 
 // The kinds of lock for askUse.
 const (
-	kindMutex     = "mutex"     // if nothing else was asked for
-	kindCached    = "cached"    // a mutex that is kept while nobody else wants it
-	kindSemaphore = "semaphore" // one permit of so many
-	kindMulti     = "multi"     // so many mutexes at once, at paths that begin with the one in the question
+	kindMutex     = "mutex"     // the default
+	kindCached    = "cached"    // a mutex that is kept while no other contender wants it
+	kindSemaphore = "semaphore" // one of n permits
+	kindMulti     = "multi"     // n mutexes at once, at paths that begin with the one in the question
 	kindElection  = "election"  // of a leader, which resigns
 )
 
@@ -72,10 +69,10 @@ type use struct {
 	size int
 }
 
-// errRefused is that a contestant answered with a reason.
+// errRefused means that a contestant answered with a reason.
 var errRefused = errors.New("refused")
 
-// formatAnswer is the line for what has become of a question.
+// formatAnswer is the line for the result of a question.
 func formatAnswer(values []int64, err error) string {
 	if err != nil {
 		return "no " + strings.Join(strings.Fields(err.Error()), " ")
@@ -87,7 +84,7 @@ func formatAnswer(values []int64, err error) string {
 	return string(line)
 }
 
-// parseAnswer reads what formatAnswer has written, here or in another language.
+// parseAnswer reads a line of formatAnswer, from here or from another language.
 func parseAnswer(line string) ([]int64, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -109,7 +106,7 @@ func parseAnswer(line string) ([]int64, error) {
 	return values, nil
 }
 
-// question is what a contestant was asked.
+// question is a question to a contestant.
 type question struct {
 	verb    string
 	path    string // empty for questions without
@@ -125,7 +122,7 @@ func (q question) String() string {
 	return fmt.Sprintf("%s %s %d %d", q.verb, path, q.n, q.also)
 }
 
-// parseQuestion reads what String has written.
+// parseQuestion reads a line of String.
 func parseQuestion(line string) (question, error) {
 	var q question
 	if _, err := fmt.Sscanf(line, "%s %s %d %d", &q.verb, &q.path, &q.n, &q.also); err != nil {

@@ -23,7 +23,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, bad := range []string{"", "okay 1", "ok x", "ok 1.5", "Exception in thread main"} {
 		if _, err := parseAnswer(bad); err == nil || errors.Is(err, errRefused) {
-			t.Errorf("parseAnswer(%q): %v; want an error that is no refusal", bad, err)
+			t.Errorf("parseAnswer(%q): %v; want an error other than a refusal", bad, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 	separator  = string(os.PathListSeparator)
 )
 
-// Curator is an Apache Curator that can be run.
+// Curator is an Apache Curator that can run.
 type Curator struct {
 	Java      string   // the java program
 	Classpath []string // jars of Curator and of ZooKeeper's client; an element may be a folder followed by /*
@@ -35,9 +35,9 @@ type Curator struct {
 	Version   string   // such as 5.4.0
 }
 
-// FindCurator looks for a Curator to run on the Java, and with the client, of the ZooKeeper: in CURATOR_HOME, which
-// must then hold one; as Debian's packages install it; in .deps of the project the working directory belongs to. The
-// error wraps [ErrNotFound] and says how to get what is missing.
+// FindCurator looks for a Curator to run on the Java, and with the client, of the ZooKeeper: in CURATOR_HOME, which must then have one; as
+// Debian's packages install it; in .deps of the project of the working directory. The error wraps [ErrNotFound] and says how to get what
+// is missing.
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -59,8 +59,7 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	}, nil
 }
 
-// findJars returns the class path and the jar of the recipes. Each of the folders may be empty, which means that there
-// is none.
+// findJars returns the class path and the jar of the recipes. An empty folder is skipped.
 func findJars(home, system, deps string) (classpath []string, recipes string, err error) {
 	if home != "" {
 		found, err := filepath.Glob(filepath.Join(home, "curator-recipes*.jar"))
@@ -71,7 +70,7 @@ func findJars(home, system, deps string) (classpath []string, recipes string, er
 		return []string{filepath.Join(home, "*")}, found[0], nil
 	}
 	if jar := filepath.Join(system, recipesJar); isFile(jar) {
-		return []string{jar}, jar, nil // its manifest names everything else by absolute path
+		return []string{jar}, jar, nil // its manifest names all other jars by absolute path
 	}
 	if jar := filepath.Join(deps, "curator", recipesJar); deps != "" && isFile(jar) {
 		return []string{filepath.Join(deps, "curator", "*")}, jar, nil
@@ -99,7 +98,7 @@ func versionOf(jar string) (string, error) {
 	return "", fmt.Errorf("peers: %s does not say its version", jar)
 }
 
-// Compile compiles the source of a Java class, which must be called as the file will be, into the folder.
+// Compile compiles the source of a Java class, which must have the name of the file, into the folder.
 func (c Curator) Compile(ctx context.Context, folder, class, source string) error {
 	file := filepath.Join(folder, class+".java")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
@@ -109,7 +108,7 @@ func (c Curator) Compile(ctx context.Context, folder, class, source string) erro
 	if err != nil {
 		return fmt.Errorf("peers: compiling %s: %w", class, err)
 	}
-	// The compiler is called as a module of the runtime, so that no program javac is needed.
+	// The compiler is a module of the runtime, so that no program javac is needed.
 	compile := exec.CommandContext(ctx, c.Java, "--module", compiler+"/com.sun.tools.javac.Main",
 		"-d", folder, "-classpath", strings.Join(jars, separator), file)
 	if said, err := compile.CombinedOutput(); err != nil {
@@ -119,8 +118,7 @@ func (c Curator) Compile(ctx context.Context, folder, class, source string) erro
 	return nil
 }
 
-// spellOut replaces what stands for all jars of a folder by their names, as the program java does and the compiler
-// itself does not.
+// spellOut replaces a pattern for all jars of a folder by their names, as the program java does and the compiler itself does not.
 func spellOut(classpath []string) ([]string, error) {
 	var jars []string
 	for _, element := range classpath {
@@ -142,7 +140,7 @@ func spellOut(classpath []string) ([]string, error) {
 	return jars, nil
 }
 
-// Command returns the command that runs a class which Compile put into the folder.
+// Command returns the command that runs a class which Compile has put into the folder.
 func (c Curator) Command(folder, class string, args ...string) *exec.Cmd {
 	line := []string{
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -40,7 +40,7 @@ func jar(t *testing.T, file, version string) {
 	}
 }
 
-// TestWhereJarsAreLookedFor: in the folder that is asked for, and there only; else where the system has them, else in the project.
+// TestWhereJarsAreLookedFor: only in the wanted folder, if there is one; else in the system's folder, else in the project.
 func TestWhereJarsAreLookedFor(t *testing.T) {
 	t.Parallel()
 	curator := func(home, system, deps string) (string, error) {

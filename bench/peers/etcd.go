@@ -29,12 +29,12 @@ type Etcd struct {
 	program string
 	cmd     *exec.Cmd     // nil before the start
 	said    tail          // its complaints
-	ended   chan struct{} // closed when the process is gone
+	ended   chan struct{} // closed when the process has ended
 	folder  string
 }
 
-// FindEtcd returns the program: that which ETCD names, the one on PATH, the one in .deps of the project the working
-// directory belongs to. The error is [ErrNoEtcd] if there is none.
+// FindEtcd returns the program: the one that ETCD names, the one on PATH, or the one in .deps of the project of the working directory. The
+// error is [ErrNoEtcd] if there is none.
 func FindEtcd() (string, error) {
 	if program := os.Getenv("ETCD"); program != "" {
 		return program, nil
@@ -52,8 +52,7 @@ func FindEtcd() (string, error) {
 	return "", ErrNoEtcd
 }
 
-// StartEtcd starts a server that keeps its data in a folder of its own below parent, and returns when it serves. The
-// caller must Close it.
+// StartEtcd starts a server that keeps its data in its own folder below parent, and returns when it serves. The caller must Close it.
 func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	peer, err := freeAddr(ctx)
 	if err != nil {
@@ -72,7 +71,7 @@ func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	return e, nil
 }
 
-// newEtcd is one that has not been started.
+// newEtcd returns a server that has not been started.
 func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	program, err := FindEtcd()
 	if err != nil {
@@ -92,7 +91,7 @@ func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	return e, nil
 }
 
-// etcdVersion reads what the program says.
+// etcdVersion parses the program's version.
 func etcdVersion(said string) string {
 	if found := regexp.MustCompile(`etcd Version: (\S+)`).FindStringSubmatch(said); found != nil {
 		return found[1]
@@ -104,8 +103,8 @@ func etcdVersion(said string) string {
 type member struct {
 	name  string
 	peer  string // host:port where it listens to the others
-	known string // where the others are told to look for it
-	all   string // every member's name and known, in etcd's own form
+	known string // where the others look for it
+	all   string // the names and known of all members, in etcd's form
 }
 
 // start starts the process.
@@ -122,7 +121,7 @@ func (e *Etcd) start(m member) error {
 	e.cmd, e.ended = cmd, make(chan struct{})
 	go func() {
 		defer close(e.ended)
-		// It is killed in the end, and how it fares before shows in whether it answers.
+		// The process is killed in the end. Until then, its answers show whether it runs.
 		_ = cmd.Wait()
 	}()
 	return nil
@@ -131,7 +130,7 @@ func (e *Etcd) start(m member) error {
 // ready returns when the server serves.
 func (e *Etcd) ready(ctx context.Context) error {
 	for {
-		// One that has no leader yet answers as well.
+		// A server without a leader answers, too.
 		if c, err := e.Counters(ctx); err == nil && c["etcd_server_has_leader"] == 1 {
 			return nil
 		}
@@ -140,12 +139,12 @@ func (e *Etcd) ready(ctx context.Context) error {
 			return fmt.Errorf("it ended by itself\n%s", e.said.String())
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond): // it tells nobody when it is ready
+		case <-time.After(50 * time.Millisecond): // it does not report when it is ready
 		}
 	}
 }
 
-// freeAddr is an address of this machine that nobody listened on a moment ago.
+// freeAddr is an address of this machine on which no process listened a moment ago.
 func freeAddr(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
@@ -155,7 +154,7 @@ func freeAddr(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Counters are the server's metrics by name; those that differ in their labels only are added up.
+// Counters are the server's metrics by name. Those that differ only in their labels are added up.
 func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -163,7 +162,7 @@ func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
-	request.Close = true // no connection is left behind
+	request.Close = true // no connection is left
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("peers: etcd's metrics: %w", err)
@@ -179,7 +178,7 @@ func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	return counters, lines.Err()
 }
 
-// parseMetric reads a line in Prometheus' form: a name, perhaps labels in braces, a number.
+// parseMetric reads a line in Prometheus's format: a name, perhaps labels in braces, a number.
 func parseMetric(line string) (name string, value float64, ok bool) {
 	if strings.HasPrefix(line, "#") {
 		return "", 0, false
@@ -205,5 +204,5 @@ func (e *Etcd) Close() error {
 	return errors.Join(killed, os.RemoveAll(e.folder))
 }
 
-// ProcessorTime is how long the server has computed so far; see [Server.ProcessorTime].
+// ProcessorTime is the server's processor time so far; see [Server.ProcessorTime].
 func (e *Etcd) ProcessorTime() (time.Duration, error) { return ProcessorTime(e.cmd.Process.Pid) }

@@ -12,19 +12,19 @@ import (
 
 // EtcdFollower is an etcd server with its leader far away, as [Follower] is of ZooKeeper.
 //
-// The members of a cluster know each other by one address each, so there is a proxy before each member and not one on
-// each way. What a member says goes over connections that the others dial. Hence all of a round trip is put on what
-// the follower says, and none on what it hears: at the follower itself that is the same as a half of it on each.
+// The members of a cluster know each other by one address each, so there is one proxy before each member, not one on each way. What a
+// member sends goes over connections that the others dial. So the whole delay of a round trip is on what the follower sends, and none on
+// what it receives. At the follower that is the same as a half on each.
 type EtcdFollower struct {
 	*Etcd
 
 	all   []*Etcd
-	front []*ensemble.Proxy // before each of them
+	front []*ensemble.Proxy // before each member
 	self  int
 }
 
-// StartEtcdFollower starts the three servers, each in a folder of its own below parent. The caller must Close the
-// EtcdFollower, which ends all of them.
+// StartEtcdFollower starts the three servers, each in its own folder below parent. The caller must Close the EtcdFollower, which ends all
+// of them.
 func StartEtcdFollower(ctx context.Context, parent string) (*EtcdFollower, error) {
 	f := new(EtcdFollower)
 	if err := f.start(ctx, parent); err != nil {
@@ -76,12 +76,12 @@ func (f *EtcdFollower) start(ctx context.Context, parent string) error {
 	return nil
 }
 
-// Lag makes the way to the leader and back so long.
+// Lag sets the round trip to the leader.
 func (f *EtcdFollower) Lag(roundTrip time.Duration) {
 	f.front[f.self].Lag(ensemble.ToClient, roundTrip)
 }
 
-// Close ends the servers, and what is between them, and removes what they wrote.
+// Close ends the servers and the proxies, and removes their data.
 func (f *EtcdFollower) Close() (err error) {
 	for _, e := range f.all {
 		err = errors.Join(err, e.Close())

@@ -12,11 +12,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// members is how many servers an ensemble of ZooKeeper has, and a cluster of etcd.
+// members is how many servers an ensemble of ZooKeeper, or a cluster of etcd, has.
 const members = 3
 
-// Follower is a ZooKeeper server with its leader far away. The third server is beside the leader, so that the leader
-// needs no server far away to commit. Elections are not delayed.
+// Follower is a ZooKeeper server with its leader far away. The third server is beside the leader, so that the leader needs no distant
+// server to commit. Elections are not delayed.
 type Follower struct {
 	Server
 
@@ -24,12 +24,11 @@ type Follower struct {
 	ways   map[way]*ensemble.Proxy // between all of them
 }
 
-// way is the one that a server takes to another.
+// way is the way from one server to another.
 type way struct{ from, to int }
 
-// StartFollower starts the three servers in a folder below parent, or among the other temporary files if that is empty.
-// The caller must Close the Follower, which ends all of them. The error wraps [ensemble.ErrNotFound] if there is no
-// ZooKeeper on this machine.
+// StartFollower starts the three servers in a folder below parent, or among the other temporary files if parent is empty. The caller must
+// Close the Follower, which ends all of them. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
 func StartFollower(ctx context.Context, parent string, settings ...ensemble.Setting) (*Follower, error) {
 	f := &Follower{ways: make(map[way]*ensemble.Proxy)}
 	if err := f.start(ctx, parent, settings); err != nil {
@@ -56,7 +55,7 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 		failed = append(failed, err)
 		return port
 	})
-	// A server that takes itself for the leader by mistake sees that after so many ticks without a follower.
+	// A server that takes itself for the leader by mistake notices after that many ticks without a follower.
 	soon := ensemble.Line("initLimit", "2")
 	err := f.launch(ctx, parent, members, append(slices.Clip(settings), soon, through))
 	if err = errors.Join(append(failed, err)...); err != nil {
@@ -68,12 +67,12 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 	return f.describe(ctx, (f.leader+1)%members)
 }
 
-// Lag makes the way to the leader and back so long.
+// Lag sets the round trip to the leader.
 func (f *Follower) Lag(roundTrip time.Duration) {
 	f.ways[way{f.index, f.leader}].Lag(ensemble.BothWays, roundTrip/2)
 }
 
-// Close ends the servers, and what is between them, and removes what they wrote.
+// Close ends the servers and the proxies, and removes their data.
 func (f *Follower) Close() error {
 	err := f.Server.Close()
 	for _, p := range f.ways {

@@ -16,10 +16,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// far is a round trip that nothing else here takes as long as.
+// far is a round trip that takes longer than anything else here.
 const far = 300 * time.Millisecond
 
-// oneRoundTrip fails the test unless the work, at a server whose leader is far away, takes one round trip to the leader.
+// oneRoundTrip fails the test unless the work, at a server with a distant leader, takes one round trip to the leader.
 func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func() error) {
 	t.Helper()
 	timed := func() time.Duration {
@@ -28,7 +28,7 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 		return time.Since(begin)
 	}
 	lag(0)
-	timed() // whatever has to be made first
+	timed() // makes what the first time has to make
 	plain := timed()
 	lag(far)
 	took := timed()
@@ -38,8 +38,8 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 	}
 }
 
-// TestAFollowerHasItsLeaderFarAway: what the leader has to know of takes a round trip more, and what a follower knows by
-// itself takes none.
+// TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one round trip more. A request that the follower answers alone
+// takes no longer.
 func TestAFollowerHasItsLeaderFarAway(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

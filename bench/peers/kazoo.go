@@ -15,16 +15,16 @@ import (
 // ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without kazoo or Python.
 var ErrNoKazoo = errors.New("peers: no kazoo to run; run bench/deps, or install it, or set KAZOO_HOME to its folder")
 
-// Kazoo is a kazoo that can be run.
+// Kazoo is a kazoo that can run.
 type Kazoo struct {
 	Python        string // the program
-	Path          string // the folder that goes onto Python's path; empty if it is found without
+	Path          string // the folder to put on Python's path; empty if none is needed
 	Version       string // such as 2.8.0
 	PythonVersion string // such as 3.11.2
 }
 
-// FindKazoo looks for Python on PATH and in .deps of the project the working directory belongs to, and for kazoo in
-// KAZOO_HOME, in the same .deps, and where Python itself looks. The error wraps [ErrNoKazoo] if there is none.
+// FindKazoo looks for Python on PATH and in .deps of the project of the working directory. It looks for kazoo in KAZOO_HOME, in the same
+// .deps, and where Python itself looks. The error wraps [ErrNoKazoo] if there is none.
 func FindKazoo(ctx context.Context) (Kazoo, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -57,7 +57,7 @@ func FindKazoo(ctx context.Context) (Kazoo, error) {
 	return k, nil
 }
 
-// Command returns the command that runs a script of Python, which is given as its text.
+// Command returns the command that runs a Python script, given as text.
 func (k Kazoo) Command(script string, args ...string) *exec.Cmd {
 	cmd := exec.Command(k.Python, append([]string{"-u", "-c", script}, args...)...)
 	cmd.Env = k.environment()

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// playEnv, in its environment, makes the test binary one of the processes that the tests start.
+// playEnv, in its environment, makes the test binary one of the tests' processes.
 const playEnv = "ZKGRANT_TEST_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	case "failing":
 		fmt.Fprintln(os.Stderr, "what went wrong")
 		os.Exit(3)
-	case "stubborn": // does not care for its input
+	case "stubborn": // ignores its input
 		fmt.Println("ready")
 		<-time.After(time.Hour)
 	default:
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play is the command that runs one of them.
+// play is the command of one of them.
 func play(role string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), playEnv+"="+role)

@@ -15,35 +15,34 @@ import (
 const (
 	// patience is how long a process may take to end once its input has ended.
 	patience = 3 * time.Minute
-	// tailSize is how much of what a process last said about errors is kept, in bytes.
+	// tailSize is how much of a process's error output is kept, in bytes.
 	tailSize = 4 << 10
 	// longest is how long a line may be, in bytes.
 	longest = 16 << 20
 )
 
-// Line is something that a process printed.
+// Line is a line that a process printed.
 type Line struct {
 	At   time.Time // when it arrived, with a monotonic clock reading
 	Text string    // without its end
 }
 
-// Process is a program that runs beside this one and prints what happens to it. Its methods may be called by several
-// goroutines.
+// Process is a program that runs beside this one and prints what happens to it. Several goroutines may call its methods.
 type Process struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	said  tail
-	ended chan struct{} // closed when the process is gone and all its lines were heard
-	err   error         // how it ended; set before ended is closed
+	ended chan struct{} // closed when the process has ended and all its lines were heard
+	err   error         // the process's end; set before ended is closed
 
 	patience time.Duration
 	close    sync.Once
 	killed   atomic.Bool
 }
 
-// Start starts the command, whose three standard streams must be free. Each line that it prints goes to heard, in
-// order, from one goroutine; a heard that blocks holds up the process in the end. The caller must Close the process,
-// which ends by itself when its standard input does.
+// Start starts the command, of which the three standard streams must be free. Each line of its output goes to heard, in order, from one
+// goroutine. If heard blocks, it holds up the process in the end. The caller must Close the process, which ends by itself when its
+// standard input does.
 func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 	p := &Process{cmd: cmd, ended: make(chan struct{}), patience: patience}
 	cmd.Stderr = &p.said
@@ -72,7 +71,7 @@ func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 	return p, nil
 }
 
-// Ended is closed when the process is gone and everything it printed was heard.
+// Ended is closed when the process has ended and all its output was heard.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Say writes a line to the process's standard input.
@@ -83,11 +82,11 @@ func (p *Process) Say(line string) error {
 	return nil
 }
 
-// Complaints is the end of what the process printed on its standard error.
+// Complaints is the end of the process's standard error.
 func (p *Process) Complaints() string { return p.said.String() }
 
-// Kill ends the process at once and in the middle of whatever it does, as a crash would (SIGKILL), and returns when it is
-// gone. Close then finds nothing wrong with that. A process that has ended already is left alone.
+// Kill ends the process at once, as a crash would (SIGKILL), and returns when it has ended. Close then takes that for no error. If the
+// process has ended already, Kill does nothing.
 func (p *Process) Kill() error {
 	p.killed.Store(true)
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -97,12 +96,12 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Close ends the process's input, waits for its end, and kills it if that takes too long, which is an error, as is an
-// exit status other than 0. It may be called more than once.
+// Close ends the process's input and waits for its end. If that takes too long, Close kills the process, which is an error, as is an exit
+// status other than 0. Close may be called more than once.
 func (p *Process) Close() error {
 	var killed error
 	p.close.Do(func() {
-		// A process that has ended has closed the pipe, and says so itself if something was wrong.
+		// A process that has ended has closed the pipe. Its exit status says whether there was an error.
 		_ = p.input.Close()
 		overdue := time.NewTimer(p.patience)
 		defer overdue.Stop()
@@ -128,7 +127,7 @@ type tail struct {
 	kept []byte
 }
 
-// Write keeps what it can.
+// Write keeps the last bytes.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,15 +138,15 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns what was kept.
+// String returns the kept bytes.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.kept)
 }
 
-// ProcessorTime is how long the process has computed so far; see [Server.ProcessorTime].
+// ProcessorTime is the process's processor time so far; see [Server.ProcessorTime].
 func (p *Process) ProcessorTime() (time.Duration, error) { return ProcessorTime(p.cmd.Process.Pid) }
 
-// Memory is how many bytes of memory the process takes up; see [Memory].
+// Memory is the process's memory in bytes; see [Memory].
 func (p *Process) Memory() (int64, error) { return Memory(p.cmd.Process.Pid) }

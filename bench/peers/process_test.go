@@ -9,15 +9,15 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// start runs a process and returns it with its lines, which nobody else reads.
+// start runs a process and returns it with its lines, which only the caller reads.
 func start(t *testing.T, role string) (*Process, <-chan Line) {
 	t.Helper()
-	lines := make(chan Line, 10) // more than there are
+	lines := make(chan Line, 10) // more than there are lines
 	p, err := Start(play(role), func(l Line) { lines <- l })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close() }) // the test has looked at what it returns
+	t.Cleanup(func() { _ = p.Close() }) // the test has checked its result already
 	return p, lines
 }
 
@@ -37,12 +37,12 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	heard = append(heard, eventstest.Receive(t, lines, "its last line")) // has been heard when Close returns
+	heard = append(heard, eventstest.Receive(t, lines, "its last line")) // it was heard when Close returns
 	var texts []string
 	for _, l := range heard {
 		texts = append(texts, l.Text)
 		if l.At.Before(before) || l.At.After(time.Now()) {
-			t.Errorf("%q was heard at %v, want a time behind %v, and not in the future", l.Text, l.At, before)
+			t.Errorf("%q was heard at %v, want a time after %v, and not in the future", l.Text, l.At, before)
 		}
 		before = l.At
 	}

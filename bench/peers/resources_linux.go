@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// tick is the unit in which Linux tells of processor time.
+// tick is Linux's unit of processor time.
 const tick = 10 * time.Millisecond
 
-// ProcessorTime returns how long a process has computed so far, in all its threads. Where the system does not tell, the
-// error wraps [errors.ErrUnsupported].
+// ProcessorTime returns the processor time of a process so far, in all its threads. If the system does not report it, the error wraps
+// [errors.ErrUnsupported].
 func ProcessorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("peers: %w", err)
 	}
-	// The second field is the program's name in brackets, and may have anything in it. Counted from there, the twelfth
-	// and thirteenth are the time in the program and in the kernel.
+	// The second field is the program's name in brackets, which may contain anything. After it, the twelfth and thirteenth fields are the
+	// time in the program and in the kernel.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("peers: of process %d the kernel says %q", pid, stat)
@@ -36,7 +36,7 @@ func ProcessorTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// Memory returns how many bytes of memory a process takes up. Pages that it shares with other processes count for each.
+// Memory returns the memory of a process in bytes. Pages shared between processes count for each of them.
 func Memory(pid int) (int64, error) {
 	return kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
 }
@@ -62,7 +62,7 @@ func kilobytes(file, name string) (int64, error) {
 	return 0, fmt.Errorf("peers: %s has no %s", file, name)
 }
 
-// Descriptors returns how many files and sockets each process may have open, if it raises its limit as far as it may.
+// Descriptors returns how many files and sockets each process may have open, if it raises its limit to the maximum.
 func Descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -26,7 +26,7 @@ func TestProcessorTimeGrows(t *testing.T) {
 	})
 }
 
-func TestNobodyUsesNothing(t *testing.T) {
+func TestAProcessThatDoesNotExistUsesNothing(t *testing.T) {
 	if _, err := ProcessorTime(-1); err == nil {
 		t.Error("a process that does not exist has computed")
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errElsewhere is what this file knows.
+// errElsewhere is the error of each function in this file.
 var errElsewhere = fmt.Errorf("peers: what processes use is read on Linux only: %w", errors.ErrUnsupported)
 
 // ProcessorTime is known on Linux only.

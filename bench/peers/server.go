@@ -12,9 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Server is a ZooKeeper server, which all that are compared share: a standalone one, or one of an ensemble.
+// Server is a ZooKeeper server that all compared libraries share: a standalone server, or one of an ensemble.
 type Server struct {
-	Installation ensemble.Installation // that it runs from
+	Installation ensemble.Installation // where it runs from
 	Addr         string                // host:port
 	Version      string                // of ZooKeeper, such as 3.8.0
 	JavaVersion  string                // such as 17.0.15
@@ -24,14 +24,14 @@ type Server struct {
 	folder  string
 }
 
-// StartServer starts a server in a temporary folder of its own and returns when it serves. The caller must Close it.
-// The error wraps [ensemble.ErrNotFound] if there is none on this machine.
+// StartServer starts a server in its own temporary folder and returns when it serves. The caller must Close it. The error wraps
+// [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
 func StartServer(ctx context.Context, settings ...ensemble.Setting) (*Server, error) {
 	return StartServerIn(ctx, "", settings...)
 }
 
-// RAMDisk returns a folder whose files are kept in memory, or the empty string if this machine is not known to have
-// one. Servers that keep their data there are compared by what they do, and not by the disk.
+// RAMDisk returns a folder with its files in memory, or the empty string if this machine is not known to have one. With such a folder,
+// servers are compared by what they do, not by the disk.
 func RAMDisk() string {
 	const shared = "/dev/shm"
 	folder, err := os.MkdirTemp(shared, "zkgrant-try")
@@ -41,7 +41,7 @@ func RAMDisk() string {
 	return shared
 }
 
-// StartServerIn is StartServer with the folder made below parent, or with the other temporary files if that is empty.
+// StartServerIn is StartServer with the folder below parent, or among the other temporary files if parent is empty.
 func StartServerIn(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
 	s := new(Server)
 	err := s.launch(ctx, parent, 1, settings)
@@ -54,7 +54,7 @@ func StartServerIn(ctx context.Context, parent string, settings ...ensemble.Sett
 	return s, nil
 }
 
-// launch starts n servers in a folder below parent. After an error some of them may run.
+// launch starts n servers in a folder below parent. After an error some of them may still run.
 func (s *Server) launch(ctx context.Context, parent string, n int, settings []ensemble.Setting) (err error) {
 	if s.Installation, err = ensemble.Find(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Server) launch(ctx context.Context, parent string, n int, settings []en
 	return err
 }
 
-// describe makes it server i of those that were launched.
+// describe makes s the server with that index.
 func (s *Server) describe(ctx context.Context, i int) (err error) {
 	s.index, s.Addr = i, s.servers.Addr(i)
 	if s.Version, err = s.servers.Version(ctx, i); err != nil {
@@ -76,22 +76,21 @@ func (s *Server) describe(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// ProcessorTime is how long the server has computed so far. Where the system does not tell, the error wraps
-// [errors.ErrUnsupported].
+// ProcessorTime is the server's processor time so far. If the system does not report it, the error wraps [errors.ErrUnsupported].
 func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.servers.Pid(s.index)) }
 
-// Counters are the numbers that the server answers to the word mntr.
+// Counters are the numbers in the server's answer to the word mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
 	return s.servers.Counters(ctx, s.index)
 }
 
-// Close ends the server and removes what it wrote.
+// Close ends the server and removes its data.
 func (s *Server) Close() error {
 	var killed error
 	if s.servers != nil {
 		killed = s.servers.Close()
 	}
-	return errors.Join(killed, os.RemoveAll(s.folder)) // no folder is nothing to remove
+	return errors.Join(killed, os.RemoveAll(s.folder)) // a missing folder is no error
 }
 
 // JavaVersion asks a java program for its version.

@@ -9,13 +9,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Watcher is a client close to the servers, which sees when a node goes.
+// Watcher is a client close to the servers, which sees when a node is deleted.
 type Watcher struct {
 	conn *zk.Conn
 	news <-chan zk.Event
 }
 
-// quiet keeps the client's remarks to itself.
+// quiet drops the client's log.
 type quiet struct{}
 
 // Printf does nothing.
@@ -30,14 +30,14 @@ func NewWatcher(servers string) (*Watcher, error) {
 	return &Watcher{conn: conn, news: news}, nil
 }
 
-// Close ends the session and waits for the client's goroutines, and with them every watch.
+// Close ends the session, and waits for the client's goroutines and for every watch.
 func (w *Watcher) Close() {
 	w.conn.Close()
-	for range w.news { // until it is closed, which is the last thing the client does
+	for range w.news { // until it is closed, which is the client's last act
 	}
 }
 
-// Children are the names below the path, and none if there is no such node.
+// Children are the names below the path. There are none if the node does not exist.
 func (w *Watcher) Children(path string) ([]string, error) {
 	names, _, err := w.conn.Children(path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -46,14 +46,14 @@ func (w *Watcher) Children(path string) ([]string, error) {
 	return names, nil
 }
 
-// Guard has gone called, from another goroutine, when the node is deleted.
+// Guard calls gone, in another goroutine, when the node is deleted.
 func (w *Watcher) Guard(node string, gone func(at time.Time)) error {
 	_, _, deleted, err := w.conn.GetW(node)
 	if err != nil {
 		return fmt.Errorf("peers: watching %s: %w", node, err)
 	}
 	go func() {
-		// With the session, an event that is none ends this.
+		// The end of the session ends the wait with an event of another type.
 		if event := <-deleted; event.Type == zk.EventNodeDeleted {
 			gone(time.Now())
 		}

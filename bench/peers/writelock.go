@@ -14,9 +14,9 @@ import (
 var ErrNoWriteLock = errors.New("peers: no WriteLock to run; " +
 	"run bench/deps, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar")
 
-// FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is beside the client and not in it: from
-// WRITELOCK_HOME, which must then hold it; as Debian's package installs it; from .deps of the project the working
-// directory belongs to. The error wraps [ErrNoWriteLock] if there is none.
+// FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the client's jar: from WRITELOCK_HOME, which must then
+// have it; as Debian's package installs it; from .deps of the project of the working directory. The error wraps [ErrNoWriteLock] if there
+// is none.
 func FindWriteLock() (string, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -25,7 +25,7 @@ func FindWriteLock() (string, error) {
 	return findWriteLock(os.Getenv("WRITELOCK_HOME"), systemJars, deps)
 }
 
-// findWriteLock looks in folders, each of which may be empty, which means that there is none.
+// findWriteLock looks in the folders. An empty one is skipped.
 func findWriteLock(home, system, deps string) (string, error) {
 	const jar = "zookeeper-recipes-lock"
 	if home != "" {
@@ -44,7 +44,7 @@ func findWriteLock(home, system, deps string) (string, error) {
 	return "", ErrNoWriteLock
 }
 
-// With returns the same Curator with jars of something else on its class path.
+// With returns the same Curator with more jars on its class path.
 func (c Curator) With(jars ...string) Curator {
 	c.Classpath = append(slices.Clip(c.Classpath), jars...)
 	return c

@@ -45,7 +45,7 @@ public final class Contender {
         while (System.in.read() >= 0) {
             // Nothing is ever written to it.
         }
-        System.exit(0); // without giving anything back: whoever ends this has seen enough
+        System.exit(0); // gives nothing back: the run is over
     }
 
     private static synchronized void say(String word, Object own) {

@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// seat is where a contender finds its lock.
+// seat says where a contender finds its lock.
 type seat struct {
 	addr    string
 	path    string
@@ -22,20 +22,20 @@ type seat struct {
 	tick    time.Duration // of the server
 }
 
-// say tells the script what the library told.
+// say reports what the library told.
 type say func(w what, own string)
 
-// contend takes a lock with one of the Go libraries and prints what it is told, until the input ends. It is what a
-// contender's process runs.
+// contend takes a lock with one of the Go libraries and prints what the library tells it, until the input ends. A contender's process runs
+// it.
 func contend(ctx context.Context, library string, at seat, input io.Reader, output io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		defer stop()
-		// Nothing is ever written to it, and an error ends the process as its end does.
+		// The input carries no data. An error ends the process as the end of the input does.
 		_, _ = io.Copy(io.Discard, input)
 	}()
-	var one sync.Mutex // line at a time
+	var one sync.Mutex // one line at a time
 	tell := func(w what, own string) {
 		one.Lock()
 		defer one.Unlock()
@@ -51,7 +51,7 @@ func contend(ctx context.Context, library string, at seat, input io.Reader, outp
 	}
 }
 
-// askEvery is how often zkgrant is asked whether the lock is still valid.
+// askEvery is how often the contender asks zkgrant whether the lock is still valid.
 const askEvery = time.Millisecond
 
 // contendOurs uses zkgrant.
@@ -65,7 +65,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 	tell(toldConnected, "Connect returned")
 	news := c.Events(ctx)
 	lock := c.Mutex(at.path).Acquire(ctx)
-	var ask <-chan time.Time // while the lock is thought to be held
+	var ask <-chan time.Time // while the contender believes to hold the lock
 	check := func() {
 		if ask != nil && !lock.Valid() {
 			ask = nil
@@ -80,7 +80,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 			tell(toldGranted, "Grant")
 			ask = ticker.C
 		case lost := <-lock.Lost():
-			check() // it may have come first, by less than a millisecond
+			check() // the end may have come first, by less than a millisecond
 			tell(toldLost, "Lost: "+lost.Reason.String())
 		case <-ask:
 			check()
@@ -95,7 +95,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 	}
 }
 
-// tellEvent tells of the events that concern the connection.
+// tellEvent reports the events that concern the connection.
 func tellEvent(tell say, event events.Event) {
 	switch event := event.(type) {
 	case events.Suspended:
@@ -114,7 +114,7 @@ func tellEvent(tell say, event events.Event) {
 	}
 }
 
-// quiet keeps the client's remarks to itself.
+// quiet drops the client's log.
 type quiet struct{}
 
 // Printf does nothing.
@@ -126,7 +126,7 @@ func contendStock(ctx context.Context, at seat, tell say) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // which ends a Lock under way, too
+	defer conn.Close() // this ends a Lock under way, too
 	go func() {
 		if err := zk.NewLock(conn, at.path, zk.WorldACL(zk.PermAll)).Lock(); err != nil {
 			tell(toldFailed, "Lock: "+err.Error())
@@ -147,7 +147,7 @@ func contendStock(ctx context.Context, at seat, tell say) error {
 				tell(toldSuspended, event.State.String())
 			case zk.StateExpired:
 				tell(toldLost, event.State.String()+"; zk.Lock says nothing")
-			default: // on the way to one of these
+			default: // a transient state
 			}
 		case <-ctx.Done():
 			return nil

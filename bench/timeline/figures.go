@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Millis is a time since the cut, or between two things, in milliseconds.
+// Millis is a time in milliseconds, since the cut or between two events.
 type Millis int64
 
-// Figures is everything that was measured, as it stands in the file of figures.
+// Figures is everything that was measured, as in the file of figures.
 type Figures struct {
 	Timeout  Millis            `json:"session_timeout_ms"`
 	Tick     Millis            `json:"tick_ms"`
@@ -21,7 +21,7 @@ type Figures struct {
 	Measured []Measured        `json:"libraries"`
 }
 
-// Measured is what was seen of one library.
+// Measured is what was measured of one library.
 type Measured struct {
 	Key     string  `json:"key"`
 	Name    string  `json:"name"`
@@ -30,18 +30,18 @@ type Measured struct {
 	Runs    []Run   `json:"runs"`
 }
 
-// Run is what was seen of one library in one run: the first time for each thing after the cut, nil if it never came.
+// Run is what was measured of one library in one run: the first time of each event after the cut, nil if it never came.
 type Run struct {
 	Suspended *Millis `json:"holder_told_suspended_ms"`
-	Invalid   *Millis `json:"holder_not_valid_ms,omitempty"` // so it said when asked; only zkgrant can be asked
+	Invalid   *Millis `json:"holder_not_valid_ms,omitempty"` // as it answered; only zkgrant can be asked
 	Lost      *Millis `json:"holder_told_lost_ms"`
 	Expired   *Millis `json:"server_expired_ms"`
 	Granted   *Millis `json:"next_holder_granted_ms"`
-	Lead      *Millis `json:"lead_ms"` // from the word to the holder to the grant; negative while there are two holders
+	Lead      *Millis `json:"lead_ms"` // from the report to the holder to the grant; negative while there are two holders
 	Told      []Told  `json:"told"`
 }
 
-// Told is one line of what was told, in the words of the library.
+// Told is one report, in the words of the library.
 type Told struct {
 	At   Millis `json:"ms"`
 	Who  string `json:"who"`
@@ -59,12 +59,12 @@ type Summary struct {
 	Lead      Spread `json:"lead"`
 }
 
-// Spread is the median and the extremes of the runs in which something came at all.
+// Spread is the median and the extremes of the runs in which the event came.
 type Spread struct {
 	Median Millis `json:"median_ms"`
 	Min    Millis `json:"min_ms"`
 	Max    Millis `json:"max_ms"`
-	Came   int    `json:"came"` // so many; the others are 0 if that is 0
+	Came   int    `json:"came"` // the number of these runs; if 0, the others are 0
 }
 
 // newRun reads the notes of one library's run.
@@ -103,7 +103,7 @@ func newRun(key string, notes []note, cut time.Time) Run {
 	return r
 }
 
-// summarize finds the spread of everything.
+// summarize finds the spread of each figure.
 func summarize(runs []Run) Summary {
 	of := func(figure func(Run) *Millis) Spread {
 		var came []Millis
@@ -134,8 +134,7 @@ func spread(values []Millis) Spread {
 	return Spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Min: values[0], Max: values[n-1], Came: n}
 }
 
-// suspendedInTime reports whether every holder heard that something was wrong with its connection before the next one
-// was granted the lock.
+// suspendedInTime reports whether every holder heard of trouble with its connection before the next contender was granted the lock.
 func (f *Figures) suspendedInTime() bool {
 	for _, m := range f.Measured {
 		for _, r := range m.Runs {
@@ -147,7 +146,7 @@ func (f *Figures) suspendedInTime() bool {
 	return true
 }
 
-// save writes the figures. It holds nothing that differs between two runs but what was measured.
+// save writes the figures. Only what was measured differs between the files of two runs.
 func (f *Figures) save(file string) error {
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

@@ -21,7 +21,7 @@ func TestFiguresOfARun(t *testing.T) {
 		heard(2000, "lib", holder, toldSuspended, "DOWN"),
 		heard(2500, "lib", holder, toldSuspended, "DOWN"), // the first one counts
 		heard(6801, "lib", next, toldGranted, ""),
-		heard(6800, "lib", observer, toldLost, ""), // heard of later, and earlier
+		heard(6800, "lib", observer, toldLost, ""), // reported later, and seen earlier
 		heard(6900, "lib", next, toldSuspended, "not the holder's"),
 		heard(7000, "lib", next, toldLost, "not the holder's"),
 		heard(9100, "lib", holder, toldLost, "GONE"),
@@ -106,7 +106,7 @@ func TestAHolderThatTakesSuspendedForALossIsInTime(t *testing.T) {
 		{Run{Suspended: at(4000), Granted: at(6000)}, true},
 		{Run{Suspended: at(6000), Granted: at(6000)}, false},
 		{Run{Granted: at(6000)}, false},
-		{Run{}, true}, // nobody was let in
+		{Run{}, true}, // no contender was granted the lock
 	} {
 		f := &Figures{Measured: []Measured{{Runs: []Run{{Suspended: at(1), Granted: at(2)}, c.run}}}}
 		if got := f.suspendedInTime(); got != c.want {

@@ -1,20 +1,20 @@
 package main
 
-// The libraries that are compared, as they are called on the command line and in the file of figures.
+// The keys of the libraries, on the command line and in the file of figures.
 const (
 	keyCurator = "curator"
 	keyStock   = "go-zookeeper"
 	keyOurs    = "zkgrant"
 )
 
-// library is one of those that are compared.
+// library is one of the compared libraries.
 type library struct {
 	Key  string // in the file of figures, and on the command line
 	Name string // in the picture
-	API  string // what was used of it
+	API  string // what is used of it
 }
 
-// libraries are all of them, in the order of the picture.
+// libraries are all libraries, in the order of the picture.
 func libraries() []library {
 	return []library{
 		{Key: keyCurator, Name: "Apache Curator", API: "InterProcessMutex"},

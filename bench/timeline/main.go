@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// settings are what the command line says.
+// settings are the command line.
 type settings struct {
 	runs    int
 	timeout time.Duration
@@ -91,7 +91,7 @@ func formatSeat(library string, at seat) []string {
 	return []string{library, at.addr, at.path, at.timeout.String(), at.tick.String()}
 }
 
-// parseSeat reads what formatSeat has written.
+// parseSeat reads the arguments of formatSeat.
 func parseSeat(args []string) (library string, at seat, err error) {
 	if len(args) != 5 {
 		return "", seat{}, fmt.Errorf("%s takes library, address, path, timeout and tick, not %q", contendCommand, args)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// command is what runs a contender that is written in Go.
+// command is the command of a contender in Go.
 func command(l library, at seat) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
 	cmd.Env = append(os.Environ(), contendEnv+"=1")
@@ -67,7 +67,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// The contender in Java is compiled whenever the timeline is measured; this only sees earlier that it can be.
+// Each measurement compiles the contender in Java. This test only finds errors earlier.
 func TestTheContenderInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

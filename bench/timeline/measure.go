@@ -22,10 +22,10 @@ import (
 //go:embed Contender.java
 var javaContender string
 
-// contenderClass is what it is called.
+// contenderClass is its class.
 const contenderClass = "Contender"
 
-// measure plays the script as often as it was asked for.
+// measure plays the script as often as settings say.
 func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
 	server, err := peers.StartServer(ctx, ensemble.Tick(s.tick))
@@ -83,8 +83,8 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 	}
 	for i := range s.runs {
 		say("run %d of %d: %v of partition", i+1, s.runs, s.heal)
-		// Clients ping every third of the session timeout. The cut comes at another part of that third in each run, and
-		// by chance within the part; the phase of the server's clock is left to chance.
+		// Clients ping every third of the session timeout. In each run the cut comes in another part of that third, at random within the part.
+		// The phase of the server's clock is random.
 		part := s.timeout / 3 / time.Duration(s.runs)
 		settle := s.timeout/3 + time.Duration(i)*part + rand.N(part)
 		cut, notes, err := script.play(ctx, fmt.Sprintf("/timeline/run%d", i), settle)

@@ -10,9 +10,8 @@ import (
 	"text/template"
 )
 
-// The picture is two lanes for each library below each other, a holder's and that of the next one, over one axis of
-// time. Plotting libraries have no chart of that kind, so it is a template; it names no font that a
-// reader must have.
+// The picture has two lanes for each library, one below the other: the holder's and the next contender's, over one axis of time. Plotting
+// libraries have no such chart, so it is a template. It names no font that a reader must have.
 //
 //go:embed picture.svg.tmpl
 var pictureTemplate string
@@ -30,15 +29,15 @@ const (
 	breakWidth     = 22.0
 	legendHeight   = 48.0
 	footnoteHeight = 18.0
-	// beyond this there is no room to the right of a mark.
+	// Beyond this there is no room to the right of a mark.
 	labelsTurn = axisLeft + 0.6*(axisRight-axisLeft)
 )
 
-// axis maps times to places. What lies between early and late, where nothing happens, is left out if it is long.
+// axis maps times to places. If the part between early and late, in which nothing happens, is long, it is left out.
 type axis struct {
 	first, early Millis  // the first part's ends
 	late, last   Millis  // the second part's; none if late is not after early
-	unit         float64 // of a millisecond
+	unit         float64 // width of a millisecond
 }
 
 func newAxis(f *Figures) axis {
@@ -67,7 +66,7 @@ func newAxis(f *Figures) axis {
 
 func (a axis) broken() bool { return a.late > a.early }
 
-// x is where a time is drawn. A time that is left out is drawn in the break.
+// x is the place of a time. A time that is left out is in the break.
 func (a axis) x(at Millis) float64 {
 	at = min(max(at, a.first), a.last)
 	if !a.broken() || at <= a.early {
@@ -98,7 +97,7 @@ func (a axis) ticks() []mark {
 type picture struct {
 	Width, Height   float64
 	Right           float64 // where the axis ends
-	Top, Depth      float64 // where the lanes begin, and how far down they go; what is below counts from Top, too
+	Top, Depth      float64 // where the lanes begin, and how far down they go; positions below are relative to Top, too
 	Scale           float64 // where the numbers of the axis stand
 	Legend          float64
 	Bar             float64 // height of a bar
@@ -117,7 +116,7 @@ type footnote struct {
 	Text string
 }
 
-// mark is something at a time, with words beside it.
+// mark is an event at a time, with words beside it.
 type mark struct {
 	X        float64
 	Min, Max float64 // of its spread; equal if there is none to show
@@ -128,7 +127,7 @@ type mark struct {
 	Anchor   string // of the words, which begin or end at TextX
 }
 
-// span is a stretch of a lane; nothing if it has no width.
+// span is a stretch of a lane; empty if it has no width.
 type span struct{ X, Width float64 }
 
 func between(from, to float64) span { return span{from, max(0, to-from)} }
@@ -137,11 +136,11 @@ func between(from, to float64) span { return span{from, max(0, to-from)} }
 type group struct {
 	Y                     float64
 	Name, API             string
-	Verdict, Extent       string // the picture in a few words, and the spread of what they say
+	Verdict, Extent       string // the picture in a few words, and the spread of the figure in them
 	Harm                  bool   // there are two holders at once
 	Holds, Wrong, Nexts   span
 	Marks                 []mark // with words
-	Suspended, Lost, Ends *mark  // which look different from each other
+	Suspended, Lost, Ends *mark  // with a shape for each kind
 }
 
 // draw writes the picture of the figures.
@@ -202,7 +201,7 @@ func newGroup(m Measured, version string, a axis, y float64) group {
 	s := m.Summary
 	g := group{Y: y, Name: m.Name, API: strings.TrimSpace(version + " " + m.API)}
 	g.Verdict, g.Extent, g.Harm = m.verdict()
-	// Of the two words to the holder the first has its text to the left, so that the other's does not run into it.
+	// Of the two reports to the holder, the first one has its text to the left, so that it does not overlap the other's.
 	lostSide, suspendedSide := toTheRight, toTheLeft
 	if s.Lost.Came > 0 && s.Lost.Median < s.Suspended.Median || a.x(s.Lost.Median) > labelsTurn {
 		lostSide = toTheLeft
@@ -242,7 +241,7 @@ const (
 	toTheRight
 )
 
-// newMark says the words and the time.
+// newMark makes a mark with the words and the time.
 func newMark(a axis, s Spread, lane float64, words string, where side) *mark {
 	m := &mark{X: a.x(s.Median), Min: a.x(s.Min), Max: a.x(s.Max), Lane: lane, Text: words + " " + s.String()}
 	left, right := m.X, m.X

@@ -32,8 +32,8 @@ func drawn(t *testing.T, f *Figures) []byte {
 	}
 }
 
-// The files hold invented figures: all.json what is usual, odd.json what is not (somebody left out for a reason full of
-// signs, a holder that is never told, nobody granted, a partition too short for a break in the axis).
+// The files hold invented figures. all.json has usual ones. odd.json has unusual ones: a library left out for a reason with special
+// characters, a holder that hears nothing, no grant, and a partition too short for a break in the axis.
 func TestPicture(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"all", "odd"} {
@@ -50,7 +50,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// The README shows what was measured.
+// The README shows the committed figures.
 func TestTheCommittedPictureIsOfTheCommittedFigures(t *testing.T) {
 	t.Parallel()
 	f, err := load(filepath.Join("..", "timeline.json"))
@@ -81,7 +81,7 @@ func TestAxis(t *testing.T) {
 		"usual":            {Figures{Healed: 30_000, Measured: measured(4_000, 9_999, 30_500)}, true},
 		"late":             {Figures{Healed: 30_000, Measured: measured(25_000, 70_000)}, true},
 		"healed soon":      {Figures{Healed: 12_000, Measured: measured(10_500, 12_100)}, false},
-		"nobody was heard": {Figures{Healed: 12_000}, true},
+		"nothing was heard": {Figures{Healed: 12_000}, true},
 	} {
 		a := newAxis(&c.f)
 		if a.broken() != c.broken {

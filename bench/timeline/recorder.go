@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// who is heard of.
+// who is the source of a note.
 type who int
 
 const (
@@ -31,7 +31,7 @@ func (w who) String() string {
 	}
 }
 
-// note is one thing that somebody was told.
+// note is one report.
 type note struct {
 	at      time.Time
 	library string // its key
@@ -40,9 +40,9 @@ type note struct {
 	own     string // in the words of the library
 }
 
-// recorder keeps the notes of one run. Any goroutine may call hear; one at a time may wait for something.
+// recorder keeps the notes of one run. Any goroutine may call hear. One goroutine at a time may wait for a note.
 type recorder struct {
-	more chan struct{} // of size 1; written by hear when there is something new, read by who waits
+	more chan struct{} // of size 1; hear writes it at each new note, the waiting goroutine reads it
 
 	mu    sync.Mutex
 	notes []note
@@ -57,7 +57,7 @@ func (r *recorder) hear(n note) {
 	r.mu.Unlock()
 	select {
 	case r.more <- struct{}{}:
-	default: // it is known already that there is something new
+	default: // the reader already knows that there is a new note
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *recorder) take() []note {
 	return notes
 }
 
-// look reports whether there is such a note. A contender that cannot go on is an error.
+// look tells whether there is such a note. It fails if a contender cannot go on.
 func (r *recorder) look(wanted func(note) bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,7 +53,7 @@ func TestRecorderWaitsNoLonger(t *testing.T) {
 		time.AfterFunc(time.Second, func() { r.hear(note{library: "lib", who: next, what: toldFailed, own: "no more"}) })
 		err := r.during(t.Context(), time.Minute)
 		if err == nil || time.Since(begin) != time.Second || !strings.Contains(err.Error(), "lib, next holder: no more") {
-			t.Errorf("when somebody fails it ended with %v after %v, want what was said, after a second", err, time.Since(begin))
+			t.Errorf("when a contender fails it ended with %v after %v, want what was said, after a second", err, time.Since(begin))
 		}
 	})
 }

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// prelude bounds how long it takes until everybody holds or waits.
+	// prelude bounds the time until every contender holds or waits.
 	prelude = time.Minute
-	// epilogue bounds, in session timeouts, how long it takes until every holder is connected again once the link has
-	// healed. A client may be waiting for something that it sent during the partition.
+	// epilogue bounds, in session timeouts, the time from the heal until every holder is connected again. A client may be waiting for the
+	// answer to a request that it sent during the partition.
 	epilogue = 10
 )
 
-// script is how one run goes.
+// script is the course of one run.
 type script struct {
 	server  string // host:port
 	timeout time.Duration
 	tick    time.Duration
 	healed  time.Duration // after the cut
 	contest []library
-	command func(l library, at seat) *exec.Cmd // that runs a contender
-	say     func(format string, args ...any)   // how it goes
+	command func(l library, at seat) *exec.Cmd // runs a contender
+	say     func(format string, args ...any)   // reports the progress
 }
 
-// play runs the script once, with locks below the folder, and cuts when everybody has been at rest for so long. It
-// returns when that was, and what everybody was told after it.
+// play runs the script once, with locks below the folder, and cuts when all contenders have been at rest for that long. It returns the time
+// of the cut, and every report after it.
 func (s *script) play(
 	ctx context.Context, folder string, settle time.Duration,
 ) (cut time.Time, notes []note, err error) {
@@ -56,7 +56,7 @@ func (s *script) play(
 		return cut, nil, err
 	}
 	for _, n := range c.recorder.take() {
-		if n.what != toldConnected { // which a library may say after it has got to work
+		if n.what != toldConnected { // a library may report it after it has begun to work
 			return cut, nil, fmt.Errorf("%s: before anything was cut, the %v was told %v: %s", n.library, n.who, n.what, n.own)
 		}
 	}
@@ -83,11 +83,11 @@ type cast struct {
 
 func (c *cast) path(l library) string { return c.folder + "/" + l.Key }
 
-// enter starts everybody and returns when, of each library, one holds and the other waits behind it.
+// enter starts all contenders, and returns when of each library one holds and the other waits behind it.
 func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, prelude)
 	defer cancel()
-	// All holders at once, since a virtual machine takes its time to start; the others when it is decided who holds.
+	// All holders start at once, as a virtual machine takes its time. The others start when it is decided which contenders hold.
 	for _, l := range c.script.contest {
 		if err := c.start(l, holder, proxy); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (c *cast) start(l library, role who, addr string) error {
 		return fmt.Errorf("%s: %w", l.Name, err)
 	}
 	c.processes = append(c.processes, p)
-	go func() { // until the process is gone, which close sees to; then nobody listens any more
+	go func() { // until the process has ended, which close ensures; then there is no listener any more
 		<-p.Ended()
 		why := "its process ended\n" + p.Complaints()
 		c.recorder.hear(note{at: time.Now(), library: l.Key, who: role, what: toldFailed, own: why})
@@ -140,7 +140,7 @@ func (c *cast) start(l library, role who, addr string) error {
 	return nil
 }
 
-// reunite waits until every holder is connected again. One that is not is no error: that, too, is a finding.
+// reunite waits until every holder is connected again. One that is not is no error but a finding.
 func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, epilogue*c.script.timeout)
 	defer cancel()
@@ -154,10 +154,10 @@ func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 			return err
 		}
 	}
-	return c.recorder.during(ctx, time.Second) // what else there is to hear follows on the heels of that
+	return c.recorder.during(ctx, time.Second) // for the news that follow at once
 }
 
-// close ends everybody.
+// close ends all contenders.
 func (c *cast) close() error {
 	closed := make(chan error, len(c.processes)) // one value of each process
 	for _, p := range c.processes {

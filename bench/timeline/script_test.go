@@ -27,7 +27,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// line is the number of the first line that tells this, negative if there is none.
+// line is the number of the first line with this report, negative if there is none.
 func (o *output) line(word what) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,7 +77,7 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 	}
 }
 
-// The script, with the two libraries that need no Java, and a server inside this process.
+// The script, with the two libraries that need no Java, and the in-process server.
 func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
 	t.Parallel()
 	const timeout, tick, heal = time.Second, 100 * time.Millisecond, 2 * time.Second
@@ -108,7 +108,7 @@ func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
 		}
 		t.Logf("%s: suspended %v, lost %v, expired %v, granted %v", l.Key, *r.Suspended, *r.Lost, *r.Expired, *r.Granted)
 		if l.Key == keyStock && *r.Lost < millis(heal) {
-			t.Errorf("%s was told what nobody could tell it: %+v", l.Key, r.Told)
+			t.Errorf("%s was told what it could not know: %+v", l.Key, r.Told)
 		}
 	}
 }

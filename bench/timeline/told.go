@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// what a contender is told. The same kinds stand for the words of all libraries.
+// what is the kind of a report. The kinds are the same for all libraries.
 type what int
 
 const (
 	// toldGranted: the lock is held.
 	toldGranted what = iota + 1
-	// toldSuspended: the connection is in trouble; nothing is said of the lock.
+	// toldSuspended: the connection is in trouble. It says nothing about the lock.
 	toldSuspended
-	// toldInvalid: the library, if asked, says that the lock is not held any more. It was asked every millisecond.
+	// toldInvalid: the library, asked every millisecond, answers that the lock is not held any more.
 	toldInvalid
 	// toldLost: the lock, or the session that held it, is gone.
 	toldLost
@@ -25,7 +25,7 @@ const (
 	toldFailed
 )
 
-// String is the word for it that is printed.
+// String is the printed word of the kind.
 func (w what) String() string {
 	switch w {
 	case toldGranted:
@@ -47,15 +47,15 @@ func (w what) String() string {
 	}
 }
 
-// prefix begins every line that counts. A virtual machine may print others.
+// prefix begins every report. A virtual machine may print other lines.
 const prefix = "told "
 
-// formatTold is the line that says what was told, in the library's own words.
+// formatTold is the line of a report, in the library's own words.
 func formatTold(w what, own string) string {
 	return strings.TrimRight(prefix+w.String()+" "+strings.ReplaceAll(own, "\n", " "), " ")
 }
 
-// parseTold reads such a line. A line that is none is not ok; one that claims to be and is not is an error.
+// parseTold reads such a line. Any other line is not ok. A line with the prefix that cannot be read is an error.
 func parseTold(line string) (w what, own string, ok bool, err error) {
 	rest, ok := strings.CutPrefix(line, prefix)
 	if !ok {

@@ -10,11 +10,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// pollInterval is between two looks at a queue that is not complete yet.
+// pollInterval is the time between two looks at an incomplete queue.
 const pollInterval = 20 * time.Millisecond
 
-// queue waits until two stand at the path, and has gone called, from another goroutine, when the first one's node is
-// deleted.
+// queue waits until two contenders stand at the path. It calls gone, in another goroutine, when the first one's node is deleted.
 func queue(ctx context.Context, w *peers.Watcher, path string, gone func(at time.Time)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

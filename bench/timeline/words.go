@@ -24,7 +24,7 @@ func (s Spread) String() string {
 	return median
 }
 
-// extent is the extremes in seconds, and empty if that is the same number twice.
+// extent is the extremes in seconds, and empty if they are equal.
 func (s Spread) extent() string {
 	low, high := fmt.Sprintf("%.1f", float64(s.Min)/1000), fmt.Sprintf("%.1f", float64(s.Max)/1000)
 	if low == high {
@@ -33,12 +33,12 @@ func (s Spread) extent() string {
 	return low + "–" + high
 }
 
-// late is the same spread seen from the other side.
+// late is the spread with the sign reversed.
 func (s Spread) late() Spread {
 	return Spread{Median: -s.Median, Min: -s.Max, Max: -s.Min, Came: s.Came}
 }
 
-// countRuns says what the figures are of how many runs.
+// countRuns says how many runs the figures are of.
 func countRuns(n int) string {
 	if n == 1 {
 		return "one run"
@@ -46,7 +46,7 @@ func countRuns(n int) string {
 	return fmt.Sprintf("median of %d runs (lowest–highest)", n)
 }
 
-// verdict is everything in a few words, the spread of what they say, and whether there were two holders at once.
+// verdict is the result in a few words, the spread of the figure in them, and whether there were two holders at once.
 func (m Measured) verdict() (words, extent string, harm bool) {
 	granted, late := 0, 0
 	for _, r := range m.Runs {
@@ -73,7 +73,7 @@ func (m Measured) verdict() (words, extent string, harm bool) {
 	}
 }
 
-// word is what the library calls what it told the holder.
+// word is the library's word for what it told the holder.
 func (m Measured) word(w what) string {
 	for _, r := range m.Runs {
 		for _, t := range r.Told {

@@ -19,12 +19,12 @@ var shared chromium
 // chromium is a process that starts when it is needed.
 type chromium struct {
 	mu     sync.Mutex
-	ctx    context.Context // of the browser; nil before it was started
+	ctx    context.Context // of the browser; nil before the start
 	end    func() error
 	folder string
 }
 
-// Main runs the tests of a package, ends Chromium, and exits: with a failure if a goroutine is left. TestMain calls it.
+// Main runs the tests of a package, ends Chromium, and exits. A goroutine that is left is a failure. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := shared.close()
@@ -55,7 +55,7 @@ func program(tb testing.TB) string {
 	return found
 }
 
-// context returns the browser's, and starts it if need be.
+// context returns the browser's context. It starts the browser if need be.
 func (c *chromium) context(tb testing.TB) context.Context {
 	tb.Helper()
 	c.mu.Lock()
@@ -64,7 +64,7 @@ func (c *chromium) context(tb testing.TB) context.Context {
 		return c.ctx
 	}
 	path := program(tb)
-	folder, err := os.MkdirTemp("", "zkgrant-chromium-") //nolint:usetesting // it outlives the test that happens to be the first
+	folder, err := os.MkdirTemp("", "zkgrant-chromium-") //nolint:usetesting // it outlives the first test
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -77,10 +77,10 @@ func (c *chromium) context(tb testing.TB) context.Context {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
 	flags = append(flags, chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"))
-	allocator, gone := chromedp.NewExecAllocator(context.Background(), flags...) // it has the kernel end Chromium with this process
+	allocator, gone := chromedp.NewExecAllocator(context.Background(), flags...) // it makes the kernel end Chromium with this process
 	ctx, cancel := chromedp.NewContext(allocator)
 	end := func() error {
-		err := chromedp.Cancel(ctx) // in an orderly way
+		err := chromedp.Cancel(ctx) // an orderly end
 		cancel()
 		gone()
 		return errors.Join(err, os.RemoveAll(folder))

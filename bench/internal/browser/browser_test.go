@@ -39,7 +39,7 @@ func TestAPageIsReadTypedIntoAndClickedOn(t *testing.T) {
 	if got := p.Text("#says"); got != "nothing" {
 		t.Errorf("text at first: %q, want nothing", got)
 	}
-	p.Until("the field has the focus", "document.activeElement.tagName === 'INPUT'") // a page gives it some time after it is loaded
+	p.Until("the field has the focus", "document.activeElement.tagName === 'INPUT'") // a page gets the focus some time after it is loaded
 	p.Press("ab" + kb.Backspace + "cx")
 	if got := p.Text("#says"); got != "ac" {
 		t.Errorf("text after typing: %q, want ac", got)

@@ -21,10 +21,10 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// limit is how long a page may take for one thing.
+// limit is how long a page may take for one action.
 const limit = 2 * time.Minute
 
-// View is how a page is looked at.
+// View is a way to look at a page.
 type View struct {
 	Width, Height int64 // in CSS pixels; 1280 and 800 by default
 	Dark          bool  // the user prefers dark colours
@@ -42,7 +42,7 @@ type Page struct {
 	errors   []string
 }
 
-// Open opens a page, which is closed with the test, and waits until it is loaded.
+// Open opens a page and waits until it is loaded. The end of the test closes it.
 func Open(tb testing.TB, url string, view View) *Page {
 	tb.Helper()
 	ctx, cancel := chromedp.NewContext(shared.context(tb), chromedp.WithNewBrowserContext())
@@ -82,7 +82,7 @@ func emulate(view View) chromedp.Action[chromedp.Void] {
 	)
 }
 
-// call makes an action of a command of the protocol.
+// call makes an action of a protocol command.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -90,7 +90,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// hear keeps what the page asks for, and what goes wrong in it.
+// hear keeps the page's requests and errors.
 func (p *Page) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *Page) hear(event any) {
 	}
 }
 
-// run has the page do something.
+// run lets the page do something.
 func (p *Page) run(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.tb.Helper()
 	if err := p.try(actions...); err != nil {
@@ -143,21 +143,21 @@ func (p *Page) try(actions ...chromedp.Action[chromedp.Void]) error {
 	return nil
 }
 
-// Requests lists the addresses of all that the page asked for: itself, files, fetches, event streams and sockets, data: included.
+// Requests lists the addresses of all requests of the page: itself, files, fetches, event streams and sockets, data: included.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// Errors lists what went wrong in the page: exceptions, console.error, refused requests, violations of its policy.
+// Errors lists the page's errors: exceptions, console.error, refused requests, violations of its policy.
 func (p *Page) Errors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.errors...)
 }
 
-// Eval evaluates an expression, or the promise that it is, into a pointer, as JSON. A nil pointer drops the value.
+// Eval evaluates an expression into a pointer, as JSON, and awaits a promise. A nil pointer drops the value.
 func (p *Page) Eval(expression string, value any) {
 	p.tb.Helper()
 	if err := p.eval(expression, value); err != nil {
@@ -177,7 +177,7 @@ func (p *Page) eval(expression string, value any) error {
 	return nil
 }
 
-// Until waits until the expression is true. what names the condition, for the failure, which also shows the text of the page.
+// Until waits until the expression is true. what names the condition in the failure, which also shows the text of the page.
 func (p *Page) Until(what, expression string) {
 	p.tb.Helper()
 	var last error
@@ -192,7 +192,7 @@ func (p *Page) Until(what, expression string) {
 	})
 }
 
-// Text returns what is to be read in the first element that the CSS selector matches.
+// Text returns the visible text of the first element that the CSS selector matches.
 func (p *Page) Text(selector string) string {
 	p.tb.Helper()
 	var text string
@@ -231,7 +231,7 @@ func (p *Page) Look(view View) {
 	p.run("changing the view", emulate(view))
 }
 
-// Screenshot returns a PNG of what is seen of the page.
+// Screenshot returns a PNG of the visible part of the page.
 func (p *Page) Screenshot() []byte {
 	p.tb.Helper()
 	var picture []byte
@@ -239,7 +239,7 @@ func (p *Page) Screenshot() []byte {
 	return picture
 }
 
-// Do runs an action of chromedp, for what has no method here.
+// Do runs an action of chromedp that has no method here.
 func (p *Page) Do(what string, action func(ctx context.Context, target *chromedp.Target) error) {
 	p.tb.Helper()
 	p.run(what, chromedp.Func(action))
@@ -253,7 +253,7 @@ func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Vo
 	})
 }
 
-// strokes are what a keyboard does: pressing the key is what types its text, so that a page that prevents the one prevents the other.
+// strokes are what a keyboard does. Pressing a key types its text, so a page that prevents the press prevents the text.
 func strokes(key rune) (all []*input.DispatchKeyEventParams) {
 	for _, event := range kb.Encode(key) {
 		if event.Type == kb.KeyChar {

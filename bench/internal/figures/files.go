@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Store writes results. They hold nothing that differs between two runs but what was measured.
+// Store writes results. Only what was measured differs between the files of two runs.
 func Store(file string, r any) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -15,7 +15,7 @@ func Store(file string, r any) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if nothing was.
+// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if there is no file.
 func Load(file string, r any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	plotMargin = 1 * vg.Centimeter
 )
 
-// SaveAs writes the plot as SVG, unless there was an error when it was drawn.
+// SaveAs writes the plot as SVG, unless drawing it has failed with err.
 func SaveAs(folder, name string, p *plot.Plot, err error) error {
 	if err == nil {
 		err = save(p, filepath.Join(folder, name))
@@ -72,7 +72,7 @@ func AddLine(p *plot.Plot, name string, c color.Color, points plotter.XYs) error
 	return nil
 }
 
-// Logarithmic makes both scales so, from one power of ten to another: there are numbers at both ends, and room for the legend.
+// Logarithmic makes both scales logarithmic, each between two powers of ten: both ends have numbers, and the legend has room.
 func Logarithmic(p *plot.Plot) {
 	p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
 	p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Percentile is the value below or at which so much of the values lie, from 0 to 1; by nearest rank, and not a number
-// if there are none.
+// Percentile is the nearest-rank value at or below which that share of the values lies, from 0 to 1. It is not a number if there are no
+// values.
 func Percentile(values []int64, share float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -16,7 +16,7 @@ func Percentile(values []int64, share float64) float64 {
 	return float64(sorted[min(max(rank, 1), len(sorted))-1])
 }
 
-// Median is the one in the middle, or between the two in the middle.
+// Median is the middle value, or the mean of the two middle values.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -26,7 +26,7 @@ func Median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Slope is how much y grows with x, by least squares; not ok if x does not differ.
+// Slope is how much y grows with x, by least squares. It is not ok if x is constant.
 func Slope(x, y []float64) (float64, bool) {
 	var meanX, meanY, products, squares float64
 	for i := range x {

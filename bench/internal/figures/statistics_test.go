@@ -62,7 +62,7 @@ func TestSlope(t *testing.T) {
 		t.Errorf("the slope of 7+3x is %v, %v; want 3", got, ok)
 	}
 	if got, ok := Slope([]float64{0, 1, 2}, []float64{1, 1, 4}); !ok || math.Abs(got-1.5) > 1e-9 {
-		t.Errorf("the slope of what is no line is %v, %v; want 1.5", got, ok)
+		t.Errorf("the slope of points off a line is %v, %v; want 1.5", got, ok)
 	}
 	for _, x := range [][]float64{nil, {5}, {5, 5}} {
 		if got, ok := Slope(x, x); ok {

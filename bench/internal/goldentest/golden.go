@@ -1,5 +1,5 @@
-// Package goldentest compares what a test makes with a file that was read and committed. With the flag -update the test
-// writes the file: read the difference before you commit it.
+// Package goldentest compares what a test makes with a reviewed and committed file. With the flag -update the test writes the file: read
+// the difference before you commit it.
 package goldentest
 
 import (
