@@ -14,13 +14,13 @@ GOLANGCI := .deps/bin/golangci-lint-$(GOLANGCI_VERSION)
 
 FIGURES := .deps/figures.jsonl
 
-# The library is built as its users get it, and bench too: without go.work.
+# The library and bench are built as users get them: without go.work.
 export GOWORK := off
 
-# bench is a module of its own, so that what it compares with never enters a user's go.sum.
+# bench is its own module, so that the compared libraries never enter a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
-# PARTS are the other modules of their own. They are built with this library, by go.work: a command of go takes all of them at once.
+# PARTS are the other modules. go.work builds them with this library, and one go command takes all of them.
 PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
 in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
 
@@ -72,11 +72,11 @@ $(GOLANGCI):
 	GOBIN='$(CURDIR)/.deps/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv .deps/bin/golangci-lint $@
 
-# RACED are the packages with goroutines of their own. The rest is tested without the race detector, which makes it slow: the
-# explorer is pure, and the runtime of the detector was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories.
-# The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough.
-# MANY are coordinator's tests with up to 100,000 locks, which it has too little memory for. Real servers, and many locks and lost
-# frames, which it makes slowest, are for it at full length only.
+# RACED are the packages with their own goroutines. The rest is tested without the race detector, which would make it slow: the
+# explorer is pure, and the detector's runtime was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories. The
+# schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough. MANY
+# are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The tests that it slows most,
+# those with real servers or with many locks and lost frames, run under it at full length only.
 RACED := ./actors/... ./session/... ./coordinator
 MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
 UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|EachFrameLost|WhateverFrameIsLost)
