@@ -17,8 +17,8 @@
 // # Plays
 //
 //   - TestOneQueue and TestOneQueueWithGuests: families that see each other share a path.
-//   - TestWaitingBehind: zkgrant shares a path with contenders that do not see it. The test counts those that enter beside an older one of
-//     zkgrant.
+//   - TestWaitingBehind: zkgrant shares a path with a family that does not see it. No contender of zkgrant may enter beside an older one of
+//     that family.
 //   - TestMatrix: every form comes to a lock that any other form holds. The outcomes are in verdicts_test.go and, for people, in MATRIX.md,
 //     which TestPage checks.
 //   - TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java, and shows that the other tests can fail.

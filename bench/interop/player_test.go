@@ -141,15 +141,15 @@ func (c *contender) check(n news, words []string) error {
 //
 //	open c form path   connect a session, and make the lock object   opened c session, as a signed decimal
 //	run c              enter again and again, until told to stop     enter c ... leave c, each section
-//	try c ms           enter once, waiting so long at most           enter c ... leave c ... idle c; or busy c
+//	try c ms           enter once, with a wait of ms at most         enter c ... leave c ... idle c; or busy c
 //	go c               the answer to enter and share
 //	ok c               the answer to leave, behind which the lock is released
 //	revoke c node      ask the owner of the node to release it
 //	stop c             finish the section, and end the session       stopped c
 //
-// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up
-// writing when it is told to go. A revocable contender says
-// revoked c when it is asked for the lock. An error is fail c and a text; nothing follows it.
+// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up writing when
+// it is told to go. A revocable contender says revoked c when it is asked for the lock. An error is fail c and a text, and nothing
+// follows it.
 //
 // The process ends when its input does, and leaves its waiters where they are.
 const (
