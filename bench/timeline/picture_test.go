@@ -78,9 +78,9 @@ func TestAxis(t *testing.T) {
 		f      Figures
 		broken bool
 	}{
-		"usual":            {Figures{Healed: 30_000, Measured: measured(4_000, 9_999, 30_500)}, true},
-		"late":             {Figures{Healed: 30_000, Measured: measured(25_000, 70_000)}, true},
-		"healed soon":      {Figures{Healed: 12_000, Measured: measured(10_500, 12_100)}, false},
+		"usual":             {Figures{Healed: 30_000, Measured: measured(4_000, 9_999, 30_500)}, true},
+		"late":              {Figures{Healed: 30_000, Measured: measured(25_000, 70_000)}, true},
+		"healed soon":       {Figures{Healed: 12_000, Measured: measured(10_500, 12_100)}, false},
 		"nothing was heard": {Figures{Healed: 12_000}, true},
 	} {
 		a := newAxis(&c.f)
