@@ -1,4 +1,4 @@
-"""The player of kazoo. What it is told and what it says is described in words_test.go.
+"""The player of kazoo. player_test.go describes the orders and the news.
 
 Arguments: where the server is, the session timeout in milliseconds.
 """
