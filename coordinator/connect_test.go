@@ -301,23 +301,12 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	const host = "zk.example.com"
 	serverCert, trusted := certificate(t, host)
-	clientCert, _ := certificate(t, host)
 	srv := zktest.Start(t)
 	own := []tls.Certificate{serverCert}
 	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: own})
-	picky := terminate(t, srv.Addr(), &tls.Config{
-		Certificates: own, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
-	})
-	picky12 := terminate(t, srv.Addr(), &tls.Config{
-		Certificates: own, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: tls.VersionTLS12,
-	})
 	as[*tls.CertificateVerificationError](t, connectOnce(t, secure, host, &tls.Config{}), "unknown authority")
 	as[*tls.CertificateVerificationError](t, connectOnce(t, secure, "other.example.com", &tls.Config{RootCAs: trusted}), "other.example.com")
 	none := &tls.Config{RootCAs: trusted}
-	wrong := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{clientCert}}
-	says(t, "no certificate of the client's", connectOnce(t, picky, host, none), "tls: certificate required")
-	says(t, "no certificate of the client's, TLS 1.2", connectOnce(t, picky12, host, none), "tls: ")
-	says(t, "a client's certificate that is not trusted", connectOnce(t, picky, host, wrong), "tls: ")
 	says(t, "TLS to a plain port", connectOnce(t, srv.Addr(), host, &tls.Config{RootCAs: trusted}), "tls: ")
 	// A server that expects TLS says nothing to who does not speak it.
 	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "a port for TLS?")
@@ -331,6 +320,29 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	}
 	if none.ServerName != "" {
 		t.Errorf("the caller's config has got the server name %q, want it left as it was", none.ServerName)
+	}
+}
+
+// TestARefusedCertificateEndsConnect at the first dial.
+func TestARefusedCertificateEndsConnect(t *testing.T) {
+	const host = "zk.example.com"
+	serverCert, trusted := certificate(t, host)
+	clientCert, _ := certificate(t, host)
+	srv := zktest.Start(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		picky := terminate(t, srv.Addr(), &tls.Config{
+			Certificates: []tls.Certificate{serverCert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: version,
+		})
+		for name, own := range map[string][]tls.Certificate{"none": nil, "one that is not trusted": {clientCert}} {
+			c, err := coordinator.Connect(t.Context(), host,
+				coordinator.WithTLS(&tls.Config{RootCAs: trusted, Certificates: own}), coordinator.WithDialer(dialTo(picky)))
+			if !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), "tls: ") {
+				t.Errorf("%s, %s: Connect = %v, want ErrNoAuth and the server's reason", name, tls.VersionName(version), err)
+			}
+			if err == nil {
+				eventstest.Check(t, c.Close())
+			}
+		}
 	}
 }
 

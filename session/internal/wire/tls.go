@@ -88,14 +88,19 @@ func describe(shown *tls.Certificate, now time.Time) string {
 		return "a client without a certificate"
 	}
 	leaf, err := x509.ParseCertificate(shown.Certificate[0])
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Sprintf("a certificate that cannot be parsed (%v)", err)
+	}
+	name := "the certificate"
+	if subject := leaf.Subject.String(); subject != "" {
+		name += " of " + subject
+	}
+	switch {
 	case now.After(leaf.NotAfter):
-		return fmt.Sprintf("the certificate of %s, which expired at %s", leaf.Subject, leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Sprintf("%s, which expired at %s", name, leaf.NotAfter.Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		return fmt.Sprintf("the certificate of %s, which is not valid before %s", leaf.Subject, leaf.NotBefore.Format(time.RFC3339))
+		return fmt.Sprintf("%s, which is not valid before %s", name, leaf.NotBefore.Format(time.RFC3339))
 	default:
-		return fmt.Sprintf("the certificate of %s", leaf.Subject)
+		return name
 	}
 }
