@@ -239,12 +239,6 @@ func (p *Page) Screenshot() []byte {
 	return picture
 }
 
-// Do runs an action of chromedp that has no method here.
-func (p *Page) Do(what string, action func(ctx context.Context, target *chromedp.Target) error) {
-	p.tb.Helper()
-	p.run(what, chromedp.Func(action))
-}
-
 // get keeps the value of an action.
 func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
