@@ -6,11 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is the way of a request of a machine's into the queue, and out of it.
+// This file is about the way of a machine's request into the queue, and out of it.
 
 var _ request = (*asked)(nil)
 
-// on answers the request without a server, refuses it, or has it made: by itself, or with another one.
+// on answers the request without a server, refuses it, or has it made, by itself or together with another one.
 func (r *asked) on(s *Session) {
 	if s.answerHere(r) {
 		return
@@ -66,8 +66,8 @@ func (r *asked) remove(c *client) (recipes.Input, error) {
 	return in, err
 }
 
-// paired takes a request that is to be parked, and returns what to park for it: nil
-// if it has joined one that is.
+// paired takes a request that is to be parked, and returns what to park for it. It returns nil if the request has joined one that
+// is parked.
 func (s *Session) paired(r *asked) request {
 	t := r.seat
 	x, v := recipes.Errand{Op: r.op, Layout: t.layout.form(), Floor: r.floor, Clean: r.clean}, recipes.View{Brief: t.brief()}

@@ -19,26 +19,26 @@ type asked struct {
 	epoch    recipes.Epoch
 	number   uint32 // among the session's; 0: it has none yet
 	op       recipes.Op
-	node     string           // the own one's path, of what may end in a grant and of a delete
+	node     string           // the own node's path; of what may end in a grant, and of a delete
 	guid     guid             // of the attempt, of a create
 	floor    bool             // of a delete: it leaves a floor
 	clean    bool             // and removes the record
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
 	joint    bool             // and the claim can be made together with others
-	warm     bool             // of a claim, and an advance: the session is warm as it is made, see warmth.go
-	unwanted bool             // of a list request: nobody waits for it any more
-	with     *turnover        // of a create: the release that it is one request with
+	warm     bool             // of a claim, and an advance: the session is warm when it is made, see warmth.go
+	unwanted bool             // of a list request: no machine waits for it any more
+	with     *turnover        // of a create: the release that goes in the same request
 	wants    *wanted          // of a list request
-	served   []*sharedListing // of a list request: by these, one a directory
+	served   []*sharedListing // of a list request: the listings that serve it, one a directory
 	run      func(*asked, *client) (recipes.Input, error)
-	known    func(*client) recipes.Input // of a claim, or an advance: what a warm session knows to be the answer, or nil; nil: none does
+	known    func(*client) recipes.Input // of a claim, or an advance: returns the answer that a warm session knows, or nil; nil: there is no such answer
 }
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
 
-// urgency puts those who come anew behind those who have a node. A create in a writer's place is for a lock that is held, and comes
-// before the writer's delete.
+// urgency puts newcomers behind waiters that have a node. A create in a writer's place is for a lock that is held, and comes before the
+// writer's delete.
 func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
@@ -65,8 +65,7 @@ func (r *asked) urgency() urgency {
 
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
-// turnover is the delete of a node, and the create of another seat's in the same
-// directory if one joins while the delete is parked.
+// turnover is the delete of a node. If a create of another seat in the same directory joins it while it is parked, both are one request.
 type turnover struct {
 	slot
 
@@ -79,7 +78,7 @@ type wanted struct {
 	barrier bool     // a write through the quorum comes first
 	dirs    []string // no directory twice
 	found   []*names // in each of them
-	missing int      // those whose listings have not ended
+	missing int      // listings that have not ended
 	err     error    // why one of them has failed
 }
 
@@ -92,7 +91,7 @@ type names struct {
 	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
 }
 
-// own finds the node of an attempt, if there is one, by what its name begins with. No id is no attempt's.
+// own finds the node of an attempt, if there is one, by what its name begins with. The zero id finds none.
 func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
 	if id == (guid{}) {
 		return events.Name{}, false
@@ -113,7 +112,7 @@ func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
 	return events.Name{}, false
 }
 
-// as returns the queue as a multi-lock knows it of which the directory is that member.
+// as returns the queue as a multi-lock knows it: the directory is of that member.
 func (n *names) as(member int) []events.Name {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +145,7 @@ func namesOf(children []string, indexed bool) *names {
 	return n
 }
 
-// worse returns the error that leaves something open, if one of the two does.
+// worse returns the error that leaves something open, if one of the two does so.
 func worse(a, b error) error {
 	if a == nil {
 		return b
@@ -157,5 +156,5 @@ func worse(a, b error) error {
 	return a
 }
 
-// crowded is from how many requests on it pays to index the names for them.
+// crowded is the number of requests from which on it pays to index the names for them.
 const crowded = 8

@@ -8,12 +8,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// This file tells whoever reads the log that no server answers.
+// This file writes to the log that no server answers.
 
 const (
-	// firstNotice is after how long without a connection it is told: a server that restarts is back by then, or another one is found.
+	// firstNotice is after how long without a connection it is logged. A server that restarts is back by then, or another one is
+	// found.
 	firstNotice = 3 * time.Second
-	// laterNotice is after how long it is told once more.
+	// laterNotice is after how long it is logged once more.
 	laterNotice = time.Minute
 )
 
@@ -32,7 +33,7 @@ func (s *Session) noteAway(state State) {
 	}
 }
 
-// missed: there may have been no connection for long. The timer has fired, perhaps that of an earlier time.
+// missed: there may have been no connection for long. Its timer may be that of an earlier time without one.
 type missed struct{}
 
 func (missed) on(s *Session) {

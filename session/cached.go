@@ -20,8 +20,8 @@ type cached struct{ queued }
 
 func (cached) leave(c *client, t *Seat) { c.looks.Drop(t.dir, t) }
 
-// Proven reports whether the epoch's session can be believed alive, and its events heard: what it is told of another contender is at most
-// two probe intervals old.
+// Proven reports whether the epoch's session can be believed alive and its events are heard: news of another contender are at most two
+// probe intervals old.
 func (t *Seat) Proven(epoch recipes.Epoch) bool {
 	s := t.session
 	c := s.inEpoch(epoch)
@@ -42,8 +42,8 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
-// yieldTime returns how long an idle node of a cached lock is waited for: as long as most are handed on within their process at most, and two
-// round trips.
+// yieldTime returns how long an idle node of a cached lock is waited for: two round trips, and as long as most nodes at most take to be
+// handed on within their process.
 func (s *Session) yieldTime() time.Duration {
 	const handedOn, trips = 50 * time.Millisecond, 2
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (s *Session) yieldTime() time.Duration {
 	return handedOn + trips*c.lease.Took()
 }
 
-// resting: a seat needs no lease for its node.
+// resting: a seat needs no lease for its node any more.
 type resting struct{ seat *Seat }
 
 func (m resting) on(s *Session) { s.ceased(m.seat) }
@@ -77,7 +77,7 @@ func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	return recipes.Armed{Epoch: e.Epoch, Others: others}, nil
 }
 
-// childrenWatched reads the seat's directory with a watch, or without if there is one.
+// childrenWatched reads the seat's directory with a watch, or without if there is one already.
 func (c *client) childrenWatched(t *Seat) ([]string, error) {
 	if arm, fires := t.lookOut(c, t.dir); arm {
 		children, _, _, err := c.conn.ChildrenW(t.dir)

@@ -9,22 +9,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is the way of a request of a caller that waits for its answer.
+// This file is about the way of a request whose caller waits for its answer.
 
 // terms are how a call is made.
 type terms struct {
-	epoch  recipes.Epoch // in this one alone; 0: in any
-	once   bool          // not again once it may have been executed
+	epoch  recipes.Epoch // in this epoch alone; 0: in any
+	once   bool          // not made again once it may have been executed
 	urgent urgency
-	seat   *Seat // whose nodes it rests on, or nil
+	seat   *Seat // the seat that owns the nodes it rests on, or nil
 }
 
 // call has do run in a goroutine of its own, with a client of the session, while there is a connection. If the connection is lost, or
 // a server turns the request away for the moment, do runs again.
 //
-// It returns what do has returned last. If ctx ends first it returns the cause, at once: do may still be running, and does not run
-// again. The other errors are ErrClosed, or with an epoch ErrEpochOver, if do has not run to its end; and with once
-// ErrOutcomeUnknown, alone or with the cause.
+// It returns what do has returned last. If ctx ends first it returns the cause at once: do may still be running, and does not run
+// again. The other errors are ErrClosed, or with an epoch ErrEpochOver, if do has not run to its end. With once there is ErrOutcomeUnknown,
+// alone or with the cause.
 func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
 	var answer, none T
 	if ctx.Err() != nil {
@@ -57,11 +57,11 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	return none, context.Cause(ctx)
 }
 
-// verdict is an error with which do is at its end, whatever the error would mean if a server had said it.
+// verdict is an error that ends the call, whatever it would mean as a server's answer.
 type verdict struct{ error }
 
-// How far a call has come. The request's goroutine and the caller change it, and the first decides: a call that was left while
-// parked is not made, and one that is under way by then is not made again.
+// How far a call has come. The request's goroutine and the caller change it, and the first of the two decides: a call that its caller
+// left while it was parked is not made, and one that is under way by then is not made again.
 const (
 	stageParked int32 = iota
 	stageUnderWay
@@ -128,7 +128,7 @@ func (r *called) do(c *client) (func(*Session), error) {
 
 func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
 	switch {
-	case !r.once && r.ctx.Err() != nil: // what was read may not be all of it
+	case !r.once && r.ctx.Err() != nil: // what was read may be incomplete
 		err = context.Cause(r.ctx)
 	case zkerr.Unsettled(err), outcome == zkerr.Unknown && !r.once:
 		if r.stage.CompareAndSwap(stageUnderWay, stageParked) {
@@ -142,7 +142,7 @@ func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error)
 	r.ends(s)
 }
 
-// dropped: nobody waits for a request any more.
+// dropped: the caller does not wait for a request any more.
 type dropped struct{ r request }
 
 func (m dropped) on(s *Session) {

@@ -13,12 +13,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is what all calls of the client have in common: what an answer means, and the parents of a node.
+// This file is about what all calls of the client have in common: the meaning of an answer, and the parents of a node.
 
 // anyVersion makes the server not compare versions.
 const anyVersion = -1
 
-// reaped bounds how often something is made, or read, that somebody deletes as often.
+// reaped bounds how often something is made, or read, that is deleted as often.
 const reaped = recipes.Tries
 
 // unanswered is the answer to a single request that ended with an error.
@@ -35,8 +35,7 @@ func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err e
 	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
 }
 
-// otherKind names the error of something that was to be made below the node of a lock that is
-// one node.
+// otherKind names the error of a create below the node of a lock that is one node.
 func otherKind(err error) error {
 	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 		return fmt.Errorf("%w: %w", ErrKind, err)
@@ -44,7 +43,7 @@ func otherKind(err error) error {
 	return err
 }
 
-// notOwn is an answer to a request that failed for a node which is not the own one, be it missing or not.
+// notOwn is the answer to a request that failed for another node than the own one. It does not call the own node missing.
 func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false
@@ -53,10 +52,9 @@ func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	return in, err
 }
 
-// makeParents makes the directory, with the data, and whatever is missing above it, as
-// containers, which the server removes when they are empty; as plain nodes where
-// the server has no containers, or if they are to stay. Kazoo needs that: its lock makes its directory once, and
-// fails from then on if that goes.
+// makeParents makes the directory, with the data, and whatever is missing above it. They are containers, which the server
+// removes when they are empty. They are plain nodes if the server has no containers, or if they are to stay. Kazoo needs nodes
+// that stay: its lock makes its directory once, and fails from then on if that goes.
 func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
 	err := c.makeDirectory(dir, data, acl, stay)
 	switch {
@@ -87,7 +85,7 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 	return err
 }
 
-// dataIn returns what the seat's nodes hold in the client's session.
+// dataIn returns the data of the seat's nodes in the client's session.
 func (t *Seat) dataIn(c *client) []byte {
 	if t.marks&events.MarkRevocable == 0 {
 		return t.data
@@ -95,8 +93,8 @@ func (t *Seat) dataIn(c *client) []byte {
 	return withTimeout(t.data, c.link.Timeout())
 }
 
-// barrier is a write through the quorum that changes nothing. That there is no directory is an
-// answer of the quorum, too.
+// barrier is a write through the quorum that changes nothing. If there is no directory, that is an answer of the quorum as
+// well.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -105,7 +103,7 @@ func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	return outcome, err
 }
 
-// check is claim for the session's own purposes. It returns nil if the node exists.
+// check is a claim for the session's own purposes. It returns nil if the node exists.
 func (c *client) check(node string) error {
 	_, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
 	return err

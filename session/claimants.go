@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// claimants holds a client's books of who has the node at a path, see [recipes.OwnerBook], by path. It is safe for concurrent use.
+// claimants holds a client's books of the owners of single nodes, see [recipes.OwnerBook], by path. It is safe for concurrent use.
 type claimants struct {
 	mu sync.Mutex
 	at map[string]recipes.OwnerBook[*Seat]
@@ -26,7 +26,7 @@ func (cs *claimants) enter(t *Seat) (entered bool) {
 	return entered
 }
 
-// leave says that the seat has no node at the path, and has sent for none.
+// leave notes that the seat has no node at the path, and has sent for none.
 func (cs *claimants) leave(t *Seat) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -50,17 +50,17 @@ func (cs *claimants) put(t *Seat, b recipes.OwnerBook[*Seat]) {
 	cs.at[t.single.node] = b
 }
 
-// is tells whether the seat is the claimant.
+// is reports whether the seat is the claimant.
 func (cs *claimants) is(t *Seat) bool { return cs.of(t.single.node) == t }
 
-// owns tells whether the node that the zxid created, one of this session's, is the seat's.
+// owns reports whether the node that the zxid created, one of this session's, is the seat's.
 func (cs *claimants) owns(t *Seat, czxid int64) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.at[t.single.node].Owns(t, czxid)
 }
 
-// shake says that nobody can tell for the moment whether the nodes are still there.
+// shake notes that for the moment it is unknown whether the nodes are still there.
 func (cs *claimants) shake() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -78,10 +78,13 @@ func (cs *claimants) of(node string) *Seat {
 	return cs.at[node].Owner()
 }
 
-// found is told of each reading of a node, by a seat or, without one, for those who are interested in it. If it is
-// another node than the one that a seat of the session has made there, that is gone, and nothing else may tell: 1. A
-// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. that one deletes it, which fires no watch,
-// and B makes the next one; 4. A has its node watched again, as it believes.
+// found takes each reading of a node, by a seat or, without one, for those that subscribe to the node. If the node is another one
+// than the one that a seat of the session has made there, that seat's node is gone, and nothing else may tell:
+//
+//  1. A holds, and has its node watched.
+//  2. B writes to the node, and the watch fires.
+//  3. B deletes the node, which fires no watch, and makes the next one.
+//  4. A has its node watched again, as it believes.
 func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
 	if err != nil {
 		return

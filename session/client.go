@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// restoreWait bounds how long requests are held back after a reconnect for the
-	// client to restore its watches.
+	// restoreWait bounds how long requests are held back after a reconnect while the client restores its watches.
 	restoreWait = 100 * time.Millisecond
 	// expiredGrace is how long requests under way may take in a session that is over, if its timeout is not short.
 	expiredGrace = time.Second
@@ -33,7 +32,7 @@ type client struct {
 	dialer    *wire.Dialer
 	clock     clock
 	lease     *lease.Lease
-	watches   watch.Set[*Seat, recipes.Moment] // what seats watch, and by when somebody wants the lock of a node back
+	watches   watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is asked back
 	looks     watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs      *directories
 	claimants *claimants
@@ -42,14 +41,14 @@ type client struct {
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
 	rewatch   func(string)                   // has a path watched again; does not block
-	doubt     func(string)                   // has those look again who look out on a path; does not block
-	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
-	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
+	doubt     func(string)                   // has those look again that look out on a path; does not block
+	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
+	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
 
 	told       atomic.Bool     // a server has said that the session was ended
 	containers *containerNodes // of the session
 	retired    atomic.Bool     // over; other goroutines than the session actor's read it
-	readings   *readings       // those of looks
+	readings   *readings       // the readings of looks
 
 	// Only the session actor touches these.
 	opened   bool         // the session was announced
@@ -77,17 +76,15 @@ func (c *client) addAuth(auth []Auth) error {
 	return nil
 }
 
-// deadline returns until when the session can be believed alive, in ordinary time;
-// the zero time if that was never so.
+// deadline returns until when the session can be believed alive, in ordinary time. It returns the zero time if that was never so.
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
 
-// close ends the session if the server can be reached within the time, and the
-// client's goroutines in any case. It returns when they have ended. No request may
-// be under way or made: the client answers one twice when it is queued while the
+// close ends the session if the server can be reached within the time, and the client's goroutines in any case. It returns when
+// they have ended. No request may be under way or be made meanwhile: the client answers a request twice that is queued while the
 // client quits, and has not always room for both answers.
 //
-// A connection that is being made is waited for: a session that is just beginning
-// should be ended and not forgotten. If there is none by then, a [farewell] stands in.
+// close waits for a connection that is being made: a session that is just beginning should be ended and not forgotten. If there
+// is no connection by then, a [farewell] stands in.
 func (c *client) close(wait time.Duration) {
 	c.dialer.Stop()
 	timer := time.AfterFunc(wait, c.hangUp)
@@ -107,7 +104,7 @@ func (c *client) hangUp() {
 	}
 }
 
-// clientLogger gives the client's log lines to ours.
+// clientLogger gives the client's log lines to our logger.
 type clientLogger struct {
 	*zap.Logger
 	link *wire.Link
@@ -119,26 +116,27 @@ func (l clientLogger) Printf(format string, args ...any) {
 	l.Sugar().Debugf("client: "+format, args...)
 }
 
-// rejected tells whether the error of an identity is final.
+// rejected reports whether the error of an identity is final.
 func rejected(err error) bool {
 	return errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, wire.ErrDenied)
 }
 
-// subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a
-// semaphore's queue, of the children of the permits' directory, which a resize touches as well; and each [watcher].
+// subscriber is told once of a change of what it has a client watch, and looks again to hear more. Subscribers are each
+// [watcher], and the first in a semaphore's queue. That one watches the children of the permits' directory, which a resize
+// touches as well.
 //
-// After a reconnect these watches are not trusted, and armed again by whoever looks: the client asks for them
-// with a zxid, and of a change of children that came before that the server says nothing.
+// After a reconnect these watches are not trusted, and each subscriber arms its own again. The reason: the client asks for them
+// with a zxid, and the server says nothing of a change of children that came before that zxid.
 type subscriber interface {
-	// lookAgain says that something has happened there, or may have; gone, that the path's node was deleted. The session's
+	// lookAgain says that something has happened there, or may have. gone says that the path's node was deleted. The session's
 	// drain calls it.
 	lookAgain(c *client, gone bool)
 }
 
-// asking is that somebody wants the lock of a node back.
+// asking says that the lock of a node is asked back.
 type asking struct {
 	czxid int64          // of the node that was read
-	by    recipes.Moment // the soonest that was read; 0: at no time
+	by    recipes.Moment // the soonest moment that was read; 0: none
 }
 
 func (s *Session) endClient(c *client) {
@@ -152,12 +150,12 @@ func (s *Session) endClient(c *client) {
 	})
 }
 
-// zapSession logs the session's id as ZooKeeper's own logs have it.
+// zapSession logs the session's id in the form of ZooKeeper's own logs.
 func zapSession(c *client) zap.Field {
 	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
 }
 
-// zapServer is for log lines: the server as the connect string names it, and the address that was dialled if that is a name.
+// zapServer is for log lines: the server as the connect string names it, and the dialled address if that is a name.
 func zapServer(c *client) zap.Field {
 	server := c.conn.Server()
 	if peer := c.dialer.Peer(); peer != "" {
@@ -169,7 +167,7 @@ func zapServer(c *client) zap.Field {
 // ended: the client is gone.
 type ended struct{ c *client }
 
-// tellChanged has those look again who subscribe to the path. gone says that its node was deleted.
+// tellChanged has the subscribers of the path look again. gone says that its node was deleted.
 func (s *Session) tellChanged(c *client, path string, gone bool) {
 	for _, who := range c.looks.Fired(path) {
 		who.lookAgain(c, gone)

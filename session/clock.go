@@ -2,9 +2,9 @@ package session
 
 import "time"
 
-// clock tells a time that goes on while the machine is suspended. That of package
-// time does not: the process would wake up after an hour and find that none has
-// passed. Only differences mean anything.
+// clock tells a time that goes on while the machine is suspended. The time of package
+// time does not: the process would wake up after an hour and find that none has passed.
+// Only differences mean anything.
 type clock struct {
 	// asleep returns for how long the machine has been suspended since some moment.
 	// It never decreases.
@@ -17,8 +17,8 @@ func (c clock) now() time.Time {
 	return now.Add(c.asleep())
 }
 
-// ordinary returns what time.Now shows at a moment of this clock's, if the machine
-// is not suspended until then.
+// ordinary returns what time.Now shows at a moment of this clock, if the machine is not
+// suspended until then.
 func (c clock) ordinary(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// The kernel's clocks: that of package time, which stands still in a suspend, and
-// one that goes on. What they differ by changes in a suspend and at no other time.
+// The kernel's clocks: that of package time, which stands still in a suspend, and one that goes on. Their
+// difference changes in a suspend and at no other time.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// sleepNoise is how much of a difference may come from reading two clocks one
-// after the other. A suspend takes longer.
+// sleepNoise is how much of a difference may come from reading two clocks one after the other. A suspend
+// takes longer.
 const sleepNoise = int64(time.Millisecond)
 
 // asleep returns a function that tells for how long the machine has been suspended
@@ -47,9 +47,9 @@ func asleep() func() time.Duration {
 		if boot-before <= was+sleepNoise {
 			return time.Duration(was - start)
 		}
-		// The thread may have been held up between the two readings, or before since,
-		// which looks the same; and in a test's bubble package time has a clock of its
-		// own. This one is read behind both, so the difference is never too large.
+		// The thread may have been held up between the two readings, or before since, which looks the same.
+		// And in a test's bubble package time has a clock of its own. This reading is behind both, so the
+		// difference is never too large.
 		after, _ := nanoseconds(clockMonotonic)
 		for now := boot - after; now > was+sleepNoise; was = known.Load() {
 			if known.CompareAndSwap(was, now) {

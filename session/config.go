@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// What a session timeout may be. Below that a garbage collection ends sessions; above, a crash stands in everybody's way for hours.
+// The bounds of a session timeout. Below them a garbage collection ends sessions. Above them a crashed holder blocks its lock for hours.
 const (
 	minTimeout = time.Second
 	maxTimeout = time.Hour
@@ -31,14 +31,13 @@ type Config struct {
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
-	LossOnSuspend bool          // for whoever starts the machines; the session does nothing about it
+	LossOnSuspend bool          // for what starts the machines; the session itself does nothing about it
 
 	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
-	// Asleep tells for how long the machine has been suspended since some moment,
-	// without ever going back; nil: ask the system. For tests.
+	// Asleep tells for how long the machine has been suspended since some moment, and never decreases. nil: ask the system. For tests.
 	Asleep func() time.Duration
 }
 
@@ -58,8 +57,7 @@ type option func(*Config)
 
 func (f option) apply(c *Config) { f(c) }
 
-// NewConfig returns the defaults, changed by the options in order: a timeout of
-// 10 s, no logging, nodes open to everybody.
+// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no logging, nodes open to everyone.
 func NewConfig(options ...Option) Config {
 	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll)}
 	for _, o := range options {
@@ -70,7 +68,7 @@ func NewConfig(options ...Option) Config {
 	return cfg
 }
 
-// Check finds what cannot work.
+// Check returns an error for a config that cannot work.
 func (c Config) Check() error {
 	switch {
 	case c.Timeout < minTimeout || c.Timeout > maxTimeout:
@@ -109,6 +107,6 @@ func SizeOfACL(acl []zk.ACL) (size int) {
 	return size
 }
 
-// probeMin is which part of the timeout lies between two probes at the most. With less than two probes in half the timeout a lease would
-// run out of itself.
+// probeMin is the part of the timeout that lies between two probes at most. With less than two probes in half the timeout a lease would run
+// out of itself.
 const probeMin = 4

@@ -18,8 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is the life of a client: connected, suspended, resumed, expired,
-// closed.
+// This file is about the life of a client: connected, suspended, resumed, expired, closed.
 
 // connect makes the client of an epoch.
 func (s *Session) connect(epoch recipes.Epoch) {
@@ -40,7 +39,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	s.mu.Unlock()
 }
 
-// tellFirst tells who waits for the first session that it is there, or why it is not.
+// tellFirst tells the callers that wait for the first session that it is there, or why it is not.
 func (s *Session) tellFirst(err error) {
 	s.mu.Lock()
 	s.view.ready, s.view.refuse = s.view.ready || err == nil, err
@@ -74,9 +73,8 @@ func (s *Session) onConnection(c *client, server string) {
 			s.actor.Hand(vouched{c, server, err})
 		})
 	case c.opened && (c.watches.Armed() || !c.looks.Empty()):
-		// Requests wait for the watches: the client restores them by a request
-		// that others can overtake, so what a missed event should have announced
-		// could be read before the event.
+		// Requests wait for the watches: the client restores them by a request that others can overtake. A request could then read what a
+		// missed event should have announced, before the event.
 		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.actor.Post(restored{c}) })
 	case c.opened:
 		s.resume(c)
@@ -86,13 +84,13 @@ func (s *Session) onConnection(c *client, server string) {
 	}
 }
 
-// stuck tells whether requests were left unanswered for so long that a handshake alone does not say that they will be answered now.
+// stuck reports whether requests were left unanswered for so long that a handshake alone does not show that they will be answered now.
 func (c *client) stuck() bool {
 	debt := c.link.Owing()
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
-// onIdentityError tells of it once: a server that refuses an identity does so again with each connection.
+// onIdentityError reports it once: a server that refuses an identity does so again with each connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
 	known := s.view.refuse != nil
@@ -113,14 +111,14 @@ type denied struct {
 	err error
 }
 
-// on tells of it. The session goes on: see turnedAway.
+// on reports the error. The session goes on: see turnedAway.
 func (m denied) on(s *Session) {
 	if c := m.c; c == s.client && !c.over {
 		s.onIdentityError(c, m.err)
 	}
 }
 
-// compareTimeout tells of a session timeout that is not the one that was asked for.
+// compareTimeout logs a session timeout that is not the one that was asked for.
 func (s *Session) compareTimeout(c *client) {
 	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout()
 	switch {
@@ -147,7 +145,7 @@ func (s *Session) suspend(c *client) {
 	s.show(c, Suspended)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
-	if s.cfg.LossOnSuspend { // the news are a loss, and nobody may share a node who comes behind them
+	if s.cfg.LossOnSuspend { // the news is a loss, and no seat may come to share a node behind it
 		for seat := range s.holders {
 			s.ceased(seat)
 		}
@@ -184,8 +182,7 @@ func (s *Session) resume(c *client) {
 	}
 }
 
-// expire: the session is over, by a server's word or because the wire would not
-// let the client go on.
+// expire: the session is over, by a server's word or because the wire would not let the client go on.
 func (s *Session) expire(c *client) {
 	if c != s.client || c.over {
 		return
@@ -204,10 +201,9 @@ func (s *Session) expire(c *client) {
 	s.quiesce()
 }
 
-// retire lets the requests under way be answered, by hanging up when the grace is
-// over, and then ends the client, for which a server has so long to answer. Not before: no request may be under way then
-// (see [client.close]), and an answer that came later could find no session to
-// take it.
+// retire lets the requests under way be answered until the grace is over, and then hangs up. After that it ends the client, and a server
+// has the time of the farewell to answer that. The client is not ended before, because no request may be under way then (see
+// [client.close]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.retired.Store(true)
 	c.over, c.up, c.farewell = true, false, time.Now().Add(grace+farewell)
@@ -224,7 +220,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	time.AfterFunc(grace, func() { s.actor.Post(hanging{c}) })
 }
 
-// show publishes the actor's state, before anybody is told of it.
+// show publishes the actor's state, before anything is told of it.
 func (s *Session) show(c *client, state State) {
 	s.mu.Lock()
 	s.view.client, s.view.state = c, state
@@ -232,7 +228,7 @@ func (s *Session) show(c *client, state State) {
 	s.noteAway(state)
 }
 
-// tellLease has a hook hear of another deadline.
+// tellLease calls a hook if the deadline has changed.
 func (c *client) tellLease(f func(Lease)) {
 	if deadline, moved := c.lease.Moved(); moved {
 		f(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
@@ -273,7 +269,7 @@ func (m happened) on(s *Session) {
 	case zk.EventSession:
 		s.onState(c, ev)
 	default:
-		// What is not watched any more is told by the expiry that caused it.
+		// The expiry that caused it tells of each watch that is gone.
 	}
 }
 
@@ -294,14 +290,13 @@ type turnedAway struct {
 	err error
 }
 
-// onTurnedAway gives the session up that no server takes back. A server does not
-// answer a client that has seen more than itself: for a moment if it lags behind,
-// for ever if the ensemble has lost its data, and then nobody will say that the
-// session is over. A new leader gives every session its full time once more, so
-// it takes two timeouts from the last answer until nothing can be left of it. One
-// that answers the handshake and then refuses the client's identity, or falls
-// silent, gives the session its full time each time: nobody else would ever have
-// what it holds.
+// onTurnedAway gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
+// server's own. It does so for a moment if it lags behind. If the ensemble has lost its data it does so for ever, and then no server will
+// say that the session is over.
+//
+// A new leader gives every session its full time once more, so the session can be alive until two timeouts after the last answer. A server
+// that answers the handshake and then refuses the client's identity, or falls silent, gives the session its full time each time. Without
+// this, no other session would ever get what it holds.
 func (m turnedAway) on(s *Session) {
 	c := m.c
 	end := c.lease.Optimistic()
@@ -363,7 +358,7 @@ func (m greeted) on(s *Session) {
 	}
 }
 
-// restored: the watches were restored, or have had their time.
+// restored: the watches were restored, or their time is over.
 type restored struct{ c *client }
 
 func (m restored) on(s *Session) {
@@ -372,7 +367,7 @@ func (m restored) on(s *Session) {
 	}
 }
 
-// vouched: a connection behind one without answers has answered, or not.
+// vouched: a connection has answered a request, or not, after one that left requests unanswered.
 type vouched struct {
 	c      *client
 	server string
@@ -410,8 +405,8 @@ func (m answered) on(s *Session) {
 	m.settle(s)
 }
 
-// newClient starts a client. It posts to the session actor, which does not look
-// at the messages before newClient has returned, because it is the caller.
+// newClient starts a client, which posts to the session actor. The actor does not look at the messages before newClient has returned,
+// because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
@@ -438,7 +433,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			}
 			if op == opcode.SetWatches {
 				if zkErr != zkerr.CodeNone {
-					s.actor.Post(unrestored{c}) // the client only logs it
+					s.actor.Post(unrestored{c}) // the client itself only logs it
 				}
 				s.actor.Post(restored{c})
 			}
@@ -470,7 +465,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			switch ev.Type {
 			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
 			case zk.EventSession:
-				s.actor.Post(happened{c, ev}) // the client has locked who knows what
+				s.actor.Post(happened{c, ev}) // the client may hold any of its locks
 			default:
 				if !c.retired.Load() { // else each node that goes with the session has its event
 					s.actor.Hand(happened{c, ev})

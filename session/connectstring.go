@@ -19,13 +19,12 @@ var ErrConnectString = Sentinel("zkgrant: malformed connect string", ErrInvalid)
 // ErrPath is wrapped by every error of [ValidatePath].
 var ErrPath = Sentinel("zkgrant: malformed path", ErrInvalid)
 
-// Servers is a parsed connect string: where the ensemble is, and which part of its tree is ours.
+// Servers is a parsed connect string: the addresses of the ensemble, and the part of its tree that is used.
 type Servers struct {
 	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order given and
 	// without duplicates. It has at least one entry.
 	Hosts []string
-	// Chroot is the path every other path is relative to, without a trailing slash; it is empty when
-	// that is the root.
+	// Chroot is the path that every other path is relative to, without a trailing slash. It is empty if that is the root.
 	Chroot string
 }
 
@@ -36,13 +35,12 @@ func (s Servers) String() string {
 
 // ParseConnectString reads ZooKeeper's own form, "host1:2181,host2,[::1]:2181/chroot/path".
 //
-// The port defaults to 2181; IPv6 literals stand in brackets; white space around commas and at both
-// ends is ignored; an address that comes twice counts once. The chroot comes once, behind the last
-// host, and obeys [ValidatePath]; "/" alone is the same as none, and a comma in it is refused because
-// "h1/app,h2/app" would otherwise silently mean one host.
+// The port defaults to 2181. IPv6 literals stand in brackets. White space around commas and at both ends is ignored. An address
+// that comes twice counts once. The chroot comes once, behind the last host, and obeys [ValidatePath]; "/" alone is no chroot. A
+// comma in the chroot is refused, because "h1/app,h2/app" would otherwise silently mean one host.
 //
-// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says which entry is
-// wrong and why. Names are not resolved.
+// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says which entry is wrong and why. Names are
+// not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
 		return Servers{}, fmt.Errorf("%w: %q has a scheme: there is none, as in host1:2181,host2:2181/chroot", ErrConnectString, s)
@@ -116,7 +114,7 @@ func parseHost(entry string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(number)), nil
 }
 
-// parsePort reads a decimal TCP port. strconv alone would take a sign, too.
+// parsePort reads a decimal TCP port. strconv alone would accept a sign.
 func parsePort(port string) (int, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -125,7 +123,7 @@ func parsePort(port string) (int, error) {
 	return int(n), nil
 }
 
-// isZone reports whether an IPv6 zone is made of what interface names are made of.
+// isZone reports whether an IPv6 zone has only characters of interface names.
 func isZone(zone string) bool {
 	return strings.IndexFunc(zone, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
@@ -190,7 +188,7 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// clip shortens what an error repeats: a path may be as long as a request.
+// clip shortens a path for an error text: a path may be as long as a request.
 func clip(path string) string {
 	const most = 200
 	if len(path) <= most {

@@ -6,12 +6,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// containerNodes is what a process has seen of container nodes on its servers. ZooKeeper before 3.5 answers that it knows no such request,
-// and closes the connection. ClickHouse Keeper before 2026 closes the connection and says nothing. Network trouble looks the same, so it
-// takes two connections in a row, and none that has answered. If both were trouble, directories stay that might have been removed.
+// containerNodes is what a process has seen of container nodes on its servers.
+//
+//   - ZooKeeper before 3.5 answers that it knows no such request, and closes the connection.
+//   - ClickHouse Keeper before 2026 closes the connection and says nothing.
+//
+// Network trouble looks like the second. So it takes two such connections in a row, and no answered request. If both were trouble,
+// directories stay that might have been removed.
 type containerNodes struct {
 	mu    sync.Mutex
-	known bool // a server has answered such a request, as those do that know it
+	known bool // a server has answered such a request, so it knows it
 	lacks bool
 	lost  int // connections in a row that ended instead of an answer
 	on    any // the latest of them
@@ -20,7 +24,7 @@ type containerNodes struct {
 // lostForLack is after how many connections the servers are taken not to have container nodes.
 const lostForLack = 2
 
-// lacking tells whether the servers are taken to have none.
+// lacking reports whether the servers are taken to have none.
 func (n *containerNodes) lacking() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,10 +7,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the moment by which a holder is to give its lock back (see revoke.go). The lock is lost then. As with every
-// loss, the session knows before the holder hears of it, and so nobody comes to share the node, or takes its place, behind that.
+// This file is about the moment by which a holder has to give its lock back (see revoke.go). The lock is lost then. As with
+// every loss, the session knows before the holder hears of it. So after that no seat comes to share the node or to take its
+// place.
 
-// bounded: a holder was told by when. It is the soonest moment so far.
+// bounded: a holder was told by when to give its lock back. It is the soonest moment so far.
 type bounded struct {
 	seat *Seat
 	by   recipes.Moment

@@ -8,15 +8,15 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// mostDirectories bounds what a client remembers. What is not remembered costs a round trip.
+// mostDirectories bounds how many directories a client remembers. A directory that it does not remember costs a round trip.
 const mostDirectories = 1 << 16
 
-// directories holds the books of one client, by directory. It is safe for concurrent use. What the books say is decided in
-// package recipes.
+// directories holds the books of one client, by directory. It is safe for concurrent use. Package recipes decides what the books
+// say.
 type directories struct {
 	mu    sync.Mutex
 	known map[string]recipes.DirectoryBook
-	left  map[string]recipes.LeaverBook[string] // only of those that a seat of ours had to wait in
+	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
 func newDirectories() *directories {
@@ -58,35 +58,36 @@ func (d *directories) learn(dir string, m recipes.Meaning) {
 	keep(d.known, dir, m.Book(d.known[dir]))
 }
 
-// forget says that there is no such directory.
+// forget notes that there is no such directory.
 func (d *directories) forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.known, dir)
 }
 
-// leaves says that a seat of ours gives its node up.
+// leaves notes that a seat of ours gives its node up.
 func (d *directories) leaves(dir, node string, floor bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.left, dir, d.left[dir].Leaves(node, floor))
 }
 
-// removed says that the node is gone.
+// removed notes that the node is gone.
 func (d *directories) removed(dir, node string, floor bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.left, dir, d.left[dir].Removed(node, floor))
 }
 
-// isFree tells whether nobody is ahead of a seat that has seen the node past go, see [recipes.LeaverBook.Free].
+// isFree reports whether no contender is ahead of a seat that has seen the node past go, see [recipes.LeaverBook.Free].
 func (d *directories) isFree(dir, past, next string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.left[dir].Free(past, next)
 }
 
-// keep puts a book into one of the maps, which does not grow beyond its bound, and holds no empty book. It is called with mu held.
+// keep puts a book into one of the maps. The map does not grow beyond its bound, and holds no empty book. It is called with mu
+// held.
 func keep[B comparable](books map[string]B, dir string, b B) {
 	var empty B
 	if b == empty {

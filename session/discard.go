@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// removal removes a node, in any epoch, and is made until that is settled.
+// removal removes a node, in any epoch. It is made until its outcome is known.
 type removal struct {
 	slot
 

@@ -8,17 +8,19 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a writer that becomes a reader without letting another writer in
-// between. While it holds, another seat makes a read node with the number of the write
-// node, as Curator does; then the write node is given up, and the read node has its place
-// in the queue.
+// This file is about a writer that becomes a reader without letting another writer in between. While it holds,
+// another seat makes a read node with the number of the write node, as Curator does. Then the write node is
+// given up, and the read node has its place in the queue.
 
-// Its token is that of the write node, and not the zxid that created it, which is greater than those
-// of writers who wait: 1. W5 holds, created by 5, and V6 waits; 2. its read node is created, by 7; 3. W5 leaves,
-// the reader shows its token to a store that refuses old ones, and leaves; 4. V6 is granted, and refused
-// by the store, though nobody came after it.
+// Its token is that of the write node, and not the zxid that created the read node. That zxid is greater than
+// those of writers that wait:
+//
+//  1. W5 holds, created by 5, and V6 waits.
+//  2. The read node of W5 is created, by 7.
+//  3. W5 leaves. The reader shows its token 7 to a store that refuses older ones, and leaves.
+//  4. V6 is granted, and the store refuses it, although no later writer has come.
 
-// fence returns the zxid that created the node of a writer who holds, or 0.
+// fence returns the zxid that created the node of a writer that holds, or 0.
 func (t *Seat) fence() int64 {
 	if t == nil {
 		return 0
@@ -28,7 +30,7 @@ func (t *Seat) fence() int64 {
 	return t.born
 }
 
-// placed is the queue of one who takes a writer's place.
+// placed is the queue of a reader that takes a writer's place.
 type placed struct{ queued }
 
 func (placed) form() recipes.Layout { return recipes.LayoutPlace }

@@ -13,17 +13,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file makes the transactions that package recipes plans: it gives the nodes their paths, and says what a server has answered.
+// This file makes the transactions that package recipes plans: it gives the nodes their paths, and translates a server's answers.
 
-// errand is a request of a machine's that writes, with what its plans do not say.
+// errand is a machine's request that writes, with what its plans do not say.
 type errand struct {
 	recipes.Errand
 	seat *Seat
 
-	// Paths. What a path of a node to be created begins with counts as its path.
+	// Paths. For a node to be created it is what its path begins with.
 	own    string   // of the own node
 	nodes  []string // of all own nodes, if there may be several, or of the permits that were made
-	writer string   // of the node of the writer whose place is taken
+	writer string   // of the node of the writer in whose place the own node stands
 	leaver string   // of the node that a turnover deletes
 	permit string   // of each permit to be taken
 
@@ -35,12 +35,12 @@ type errand struct {
 
 	made   string // the path of the node that was created
 	at     string // the path at which a transaction has failed
-	member int    // and which of several that is
-	unshed error  // why the record of a holder who has released was not removed
-	record *found // of a claim: what it has found
+	member int    // and which of several it is
+	unshed error  // why the record of a holder that has released was not removed
+	record *found // of a claim: the record that it has found
 }
 
-// carryOut makes one transaction after the other, until the machine can be told something.
+// carryOut makes one transaction after the other, until there is an answer for the machine.
 func (c *client) carryOut(x errand) (recipes.Input, error) {
 	for range recipes.Tries {
 		p := x.Plan(x.view(c))
@@ -115,7 +115,7 @@ func (x *errand) view(c *client) recipes.View {
 	return v
 }
 
-// means is what follows from an answer. The books have noted it.
+// means returns what follows from an answer, and notes it in the books.
 func (x *errand) means(c *client, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	dir := x.seat.dir
@@ -132,7 +132,7 @@ func (x *errand) means(c *client, p recipes.Plan, a recipes.Answer) recipes.Mean
 	return m
 }
 
-// missing returns the directory that an operation has missed.
+// missing returns the directory that an operation did not find.
 func (x *errand) missing(o recipes.Operation) string {
 	if o.Do == recipes.DoSet {
 		return x.at
@@ -140,7 +140,7 @@ func (x *errand) missing(o recipes.Operation) string {
 	return path.Dir(x.at)
 }
 
-// tell returns what the machine is told, and why, if that is not what it has asked for.
+// tell returns the answer for the machine, and the error if it is not what the machine has asked for.
 func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) (recipes.Input, error) {
 	t := x.seat
 	switch in := in.(type) {
@@ -170,7 +170,7 @@ func (c *client) count(x *errand, in recipes.Input) (recipes.Input, error) {
 	entered, ok := in.(recipes.Entered)
 	inUse, err := c.inUse(x.seat, false)
 	if err != nil || !ok {
-		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the permits, and counts
+		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the permits, and counts them
 	}
 	entered.InUse = inUse
 	return entered, nil
@@ -193,7 +193,7 @@ func (c *client) explain(x *errand, a recipes.Answer, err error) error {
 	}
 }
 
-// makeParentsOf makes the directory that an errand has missed, which is where it has failed.
+// makeParentsOf makes the directory that an errand did not find, at the path where it has failed.
 func (c *client) makeParentsOf(x *errand) error {
 	t, data := x.seat, recipes.Marker()
 	switch {
@@ -211,7 +211,7 @@ func (c *client) removeApart(x *errand) (refused recipes.Input, refusal error) {
 		one := errand{Errand: recipes.Errand{Op: x.Op, Epoch: x.Epoch}, seat: x.seat, own: node}
 		switch in, err := c.carryOut(one); in.(type) {
 		case recipes.Unknown:
-			return in, err // all of it again, whatever the others' answers are
+			return in, err // all of it is made again, whatever the other answers are
 		case recipes.Refused:
 			refused, refusal = in, err
 		}
@@ -222,7 +222,8 @@ func (c *client) removeApart(x *errand) (refused recipes.Input, refusal error) {
 	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
 
-// perform makes the transaction of a plan. One operation that a server takes by itself is no transaction.
+// perform makes the transaction of a plan. If the plan has one operation that a server takes by itself, it makes that without a
+// transaction.
 func (c *client) perform(x *errand, p recipes.Plan) (a recipes.Answer, err error) {
 	var outcome zkerr.Outcome
 	var res []zk.MultiResponse
@@ -245,7 +246,7 @@ func (c *client) perform(x *errand, p recipes.Plan) (a recipes.Answer, err error
 		failed = zkerr.FailedOp(res)
 		outcome, err = zkerr.ClassifyMulti(res, err)
 		if outcome == zkerr.Done && len(res) < len(ops) {
-			return recipes.Answer{Result: recipes.ResultDone}, nil // and who knows what it has made
+			return recipes.Answer{Result: recipes.ResultDone}, nil // what it has made is unknown
 		}
 	}
 	if a.Result = resultOf(outcome, err); a.Result == recipes.ResultDone {
@@ -351,7 +352,7 @@ func (x *errand) times(o recipes.Operation) int {
 	}
 }
 
-// which returns which operation of a plan a request belongs to, and which of several it is there. -1 is none.
+// which returns the operation of a plan that a request belongs to, and its index among the requests of that operation. -1 is none.
 func (x *errand) which(p recipes.Plan, request int) (o recipes.Operation, member int) {
 	for i := 0; i < p.Len() && request >= 0; i++ {
 		n := x.times(p.At(i))
@@ -363,7 +364,7 @@ func (x *errand) which(p recipes.Plan, request int) (o recipes.Operation, member
 	return recipes.Operation{}, 0
 }
 
-// request returns the request of an operation, or one of those that it stands for.
+// request returns the request of an operation, or one of several.
 func (x *errand) request(c *client, o recipes.Operation, member int) any {
 	node, version := x.path(o, member), int32(anyVersion)
 	switch o.Do {

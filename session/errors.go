@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// What the rooms above tell their callers.
+// The errors that the packages above return to their callers.
 var (
 	// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
 	ErrInvalid = zkerr.ErrInvalid
@@ -18,20 +18,20 @@ var (
 	ErrTooLarge = zkerr.ErrTooLarge
 )
 
-// Sentinel returns an error with a text of its own, which is each of the others as well for errors.Is.
+// Sentinel returns an error with a text of its own. errors.Is finds each of the others in it as well.
 func Sentinel(text string, others ...error) error { return zkerr.Sentinel(text, others...) }
 
 // ErrClosed says that the session was closed.
 var ErrClosed = errors.New("zkgrant: coordinator closed")
 
 var (
-	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed:
-	// the connection was lost, or nobody waited any more, while it was under way.
+	// ErrOutcomeUnknown says that a transaction may have been executed or not: while it was under way
+	// the connection was lost, or its caller stopped waiting.
 	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
-	// ErrOperation says that an operation is none that a transaction can have.
+	// ErrOperation says that an operation is none of those that a transaction can have.
 	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
-	// ErrEpochOver says that the session in which a transaction was to be made is over.
-	// It was not made.
+	// ErrEpochOver says that the session in which a transaction was to be made is over. It was not
+	// made.
 	ErrEpochOver = errors.New("zkgrant: session is over")
 	// ErrGuard says that a transaction was not executed because its guard's node does not exist.
 	ErrGuard = errors.New("zkgrant: guarding node is gone")

@@ -9,13 +9,12 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`, in the form
-// that Curator gives it, so that every family of clients reads it as a contender but for kazoo's, which
-// wants `<32 digits of the uuid><marker><number>`.
+// guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`. That is Curator's form, so every family of clients
+// reads it as a contender. Exception: kazoo's needs `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a UUID of version 8, whose bits mean what whoever makes it wants (RFC 9562): four are the marks, of a semaphore's contender
-// sixteen are the number of permits (see [events.PermitsOf]), the others are random.
+// guid is a UUID of version 8, of which the bits are free for the application (RFC 9562). Four bits are the marks. In the GUID of a
+// semaphore's contender sixteen are the number of permits (see [events.PermitsOf]). The others are random.
 type guid [16]byte
 
 func newGUID(marks events.Marks, permits int32) (id guid) {
@@ -30,8 +29,8 @@ func newGUID(marks events.Marks, permits int32) (id guid) {
 	return id
 }
 
-// appendHead appends what the names of an attempt's nodes begin with, of a kind of contender or,
-// with kind 0, of permits: the GUID in the family's own form.
+// appendHead appends what the names of an attempt's nodes begin with: the GUID in the family's own form, and the marker of a kind of
+// contender or, with kind 0, of permits.
 func appendHead(b []byte, kind events.Kind, id guid) []byte {
 	if kind.Kazoo() {
 		return hex.AppendEncode(b, id[:])
@@ -51,8 +50,8 @@ func head(kind events.Kind, id guid) string {
 	return string(appendHead(room[:0], kind, id))
 }
 
-// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in common, the GUID with which
-// they begin; of a name that does not begin like that, the name itself. A path will do for a name.
+// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in common: the GUID with which they begin. It
+// returns any other name itself. The name may be a path.
 func AttemptOf(node string) string {
 	name := node[strings.LastIndexByte(node, '/')+1:]
 	const length = len(guidMark) + 36

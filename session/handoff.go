@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is what makes a handoff cost as much in a long queue as in a short one: the request that reads a directory's data.
+// This file makes a handoff cost as much in a long queue as in a short one: its request reads a directory's data.
 
 // advance asks the parts of an advance, see [recipes.Handoff].
 func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
@@ -22,7 +22,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 		in, err = c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch}, seat: t, own: t.at(e.Node)})
 	}
 	var wait sync.WaitGroup
-	var unread error // without a floor the next one or a listing tells
+	var unread error // without a floor the next contender's node or a listing tells
 	switch {
 	case claims && floor:
 		wait.Go(claim)

@@ -14,17 +14,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about who holds a lock that somebody wants back.
+// This file finds the holders of a lock that is asked back.
 
-// holderQuery looks who holds a lock.
+// holderQuery finds the holders of a lock.
 type holderQuery struct {
 	*eviction
 	c     *client
 	found []*target
 }
 
-// holders returns those who hold. A [verdict] says why they cannot be asked, all of them. It comes behind a write through the quorum, so
-// whoever was granted the lock before is seen.
+// holders returns the holders. A [verdict] says why they cannot be asked, all of them. The query comes behind a write through the quorum,
+// so it sees every holder that was granted the lock before.
 func (e *eviction) holders(c *client) ([]*target, error) {
 	if outcome, err := c.barrier(e.dir); outcome != zkerr.Done {
 		return nil, err
@@ -83,7 +83,7 @@ func (q *holderQuery) list() error {
 	return nil
 }
 
-// add notes one more holder, or another permit of one of them.
+// add notes one more holder, or another permit of a holder.
 func (q *holderQuery) add(node string) {
 	_, ours := events.MarksOf(node)
 	for _, t := range q.found {
@@ -95,8 +95,8 @@ func (q *holderQuery) add(node string) {
 	q.found = append(q.found, &target{watcher: newWatcher(q.session), of: q.eviction, nodes: []string{node}, ours: ours})
 }
 
-// checkTheirs leaves out the holders of other libraries that are gone already. Their names are no proof: of a block-0000000007 that stays
-// when its session ends, and is no library's holder, the data would be overwritten, and it would be deleted at last.
+// checkTheirs leaves out the holders of other libraries that are gone already. A name is no proof: a node block-0000000007 that outlives
+// its session may be no holder's. Its data would be overwritten, and it would be deleted at last.
 func (q *holderQuery) checkTheirs() error {
 	all := q.found
 	q.found = nil
@@ -123,8 +123,8 @@ func (q *holderQuery) pathOf(t *target) string {
 	return strings.TrimPrefix(t.nodes[0], q.session.chroot)
 }
 
-// IsPermit tells whether the name is one that a permit has, ours or Curator's. What else stands among the permits is nobody's
-// who could give it back.
+// IsPermit reports whether the name has the form of a permit's, ours or Curator's. Any other node among the permits has no holder that
+// could give it back.
 func IsPermit(name string) bool {
 	const digits = 10
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)

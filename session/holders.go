@@ -6,11 +6,10 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about seats that hold: who they are, what keeps their lease alive,
-// and how they hear that it has run out. As long as nobody holds, no lease is
-// watched and none is renewed.
+// This file is about seats that hold: which they are, what renews their lease, and how they hear that it has run out. While no seat
+// holds, no lease is watched or renewed.
 
-// note writes down what a seat's tenure is now, and lists the seat by it. A seat that has come to hold is listed with its node before.
+// note sets a seat's tenure, and lists the seat by it. A seat that comes to hold is listed with its node before.
 func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
 	seat.tenure = now
 	if !now.Holds() {
@@ -23,7 +22,7 @@ func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
 	}
 }
 
-// noteTenure takes a request for what it says about its seat.
+// noteTenure notes what a request says about its seat.
 func (s *Session) noteTenure(r *asked) {
 	if s.lastAsked++; s.lastAsked == 0 {
 		s.lastAsked++ // 0 is none
@@ -52,8 +51,8 @@ func (s *Session) gaveUp(seat *Seat) {
 // ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
 func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
-// holds tells whether the seat holds, before its node is shared or its place is taken. One whose deadline has come does not, even
-// while the message of that is on its way.
+// holds reports whether the seat holds, before its node is shared or its place is taken. A seat of which the deadline has come does not
+// hold, even while that message is on its way.
 func (s *Session) holds(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
 	return seat.tenure.Holds() && (!bounded || time.Now().Before(d.at))
@@ -74,10 +73,9 @@ func (s *Session) nobodyHolds() {
 	clear(s.shares)
 }
 
-// judge tells whether the lease is good, for an answer that proves all the rest, and
-// takes the seat for a holder if it is. LeaseRanOut is sent by the same goroutine, and
-// nobody's proof is fresh who is no holder then; so whoever is told that it is will
-// hear of the end of that lease.
+// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. LeaseRanOut is
+// sent by the same goroutine, and if a seat is no holder then, its proof is not fresh. So every seat with a fresh proof hears of the
+// end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	now, fresh := r.seat.tenure.Proven(r.number, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {
@@ -91,8 +89,8 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 // prove passes on an answer that may prove all that a grant needs. A node that the answer names is watched when it has been held for a
 // while.
 //
-// A claim may renew the life of a session that nothing was known of for so long that it proves nothing yet. It does to one that is sent
-// so much later, and not to one that is sent at once, so the seat hears of it when trying again makes sense.
+// If nothing was known of the session for long, a claim proves nothing yet, but may renew the session's life. That makes a proof of a
+// claim which is sent a window later, and not of one which is sent at once. So the seat gets the answer after the window.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	node, unwatched, proves := recipes.Proves(in, r.seat.layout.firstHolds())
 	if !proves {
@@ -118,15 +116,15 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	r.seat.post(in, nil)
 }
 
-// noteCertain notes that an answer has said that the node is the seat's. One of the connection before says
-// nothing of what has happened since.
+// noteCertain notes that an answer has said that the node is the seat's. An answer of an earlier connection says nothing of what has
+// happened since.
 func (s *Session) noteCertain(c *client, t *Seat) {
 	if t.single != nil && c.up {
 		t.single.uncertain.Store(false)
 	}
 }
 
-// keepLease sees to it that the lease is watched and renewed.
+// keepLease has the lease watched and renewed.
 func (s *Session) keepLease(c *client) {
 	if c.watchdog == nil {
 		s.schedule(c)
@@ -136,7 +134,7 @@ func (s *Session) keepLease(c *client) {
 	}
 }
 
-// schedule has the lease looked at when it may have run out.
+// schedule has the lease checked when it may have run out.
 func (s *Session) schedule(c *client) {
 	if c.watchdog != nil {
 		c.watchdog.Stop()
@@ -144,8 +142,8 @@ func (s *Session) schedule(c *client) {
 	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
 }
 
-// pace has it looked at after the wait, and not before, whether a probe is due. One
-// that has fired and is still in the mailbox comes too early once, and no harm is done.
+// pace has it checked after the wait, and not before, whether a probe is due. A timer that has fired and of which the message is still
+// in the mailbox has the check come too early once, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()
@@ -153,7 +151,7 @@ func (s *Session) pace(c *client, wait time.Duration) {
 	c.pacer = time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
 }
 
-// probePart is which part of the timeout lies between two probes, unless the config says something else.
+// probePart is the part of the timeout that lies between two probes, unless the config says otherwise.
 const probePart = 10
 
 // interval returns how long after a write the next one is due.

@@ -12,17 +12,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Inspected is a node with what is in it, or why it may not be seen.
+// Inspected is a node and its contents, or why it may not be seen.
 type Inspected struct {
 	Stat  *zk.Stat // nil: there is no such node, or it may not be seen
-	Found []Found  // those of its children that were wanted; of an ephemeral node, which has none, the node itself
-	Rest  []string // the names of the others, in order
-	Err   error    // a server's refusal, [ErrNoAuth] for one; what else is said was seen all the same
+	Found []Found  // its wanted children; of an ephemeral node, which has none, the node itself
+	Rest  []string // the names of the other children, in order
+	Err   error    // a server's refusal, such as [ErrNoAuth]; the other fields are valid all the same
 }
 
-// Inspect looks at nodes, which are valid paths without the chroot: it lists each of them and reads those of its children that are
-// wanted, as [Session.ReadQueue] does for one directory, and returns what it has seen in their order. What may not be seen of one
-// of them is said there, and is no error of the whole. Children that are known by their paths are not read again.
+// Inspect lists each of the nodes and reads their wanted children, as [Session.ReadQueue] does for one directory. It returns what it has
+// seen in the order of the nodes. They are valid paths without the chroot. If a node may not be seen, its entry says so, and that is no
+// error of the whole. Children that are known by their paths are not read again.
 func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name string) bool, known map[string]Found) ([]Inspected, error) {
 	return look(ctx, s, func(c *client) ([]Inspected, error) {
 		return inspectAll(nodes, func(node string) (Inspected, error) { return c.inspect(ctx, s.chroot, node, wanted, known) })
@@ -47,9 +47,9 @@ func inspectAll(nodes []string, inspect func(node string) (Inspected, error)) ([
 	return all, nil
 }
 
-// inspect looks at one node. What a server refuses for good is said of it, and any other error returned.
+// inspect looks at one node. A refusal that is final goes into its result; any other error is returned.
 func (c *client) inspect(ctx context.Context, chroot, node string, wanted func(name string) bool, known map[string]Found) (seen Inspected, _ error) {
-	if err := ctx.Err(); err != nil { // nobody waits
+	if err := ctx.Err(); err != nil { // the caller does not wait any more
 		return Inspected{}, err
 	}
 	full := under(chroot, node)

@@ -7,16 +7,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about many that hold and want to know whether they still do, as all do after a reconnect. Their claims go together: a write
-// for each of them would keep a server, and the probes of all sessions behind it, for longer than a lease lasts.
+// This file is about many holders that want to know whether they still hold, as all do after a reconnect. Their claims go together: a
+// write for each of them would keep a server, and the probes of all sessions behind it, for longer than a lease lasts.
 
-// mostChecks and mostChecked bound what is checked in one transaction, in nodes and in bytes: far below what a server takes in a request.
+// mostChecks and mostChecked bound the checks of one transaction, in nodes and in bytes: far below what a server takes in a request.
 const (
 	mostChecks  = 256
 	mostChecked = 64 << 10
 )
 
-// jointClaim is the claims of some who hold, in one transaction, see [recipes.JointVerdict].
+// jointClaim is the claims of several holders, in one transaction, see [recipes.JointVerdict].
 type jointClaim struct {
 	slot
 
@@ -34,7 +34,7 @@ type claimOf struct {
 
 var _ request = (*jointClaim)(nil)
 
-// add takes a claim in, if it can be made with the others and there is room.
+// add takes a claim in, if it can be made together with the others and there is room.
 func (j *jointClaim) add(r *asked) bool {
 	const each = 32 // more than what a check takes beside its path
 	if !r.joint {
@@ -55,7 +55,8 @@ func (j *jointClaim) add(r *asked) bool {
 
 func (j *jointClaim) on(s *Session) { s.pending.add(j) }
 
-// gather returns what is to be made for a claim that has just been taken out. That of one who holds takes along those that wait behind it.
+// gather returns what to make for a claim that has just been taken out. A holder's claim takes along the holders' claims that wait behind
+// it.
 func (r *asked) gather(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
@@ -109,8 +110,8 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// split answers the claims of a transaction that has failed at one of them, or at none. Those of which it says nothing are made again, in
-// two halves: where many nodes are gone each is found out within few round trips.
+// split answers the claims of a transaction that has failed at one of them, or at none. The claims of which the answer says nothing are
+// made again, in two halves: where many nodes are gone, each is found within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	var rest []claimOf
 	for i, r := range j.of {

@@ -21,7 +21,7 @@ func (queued) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) 
 	return c.watch(t, e)
 }
 
-// claim writes through the quorum on condition that the own node exists, or all the permits.
+// claim writes through the quorum on condition that the own node exists, or that all the permits do.
 func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
 	nodes := t.layout.claimed(t, t.at(e.Node))
 	if nodes == nil {

@@ -11,26 +11,26 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// leaderRead is one turn of a leader watch: it reads who leads, and looks out for the end of that.
+// leaderRead is one turn of a leader watch: it reads which candidate leads, and looks out for the end of that.
 type leaderRead struct {
 	*leaderWatch
 	c *client
 }
 
-// read returns who leads.
+// read returns the leader.
 func (w *leaderWatch) read(c *client) (events.Leader, error) {
 	r := leaderRead{w, c}
 	leader, err := r.again()
 	if err == nil && leader.Node == "" || errors.Is(err, zk.ErrNoNode) {
 		leader, err = r.search()
 	}
-	if err == nil && c.retired.Load() { // a word about a past session, with a watch that went with it
+	if err == nil && c.retired.Load() { // news of a past session, with a watch that ended with it
 		err = zk.ErrConnectionClosed
 	}
 	return leader, err
 }
 
-// again reads the node of who led the last time, and may still do. If another one bears its name now, that one need not lead.
+// again reads the node of the last leader, which may still lead. If another node has its name now, that one need not lead.
 func (r leaderRead) again() (events.Leader, error) {
 	node, gone := r.node(), r.begin()
 	if node == "" || gone {
@@ -52,9 +52,14 @@ func (r leaderRead) search() (leader events.Leader, _ error) {
 			return events.Leader{}, err
 		}
 		leader, err = r.candidate(node)
-		// Names without a GUID come again: 1. x is listed; 2. the directory goes, and is made again; 3. another x comes,
-		// and not as the first. That one is younger than the listing. It is not if it was read before that, too, which
-		// a server may have to be told that has mistaken its directory's last change (ZOOKEEPER-3125).
+		// A name without a GUID can come again, in three steps:
+		//
+		//  1. x is listed.
+		//  2. The directory goes, and is made again.
+		//  3. Another x comes, and is not the first.
+		//
+		// That x is younger than the listing. Exception: if the turn before has read the same x, it is not. That counts if a
+		// server is mistaken about its directory's last change (ZOOKEEPER-3125).
 		same := leader.Node == before.Node && leader.Token == before.Token
 		if !errors.Is(err, zk.ErrNoNode) && (err != nil || same || leader.Token <= upTo) {
 			return leader, err
@@ -83,8 +88,8 @@ func (c *client) getLookingOut(w *watcher, node string) (data []byte, stat *zk.S
 	return data, stat, err
 }
 
-// first lists the directory and returns the first candidate's path, and the zxid up to which those were made that are listed. If
-// there is none it looks out for one, and returns nothing.
+// first lists the directory and returns the first candidate's path, and the zxid up to which the listed nodes were created. If
+// there is no candidate it looks out for one, and returns nothing.
 func (r leaderRead) first() (node string, upTo int64, _ error) {
 	for range reaped {
 		children, stat, err := r.c.conn.Children(r.dir)
@@ -109,7 +114,7 @@ func (r leaderRead) first() (node string, upTo int64, _ error) {
 	return "", 0, fmt.Errorf("%s is deleted as often as it is made", r.dir)
 }
 
-// awaitCandidate lists the directory and looks out for a change of that.
+// awaitCandidate lists the directory and looks out for a change of its children.
 func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err error) {
 	arm, fires := r.ask(r.c, r.dir)
 	if !arm {
@@ -120,8 +125,8 @@ func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err erro
 	return children, stat, err
 }
 
-// awaitDirectory looks out for the creation of a directory that was not there, and tells whether it is there by now. Then
-// it is the data that the server watches, which says nothing of the children.
+// awaitDirectory looks out for the creation of a directory that was not there, and reports whether it is there by now. If it is,
+// the watch is on its data, which says nothing of the children.
 func (r leaderRead) awaitDirectory() (there bool, err error) {
 	arm, fires := r.ask(r.c, r.dir)
 	if !arm {
@@ -133,7 +138,7 @@ func (r leaderRead) awaitDirectory() (there bool, err error) {
 	return there, err
 }
 
-// leads returns which of a directory's children leads, or nothing.
+// leads returns the child of a directory that leads, or nothing.
 func leads(children []string) string {
 	var queue []events.Name
 	for _, child := range children {

@@ -8,13 +8,13 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories, which
-// others share, and then what is the seat's own. [listings] decides which listing serves which request.
+// This file is about the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories,
+// which other requests share, and then the seat's own part. [listings] decides which listing serves which request.
 
 var _ request = (*sharedListing)(nil)
 
-// reads has a list request wait for what it wants to read, and reports whether it wants anything. With a barrier it is made for
-// that first.
+// reads has a list request wait for what it reads, and reports whether it reads anything. If it wants a barrier, that is made
+// first.
 func (s *Session) reads(r *asked) bool {
 	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
@@ -31,7 +31,7 @@ func (s *Session) reads(r *asked) bool {
 	return true
 }
 
-// doBarrier writes through the quorum. Sync would not do, a deposed leader answers that.
+// doBarrier writes through the quorum. A sync would not do: a deposed leader answers it.
 func (r *asked) doBarrier(c *client) (func(*Session), error) {
 	in, err := c.barrierOf(r.seat, r.epoch)
 	return func(s *Session) {
@@ -50,7 +50,7 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 	}, err
 }
 
-// heard takes the end of a listing. The request is made when it has heard all of them.
+// heard takes the end of a listing. The request is made when all its listings have ended.
 func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
 	w.found[slices.Index(w.dirs, dir)] = found
@@ -69,7 +69,7 @@ func (r *asked) heard(s *Session, c *client, dir string, found *names, err error
 	}
 }
 
-// wantsNothing takes a list request that nobody waits for any more out of the listings that have not begun.
+// wantsNothing takes a list request that its machine does not wait for any more out of the listings that have not begun.
 func (s *Session) wantsNothing(r *asked) {
 	r.unwanted = true
 	for _, g := range r.served {
@@ -83,14 +83,14 @@ func (s *Session) wantsNothing(r *asked) {
 	}
 }
 
-// urgency is that of the most urgent that it serves.
+// urgency is that of the most urgent request that it serves.
 func (g *sharedListing) urgency() urgency { return g.most }
 
 func (g *sharedListing) on(s *Session) { s.pending.add(g) }
 
 func (g *sharedListing) meantFor() recipes.Epoch { return g.epoch }
 
-// refuse is for those as well that would have begun behind it.
+// refuse is also for the listings that would have begun behind it.
 func (g *sharedListing) refuse() {
 	for _, r := range g.members {
 		if r.wants.missing--; r.wants.missing == 0 {

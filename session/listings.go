@@ -8,30 +8,31 @@ import (
 
 // This file makes the listings of one client's directories that [recipes.ListingBook] decides on, and decides when:
 //
-//   - Listings that are under way together are expected to have no more than listingsBudget bytes, but one always may be. A probe
-//     that keeps a lock waits behind those at the most.
-//   - Of those that wait for room every other one is for a lock whose turn may have come, if there are any. Both begin in
-//     the order in which they could have without it. So a handoff does not wait behind a burst, and nobody waits for ever.
+//   - Listings that are under way together are expected to have at most listingsBudget bytes. Exception: one always may be under way.
+//     A probe that keeps a lock waits at most behind these.
+//   - Of the listings that wait for room every other one is for a lock of which the turn may have come, if there are any. Both kinds
+//     begin in the order in which they could have begun without the bound. So a handoff does not wait behind a burst, and no listing
+//     waits for ever.
 
 const (
-	// listingsBudget bounds the bytes of the listings that are under way together, as far as they are known beforehand.
+	// listingsBudget bounds the expected bytes of the listings that are under way together.
 	listingsBudget = 4 << 20
-	// listedName is about what a name takes in a listing.
+	// listedName is roughly what a name takes in a listing.
 	listedName = 64
-	// listedLeast is what a listing is expected to have at the least, and one of a directory of which nothing is known.
+	// listedLeast is the least that a listing is expected to have. It is expected for a directory of which nothing is known.
 	listedLeast = listingsBudget / parallel
 )
 
-// listings is what one client's listings are up to. Only the session's drain touches it.
+// listings is the state of one client's listings. Only the session's drain touches it.
 type listings struct {
 	size  func(dir string) (names int) // of the directory, as far as it is known
 	dirs  map[string]*listedDir
-	waits [2]waitingListings // those that wait for room alone: the urgent ones, and the others
-	next  int                // of which of the two the next one is, if both have one
-	bytes int                // expected of those that were given out and have not ended
+	waits [2]waitingListings // listings that wait for room alone: the urgent ones, and the others
+	next  int                // which of the two the next one is of, if both have one
+	bytes int                // expected of the listings that were given out and have not ended
 }
 
-// waitingListings are in order. Some of them do not wait any more, but no more than do.
+// waitingListings are in order. Some of them do not wait any more, but at most half of them.
 type waitingListings struct {
 	all  []*sharedListing
 	gone int
@@ -51,7 +52,7 @@ func (w *waitingListings) leave(g *sharedListing) {
 	}
 }
 
-// first returns the one that has waited longest, or nil.
+// first returns the listing that has waited longest, or nil.
 func (w *waitingListings) first() *sharedListing {
 	for len(w.all) > 0 && w.all[0].waits != w {
 		w.all = w.all[1:]
@@ -67,10 +68,10 @@ func (w *waitingListings) first() *sharedListing {
 type listedDir struct {
 	book recipes.ListingBook
 	now  *sharedListing // given out, and not ended
-	next *sharedListing // behind that, or waiting for room
+	next *sharedListing // behind now, or waiting for room
 }
 
-// sharedListing is one reading of a directory, for those who have asked for it.
+// sharedListing is one reading of a directory, for the requests that have asked for it.
 type sharedListing struct {
 	slot
 	of      *listings
@@ -79,16 +80,16 @@ type sharedListing struct {
 	members []*asked
 	most    urgency
 	waits   *waitingListings // among these, or nil
-	left    int              // members who do not want it any more
+	left    int              // members that do not want it any more
 	bytes   int              // expected
-	begun   bool             // nobody can join or leave any more
+	begun   bool             // no request can join or leave any more
 }
 
 func newListings(size func(dir string) int) *listings {
 	return &listings{size: size, dirs: map[string]*listedDir{}}
 }
 
-// join has a request served by a listing that has not begun. If that may begin now, and was not given out before, it is returned.
+// join has a listing that has not begun serve a request. It returns that listing if it may begin now and was not given out before.
 func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 	d := l.dirs[dir]
 	if d == nil {
@@ -110,7 +111,7 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 	return l.give()
 }
 
-// wait has a listing wait for room, or wait with the urgent ones if it has become one.
+// wait has a listing wait for room. A listing that has become urgent waits with the urgent ones.
 func (l *listings) wait(g *sharedListing) {
 	queue := &l.waits[0]
 	if g.most > handing {
@@ -131,7 +132,7 @@ func (g *sharedListing) serve(r *asked) {
 	r.served = append(r.served, g)
 }
 
-// leave notes that one of the members does not want it any more, which says so of itself. It reports whether nobody is left who does.
+// leave notes that a member, which marks itself, does not want the listing any more. It reports whether no member wants it now.
 func (g *sharedListing) leave() (nobody bool) {
 	g.left++
 	if 2*g.left > len(g.members) {
@@ -155,14 +156,14 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 	return nil
 }
 
-// begins notes that a listing that was given out is about to be made, for those who still want it.
+// begins notes that a listing that was given out is about to be made, for the members that still want it.
 func (g *sharedListing) begins(*Session) {
 	d := g.of.dirs[g.dir]
 	g.begun, d.book = true, d.book.Begins()
 	g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
 }
 
-// ends notes that a listing was answered, or will not be made, and returns those that may begin now.
+// ends notes that a listing was answered, or will not be made, and returns the listings that may begin now.
 func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
 	g.begun = true
 	l.bytes -= g.bytes
@@ -176,7 +177,7 @@ func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
 	return l.give()
 }
 
-// give takes those from the waiting that there is room for.
+// give takes the waiting listings out that there is room for.
 func (l *listings) give() (out []*sharedListing) {
 	for {
 		g := l.waits[l.next].first()

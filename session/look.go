@@ -17,23 +17,21 @@ type Found struct {
 	Stat *zk.Stat
 }
 
-// ReadQueue reads the children of a directory that are wanted, or all of them if wanted
-// is nil, in no order. A child that is gone by the time it is read is left out; of a
-// directory that does not exist nothing is found, and that is no error. The path is
-// valid and without the chroot. What is found is what one server knew, which may be
-// behind the others; but it is not behind what this session has done or been told.
+// ReadQueue reads the wanted children of a directory, in no order. If wanted is nil, it reads all of them. It
+// leaves out a child that is gone by the time it is read. If the directory does not exist it finds nothing,
+// and that is no error. The path is valid and without the chroot. The result is what one server knew. That
+// may be behind the other servers, but not behind what this session has done or been told.
 //
-// Nothing is written and nothing watched. ReadQueue waits for a connection, if there is
-// none, and for the answers, until ctx ends. When the connection is lost meanwhile it
-// begins again, so what it returns is never put together from two sessions. The error
-// is the cause of ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the directory
-// or one of the children may not be read.
+// ReadQueue writes nothing and watches nothing. It waits for a connection, if there is none, and for the
+// answers, until ctx ends. If the connection is lost meanwhile it begins again, so its result never comes
+// from two sessions. The error is the cause of ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the
+// directory or one of the children may not be read.
 func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	dir = under(s.chroot, dir)
 	return look(ctx, s, func(c *client) ([]Found, error) { return c.gather(ctx, dir, wanted) })
 }
 
-// Look is ReadQueue for one node: it returns that, or nothing if it does not exist.
+// Look is ReadQueue for one node: it returns the node, or nothing if it does not exist.
 func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	node = under(s.chroot, node)
 	return look(ctx, s, func(c *client) ([]Found, error) {
@@ -41,7 +39,7 @@ func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	})
 }
 
-// look calls what reads for somebody, and returns all that it has read or nothing.
+// look calls read for a caller, and returns all that it has read, or nothing.
 func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error)) ([]T, error) {
 	seen, err := call(ctx, s, terms{urgent: looking}, read)
 	if err != nil {
@@ -50,7 +48,7 @@ func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error
 	return seen, nil
 }
 
-// gather lists the directory and reads those that are wanted.
+// gather lists the directory and reads the wanted children.
 func (c *client) gather(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	children, _, err := c.listed(dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -84,8 +82,8 @@ func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error
 	return children, stat, nil
 }
 
-// readAll reads the nodes, many at a time, and leaves out those that do not exist. It
-// stops at an error and at the end of ctx, and returns when none is under way.
+// readAll reads the nodes, many at a time, and leaves out those that do not exist. It stops at an error and
+// at the end of ctx, and returns when no reading is under way.
 func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Found, error) {
 	var (
 		reading sync.WaitGroup
