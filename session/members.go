@@ -1,6 +1,6 @@
 package session
 
-// This file is which nodes a multi-lock has, and where they stand. What is done with them is in multi.go.
+// This file is about the nodes of a multi-lock, and where they stand. What is done with them is in multi.go.
 
 import (
 	"path"
@@ -14,7 +14,7 @@ import (
 
 // multi is the layout of a multi-lock. The seat's own directory is the first one's.
 type multi struct {
-	queued // but for what is said here
+	queued // except for the methods below
 
 	members []member
 	own     []string // the paths of the attempt's nodes, in order, as far as they are known; guarded by the seat's mu, and never written to
@@ -28,13 +28,13 @@ type member struct {
 	acl  []zk.ACL
 }
 
-// size is more than what a create takes of a request.
+// size bounds what a create takes of a request, from above.
 func (m *member) size(data int) int {
 	const each = 96 // the name, and what is around the texts
 	return each + len(m.dir) + data + SizeOfACL(m.acl)
 }
 
-// marks tells whether a request has room for the markers of all directories, beside the creates.
+// marks reports whether a request has room for the markers of all directories, beside the creates.
 func (m *multi) marks(data int) bool {
 	const fixed, each = 1 << 10, 64
 	size := fixed
@@ -44,7 +44,7 @@ func (m *multi) marks(data int) bool {
 	return size <= MaxRequest
 }
 
-// at returns the path of the node of a member. Every node that the machine knows has a member's number before it.
+// at returns the path of a member's node. Every node that the machine knows has a member's number before it.
 func (m *multi) at(_ *Seat, name string) string {
 	i, node, ok := recipes.ParseMember(name)
 	if !ok || i >= len(m.members) {
@@ -53,7 +53,7 @@ func (m *multi) at(_ *Seat, name string) string {
 	return path.Join(m.members[i].dir, node)
 }
 
-// nameOf is the other way of at.
+// nameOf is the inverse of at.
 func (m *multi) nameOf(node string) string {
 	dir, base := path.Split(node)
 	for i := range m.members {
@@ -83,13 +83,13 @@ func (m *multi) blame(node string, err error) error {
 
 func (m *multi) several() []string { return m.own }
 
-func (m *multi) anew() { m.own = nil } // they were the last attempt's
+func (m *multi) anew() { m.own = nil } // they were of the attempt before
 
 func (m *multi) leave(*client, *Seat) { m.own = nil }
 
 func (m *multi) form() recipes.Layout { return recipes.LayoutSeveral }
 
-// claimed: all nodes are. Of a part of them it is no use.
+// claimed returns all nodes, or nil if only some are known: a part of them proves nothing.
 func (m *multi) claimed(t *Seat, own string) []string {
 	nodes := t.nodes(own)
 	if len(nodes) != len(m.members) {
@@ -98,8 +98,8 @@ func (m *multi) claimed(t *Seat, own string) []string {
 	return nodes
 }
 
-// nameMembers notes which nodes are the attempt's. One that was known stays, though it may be gone: who gives up the one that
-// the machine knows by name has to give up all, and it does no harm to delete what is not there.
+// nameMembers notes which nodes are the attempt's. A node that was known stays, though it may be gone. The reason: a seat that gives up the
+// node that the machine knows by name has to give up all, and it does no harm to delete a node that is not there.
 func (t *Seat) nameMembers(c *client, m *multi, epoch recipes.Epoch, own []string, born int64) {
 	if len(own) == 0 {
 		return
@@ -117,7 +117,8 @@ func (t *Seat) nameMembers(c *client, m *multi, epoch recipes.Epoch, own []strin
 	t.drop(c, t.nameOwn(epoch, first, born))
 }
 
-// known returns the zxids of the directories, if all of them are ours, were empty the last time, and can be marked in one request.
+// known returns the zxids of the directories if all of them are ours, were empty the last time, and can be marked in one request. Otherwise
+// it returns nil.
 func (m *multi) known(c *client, t *Seat) (dirs []int64) {
 	if !m.marks(len(t.dataIn(c))) {
 		return nil
@@ -132,8 +133,7 @@ func (m *multi) known(c *client, t *Seat) (dirs []int64) {
 	return dirs
 }
 
-// makeParents makes the directory that a create has missed, and those behind it that nobody knows: the ones before it
-// were there.
+// makeParents makes the directory that a create did not find, and the ones behind it that are unknown. Those before it were there.
 func (m *multi) makeParents(c *client, missing int) error {
 	c.dirs.forget(m.members[missing].dir)
 	return m.each(func(i int) error {
@@ -145,7 +145,7 @@ func (m *multi) makeParents(c *client, missing int) error {
 	})
 }
 
-// each does something for all members, for some at a time. Of several errors it returns one that leaves something open, if there is one.
+// each runs do for all members, some at a time. Of several errors it returns one that leaves something open, if there is one.
 func (m *multi) each(do func(i int) error) (worst error) {
 	var wait sync.WaitGroup
 	room, errs := make(chan struct{}, inFlight), make([]error, len(m.members))
@@ -163,8 +163,8 @@ func (m *multi) each(do func(i int) error) (worst error) {
 	return worst
 }
 
-// reads: all directories, in one flight. Each listing is of a moment of its own, and that does no harm: nobody comes before a node that
-// is in its queue, so who is not listed before it will not stand there later.
+// reads returns all directories, which are listed in one flight. Each listing is of a moment of its own. That does no harm: no contender
+// gets a place before a node that is in its queue, so a contender that is not listed before the own node will not stand there later.
 func (m *multi) reads(*Seat) []string {
 	dirs := make([]string, len(m.members))
 	for i := range m.members {

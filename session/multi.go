@@ -11,12 +11,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about multi-locks: a node in each of several directories, all made in one transaction and bearing one
-// GUID, and given up in one. Each stands in its directory as that of a lock of its own would. See
-// [recipes.Multi] for why they are made together, and together anew.
+// This file is about multi-locks: a node in each of several directories. All of them have one GUID, are made in one transaction, and are
+// given up in one. Each stands in its directory as that of a single lock would. [recipes.Multi] says why they are made together, and
+// together anew.
 
-// Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are
-// known; nil if the seat is none of a multi-lock.
+// Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are known.
+// It returns nil if the seat is not one of a multi-lock.
 func (t *Seat) Members() []events.Member {
 	m, ok := t.layout.(*multi)
 	if !ok {

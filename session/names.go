@@ -2,8 +2,8 @@ package session
 
 import "slices"
 
-// This file is about which nodes are a seat's own, and what they are called: by their paths at the server, and
-// by their names in the machine.
+// This file is about which nodes are a seat's own, and their names: their paths at the server, and their names in
+// the machine.
 
 // prefix is what the path of an attempt's node begins with.
 func (t *Seat) prefix(id guid) string {
@@ -15,8 +15,8 @@ func (t *Seat) prefix(id guid) string {
 	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
 }
 
-// brief tells whether a transaction of several operations may repeat the seat's
-// path: no server takes more than so many bytes in a request.
+// brief reports whether a transaction of several operations may repeat the seat's path: a server takes a bounded
+// number of bytes in a request.
 func (t *Seat) brief() bool {
 	const mostOfIt = MaxRequest / 8
 	size := len(t.dir) + len(t.data) + TimeoutSize
@@ -29,8 +29,8 @@ func (t *Seat) brief() bool {
 // at returns the path of a node that the machine knows by this name.
 func (t *Seat) at(node string) string { return t.layout.at(t, node) }
 
-// name returns the name by which the machine knows a node. It knows of its permits, and of a multi-lock's nodes, the
-// first.
+// name returns the name by which the machine knows a node. Of its permits, and of a multi-lock's nodes, the machine
+// knows the first.
 func (t *Seat) name(node string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,12 +40,12 @@ func (t *Seat) name(node string) string {
 	return t.layout.nameOf(node)
 }
 
-// follows tells whether the seat is interested in the node. It is called with mu held.
+// follows reports whether the seat follows the node. It is called with mu held.
 func (t *Seat) follows(node string) bool {
 	return node == t.own || node == t.pred || slices.Contains(t.layout.several(), node)
 }
 
-// nodes returns the node, and if it is the first of the own permits the others behind it.
+// nodes returns the node. If it is the first of the own permits, it returns the others behind it.
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func under(chroot, p string) string {
 	}
 }
 
-// below is path.Join of a valid path and a name, which may be empty, with an allocation less.
+// below is path.Join of a valid path and a name, which may be empty, with one allocation less.
 func below(dir, name string) string {
 	switch {
 	case name == "":

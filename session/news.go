@@ -4,18 +4,18 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is what seats are told without having asked.
+// This file is about what seats are told without having asked.
 
-// broadcast goes through the seats in the order in which they were made, as far as
-// that has not been mixed up since. With many of them it is twice as fast as any other
-// order: their memory is, too.
+// broadcast goes through the seats in the order in which they were made, as far as that
+// order is kept. With many of them it is twice as fast as any other order: their memory
+// is in that order, too.
 func (s *Session) broadcast(in recipes.Input) {
 	for _, seat := range s.seats {
 		seat.post(in, nil)
 	}
 }
 
-// seated: a seat wants the news behind what it knows already.
+// seated: a seat wants the news that come after what it knows already.
 type seated struct {
 	seat *Seat
 	told recipes.Epoch // 0: of no session
@@ -54,7 +54,7 @@ func (s *Session) unseat(seat *Seat) {
 	s.seats = s.seats[:last]
 }
 
-// unseated: a seat wants nothing more.
+// unseated: a seat wants no more news.
 type unseated struct{ seat *Seat }
 
 func (m unseated) on(s *Session) {

@@ -13,17 +13,16 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is for those who want to hear who leads an election, candidates or not. All who do so of one election
-// share a [leaderWatch].
+// This file is about observers of elections, candidates or not. All observers of one election share a [leaderWatch].
 
-// Observe says what [Session] promises by it.
+// Observe implements [Session.Observe].
 func (e *elections) Observe(ctx context.Context, dir string) <-chan events.Leader {
 	o := &subscription{words: make(chan events.Leader, 1)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w := e.watched[dir]
 	if w == nil && ctx.Err() == nil {
-		w = e.follow(dir) //nolint:contextcheck // it goes on for as long as anybody observes
+		w = e.follow(dir) //nolint:contextcheck // it goes on for as long as there are observers
 	}
 	if w == nil {
 		close(o.words)
@@ -37,7 +36,7 @@ func (e *elections) Observe(ctx context.Context, dir string) <-chan events.Leade
 	return o.words
 }
 
-// elections are those that a session's observers follow. The mutex guards the leader watches, too.
+// elections are the elections that a session's observers follow. The mutex also guards the leader watches.
 type elections struct {
 	session *Session
 
@@ -45,16 +44,16 @@ type elections struct {
 	watched map[string]*leaderWatch // by path, without the chroot
 }
 
-// subscription is one who observes. The mutex of the elections guards it.
+// subscription is one observer. The mutex of the elections guards it.
 type subscription struct {
 	words  chan events.Leader
 	forget func() bool // stops waiting for the end of its context
 
-	last, read *events.Leader // what was said last, and before that, if it is known to have been read
+	last, read *events.Leader // last is the latest word; read is the one before, if it is known to have been read
 }
 
-// tell puts the word into the place of the one before it, unless that was not read, and the one before that has said the
-// same: so nothing is read twice. Nobody else writes there, so there is room.
+// tell puts the word into the place of the one before it. Exception: if the word before was not read, and the last word that was read is
+// the same, it puts none, so nothing is read twice. Only tell writes there, so there is room.
 func (o *subscription) tell(l events.Leader) {
 	merged := false
 	select {
@@ -73,19 +72,19 @@ func (o *subscription) tell(l events.Leader) {
 	o.words <- own
 }
 
-// sameWord tells whether the two say the same.
+// sameWord reports whether the two say the same.
 func sameWord(a, b events.Leader) bool {
 	return a.Node == b.Node && a.Token == b.Token && bytes.Equal(a.Data, b.Data)
 }
 
-// leaderWatch follows who leads an election, in one goroutine, for all that observe it.
+// leaderWatch follows the leader of an election, in one goroutine, for all its observers.
 //
-// The first candidate leads, and no other one comes first before its node is gone. So that node is watched, and nothing
-// else: whoever joins behind it, or leaves there, wakes nobody up. Where there is no candidate the
-// children of the directory are watched, and where there is no directory, its creation.
+// The first candidate leads, and no other one comes first before its node is gone. So that node is watched, and nothing else: a
+// candidate that joins behind it, or leaves there, wakes no observer. If there is no candidate the children of the directory are
+// watched. If there is no directory its creation is watched.
 //
-// What is told is in order: within a session readings do not go back, and what the next one reads first is not behind
-// that either. A server makes a session by a transaction, and has executed all before it when it says so.
+// What is told is in order. Within a session readings do not go back, and the first reading of the next session is not behind them
+// either: a server makes a session by a transaction, and has executed all before it when it answers.
 type leaderWatch struct {
 	*watcher
 	of        *elections
@@ -94,11 +93,11 @@ type leaderWatch struct {
 
 	// The mutex of the elections guards these. The goroutine alone writes the word.
 	subscriptions []*subscription
-	told          bool // and what:
+	told          bool // there is a word:
 	word          events.Leader
 }
 
-// follow returns nil if nothing is left of the session. It is called with the mutex held.
+// follow starts a leader watch. It returns nil if nothing is left of the session. It is called with the mutex held.
 func (e *elections) follow(dir string) *leaderWatch {
 	w := &leaderWatch{watcher: newWatcher(e.session), of: e, dir: under(e.session.chroot, dir), name: dir}
 	var ctx context.Context
@@ -111,8 +110,8 @@ func (e *elections) follow(dir string) *leaderWatch {
 	return w
 }
 
-// follow returns when ctx has ended, which says that nobody observes any more; when the session is closed; and when a server refuses the
-// reading.
+// follow returns when ctx has ended, which says that there is no observer any more, when the session is closed, and when a server
+// refuses the reading.
 func (w *leaderWatch) follow(ctx context.Context) {
 	defer w.over()
 	for again := true; again; again = w.wait(ctx, nil) {
@@ -128,7 +127,7 @@ func (w *leaderWatch) follow(ctx context.Context) {
 	}
 }
 
-// tell passes on what was seen, if it is something else than the last time.
+// tell passes on what was seen, if it differs from the last time.
 func (w *leaderWatch) tell(word events.Leader) {
 	wish, _ := read(word.Data)
 	word.Data = UserData(word.Node, word.Data)
@@ -146,8 +145,8 @@ func (w *leaderWatch) tell(word events.Leader) {
 	}
 }
 
-// unsubscribe ends a subscription, and with the last one the leader watch. A watch that is armed stays until it fires, for a client
-// cannot drop any; the next leader watch of the same election finds it armed.
+// unsubscribe ends a subscription, and with the last one the leader watch. A watch that is armed stays until it fires, because a client
+// cannot drop any. The next leader watch of the same election finds it armed.
 func (w *leaderWatch) unsubscribe(o *subscription) {
 	e := w.of
 	e.mu.Lock()
@@ -179,7 +178,7 @@ func (w *leaderWatch) over() {
 	w.remove()
 }
 
-// remove is called with the mutex held. Another leader watch may have taken its place.
+// remove takes the leader watch out, unless another one has taken its place. It is called with the mutex held.
 func (w *leaderWatch) remove() {
 	if all := w.of.watched; all[w.name] == w {
 		delete(all, w.name)

@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Open starts a session with one of the servers, and goes on until Close. Events about the session go to news, which must not
-// block; the goroutines belong to the group.
+// Open starts a session with one of the servers, which goes on until Close. Events about the session go to news, which must not block. The
+// goroutines belong to the group.
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, crew: actors.NewCrew(group), news: news,
@@ -30,7 +30,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	return s
 }
 
-// plainContents returns what seats of a queue share that ask for nothing of their own.
+// plainContents returns the contents that seats of a queue share if they ask for nothing of their own.
 func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	all := map[events.Kind]*content{}
 	for _, kind := range [...]events.Kind{
@@ -73,7 +73,7 @@ func (s *Session) Seat(p Place) *Seat {
 	return t
 }
 
-// newSingle is what a seat for the node begins with.
+// newSingle returns the first state of a seat for the node.
 func newSingle(node string, glance bool) *single {
 	return &single{node: node, name: path.Base(node), glance: glance}
 }
@@ -84,8 +84,7 @@ func newPermits(root string, opinion, wanted int32) *permits {
 	}
 }
 
-// dataOf returns what a node's data are. Kazoo leaves nodes out that have none when it shows who contends, but not those
-// whose data are empty.
+// dataOf returns the data of a node. When kazoo shows the contenders it leaves out nodes without data, but not those with empty data.
 func dataOf(kind events.Kind, data []byte) []byte {
 	if data == nil && kind.Kazoo() {
 		return []byte{}
@@ -99,18 +98,18 @@ type Place struct {
 	Kind   events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
 	Data   []byte        // stored in the node
 	ACL    []zk.ACL      // nil: that of the session's config
-	Try    bool          // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
-	In     *Seat         // a writer, whose place in the queue the node is to take; nil: a place of its own
+	Try    bool          // the caller will not wait; for a lock of one node the look for its holder leaves no watch then
+	In     *Seat         // a writer: the node takes its place in the queue; nil: a place of its own
 	Detect bool          // the lock tells of crashes
-	Delay  time.Duration // the lock-delay behind one
-	With   []*Seat       // one of those that hold shares its node, if any does when the node would be created
+	Delay  time.Duration // the lock-delay after a crash
+	With   []*Seat       // if one of these holds when the node would be created, it shares its node
 
-	Marks events.Marks // that its nodes bear
+	Marks events.Marks // of its nodes
 
-	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
-	Permits int32 // how many of them are to be taken
+	Size    int32 // of a semaphore: the size to write if none is written yet; 0: it is no semaphore
+	Permits int32 // of a semaphore: how many permits to take
 
-	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind are those of the first
+	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind above are those of the first
 }
 
 func (s *Session) newMulti(places []Place) *multi {
@@ -124,8 +123,8 @@ func (s *Session) newMulti(places []Place) *multi {
 	return m
 }
 
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in
-// each node, but for a fixed overhead.
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in each node.
+// A fixed overhead is left out.
 func (s *Session) SizeOfMembers(places []Place, data int) (size int) {
 	m := s.newMulti(places)
 	for i := range m.members {

@@ -2,30 +2,36 @@ package session
 
 import "iter"
 
-// This file is the order in which requests are made. It is plain data: what goes first is decided here, and done elsewhere.
+// This file is about the order in which requests are made. It is plain data: what goes first is decided here, and done elsewhere.
 
-// urgency is what a request waits behind: whatever is more urgent, and what was there before it and is as urgent.
+// urgency orders the requests: a request waits behind those that are more urgent, and behind earlier ones that are as urgent.
 type urgency uint8
 
 const (
-	// proving: it tells whether what is held is held still.
+	// proving: it tells whether a holder still holds.
 	proving urgency = iota
-	// handing: a node is given up by it, or somebody whose turn may have come waits for it.
+	// handing: it gives a node up, or a waiter of which the turn may have come waits for it.
 	handing
-	// observing: it looks who leads. After a reconnect there is one for each election that is observed, and few are made at a time.
+	// observing: it looks for a leader. After a reconnect there is one for each election that is observed, and few are made at a
+	// time.
 	observing
 	// looking: it reads a queue, which may be long, and few are made at a time.
 	looking
-	// joining: somebody wants to queue up. There may be any number of them, and always one that waits.
+	// joining: a newcomer wants to queue up. There may be any number of them, and always one that waits.
 	joining
 
 	urgencies
 )
 
-// What is under way at a time is bounded for all requests together, see parallel, and for each half of them. So neither half
-// waits for the other to come to an end: 1. A thousand callers each release a lock and ask for it again, in a loop; 2. each turn of
-// theirs is urgent, for the release is; 3. there is always one that waits. The requests that are not urgent have room of
-// their own. And who gives a lock back finds room, and no more than mostJoining before it at the server.
+// What is under way at a time is bounded for all requests together, see parallel, and for each half of them. Without bounds for the
+// halves one could wait for the other for ever:
+//
+//  1. A thousand callers each release a lock and ask for it again, in a loop.
+//  2. Each of these turns is urgent, because the release is.
+//  3. So there is always an urgent request that waits.
+//
+// So the requests that are not urgent have room of their own. And a release finds room, and at most mostJoining requests before it
+// at the server.
 const (
 	mostUrgent  = parallel - parallel/8
 	mostJoining = parallel / 2
@@ -49,7 +55,7 @@ type slot struct {
 
 func (p *slot) where() *slot { return p }
 
-// A request of which nothing depends on these has them from its slot.
+// These do nothing, for the kinds of requests that do not need them.
 func (*slot) begins(*Session) {}
 func (*slot) ends(*Session)   {}
 
@@ -67,7 +73,7 @@ func (q *pending) add(r request) {
 	l.last = p
 }
 
-// hasten has a request that waits go before those that are less urgent than it has become.
+// hasten has a waiting request go before those that are less urgent than it has become.
 func (q *pending) hasten(r request) {
 	if p := r.where(); p.waits != nil && r.urgency() < p.lane {
 		q.remove(r)
@@ -96,7 +102,7 @@ func (q *pending) remove(r request) bool {
 	return true
 }
 
-// next returns the request that is to be made next, or nil if there is none that has room. It waits until it is removed.
+// next returns the request that is to be made next, or nil if there is none that has room. The request waits until it is removed.
 func (q *pending) next() request {
 	for u := range q.lanes {
 		if first := q.lanes[u].first; first != nil && q.room(urgency(u)) {
@@ -106,7 +112,7 @@ func (q *pending) next() request {
 	return nil
 }
 
-// first returns the one of an urgency that has waited longest, or nil.
+// first returns the request of an urgency that has waited longest, or nil.
 func (q *pending) first(u urgency) request {
 	if first := q.lanes[u].first; first != nil {
 		return first.waits
@@ -129,12 +135,12 @@ func (q *pending) room(u urgency) bool {
 	}
 }
 
-// begun counts a request that is made, until it has ended.
+// begun counts a request that is under way, until it has ended.
 func (q *pending) begun(r request) { q.underWay[r.where().lane]++ }
 
 func (q *pending) ended(r request) { q.underWay[r.where().lane]-- }
 
-// all goes through the requests that wait, the most urgent first. The one at hand may be removed.
+// all goes through the requests that wait, the most urgent first. The current one may be removed meanwhile.
 func (q *pending) all() iter.Seq[request] {
 	return func(yield func(request) bool) {
 		for u := range q.lanes {
@@ -149,9 +155,9 @@ func (q *pending) all() iter.Seq[request] {
 	}
 }
 
-// parallel bounds the requests that are under way at a time. Each takes a
-// goroutine; the server executes those of one session one after the other.
+// parallel bounds the requests that are under way at a time. Each takes a goroutine. The server executes the requests of one
+// session one after the other.
 const parallel = 256
 
-// mostLeaderReads bounds the leader reads under way at a time, as mostLooks does looks.
+// mostLeaderReads bounds the leader reads that are under way at a time, as mostLooks bounds the looks.
 const mostLeaderReads = 8

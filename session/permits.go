@@ -13,8 +13,8 @@ import (
 
 // This file is about the permits of a semaphore that are there already: giving them back, and finding them.
 
-// giveBack deletes the permits, together, so that the server has one transaction. A single
-// one that is gone already would undo all of it, so then they are deleted one by one.
+// giveBack deletes the permits together, so that the server has one transaction. If one of them is gone already the transaction fails as a
+// whole, and they are deleted one by one.
 func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.Input, error) {
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Layout: recipes.LayoutSeveral}, seat: t, own: permits[0], nodes: permits,
@@ -47,7 +47,7 @@ func (p *permits) list(c *client, t *Seat, e recipes.List, id guid, found []*nam
 	return listed, nil
 }
 
-// findPermits looks for the GUID among the permits, and has those watched that bear it.
+// findPermits looks for permits with the GUID, and has them watched.
 func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.Input, error) {
 	children, _, err := c.conn.Children(t.permits.dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -71,7 +71,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	for _, permit := range permits {
 		stat, err := c.readWatched(permit, t)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // the claim will find that out
+		case errors.Is(err, zk.ErrNoNode): // the claim will find out
 		case err != nil:
 			return unanswered(listed.Epoch, recipes.OpList, err)
 		default:
@@ -84,8 +84,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	return listed.WithPermits(t.permits.nameOf(permits[0]), owner, int32(len(children))), nil
 }
 
-// survey asks in one flight how many permits there are and how many are taken, and with Watch,
-// whether the own node is still there.
+// survey asks in one flight how many permits there are, how many are taken, and with Watch, whether the own node is still there.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	surveyed := recipes.Surveyed{Epoch: e.Epoch}
 	var wait sync.WaitGroup
@@ -113,7 +112,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 // enter trades the own node for the permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
-	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
+	c.dirs.leaves(t.dir, e.Node, e.Floor) // before any seat can hear that it is gone
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
 		permit: path.Join(t.permits.dir, permitHead(id, t.token(own))), permits: e.Permits, version: e.Version,

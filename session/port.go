@@ -9,9 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is what a seat does for its machine.
+// This file is about what a seat does for its machine.
 
-// canceling: a seat wants its create no more.
+// canceling: a seat does not want its create any more.
 type canceling struct {
 	seat  *Seat
 	epoch recipes.Epoch
@@ -19,7 +19,7 @@ type canceling struct {
 
 func (m canceling) on(s *Session) { s.onCanceling(m.seat, m.epoch) }
 
-// Open starts the news of the session, behind what it returns.
+// Open starts the news of the session that come after what it returns.
 func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	t.post = post
 	t.session.mu.Lock()
@@ -31,10 +31,10 @@ func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	return opened
 }
 
-// Close ends them, and the interest in any node.
+// Close ends the news, and the seat's watches.
 func (t *Seat) Close() { t.session.actor.Post(unseated{t}) }
 
-// Do makes a request of the machine's.
+// Do makes a machine's request.
 func (t *Seat) Do(request recipes.Effect) {
 	switch e := request.(type) {
 	case recipes.Create:
@@ -68,13 +68,13 @@ func (t *Seat) Do(request recipes.Effect) {
 	}
 }
 
-// Create makes the node of a new attempt. If it follows a Delete at once, the two
-// are one request: that is posted, and no other goroutine has got to it yet.
+// Create makes the node of a new attempt. If it follows a Delete at once, the two become one request: the delete is posted, and no other
+// goroutine has handled it yet.
 func (t *Seat) Create(e recipes.Create) {
 	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: t.newGUID(e.Attempt), run: (*asked).create})
 }
 
-// Cancel takes a Create back that has not been sent.
+// Cancel takes back a Create that has not been sent.
 func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Epoch}) }
 
 // List reads the directory.
@@ -88,10 +88,9 @@ func (t *Seat) List(e recipes.List) {
 	t.session.actor.Post(t.listing(e, id))
 }
 
-// Watch asks to be told when a node of the directory is gone. It takes the place
-// of the one asked for before.
+// Watch asks to be told when a node of the directory is gone. It replaces the Watch before it.
 func (t *Seat) Watch(e recipes.Watch) {
-	// Noted here and not when the request is carried out: of two, the later counts.
+	// This is noted here and not when the request is carried out: of two, the later counts.
 	before := t.follow(t.at(e.Node))
 	t.request(e.Epoch, recipes.OpWatch, func(_ *asked, c *client) (recipes.Input, error) {
 		t.drop(c, before)
@@ -99,8 +98,7 @@ func (t *Seat) Watch(e recipes.Watch) {
 	})
 }
 
-// Advance asks whether the seat's turn has come, now that the node it waited for is
-// gone, and asks to be told when the next one is.
+// Advance asks whether the seat's turn has come, now that the node it waited for is gone, and asks to be told when the next node is gone.
 func (t *Seat) Advance(e recipes.Advance) {
 	t.mu.Lock()
 	var past int64
@@ -142,24 +140,26 @@ func (t *Seat) Claim(e recipes.Claim) {
 	t.session.actor.Post(r)
 }
 
-// Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes
-// a moment to come; see there.
+// Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes a moment to come; see
+// Create.
 func (t *Seat) Delete(e recipes.Delete) {
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.ownPath(e.Node), floor: e.Floor, clean: e.Clean, run: (*asked).remove}
 	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)
-		// The goroutine of this request runs now, as a rule. Otherwise a loop may stay in its own way: 1. the caller asks for the lock again;
-		// 2. the goroutine of that create runs first; 3. the new node stands behind the old one, and waits; 4. so the next delete leaves a
-		// floor, too.
+		// The goroutine of this request runs now, as a rule. Otherwise a loop may keep itself slow:
+		//
+		//  1. The caller asks for the lock again.
+		//  2. The goroutine of that create runs first.
+		//  3. The new node stands behind the old one, and waits.
+		//  4. So the next delete leaves a floor, too.
 		runtime.Gosched()
 		return
 	}
 	t.session.actor.Post(r)
 }
 
-// Discard removes a node in whatever session comes next, and tries until it is
-// known to be gone or a server refuses. Where another node may bear its name by then, nothing is
-// removed: it went with its session.
+// Discard removes a node in any later session, and tries until the node is known to be gone or a server refuses. If another node may have
+// its name by then, Discard removes nothing: the node went with its session.
 func (t *Seat) Discard(e recipes.Discard) {
 	if !t.layout.removable() {
 		return
@@ -169,21 +169,20 @@ func (t *Seat) Discard(e recipes.Discard) {
 	}
 }
 
-// Deadline returns until when the epoch's session can be believed alive, in the
-// terms of time.Now. It is the answer of the moment: should the machine be
-// suspended, time.Now stands still and a later answer is earlier.
+// Deadline returns until when the epoch's session can be believed alive, in the terms of time.Now. The answer is good for the moment: if
+// the machine is suspended, time.Now stands still and a later answer is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
 func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*asked, *client) (recipes.Input, error)) {
 	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
 }
 
-// requestFor is request for what may end in a grant of the own node.
+// requestFor is request for one that may end in a grant of the own node.
 func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*asked, *client) (recipes.Input, error)) {
 	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: t.ownPath(own), run: run})
 }
 
-// Survey looks whether there is room.
+// Survey asks whether there is room.
 func (t *Seat) Survey(e recipes.Survey) {
 	survey := func(_ *asked, c *client) (recipes.Input, error) { return c.survey(t, e) }
 	if e.Node == "" {
@@ -207,7 +206,7 @@ func (t *Seat) Enter(e recipes.Enter) {
 	})
 }
 
-// Pause posts Paused after a random time, or the one that is given, or when an idle node would have gone. Nobody need be connected for that.
+// Pause posts Paused after the given time, or after a random time, or when an idle node would have gone. It needs no connection.
 func (t *Seat) Pause(e recipes.Pause) {
 	if e.For > 0 {
 		t.session.actor.Post(delayed{t, e})
@@ -220,7 +219,7 @@ func (t *Seat) Pause(e recipes.Pause) {
 	time.AfterFunc(wait, func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
 }
 
-// pauseBound returns the bound. The first create came too late for everybody who waits.
+// pauseBound returns the bound. The first create came too late for every waiter.
 func pauseBound(attempt recipes.Attempt) time.Duration {
 	bound := firstPause
 	for ; attempt > 1 && bound < lastPause; attempt-- {
@@ -229,15 +228,14 @@ func pauseBound(attempt recipes.Attempt) time.Duration {
 	return bound
 }
 
-// The pauses of those who wait for one node: any time up to a first bound, which doubles with each
-// create that came too late, up to the last one. With many waiters few
-// come back within a round trip of each other, once the bound has grown.
+// The pauses of the waiters for one node take any time up to a bound. The bound doubles with each create that came too late, from the first
+// to the last. When it has grown, few of many waiters come back within a round trip of each other.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 320 * time.Millisecond
 )
 
-// onCanceling answers for a create that was not sent. The answer to one that was comes by itself, and says what there is to delete.
+// onCanceling answers for a create that was not sent. If it was sent, its answer comes by itself, and says what there is to delete.
 func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
 		return
@@ -247,8 +245,8 @@ func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {
 	t.post(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node. Nothing of the rest
-// stays: a caller may try for a lock again and again while no server can be reached.
+// unsend takes out the seat's request that waits to be sent. Exception: a delete is sent in any case, because there is a node. Nothing else
+// may stay: a caller may try for a lock again and again while no server can be reached.
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil

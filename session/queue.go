@@ -7,38 +7,37 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is the way of a request: parked, made, answered, or refused because
-// it is too late.
+// This file is about the way of a request: parked, made, answered, or refused because it is too late.
 
-// pause is how long a request waits that a server has turned away for the moment. What a broken connection
-// left unknown waits for the next connection instead.
+// pause is how long a request waits that a server has turned away for the moment. A request with a lost answer waits for the next
+// connection instead.
 const pause = 100 * time.Millisecond
 
-// request is work for the client's blocking calls. Each kind has a [slot] in it. It is a message: what is done about it, unless it is
-// too late, is to have it wait, or to answer it without a server.
+// request is work for the client's blocking calls. Each kind has a [slot] in it. It is a message: unless it is too late, it is made to
+// wait, or answered without a server.
 type request interface {
 	message
-	// meantFor is the epoch in which it may be made; 0 is any.
+	// meantFor returns the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
-	// do makes the calls, in a goroutine of its own. What is to be done with the
-	// outcome is left to the session actor; err is what a server or the client said.
+	// do makes the calls, in a goroutine of its own. The session actor handles the outcome by calling settle; err is the error of the
+	// server or the client.
 	do(c *client) (settle func(*Session), err error)
-	// refuse is called instead if it is too late: the request is not made.
+	// refuse is called instead of do if it is too late.
 	refuse()
-	// urgency is what it waits behind, as things stand when it begins to wait.
+	// urgency returns how urgent it is when it begins to wait.
 	urgency() urgency
-	// where is its place among those that wait.
+	// where returns its place among the requests that wait.
 	where() *slot
-	// begins says that it does not wait any more, for it is about to be made or refused. ends says that it was refused.
+	// begins says that it does not wait any more, because it is about to be made or refused. ends says that it was refused.
 	begins(s *Session)
 	ends(s *Session)
 }
 
-// gatherer is a request that takes others along. It returns what is made for all of them.
+// gatherer is a request that takes others along. gather returns the request that is made for all of them.
 type gatherer interface{ gather(s *Session) request }
 
-// begin runs what calls the client, in a goroutine of its own, and counts it, so that the client is not closed meanwhile. The message that run
-// hands over is to call finish.
+// begin runs calls of the client, in a goroutine of its own, and counts them, so that the client is not closed meanwhile. The message that
+// run hands over has to call finish.
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
@@ -55,7 +54,8 @@ func (s *Session) finish(c *client) {
 	s.quiesce()
 }
 
-// handle is the drain's. A request that is too late is refused at once: those before it may wait for a connection, and it need not.
+// handle is called by the drain. A request that is too late is refused at once. Requests before it may wait for a connection, and it need
+// not.
 func (s *Session) handle(m message) {
 	if r, ok := m.(request); ok && s.late(r) {
 		s.refuse(r)
@@ -69,7 +69,7 @@ func (s *Session) refuse(r request) {
 	r.ends(s)
 }
 
-// late tells whether it is too late for the request.
+// late reports whether it is too late for the request.
 func (s *Session) late(r request) bool {
 	c, epoch := s.client, r.meantFor()
 	return s.closing || epoch != 0 && (c == nil || c.over || epoch != c.epoch)
@@ -90,8 +90,8 @@ func (s *Session) sweep() {
 	}
 }
 
-// pump starts what can be started, in order. It is the rest of the session actor:
-// a lock that is released and asked for again at once can have both done together.
+// pump starts what can be started, in order. It is the last part of each drain of the session actor, so a lock that is released and asked
+// for again at once can have both done together.
 func (s *Session) pump() {
 	for c := s.client; c != nil && c.up && !s.last && s.running < parallel; {
 		r := s.pending.next()
@@ -100,7 +100,7 @@ func (s *Session) pump() {
 		}
 		s.pending.remove(r)
 		r.begins(s)
-		if s.late(r) { // one that was to be made again
+		if s.late(r) { // a request that was to be made again
 			s.refuse(r)
 			continue
 		}
@@ -120,11 +120,11 @@ func (s *Session) start(c *client, r request) {
 	})
 }
 
-// again has a request made again: at once if its connection is gone, so that it is made on the next one, and after
-// a pause if a server has turned it away.
+// again has a request made again. If its connection is gone, the request waits for the next one. If a server has turned it away, it waits
+// for a pause.
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
-		s.refuse(r) // those that are late have been swept out, and nobody sweeps once more
+		s.refuse(r) // late requests have been swept out, and there is no other sweep
 		return
 	}
 	if !c.up {
@@ -132,17 +132,17 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	afterPause(func() {
-		if !s.actor.Post(r) { // closed meanwhile, and somebody may wait for an answer
+		if !s.actor.Post(r) { // closed meanwhile, and a caller may wait for an answer
 			r.refuse()
 		}
 	})
 }
 
-// afterPause keeps those who were turned away together from coming back together.
+// afterPause keeps requests that were turned away together from coming back together.
 func afterPause(f func()) { time.AfterFunc(pause/2+rand.N(pause/2), f) }
 
-// quiesce ends what goes out when a last flight has, and tells who waits for its answers. A connection that is lost meanwhile is
-// waited for, too: without one no server hears of the end of the session.
+// quiesce stops sending when a last flight has gone, and signals when it was answered. If the connection is lost meanwhile it waits for the
+// next one: without a connection no server hears of the end of the session.
 func (s *Session) quiesce() {
 	if s.quiet == nil || s.State() == Suspended {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// rearming arms a watch again, for whoever is interested in the node by then.
+// rearming arms a watch again, for the subscribers that the node has by then.
 type rearming struct {
 	slot
 
@@ -40,9 +40,8 @@ func (r *rearming) do(c *client) (func(*Session), error) {
 	}, nil
 }
 
-// rearm watches a node, for whoever is interested, whose watch has gone because
-// the data changed or because arming it failed. The answer is Gone or Unknown, or
-// Refused, or nil if there is nothing left to do.
+// rearm watches a node for its subscribers, after its watch has gone because the data changed or because arming it failed. The answer
+// is Gone, Unknown or Refused, or nil if there is nothing left to do.
 func (c *client) rearm(node string) recipes.Input {
 	_, err := c.readWatched(node, nil)
 	outcome, err := zkerr.Classify(err)
@@ -58,19 +57,18 @@ func (c *client) rearm(node string) recipes.Input {
 	}
 }
 
-// tellGone tells whoever is interested that the node is gone, by an event or by a reading.
+// tellGone tells the subscribers that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
-		if node, holds := s.holders[seat]; holds && seat.name(node) == seat.name(path) { // it, or another one of those that it holds by
-			s.gaveUp(seat) // and nobody may share it who comes behind this
+		if node, holds := s.holders[seat]; holds && seat.name(node) == seat.name(path) { // it, or another of the nodes that it holds by
+			s.gaveUp(seat) // and no seat may come to share it behind this
 		}
 		seat.passed = true
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
 }
 
-// tellUnwatched has whoever is interested look again, and hear from the server
-// itself why the node cannot be watched.
+// tellUnwatched has the subscribers look again, and hear from the server itself why the node cannot be watched.
 func (s *Session) tellUnwatched(c *client, path string) {
 	for _, seat := range c.watches.Fired(path) {
 		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
@@ -89,7 +87,7 @@ func (m unrestored) on(s *Session) {
 	}
 }
 
-// uncertainWatch: a watch for a semaphore's first may not be armed.
+// uncertainWatch: the watch of the first in a semaphore's queue may not be armed.
 type uncertainWatch struct {
 	c    *client
 	path string

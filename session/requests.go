@@ -11,11 +11,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The requests, each in terms of the client's blocking calls. They run in
-// goroutines of their own and return the answer for the machine; nil is none.
+// The requests, each made with the client's blocking calls. They run in goroutines of their own and return the answer for the machine;
+// nil is no answer.
 
-// list finds the own node by its GUID among the names that were listed. It is
-// read and watched: its Stat has the owner and the token.
+// list finds the own node by its GUID among the names that were listed. It reads and watches the node: its Stat has the owner and the
+// token.
 func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
 	name, ok := found.own(t.kind, id)
@@ -39,7 +39,7 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	return listed, nil
 }
 
-// childrenOf reads a lock's directory, none of which is an empty one, and learns what it is.
+// childrenOf reads a lock's directory and learns about it. A directory that does not exist counts as an empty one.
 func (c *client) childrenOf(dir string) ([]string, error) {
 	children, stat, err := c.conn.Children(dir)
 	switch {
@@ -49,15 +49,14 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case c.dirs.saw(dir, stat):
-		if data, stat, err := c.conn.Get(dir); err == nil { // if it fails the next listing learns it
+		if data, stat, err := c.conn.Get(dir); err == nil { // if this fails the next listing learns it
 			c.dirs.read(dir, data, stat)
 		}
 	}
 	return children, nil
 }
 
-// watch arms a watch, or looks whether the node is still there if the watch is
-// armed already.
+// watch arms a watch. If the watch is armed already, it looks whether the node is still there.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := t.at(e.Node)
 	stat, err := c.readWatched(node, t)
@@ -76,14 +75,17 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	return in, err
 }
 
-// readWatched reads the node with a watch on it, or without if it is watched. It is
-// done for the seat, or without one for those who are interested already.
+// readWatched reads the node with a watch on it, or without if it is watched. It is for the seat or, without a seat, for those that
+// subscribe already.
 //
-// When arming fails, others may rely on it: 1. this seat is about to arm the
-// watch; 2. another finds it taken care of, asks whether the node exists, and is
-// told that it does; 3. the node goes; 4. this seat's request finds no node, and
-// has armed nothing. So the watch is armed again for them, which tells them what
-// has happened.
+// If arming fails, other seats may rely on it:
+//
+//  1. This seat is about to arm the watch.
+//  2. Another seat finds it taken care of, asks whether the node exists, and is told that it does.
+//  3. The node goes.
+//  4. This seat's request finds no node, and has armed nothing.
+//
+// So the watch is armed again for the others, and that tells them what has happened.
 func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 	var arm bool
 	var fires uint32
@@ -114,13 +116,13 @@ func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 	return stat, err
 }
 
-// remove deletes the own node. Of one that leaves a floor the session remembers that.
+// remove deletes the own node. If it leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	x := errand{Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Floor: e.Floor, Clean: e.Clean}, seat: t, own: t.at(e.Node)}
 	if x.Renews(events.Late(e.Node)) && c.renew(t, t.dir, x.own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
+	c.dirs.leaves(t.dir, e.Node, e.Floor) // before any seat can hear that it is gone
 	in, err := c.carryOut(x)
 	if _, gone := in.(recipes.Deleted); gone {
 		c.dirs.removed(t.dir, e.Node, e.Floor)

@@ -12,11 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Resize sets the size of the semaphore at the path, which is without the chroot, and makes
-// what is missing with the access control list, or that of the config. It waits for a
-// connection, if there is none, and for the answer, until ctx ends. The error is the cause
-// of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is one node,
-// or [ErrClosed].
+// Resize sets the size of the semaphore at the path, which is without the chroot. It makes what is missing, with the access control
+// list or that of the config. It waits for a connection, if there is none, and for the answer, until ctx ends. The error is the cause
+// of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is one node, or [ErrClosed].
 func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
 	if acl == nil {
 		acl = s.cfg.ACL
@@ -26,12 +24,11 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	return otherKind(err)
 }
 
-// resize writes the size, and makes and deletes a node among the permits in the same transaction. Whoever is first in the queue
-// and waits for room has their directory watched, and so hears of the size as well. The node of the size needs no
-// watch of its own: one that has to be armed by everybody who waits, and that fires when somebody resizes the semaphore,
-// would stay for ever, for a client cannot drop any.
+// resize writes the size, and makes and deletes a node among the permits in the same transaction. The first in the queue that waits
+// for room has the permits' directory watched, and so hears of the size as well. The node of the size has no watch of its own. Every
+// waiter would have to arm it, it would fire only at a resize, and it would stay for ever, because a client cannot drop a watch.
 //
-// Where there are no permits nobody waits for room. They may come between the look and the write, so it looks again.
+// If there are no permits no waiter waits for room. Permits may come between the look and the write, so it looks again.
 func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
@@ -62,7 +59,8 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	return zk.ErrNoNode
 }
 
-// resizeUnheard writes the size where nobody can be told of it, as the error says, and reports whether that is all there is to do.
+// resizeUnheard writes the size where no waiter can be told of it, for the reason in unheard. It reports whether nothing else is left
+// to do.
 func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
 	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {
 		return false, err
@@ -76,5 +74,5 @@ func (c *client) resizeUnheard(node string, size int32, unheard error) (done boo
 	return err == nil && !exists, err
 }
 
-// wakingNode is among the permits for no time: it is made and deleted in one transaction.
+// wakingNode does not stay among the permits: it is made and deleted in one transaction.
 const wakingNode = "resized"

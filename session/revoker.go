@@ -9,25 +9,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// This file is about those who want a lock back. Holders are in revoke.go.
+// This file is about asking for a lock back. Holders are in revoke.go.
 
 var (
-	// ErrNotHeld says that nobody holds the lock.
+	// ErrNotHeld says that the lock has no holder.
 	ErrNotHeld = errors.New("zkgrant: nobody holds the lock")
 	// ErrNotRevocable says that a holder has not agreed to give the lock back.
 	ErrNotRevocable = errors.New("zkgrant: a holder has not agreed to give the lock back")
 )
 
-// mostAsked bounds the holders that one revocation asks or looks after at a time, as mostLooks does looks.
+// mostAsked bounds the holders that one revocation asks or looks after at a time, as mostLooks bounds the looks.
 const mostAsked = 8
 
-// Revoke asks whoever holds the lock at the path to give it back within the grace, and returns nil when all of them are gone. Whoever is
-// still there when the grace is over, and five quarters of the session timeout behind that, its own or ours, whichever is longer, is
-// removed. Who comes to hold it later is not asked.
+// Revoke asks the holders of the lock at the path to give it back within the grace, and returns nil when all of them are gone. It removes a
+// holder that is still there five quarters of the session timeout after the grace: the holder's timeout or ours, whichever is longer. It
+// does not ask later holders.
 //
-// It waits for a connection, if there is none, and survives the end of the session, until ctx ends: then it returns
-// the cause; what was asked is asked, and nobody is removed. The error is that, [ErrNotHeld], [ErrNotRevocable] or [ErrKind], of
-// which nobody has heard anything, ErrClosed, or a server's refusal.
+// Revoke waits for a connection, if there is none, and survives the end of the session, until ctx ends. Then it returns the cause; holders
+// that were asked stay asked, and none is removed. The other errors are [ErrNotHeld], [ErrNotRevocable] and [ErrKind], after which no
+// holder has heard anything, ErrClosed, and a server's refusal.
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
 	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace, room: make(chan struct{}, mostAsked)}
 	targets, err := call(ctx, s, terms{urgent: joining}, e.holders)
@@ -37,7 +37,7 @@ func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) e
 	return e.await(ctx, targets)
 }
 
-// eviction is one wish to have a lock back.
+// eviction is one call of Revoke.
 type eviction struct {
 	session *Session
 	dir     string // with the chroot
@@ -61,11 +61,15 @@ func (e *eviction) await(ctx context.Context, targets []*target) error {
 	return context.Cause(ctx)
 }
 
-// patience is how long behind the grace a holder is removed whose node names this session timeout, or 0. The holder believes in its lock
-// for no longer than that, though it hears nothing: 1. it holds for less than a probe interval, and does not watch its node yet; 2. the wish
-// is written; 3. its session writes for another lock, which renews its lease; 4. its connection falls silent before the interval is over, in
-// which it would have read the wish. Its lease ends up to a timeout of its own behind that. An interval is at most a part of the timeout (see
-// [Config]). Of a node without a timeout ours is taken.
+// patience is how long after the grace a holder is removed. Its node names this session timeout, or 0; then ours is taken. The holder
+// believes in its lock no longer than that, even if it hears nothing:
+//
+//  1. It holds for less than a probe interval, and does not watch its node yet.
+//  2. The wish is written.
+//  3. Its session writes for another lock, which renews its lease.
+//  4. Its connection falls silent before the interval is over in which it would have read the wish.
+//
+// Its lease ends at most a timeout of its own after that. A probe interval is at most a part of the timeout (see [Config]).
 func (s *Session) patience(holder time.Duration) time.Duration {
 	timeout := max(s.Timeout(), holder)
 	return timeout + timeout/probeMin

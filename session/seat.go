@@ -14,8 +14,7 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
-// methods may be called from any goroutine and do not block.
+// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. Its methods may be called from any goroutine and do not block.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
@@ -24,45 +23,45 @@ type Seat struct {
 
 	// Only the session's drain touches these.
 	tenure recipes.Tenure[uint32] // which knows requests by their numbers
-	unsent *asked                 // its latest request that waits to be sent, a delete excepted
+	unsent *asked                 // its latest request that waits to be sent, unless that is a delete
 	place  int32                  // among the session's seats
 	turn   bool                   // its latest list request was made because its turn may have come
 	listed bool                   // with its node, on the present connection
 	passed bool                   // a node that it had watched is gone, and it has not listed since
 
-	closed  bool // interested in nothing any more; the mutex guards it and what follows
+	closed  bool // it follows no node any more; the mutex guards it and what is below
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
-	guid    guid            // what its node bears
+	guid    guid            // the GUID of its nodes
 	epoch   recipes.Epoch   // of own
 	own     string          // the own node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
-	pred    string          // what is to be watched beside it
+	pred    string          // the node to watch beside it
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with. Nobody writes to it, but for what
-// is said below, so that the many seats that ask for nothing of their own share one.
+// content is what a seat's nodes are created with. Nothing writes to it, with the exceptions below, so the many seats that ask for
+// nothing of their own share one.
 type content struct {
 	kind  events.Kind
 	marks events.Marks
 	data  []byte
 	acl   []zk.ACL
 	in    *Seat   // see Place
-	lent  int64   // the zxid that created that one's node; 0: there is none
+	lent  int64   // the zxid that created the node of in; 0: there is none
 	with  []*Seat // see Place; the session's drain forgets them when it has looked
 
 	detect    bool                             // see Place
 	delay     time.Duration                    // see Place
-	abandoned atomic.Pointer[events.Abandoned] // what those who hold were told that somebody has left behind
+	abandoned atomic.Pointer[events.Abandoned] // what a crashed holder has left behind, as the holders were told
 
 	layout  layout
 	single  *single  // the layout, if it is that of one node
 	permits *permits // the layout, if it is a semaphore's
 }
 
-// ownPath returns the path of the own node. It is the string that is kept already, if
-// there is one: for a holder it is kept in several places and for long.
+// ownPath returns the path of the own node. If the string is kept already it returns that one: for a holder it is kept in several places
+// and for long.
 func (t *Seat) ownPath(own string) string {
 	t.mu.Lock()
 	kept := t.own
@@ -85,8 +84,7 @@ func (t *Seat) newGUID(attempt recipes.Attempt) guid {
 	return t.guid
 }
 
-// follow notes which node is to be watched beside the own one, and returns the
-// one before it.
+// follow notes which node is to be watched beside the own one, and returns the one before it.
 func (t *Seat) follow(pred string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,17 +116,16 @@ func (t *Seat) token(own string) int64 {
 	return t.born
 }
 
-// want registers the seat's interest in the own node, unless it has another one or
-// none by now. It reports whether it is the first: then the watch is still to be armed.
+// want subscribes the seat to the own node, unless it has another one or none by now. It reports whether it is the first subscriber: then
+// the watch is still to be armed.
 func (t *Seat) want(c *client, own string) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return own != "" && t.follows(own) && c.watches.Add(own, t)
 }
 
-// nameOwn notes which node is the own one and which zxid created it, 0 if that is
-// not known, and returns the one before it. A request of a past epoch, which may be
-// answered late, has nothing to say.
+// nameOwn notes the own node, and the zxid that created it or 0 if that is not known. It returns the own node before. A request of a past
+// epoch, which may be answered late, changes nothing.
 func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,9 +136,8 @@ func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before stri
 	return before
 }
 
-// note registers the seat's interest in the node, and reports whether the caller
-// has to arm the watch. Requests run in goroutines of their own and may overtake
-// each other: what the seat is not interested in any more is not registered.
+// note subscribes the seat to the node, and reports whether the caller has to arm the watch. Requests run in goroutines of their own and
+// may overtake each other: a node that the seat does not follow any more is left out.
 func (t *Seat) note(c *client, node string) (arm bool, fires uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,21 +146,21 @@ func (t *Seat) note(c *client, node string) (arm bool, fires uint32) {
 	return arm, fires
 }
 
-// drop ends the interest in a node, unless the seat is interested in it again.
+// drop ends the subscription to a node, unless the seat follows it again.
 func (t *Seat) drop(c *client, node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forget(c, node)
 }
 
-// forget is called with mu held.
+// forget ends the subscription to a node that the seat does not follow. It is called with mu held.
 func (t *Seat) forget(c *client, node string) {
 	if !t.follows(node) {
 		c.watches.Drop(node, t)
 	}
 }
 
-// leave ends the interest in any node of the client's.
+// leave ends the subscription to any node of the client.
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,9 +174,8 @@ func (t *Seat) leave(c *client) {
 	}
 }
 
-// layout is how the nodes of one kind of lock stand at the server. What differs between the kinds in how
-// a seat's requests are made, and in what the answers mean for the session, is a method of it: the rest
-// of the package does not ask of what kind a seat is.
+// layout is how the nodes of one kind of lock stand at the server. The kinds differ in how a seat's requests are made, and in what the
+// answers mean for the session. Each such difference is a method of layout. The rest of the package does not ask for the kind of a seat.
 type layout interface {
 	// These carry out what the machine asks for, in goroutines of their own, and return the answer. A list request gets what was found in
 	// the directories of reads.
@@ -194,65 +189,64 @@ type layout interface {
 	form() recipes.Layout
 	// reads returns the directories that are listed before a list request is made, each once.
 	reads(t *Seat) []string
-	// claimed returns the nodes that a claim checks, those of which the own one is the first, or nil if not all of them are known.
+	// claimed returns the nodes that a claim checks: all the nodes of which the own one is the first, or nil if not all of them are
+	// known.
 	claimed(t *Seat, own string) []string
 
-	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
+	// at returns the path of a node that the machine knows by the name; nameOf is its inverse.
 	at(t *Seat, name string) string
 	nameOf(node string) string
-	// blame marks an error with the member of a multi-lock whose node or directory it is about.
+	// blame marks an error with the member of a multi-lock that its node or directory belongs to.
 	blame(node string, err error) error
-	// removable tells whether a node of a past epoch may be removed by its name.
+	// removable reports whether a node of a past epoch may be removed by its name.
 	removable() bool
 
-	// The seat's mu guards these. several returns the paths of the own nodes, of a lock that may have several. Nobody writes to them;
+	// The seat's mu guards these. several returns the paths of the own nodes, for a lock that may have several; nothing writes to them.
 	// anew begins another attempt, and leave ends all that the seat has at the client.
 	several() []string
 	anew()
 	leave(c *client, t *Seat)
 
-	// These are for the session's drain. firstHolds tells whether who is proven to be the first has the
-	// lock by that.
+	// These are for the session's drain. firstHolds reports whether a contender that is proven to be the first has the lock by that.
 	firstHolds() bool
-	// told notes what is known of the own node: that it is there, or may not be. lost says that it is
-	// gone, and cover has it watched.
+	// told notes whether the own node is known to be there. lost says that it is gone, and cover has it watched.
 	told(there bool)
 	lost(c *client, t *Seat)
 	cover(s *Session, c *client, t *Seat, node string)
 }
 
-// queued is a directory with a node for each contender, whose numbers say who is first. The others
-// are this, but for what they say.
+// queued is a directory with a node for each contender; the numbers give the order. The other layouts embed it, and override some of its
+// methods.
 type queued struct{}
 
 // single is what a seat has of a lock of one node.
 type single struct {
-	queued // but for what layout.go says
+	queued // except for the methods in single.go
 
 	node   string // its path, with the chroot
 	name   string // the last part of it
-	glance bool   // it is only tried: nobody waits for the node to go
+	glance bool   // it is only tried: no waiter waits for the node to go
 
 	plain         atomic.Bool // the node's data may not be written, not even by us
-	deleteUnknown atomic.Bool // a delete was sent, and nobody knows what became of it
+	deleteUnknown atomic.Bool // a delete was sent, and its outcome is unknown
 	uncertain     atomic.Bool // an outage or a change of its data may have hidden that there is another node now
 
-	holder atomic.Pointer[events.Contender] // who had it at the last look
+	holder atomic.Pointer[events.Contender] // the owner at the last look
 
 	// Only the session's drain touches these.
-	known   bool      // an answer has said that the node is the seat's, and no other that it is not any more
+	known   bool      // an answer has said that the node is the seat's, and no later one that it is not
 	writing int       // transactions that rest on the node, and are not answered
-	leaving []request // what waits for them: the delete
+	leaving []request // what waits for these transactions: the delete
 }
 
-// permits is what a seat at a semaphore has beside one at a mutex.
+// permits is what a seat at a semaphore has in addition to one at a mutex.
 type permits struct {
-	queued // but for what layout.go says
+	queued // except for the methods in semaphore.go and permits.go
 
 	root    string // the semaphore's path
 	dir     string // the directory of the permits that are taken
 	size    string // the node
-	opinion int32  // what it is to say if there is none
+	opinion int32  // the size to write if there is none
 	wanted  int32
 	held    []string // the paths of the own permits; guarded by the seat's mu, and never written to
 }

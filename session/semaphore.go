@@ -14,14 +14,14 @@ import (
 
 // This file is about semaphores, in the layout of Curator's InterProcessSemaphoreV2:
 //
-//	<path>/locks/_c_<guid>-lock-N    who waits: the queue of a mutex
+//	<path>/locks/_c_<guid>-lock-N    a waiter: the queue of a mutex
 //	<path>/leases/_c_<guid>-lease-N  a permit that is taken
-//	<path>/size                      how many there are, in decimal; ours alone
+//	<path>/size                      how many permits there are, in decimal; ours alone
 //
-// Whatever stands in leases/ is a permit that is taken, whoever made it: Curator calls it a lease. The size is a
-// persistent node, and stays when nobody uses the semaphore any more. Our permits are called
-// `_c_<guid>-<token>-lease-N`: the token, in hexadecimal digits, is that of the place in the
-// queue, whose node is gone by then.
+// Every node in leases/ is a permit that is taken, of any library: Curator calls it a lease. The size is a
+// persistent node, and stays when the semaphore is not in use any more. Our permits are called
+// `_c_<guid>-<token>-lease-N`. The token, in hexadecimal digits, is that of the place in the queue, of which the
+// node is gone by then.
 const (
 	// SizeNode is the name of the node that says how many permits there are.
 	SizeNode = "size"
@@ -31,17 +31,17 @@ const (
 	permitMarker = "lease-"
 )
 
-// incomplete tells whether these are permits, and not all of them.
+// incomplete reports whether these are permits, and not all of them.
 func (t *Seat) incomplete(nodes []string) bool {
 	return path.Dir(nodes[0]) == t.permits.dir && len(nodes) != int(t.permits.wanted)
 }
 
-// turnAway ends the interest in changes of the semaphore. It is called with mu held.
+// turnAway ends the subscription to changes of the semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
 	c.looks.Drop(t.permits.dir, t)
 }
 
-// lookOut registers the seat, unless it has left, and tells whether to arm the watch.
+// lookOut subscribes the seat, unless it has left, and reports whether to arm the watch.
 func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 // lookAgain has the machine look.
 func (t *Seat) lookAgain(c *client, _ bool) { t.post(recipes.Changed{Epoch: c.epoch}, nil) }
 
-// namePermits notes which nodes are the own ones, in the place of that in the queue.
+// namePermits notes the own permits, in the place of the own node in the queue.
 func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
 	t.mu.Lock()
 	if t.closed || epoch < t.epoch {
@@ -89,11 +89,11 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 		return 0, err
 	}
 	c.dirs.saw(node, stat)
-	c.dirs.read(node, data, stat) // one of ours can be counted by an enter
+	c.dirs.read(node, data, stat) // if it is a directory of ours, an enter can count it
 	return stat.NumChildren, nil
 }
 
-// armed notes whether a watch is. When it is not, others may rely on it, and look again.
+// armed notes whether a watch is armed. If it is not, its other subscribers look again.
 func (c *client) armed(node string, fires uint32, err error) {
 	c.looks.Answered(node, fires, err == nil)
 	if err != nil {
@@ -109,7 +109,7 @@ func permitHead(id guid, token int64) string {
 	return head(0, id) + strconv.FormatInt(token, 16) + "-" + permitMarker
 }
 
-// TokenOf returns the fencing token of the holder of a permit, which the permit's name tells, or 0 if it does not.
+// TokenOf returns the fencing token in the name of a permit, or 0 if the name has none.
 func TokenOf(permit string) int64 {
 	_, ours := events.MarksOf(permit)
 	text, _, named := strings.Cut(strings.TrimPrefix(permit, AttemptOf(permit)+"-"), "-"+permitMarker)
@@ -120,8 +120,7 @@ func TokenOf(permit string) int64 {
 	return token
 }
 
-// SemaphoreDirs returns where those stand who wait at a semaphore, and where
-// those who hold.
+// SemaphoreDirs returns the directory of a semaphore's waiters, and that of its holders.
 func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
@@ -141,7 +140,7 @@ func (p *permits) at(t *Seat, name string) string {
 	return below(t.dir, name)
 }
 
-// nameOf says of a permit in which directory it is, for that of a contender in the queue does not.
+// nameOf puts the directory before the name of a permit. The name of a contender in the queue goes without.
 func (p *permits) nameOf(node string) string {
 	if path.Dir(node) == p.dir {
 		return permitDir + "/" + path.Base(node)
@@ -151,7 +150,7 @@ func (p *permits) nameOf(node string) string {
 
 func (p *permits) several() []string { return p.held }
 
-func (p *permits) anew() { p.held = nil } // they were the last attempt's
+func (p *permits) anew() { p.held = nil } // they were of the attempt before
 
 func (p *permits) leave(c *client, t *Seat) {
 	p.held = nil

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// State is what a health check wants to know.
+// State is the state of the session, as for a health check.
 type State uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	Connected
 	// Suspended means that there is a session and no connection.
 	Suspended
-	// Closed is for good.
+	// Closed means that the session was closed, for good.
 	Closed
 )
 
@@ -35,8 +35,8 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Session keeps one ZooKeeper session at a time, with a new one after each
-// expiry. Its methods may be called from any goroutine.
+// Session keeps one ZooKeeper session at a time, and begins a new one after each expiry. Its methods may be called from any
+// goroutine.
 type Session struct {
 	observer
 
@@ -57,17 +57,17 @@ type Session struct {
 	// Only the drain touches these.
 	client    *client
 	living    map[*client]struct{} // clients that have not ended
-	away      *time.Timer          // tells of an outage; nil while there is a connection
+	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
-	clamped   time.Duration         // the timeout of the servers' that was told; 0: they have taken what was asked for
-	seats     []*Seat               // those that want the news, each at its place
-	holders   map[*Seat]string      // those that hold by their tenure, with their nodes
-	unwatched map[*Seat]struct{}    // those whose nodes nobody watches yet by it
-	shares    map[*Seat]*share      // of those that have, or had, a node together
-	deadlines map[*Seat]deadline    // of those that are to give their locks back by a moment
-	delays    map[*Seat]*time.Timer // of those that wait behind a crash
+	clamped   time.Duration         // the servers' timeout that was logged; 0: they have taken what was asked for
+	seats     []*Seat               // the seats that want the news, each at its place
+	holders   map[*Seat]string      // the seats that hold by their tenure, with their nodes
+	unwatched map[*Seat]struct{}    // the holders of which the nodes are not watched yet
+	shares    map[*Seat]*share      // of the seats that have, or had, a node together
+	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
+	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room
-	quiet     chan<- struct{}       // closed when the last flight was answered; nil: nobody waits for that
+	quiet     chan<- struct{}       // closed when the last flight was answered; nil: no caller waits for that
 	last      bool                  // flight has gone
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
@@ -78,18 +78,18 @@ type Session struct {
 	view view
 }
 
-// view is what others may see of the actor's state.
+// view is the part of the actor's state that other goroutines may see.
 type view struct {
 	state   State
 	client  *client       // nil unless there is a session
 	dialer  *wire.Dialer  // of the latest client
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
-	refuse  error         // why there is none, and will be none unless somebody changes something at the servers
+	refuse  error         // why there is none, and will be none until something is changed at the servers
 }
 
-// Ready waits for the first session. It fails when a server refuses an identity, and with the cause of ctx and the latest error of a
-// connection when ctx ends; the session is tried for all the same, and Ready may be called again.
+// Ready waits for the first session. It fails when a server refuses an identity. When ctx ends it fails with the cause of ctx and
+// the latest error of a connection. The session is tried for all the same, and Ready may be called again.
 func (s *Session) Ready(ctx context.Context) error {
 	select {
 	case <-s.first:
@@ -127,8 +127,7 @@ func (s *Session) ID() int64 {
 	return s.view.client.link.Session()
 }
 
-// Timeout returns the session timeout as negotiated, or as asked for while there
-// is no session.
+// Timeout returns the negotiated session timeout, or the one asked for while there is no session.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,30 +163,30 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	return time.Time{}
 }
 
-// share is a node that several seats have, or had: those that have not deleted it yet.
+// share is a node that several seats have, or had: its seats are those that have not deleted it yet.
 type share struct {
 	seats []*Seat
 	book  recipes.Share
 }
 
-// message is what the mailbox takes: a [request], or news. Each stands with what is done about it.
+// message is what the mailbox takes: a [request], or news. Each type has the method that handles it.
 type message interface {
 	// on is called by the drain.
 	on(s *Session)
 }
 
-// observer is what follows elections, see observe.go.
+// observer is the part of a session that follows elections, see observe.go.
 type observer interface {
-	// Observe delivers who leads the election at the path, and from then on each other one, until ctx ends or the session is
-	// closed; then the channel is closed. So it is when a server refuses the path or the leader's node to be read. The channel
-	// has one place, in which a later word takes that of one that nobody has read.
+	// Observe delivers the leader of the election at the path, and from then on each later leader, until ctx ends or the session is
+	// closed. Then the channel is closed. It is also closed if a server does not let the path or the leader's node be read. The
+	// channel has one place, in which a later word replaces one that was not read.
 	//
-	// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and
-	// nothing comes.
+	// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and nothing
+	// comes.
 	Observe(ctx context.Context, dir string) <-chan events.Leader
 }
 
-// deadline is when a lock is to have been given back.
+// deadline is when a lock has to be given back.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer

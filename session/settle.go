@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is the way of an answer back to the machine.
+// This file is about the way of an answer back to the machine.
 
 // settle passes the answer on.
 func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
@@ -40,7 +40,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			r.seat.post(in, err)
 			return
 		}
-		// Whoever is told makes the request again at once.
+		// The machine makes the request again at once when it is told.
 		afterPause(func() { r.seat.post(in, err) })
 	case recipes.Gone:
 		if !s.isPast(c, r.seat) {
@@ -52,8 +52,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	}
 }
 
-// log says what nobody else may hear: a refused delete leaves a node that blocks
-// others until the session ends.
+// log logs what no machine hears: a refused delete leaves a node that blocks other contenders until the session ends.
 func (r *asked) log(c *client, in recipes.Input, err error) {
 	if err == nil {
 		return

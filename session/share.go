@@ -8,41 +8,37 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that is entered again by whoever holds it. No request is
-// made for that: the seat of the inner acquisition gets the node of the outer one's, and
-// holds as if it had created that. For its machine it is a create that found nobody else
-// in the queue. From then on the two are equal, neither is the inner one any more, and the
-// node goes with whoever is the last to delete it.
+// This file is about a lock that its holder enters again. No request is made for that: the seat of the inner acquisition gets
+// the node of the outer one's, and holds as if it had created that node. For its machine it is a create that found no other
+// contender in the queue. From then on the two are equal, neither is the inner one any more, and the last of them to delete the
+// node removes it.
 //
-// All of it is decided in the session's drain: whoever joins does so before or behind
-// anything else that happens to the node.
+// All of it is decided in the session's drain: a seat joins before or behind anything else that happens to the node.
 //
-//   - The owner is released while the create of a joiner is in the mailbox. If its delete
-//     stands before that, none of the owners holds any more, and the create is carried out
-//     as any other: it queues up, perhaps right behind that delete. If it stands behind
-//     that, there are two when the delete is looked at, and it takes only its own seat out.
+//   - The owner is released while the create of a joiner is in the mailbox. If its delete stands before that, none of the owners
+//     holds any more, and the create is carried out as any other: it queues up, perhaps right behind that delete. If its delete
+//     stands behind that, there are two owners when the delete is looked at, and it takes only its own seat out.
 //   - Two join and the owner is released at once: the same, in the order of the three messages.
-//   - The node is gone. Nobody who had it is a holder from the moment in which the first of
-//     them is told, in whatever way that was learnt. A create behind that is carried out as
-//     any other; one before it has made its seat a holder, who is told as well.
-//   - The lease runs out, or the session ends, or the connection is lost and that counts
-//     as a loss: the same, for all holders at once. A lease that has run out while nobody
-//     has looked yet lets nobody join.
-//   - A joiner is withdrawn before it hears that it has joined: it deletes what it has been
-//     given, as it would a node of its own.
-//   - The last delete has an unknown outcome: it is made again, like any other. Nobody can
-//     have joined meanwhile, because whoever deletes does not hold.
-//   - A holder has lost the lock, and keeps the node for a function that still runs. It
-//     does not hold, so nobody joins; but it has not deleted the node either, so that stays.
+//   - The node is gone. No seat that had it is a holder from the moment in which the first of them is told, however that was
+//     learnt. A create behind that is carried out as any other. A create before it has made its seat a holder, which is told as
+//     well.
+//   - The lease runs out, or the session ends, or the connection is lost and that counts as a loss: the same, for all holders at
+//     once. If a lease has run out and that is not noticed yet, no seat can join.
+//   - A joiner is withdrawn before it hears that it has joined: it deletes what it has been given, as it would a node of its
+//     own.
+//   - The last delete has an unknown outcome: it is made again, like any other. No seat can have joined meanwhile, because a
+//     seat that deletes does not hold.
+//   - A holder has lost the lock, and keeps the node for a function that still runs. It does not hold, so no seat joins; but it
+//     has not deleted the node either, so the node stays.
 
-// answerHere answers the request if that takes no server.
+// answerHere answers the request if that takes no server, and reports whether it has.
 func (s *Session) answerHere(r *asked) (answered bool) {
 	switch r.op {
 	case recipes.OpList:
 		if s.companion(r.seat) == nil { // also because it has created a node, and wants to know its place
 			return false
 		}
-		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // nobody is in its way
+		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // no contender is in its way
 		return true
 	case recipes.OpCreate:
 		return s.enterShared(r)
@@ -53,7 +49,7 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 	return false
 }
 
-// companion returns a seat that holds and whose node the seat may have, or nil.
+// companion returns a seat that holds and of which the seat may share the node, or nil.
 func (s *Session) companion(seat *Seat) *Seat {
 	if len(seat.with) == 0 || !s.clock.now().Before(s.client.lease.Deadline()) {
 		return nil
@@ -66,11 +62,11 @@ func (s *Session) companion(seat *Seat) *Seat {
 	return nil
 }
 
-// enterShared makes the seat that wants to create a node a holder of the one that an owner holds.
+// enterShared makes the seat that wants to create a node a holder of the node that an owner holds. It reports whether it has.
 func (s *Session) enterShared(r *asked) bool {
 	seat, owner := r.seat, s.companion(r.seat)
 	if seat.with != nil { // else its content is not its own
-		seat.with = nil // whatever node it has now, it does not need them for it, nor keep them alive
+		seat.with = nil // for the node that it has now it does not need them, and it must not keep them alive
 	}
 	s.quit(seat)
 	if owner == nil {
@@ -107,8 +103,8 @@ func (s *Session) enterShared(r *asked) bool {
 	return true
 }
 
-// part answers a delete of a node that others still have. The last one's is made, as [recipes.Share] says. If a reader has taken
-// the node's place it leaves no floor, see mayTakePlace, which looks at the delete behind this.
+// part answers a delete of a node that other seats still have. The delete of the last seat is made, as [recipes.Share] says. If
+// a reader has taken the node's place it leaves no floor, see mayTakePlace, which looks at the delete behind this.
 func (s *Session) part(r *asked) bool {
 	sh := s.shares[r.seat]
 	if sh == nil {
@@ -126,7 +122,7 @@ func (s *Session) part(r *asked) bool {
 	return true
 }
 
-// quit takes the seat out of what it shares, if it does.
+// quit takes the seat out of what it shares, if it shares a node.
 func (s *Session) quit(seat *Seat) {
 	sh := s.shares[seat]
 	if sh == nil {
@@ -145,8 +141,7 @@ func (s *Session) together(seat *Seat) []*Seat {
 	return []*Seat{seat}
 }
 
-// lostNode has whoever holds the seat's node know that it is gone, the seat itself excepted.
-// None of them holds any more.
+// lostNode tells the other holders of the seat's node that it is gone. None of them holds any more.
 func (s *Session) lostNode(c *client, seat *Seat) {
 	node := s.holders[seat]
 	for _, other := range s.together(seat) {
@@ -161,9 +156,9 @@ func (s *Session) lostNode(c *client, seat *Seat) {
 	}
 }
 
-// mayTakePlace tells whether the request may be made: a create in the place of a writer only
-// while that holds. From then on, that one leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no
-// floor is under way when a read node is made, and none is sent later.
+// mayTakePlace reports whether the request may be made. A create in the place of a writer may be made only while the writer
+// holds. From then on the writer leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no floor is
+// under way when a read node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *asked) bool {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:

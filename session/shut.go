@@ -10,10 +10,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// This file is the end of everything.
+// This file is about the end of the session.
 
 // Patience returns for how long it is worth waiting for the end of the session: the session timeout, less the time for which the
-// servers have owed an answer already. Behind that the session is over at the servers, too. What little is left in any case is for
+// servers have owed an answer already. After that the session is over at the servers, too. The little that is left in any case is for
 // a server that is back.
 func (s *Session) Patience() time.Duration {
 	s.mu.Lock()
@@ -28,18 +28,20 @@ func (s *Session) Patience() time.Duration {
 	case !debt.IsZero():
 		since = debt
 	case state == Suspended:
-		since = c.lease.Heard() // what was asked for since then has got lost with the connection
+		since = c.lease.Heard() // what was asked since then was lost with the connection
 	case since.IsZero():
 		since = now
 	}
 	return max(timeout-now.Sub(since), timeout/wire.LeastPatience)
 }
 
-// Close ends the session, and returns when ctx has ended, at the latest. Requests under way get two thirds of the time to be
-// answered, and then a server gets the rest to say that the session is over; ctx has a deadline for that. What is not under way is not
-// sent: all nodes that would be deleted go with the session, in one transaction. It returns when nothing of the session is left in
-// this process, and reports whether nothing is left at the servers: one of them has said so, or there was no session. The last
-// that seats hear is Expired, which may be behind that. Each holder was told before that it holds no more.
+// Close ends the session, and returns when ctx has ended, at the latest; ctx has a deadline. Requests under way get two thirds of the
+// time to be answered. Then a server gets the rest to say that the session is over. Requests that are not under way are not sent: all
+// nodes that they would delete go with the session, in one transaction.
+//
+// Close returns when nothing of the session is left in this process. It reports whether nothing is left at the servers: one of them
+// has said so, or there was no session. The last input of each seat is Expired, which may come after Close. Each holder was told
+// before that it holds no more.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
 	s.actor.Post(shut{max(0, time.Until(deadline))})
@@ -56,8 +58,8 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 	return c == nil || !c.opened || c.told.Load()
 }
 
-// Quiesce waits until what was asked of the session has been answered, as far as it has been sent: a last flight is sent, on the next
-// connection if there is none, and nothing behind that. It returns when ctx ends, at the latest, and is called once, before Close.
+// Quiesce waits until every request that was sent is answered. It lets a last flight be sent, on the next connection if there is none,
+// and nothing after that. It returns when ctx ends, at the latest. It is called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
 	if !s.actor.Post(quiescing{quiet}) {
@@ -94,9 +96,9 @@ func (m shut) on(s *Session) {
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	if s.client != nil {
-		s.retire(s.client, 2*m.grace/3, m.grace/3) // while the servers are at it,
+		s.retire(s.client, 2*m.grace/3, m.grace/3) // while the servers execute that,
 	}
-	s.broadcast(recipes.Expired{}) // those are told who would make their requests again and again
+	s.broadcast(recipes.Expired{}) // it ends the machines that would make their requests again and again
 	s.seats = nil
 	s.renew()
 	s.sweep()

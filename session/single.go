@@ -15,25 +15,25 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about a lock that is one node, at its own path: whoever creates it has it. All
-// of its nodes bear the same name, one after the other, and the machine is not to
-// be bothered with that. So what is asked about a seat's own node is asked about the
-// one that the seat made, which the zxid tells that created it:
+// This file is about a lock that is one node, at its own path: the session that creates the node has the lock. All of its nodes have the
+// same name, one after the other, and the machine does not deal with that. So a question about a seat's own node is answered for the node
+// that the seat made, identified by the zxid that created it:
 //
-//   - Gone is told of the own node only when that one is gone. The event of a watch is news of what was
-//     there when it came, and comes before any answer that knows of a later node; but a
-//     reading that found nothing may be older than the node. So after such a reading the session looks
-//     again ([verifying]).
-//   - A claim checks that there is a node, and then whose it is.
-//   - A delete is sent only by the claimant (see [claimants]), and is not simply sent again: 1. A's delete is
-//     executed, and its reply is lost; 2. B makes its node; 3. A deletes that. So A looks first, behind a
-//     write through the quorum. It does so, too, if it has been without a connection and nothing has told since
-//     that its node is still there. What remains is that somebody else removes A's node by hand, and B makes its
-//     own, before A has its node watched or in the moment in which A's delete is under way.
+//   - Gone is told of the own node only when that node is gone. The event of a watch is news of the node that was there when it came, and
+//     comes before any answer that knows of a later node. A reading that found nothing may be older than the node. So after such a reading
+//     the session looks again ([verifying]).
+//   - A claim checks that there is a node, and then that it is the seat's.
+//   - A delete is sent only by the claimant (see [claimants]).
+//   - A delete is not simply sent again, for this reason: A's delete is executed, and its reply is lost; B makes its node; A deletes that
+//     node. So A looks first, behind a write through the quorum. It also does so if it has been without a connection and nothing has told
+//     since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
+//
+// Limitation: A deletes B's node if A's node is removed by hand, and B makes its own, before A has its node watched or in the moment in
+// which A's delete is under way.
 
-// Holder returns who had the lock when the seat looked last, if it is a lock of one node and
-// somebody had it. Paths are without the chroot.
+// Holder returns the holder that the seat has seen at its last look, if the lock is one node and had a holder. Paths are without the
+// chroot.
 func (t *Seat) Holder() (events.Contender, bool) {
 	if t.single == nil {
 		return events.Contender{}, false
@@ -44,7 +44,7 @@ func (t *Seat) Holder() (events.Contender, bool) {
 	return events.Contender{}, false
 }
 
-// createSingle makes the node, unless somebody has it.
+// createSingle makes the node, unless another contender has it.
 func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
 	if !c.claimants.enter(t) {
 		return recipes.Occupied{Epoch: epoch}, nil
@@ -54,13 +54,13 @@ func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, erro
 	})
 }
 
-// heard notes what an answer says about whose the node is, before anybody is told the answer.
+// heard notes what an answer says about the owner of the node, before any machine is told the answer.
 func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, error) {
 	c.claimants.heard(t, in)
 	return in, err
 }
 
-// look reads the node, and tells whose it is.
+// look reads the node, and tells its owner.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
@@ -93,8 +93,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	return listed, nil
 }
 
-// missing is told that a seat has found no node. It has none itself then. Another one of the
-// session's that believes it has should hear of it.
+// missing is called when a seat has found no node. Then the seat has none itself. If another seat of the session believes that it has the
+// node, that seat has to hear of it.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
 	if other := c.claimants.of(t.single.node); other != nil && other != t {
@@ -123,7 +123,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 	default:
 		data, stat, err := c.conn.Get(node)
 		if errors.Is(err, zk.ErrNoNode) {
-			c.watches.Drop(node, t) // the event of the node before is of no interest to whoever makes the next
+			c.watches.Drop(node, t) // the event of this node means nothing to the seat that makes the next
 		}
 		return data, stat, err
 	}
@@ -144,7 +144,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	return in, err
 }
 
-// lookAt looks whose the one node is. It returns an answer if there is one now.
+// lookAt looks whether the one node is the seat's. It returns an answer if there is one now.
 func (c *client) lookAt(x *errand) (recipes.Meaning, recipes.Input, error) {
 	there, stat, err := c.conn.Exists(x.own)
 	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
@@ -163,8 +163,7 @@ func (c *client) lookAt(x *errand) (recipes.Meaning, recipes.Input, error) {
 	return m, in, err
 }
 
-// Ephemeral tells whether a session owns the node. Containers and nodes with a time to live have
-// an owner that is none.
+// Ephemeral reports whether a session owns the node. Containers and nodes with a time to live have an owner value that is no session.
 func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
@@ -185,7 +184,7 @@ func (l *single) form() recipes.Layout { return recipes.LayoutNode }
 
 func (l *single) reads(*Seat) []string { return nil }
 
-// watch has nothing to do if the watch is still armed that came with the look before.
+// watch has nothing to do if the watch of the look before is still armed.
 func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {
 	if c.watches.Subscribed(l.node, t) {
 		return nil, nil

@@ -10,11 +10,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is what the session's drain knows of the one node of a lock: whose it is, who has to hear
-// that it is gone, and what has to wait for what. For the reasons see single.go.
+// This file is about what the session's drain knows of the one node of a lock: its owner, which seats have to hear that it is gone, and
+// what has to wait for what. For the reasons see single.go.
 
-// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a
-// seat that was told so, and not for one whose create is under way: the answer could be older than that.
+// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a seat that was told that the node is its
+// own. It is not for one of which the create is under way: the answer could be older than that.
 type verifying struct {
 	slot
 
@@ -54,7 +54,7 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// isDue tells whether there is something to verify.
+// isDue reports whether there is something to verify.
 func (v *verifying) isDue() bool {
 	v.born = v.seat.token(v.seat.single.node)
 	return v.seat.single.known
@@ -68,8 +68,8 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	t.post(gone, nil)
 }
 
-// singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
-// were told by an event, or by a reading: then the one that has it may have made it since.
+// singleGone tells the seats that follow the node, and its owner, that it is gone. An event or a reading has said so. If it was a reading,
+// the owner may have made the node since.
 func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
 	if t := c.claimants.of(node); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
@@ -82,14 +82,18 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 	return seats
 }
 
-// isPast tells whether a request of the seat's that found no node to watch was about one before that which the seat has
-// made, or is making. Both bear one name, so the machine could not tell: 1. it waits for A's node, and asks
-// for a watch on it; 2. the connection breaks, and A's node goes; 3. on the next one the request is made, and so is a
-// look, for after an outage every waiter looks anew; both find nothing; 4. the look's answer is told, and
-// the seat makes its node, and holds; 5. only now the other answer is told: the node is gone. The
-// machine would give up a node that stands, and nobody would ever remove it.
+// isPast reports whether a request of the seat that found no node to watch was about a node before the one which the seat has made, or is
+// making. Both nodes have one name, so the machine could not tell:
 //
-// Who has a node, or may have one, waits for nobody's. Should the reading be younger than the node after all, to look again tells.
+//  1. The machine waits for A's node, and asks for a watch on it.
+//  2. The connection breaks, and A's node goes.
+//  3. On the next connection the request is made, and so is a look, because after an outage every waiter looks anew. Both find nothing.
+//  4. The look's answer is told, and the seat makes its node, and holds.
+//  5. Only now the other answer is told: the node is gone.
+//
+// The machine would give up a node that stands, and no session would ever remove it.
+//
+// A seat that has a node, or may have one, waits for no other node. If the reading is younger than the node after all, another look tells.
 func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.claimants.is(t) {
 		return false
@@ -98,17 +102,21 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	return true
 }
 
-// rewritten notes that the data of a node have changed. Whoever has it watched again finds out whether it is another one
-// by now (see found), but until then, and for one that does not hold any more, nobody can tell.
+// rewritten notes that the data of a node have changed. When its owner has it watched again, that shows whether it is another node by now
+// (see found). Until then, and for an owner that does not hold any more, it is unknown.
 func (s *Session) rewritten(c *client, node string) {
 	if t := c.claimants.of(node); t != nil {
 		t.single.uncertain.Store(true)
 	}
 }
 
-// rest has a transaction rest on the one node of a lock, if that is the seat's. It is made before the node is removed, or not at all. Its guard
-// would not do, which knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
-// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
+// rest has a transaction rest on the one node of a lock, if that is the seat's. The transaction is made before the node is removed, or not
+// at all. A guard alone would not do, because it knows the node by its name:
+//
+//  1. The lock is lost, with a transaction under way.
+//  2. Our delete overtakes it.
+//  3. Another contender makes the next node.
+//  4. The guard finds that node.
 func (l *single) rest(s *Session, t *Seat) (rests bool) {
 	if !l.known || !s.holds(t) {
 		return false
@@ -126,7 +134,7 @@ func (l *single) keeps(r *asked) bool {
 	return true
 }
 
-// unrest says that a transaction is answered, or never will be made.
+// unrest notes that a transaction is answered, or will never be made.
 func (l *single) unrest(s *Session) {
 	if l.writing--; l.writing > 0 {
 		return

@@ -9,13 +9,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// This file is about how many permits a semaphore has: the node that says so.
+// This file is about the node that says how many permits a semaphore has.
 
-// ErrSizeNode says that what a semaphore's size node holds is no size.
+// ErrSizeNode says that the data of a semaphore's size node are no size.
 var ErrSizeNode = errors.New("zkgrant: no size of a semaphore")
 
-// size reads how many permits there are, and writes the seat's opinion down if nobody
-// has.
+// size reads how many permits there are. If no size is written it writes the seat's own.
 func (c *client) size(t *Seat) (size, version int32, _ error) {
 	node := t.permits.size
 	for range reaped {
@@ -36,7 +35,8 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
 }
 
-// ParseSize returns how many permits the data of a size node say there are, or 0 if that is no number of permits.
+// ParseSize returns how many permits the data of a size node say there are, or 0 if the data are no number of
+// permits.
 func ParseSize(data []byte) int32 {
 	n, err := strconv.ParseInt(string(data), 10, 32)
 	if err != nil || n <= 0 {
@@ -56,7 +56,7 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)
 	}
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
-		return nil // whoever asks looks again
+		return nil // the caller looks again
 	}
 	return err
 }

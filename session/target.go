@@ -24,9 +24,8 @@ type target struct {
 	last  time.Time // when it is removed
 }
 
-// see looks whether the target is still there, and does what is to be done then: the wish is to stand in its node, and it
-// is removed when it has had its time. Each turn either ends that, or one of the nodes is
-// gone, or somebody else has written to it meanwhile.
+// see looks whether the target is still there, and does what is due: the wish has to stand in its node, and the holder is removed when
+// its time is over. Each turn either ends that, or finds one of the nodes gone, or finds that it was written to meanwhile.
 func (t *target) see(c *client) (gone bool, _ error) {
 	t.begin()
 	for range reaped + len(t.nodes) {
@@ -35,13 +34,13 @@ func (t *target) see(c *client) (gone bool, _ error) {
 		}
 		data, stat, err := c.getLookingOut(t.watcher, t.nodes[0])
 		if err == nil && t.born != 0 && stat.Czxid != t.born {
-			err = zk.ErrNoNode // a node of a later holder, whose library gives them no names of their own
+			err = zk.ErrNoNode // a node of a later holder: its library gives the nodes no names of their own
 		}
 		if err == nil {
 			t.born = stat.Czxid
 			err = t.deal(c, data, stat.Version)
 		}
-		if err == nil && c.retired.Load() { // a look in a past session, with a watch that went with it
+		if err == nil && c.retired.Load() { // a look in a past session, with a watch that ended with it
 			err = zk.ErrConnectionClosed
 		}
 		switch {
@@ -58,8 +57,8 @@ func (t *target) see(c *client) (gone bool, _ error) {
 	return false, fmt.Errorf("%s is written to as often as it is read", t.nodes[0])
 }
 
-// deal removes the holder if it has had its time, and otherwise sees to it that the wish stands. What is written or deleted is what was
-// read, for it goes with the version; a client of a semaphore has names of its own. [zk.ErrNoNode] says that the node is gone.
+// deal removes the holder if its time is over, and otherwise has the wish stand. It writes or deletes by version, so only what was
+// read. The permits behind the first need no version: their names do not come again. [zk.ErrNoNode] says that the node is gone.
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
@@ -94,14 +93,14 @@ func (t *target) wish(now time.Time) wish {
 	}
 }
 
-// adds tells whether a wish says what one that stands does not. asked: it was there before. Then it is missing only if somebody has
-// overwritten it, as a leader does who proclaims something: what is left of the time grows less, and that is no news.
+// adds reports whether a wish says something that the standing one does not. asked: it was written before. Then it is missing only if
+// the data were overwritten, as by a leader that proclaims something. That less of the grace is left is no news.
 func (w wish) adds(standing wish, asked bool) bool {
 	switch {
 	case !standing.stands:
 		return true
 	case !w.bounded:
-		return false // whatever stands is a wish to whoever knows this form
+		return false // any wish is one to a holder that knows this form
 	case !standing.bounded:
 		return true
 	default:
@@ -109,7 +108,7 @@ func (w wish) adds(standing wish, asked bool) bool {
 	}
 }
 
-// remove takes the holder's nodes away. Of several permits all go together, or one by one if some are gone already.
+// remove deletes the holder's nodes. Several permits all go together, or one by one if some are gone already.
 func (t *target) remove(c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {
@@ -122,7 +121,7 @@ func (t *target) remove(c *client, version int32) error {
 		return zk.ErrNoNode
 	}
 	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 {
-		err = c.conn.Delete(t.nodes[0], version) // the others have their turns behind it
+		err = c.conn.Delete(t.nodes[0], version) // the others have their turns after it
 		if err == nil {
 			err = zk.ErrNoNode
 		}
@@ -130,5 +129,5 @@ func (t *target) remove(c *client, version int32) error {
 	return err
 }
 
-// zapNode says in the log whose lock it is.
+// zapNode names the holder in the log.
 func (t *target) zapNode() zap.Field { return zap.String("node", t.nodes[0]) }

@@ -10,25 +10,26 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about the session timeout of a holder, which stands in the data of each node that bears [events.MarkRevocable], behind
-// what the user has stored there. A revoker cannot ask a server for it, and has to wait until the holder's lease has run out.
+// This file is about the session timeout of a holder, which stands in the data of each node with [events.MarkRevocable], behind the user's
+// data. A revoker cannot ask a server for it, and has to wait until the holder's lease has run out.
 //
 //	zkgrant-timeout <milliseconds>ms\n            a node without data
 //	<data>\nzkgrant-timeout <milliseconds>ms\n    a node with data, which may be empty
 //
-// It stands in the data and not in the name, which has room for a few bits alone. It is a line of text, because people read the data, and kazoo
-// takes them for UTF-8. It stands at the end, because a wish stands at the beginning, and who writes one leaves what is behind it as it was. The
-// line names its library and ends with a line feed, so nobody stores it by accident; if somebody does, a second one follows, and only the last
-// one counts.
+// It stands in the data and not in the name, which has room for a few bits only. It is a line of text, because people read the data, and
+// kazoo takes them for UTF-8. It stands at the end, because a wish stands at the beginning, and a wish's writer leaves what is behind it as
+// it was. The line names its library and ends with a line feed, so no user stores it by accident. If one does, a second line follows, and
+// only the last one counts.
 //
-// The line is missing from nodes of earlier versions and of other libraries, and where Curator's Revoker has overwritten the data.
+// The line is missing from nodes of earlier versions and of other libraries. It is also missing if Curator's Revoker has overwritten the
+// data.
 
 const timeoutKey, timeoutEnd = "zkgrant-timeout ", "ms\n"
 
 // TimeoutSize is how many bytes the line takes at most.
 const TimeoutSize = 1 + len(timeoutKey) + 10 + len(timeoutEnd)
 
-// withTimeout returns the user's data and the line behind them. No data and empty data stay different things.
+// withTimeout returns the user's data with the line behind them. No data and empty data stay different.
 func withTimeout(user []byte, timeout time.Duration) []byte {
 	data := make([]byte, 0, len(user)+TimeoutSize)
 	if user != nil {
@@ -55,13 +56,13 @@ func splitTimeout(data []byte) (user []byte, timeout time.Duration) {
 	return data[: at-1 : at-1], timeout
 }
 
-// revocable tells whether a node of this library bears the mark, and so the line.
+// revocable reports whether a node of this library has the mark, and so the line.
 func revocable(node string) bool {
 	marks, ours := events.MarksOf(node)
 	return ours && marks&events.MarkRevocable != 0
 }
 
-// timeoutIn returns the holder's session timeout as its node says it, or 0. The data are without a wish.
+// timeoutIn returns the holder's session timeout from its node's data, or 0. The data are without a wish.
 func timeoutIn(node string, data []byte) time.Duration {
 	if !revocable(node) {
 		return 0
@@ -70,8 +71,8 @@ func timeoutIn(node string, data []byte) time.Duration {
 	return timeout
 }
 
-// UserData returns what the owner of the node has stored in it: without the wish to have its lock back that somebody may have
-// written before it, or in its place, and without the session timeout of a node that can be revoked.
+// UserData returns what the owner of the node has stored in it. A wish that was written before it, or in its place, is left out, and so is
+// the session timeout of a node that can be revoked.
 func UserData(node string, data []byte) []byte {
 	_, user := read(data)
 	if revocable(node) {

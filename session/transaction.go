@@ -13,14 +13,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Guard returns an operation that succeeds while the node exists. The node's path is without the chroot, the
-// operation's with it.
+// Guard returns an operation that succeeds while the node exists. The path given is without the chroot, the operation's with it.
 func (s *Session) Guard(node string) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: under(s.chroot, node), Version: anyVersion}
 }
 
-// Rewrite returns an operation, for a transaction of the session that made the node, that replaces what the user has stored there. The
-// node's path is without the chroot.
+// Rewrite returns an operation that replaces the user's data in the node. It is for a transaction of the session that made the node. The
+// path given is without the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	if revocable(node) {
 		data = withTimeout(data, s.Timeout())
@@ -28,12 +27,11 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
 }
 
-// Transact makes one transaction, in the session of the epoch. It is guarded by the seat's own nodes, at the paths given.
-// Paths of the operations are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
+// Transact makes one transaction, in the session of the epoch. The seat's own nodes, at the paths given, guard it. Paths of the operations
+// are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
 //
-// The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath],
-// [ErrTooLarge], ErrEpochOver, ErrGuard, a server's refusal (the responses say of which operation), or the cause of
-// ctx without ErrOutcomeUnknown.
+// The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath], [ErrTooLarge], ErrEpochOver,
+// ErrGuard, a server's refusal (the responses say of which operation), or the cause of ctx without ErrOutcomeUnknown.
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
 	s := t.session
 	guards := make([]any, 0, len(own))
@@ -48,7 +46,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 	responses, err := call(ctx, s, terms{epoch: epoch, once: true, urgent: handing, seat: t}, func(c *client) ([]zk.MultiResponse, error) {
 		return c.transact(all, len(guards))
 	})
-	for i := range responses { // without the chroot they are what the next transaction takes
+	for i := range responses { // without the chroot, as the next transaction takes them
 		responses[i].String = strings.TrimPrefix(responses[i].String, s.chroot)
 	}
 	return responses, err
@@ -69,9 +67,12 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	return responses[guards:], err
 }
 
-// assemble checks the operations, and puts them behind the guards and the chroot before their paths. What the caller
-// gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
-// ends, and the caller goes on, and changes its data; 3. only now the client writes it to the wire.
+// assemble checks the operations, and puts them behind the guards and the chroot before their paths. It does not change what the caller
+// gave, and copies all of it:
+//
+//  1. A transaction is under way, in the client's queue.
+//  2. Its ctx ends, and the caller goes on, and changes its data.
+//  3. Only now the client writes the transaction to the wire.
 func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
 	size := 0
@@ -101,7 +102,7 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	switch o := op.(type) {
 	case *zk.CreateRequest:
 		if o != nil && o.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
-			// A server may execute the others, and answer what the client cannot read.
+			// A server may execute other flags, and answer what the client cannot read.
 			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, o.Flags)
 		}
 		if o != nil {
@@ -132,7 +133,7 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	path, full := *to, under(chroot, *to)
 	if c, ok := op.(*zk.CreateRequest); ok && c.Flags&zk.FlagSequence != 0 {
 		path += "1"         // as the server checks it: the number is yet to come
-		full = chroot + *to // also if the number is all there is of a name: "/" is below the chroot, and not the chroot
+		full = chroot + *to // also if the number is the whole name: "/" is below the chroot, and not the chroot
 	}
 	if err := ValidatePath(path); err != nil {
 		return nil, 0, err

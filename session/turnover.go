@@ -50,8 +50,8 @@ type said struct {
 	err error
 }
 
-// turnOver makes the transaction. One that a server has refused was not executed at
-// all, and why is found out by making the two requests one after the other.
+// turnOver makes the transaction. If a server refuses it, it was not executed at all.
+// Then making the two requests one after the other finds out why.
 func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 	old, next := w.leave, w.enter
 	x := errand{

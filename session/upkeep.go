@@ -11,8 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// cover has the nodes watched of those who have held for a while. A short cycle is
-// over before, and costs no request for it.
+// cover has the nodes of those watched that have held for a while. A short hold is over before, and costs no request for it.
 func (s *Session) cover(c *client) {
 	for seat := range s.unwatched {
 		node, held := s.holders[seat]
@@ -24,7 +23,7 @@ func (s *Session) cover(c *client) {
 	}
 }
 
-// ranOut tells the holders, who hold nothing from then on.
+// ranOut tells the holders, which hold nothing from then on.
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
@@ -51,8 +50,7 @@ func (m ticked) on(s *Session) {
 // renewedLate: the lease had run out when it was renewed.
 type renewedLate struct{ c *client }
 
-// onLapsed: what was renewed in the last moment was invalid for a moment, and that
-// may have been seen.
+// on ends the holds that were renewed too late: they were invalid for a moment, and that may have been seen.
 func (m renewedLate) on(s *Session) {
 	c := m.c
 	c.lease.Noticed()
@@ -61,8 +59,8 @@ func (m renewedLate) on(s *Session) {
 	}
 }
 
-// onPace probes, unless something else was written within the interval. One probe
-// does for all that is held: it is the session that must live.
+// on probes, unless something else was written within the interval. One probe does for all that is held: it renews the life
+// of the session.
 func (m paced) on(s *Session) {
 	c := m.c
 	if c != s.client || c.over || len(s.holders) == 0 {
@@ -112,13 +110,13 @@ func (m probed) on(s *Session) {
 	}
 }
 
-// outwait hangs up if the server has been silent for too long, and returns when to look again, after the wait at the latest.
+// outwait hangs up if the server has been silent for too long. It returns when to look again, after the wait at the latest.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
 		return wait
 	}
 	timeout := c.link.Timeout()
-	wait = min(wait, timeout/wire.PatiencePart) // what is sent next may be the first that is not answered
+	wait = min(wait, timeout/wire.PatiencePart) // the next request may be the first that is not answered
 	w, since := c.dialer.Owing()
 	left, ok := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.Took(), Before: c.hungUp}.Left(now)
 	switch {

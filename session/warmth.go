@@ -8,8 +8,8 @@ import (
 
 // This file is about claims that are not sent, see recipes/warmth.go.
 
-// isKnown answers a request if a warm session knows the answer. If it knows a part of that, the request is made with what is left, should the
-// session still be warm then.
+// isKnown answers a request if a warm session knows the answer. If it knows a part of the answer, the request is made for the rest, if the
+// session is still warm then.
 func (s *Session) isKnown(r *asked) bool {
 	c := s.client
 	if r.known == nil || !s.warmth(c, r).Claims() {
@@ -34,7 +34,7 @@ func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 	}
 }
 
-// glance is what is left of a warm session's claim: a look at the own node behind the news that the one ahead is gone.
+// glance is what is left of a warm session's claim: a look at the own node behind the news that the node ahead is gone.
 func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) {
 	exists, _, err := c.conn.Exists(own)
 	switch {
@@ -47,7 +47,7 @@ func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) 
 	}
 }
 
-// recent reports whether a write was answered that was sent within two probe intervals. It was answered behind all earlier events of its
+// recent reports whether a write was answered that was sent within two probe intervals. That answer came behind all earlier events of its
 // connection.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2

@@ -8,9 +8,9 @@ import (
 
 var _ subscriber = (*watcher)(nil)
 
-// watcher is for a goroutine that reads a node again whenever something may have happened to it: when its watch has fired, and when there is
-// another connection, for what happened behind the back of the last one may be told by nobody. In turn the goroutine has
-// a [call] made, which begins with begin and watches one path with ask, and then waits.
+// watcher is for a goroutine that reads a node again whenever something may have happened to it. That is when its watch has fired, and when
+// there is another connection: events between the two connections may be lost. In turn the goroutine has a [call] made, which begins with
+// begin and watches one path with ask, and then waits.
 //
 // A signal that comes while the call is under way stays for the next turn.
 type watcher struct {
@@ -27,8 +27,8 @@ type watcher struct {
 
 func newWatcher(s *Session) *watcher { return &watcher{session: s, changed: make(chan struct{}, 1)} }
 
-// begin comes before the first request of a turn, which sees what has happened so far. It tells whether the node that was watched is known
-// to be deleted.
+// begin comes before the first request of a turn, which sees what has happened so far. It reports whether the node that was watched is
+// known to be deleted.
 func (w *watcher) begin() (gone bool) {
 	w.renewed = w.session.nextConnection()
 	select {
@@ -40,8 +40,8 @@ func (w *watcher) begin() (gone bool) {
 	return w.gone
 }
 
-// ask has the watcher look out on the path, and nowhere else. It tells whether the caller has to arm the watch, as
-// [watch.Set.Ask] does. A call that goes on when nobody waits for it any more looks out for nobody.
+// ask has the watcher look out on the path, and nowhere else. It reports whether the caller has to arm the watch, as [watch.Set.Ask] does.
+// A call that goes on after its caller has gone subscribes nothing.
 func (w *watcher) ask(c *client, path string) (arm bool, fires uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *watcher) ask(c *client, path string) (arm bool, fires uint32) {
 	return c.looks.Ask(path, w)
 }
 
-// leave ends the interest, for good.
+// leave ends the subscription, for good.
 func (w *watcher) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,8 @@ func (w *watcher) lookAgain(_ *client, gone bool) {
 	}
 }
 
-// wait returns true when it is time for another turn, at the given time at the latest, and false when ctx has ended. A nil channel is no time.
+// wait returns true when it is time for another turn, at the given time at the latest, and false when ctx has ended. A nil channel is no
+// time.
 func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	select {
 	case <-w.changed:
@@ -88,14 +89,15 @@ func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	return true
 }
 
-// nextConnection returns what is closed when there is another connection that requests may be made on, or when the session is closed.
+// nextConnection returns a channel. It is closed when there is another connection that requests may be made on, or when the session is
+// closed.
 func (s *Session) nextConnection() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view.renewed
 }
 
-// renew has all watchers look again. Once the session is closed the channel stays closed, for a call that is under way by then may have
+// renew has all watchers look again. Once the session is closed the channel stays closed, because a call that is under way by then may have
 // begun since.
 func (s *Session) renew() {
 	s.mu.Lock()

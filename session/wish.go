@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// This file is about how somebody asks for a lock back: by the data of the holder's node. There are two forms.
+// This file is about how a lock is asked back: by the data of the holder's node. There are two forms.
 //
 //	__REVOKE__                  Curator's: as soon as may be
 //	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the node had, its timeout included (see timeoutline.go)
 //
-// Curator compares the data with its message, and would not know ours. It takes the place of whatever the holder had stored.
+// Curator compares the data with its message, and would not know our form. Its message takes the place of all that the holder had stored.
 
 // revokeMessage is what Curator's Revoker writes. It takes the place of the holder's own data.
 const revokeMessage = "__REVOKE__"
 
-// mostGrace is the most time that anybody is given.
+// mostGrace is the longest grace.
 const mostGrace = 100 * 365 * 24 * time.Hour
 
-// wish is what the data of a node say of somebody who wants its lock back. The zero value: nobody does.
+// wish is what the data of a node say of a wish to have its lock back. The zero value is no wish.
 type wish struct {
 	stands  bool
 	bounded bool          // it says how much time there is:
 	grace   time.Duration // from when the holder hears of it
 }
 
-// read returns the wish that the data of a node say, and what else they say.
+// read returns the wish in the data of a node, and the rest of the data.
 func read(data []byte) (w wish, rest []byte) {
 	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
 	if !ok {
@@ -66,5 +66,5 @@ func within(grace time.Duration) wish {
 	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
 }
 
-// Reserved tells whether data begin like such a wish, and would be taken for one.
+// Reserved reports whether data begin like such a wish, and would be taken for one.
 func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMessage)) }
