@@ -1,4 +1,4 @@
-// Package digestmd5 computes what the two sides of the mechanism DIGEST-MD5 (RFC 2831) say to each other, as far as ZooKeeper uses it:
+// Package digestmd5 computes the messages of the two sides of the mechanism DIGEST-MD5 (RFC 2831), as far as ZooKeeper uses it:
 // authentication only, once for each connection, by the algorithm md5-sess.
 package digestmd5
 
@@ -15,7 +15,7 @@ const (
 	URI = "zookeeper/zk-sasl-md5"
 	// Count is how often the nonce was used.
 	Count = "00000001"
-	// Protection is none but for the authentication.
+	// Protection is authentication only.
 	Protection = "auth"
 )
 
@@ -40,7 +40,7 @@ func (t Terms) proof(what string) string {
 	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection, hash([]byte(what))}, ":")))
 }
 
-// text is how a text goes into the hash: by ISO 8859-1 if that has letters for all of it, and otherwise by UTF-8 (RFC 2831, 2.1.2.1).
+// text encodes a text for the hash: in ISO 8859-1 if that has letters for all of it, and otherwise in UTF-8 (RFC 2831, 2.1.2.1).
 func text(s string) []byte {
 	latin := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -73,7 +73,7 @@ func Quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Parse reads a list of directives, name=value,name="value". Of several with one name, the first counts.
+// Parse reads a list of directives, name=value,name="value". If a name comes several times, the first one counts.
 func Parse(text string) (map[string]string, error) {
 	all := map[string]string{}
 	for rest := strings.TrimLeft(text, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {

@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// tickMax is what servers are taken to use as their tick if nobody says.
+	// tickMax is the tick that servers are taken to use if no tick is configured.
 	tickMax = 2 * time.Second
-	// grains is into how many parts a timeout is divided to thin out what a lease
-	// remembers.
+	// grains is the number of parts of a timeout by which to thin out what a lease remembers.
 	grains = 128
 )
 
@@ -23,40 +22,32 @@ type frame struct{ sent, answered time.Time }
 
 // proof is what the answers on one connection prove about the session's life.
 //
-// The leader expires the session, and it counts from when it last heard of it. A
-// client that is connected to a follower is heard of in two ways. When a
-// connection is made the follower asks the leader about the session, so the answer
-// to a handshake proves that a leader heard of the session after the handshake
-// was sent. Everything else the follower keeps to itself until the leader asks who
-// is alive, every half tick; not even a write renews the session. But a write is
-// Answered by a quorum, and what passes between a follower and its leader stays in
-// order:
+// The leader expires the session, and it counts from when it last heard of it. It hears of a client that is connected to a follower in two
+// ways. When a connection is made the follower asks the leader about the session. So the answer to a handshake proves that a leader heard
+// of the session after the handshake was sent. The follower keeps everything else to itself until the leader asks which sessions are alive,
+// every half tick; not even a write renews the session. But a write is answered by a quorum, and what passes between a follower and its
+// leader stays in order:
 //
-//  1. request f is sent, and answered: the follower has noted it;
-//  2. at least half a tick passes, so the leader asks, and the follower tells it;
-//  3. write w is sent, and the follower passes it on, behind what it told;
+//  1. Request f is sent, and answered: the follower has noted it.
+//  2. At least half a tick passes, so the leader asks, and the follower tells it.
+//  3. Write w is sent, and the follower passes it on, behind what it told.
 //  4. w is answered: the leader has got it, and all that came before.
 //
-// So the leader heard of the session no earlier than f was sent. base is the time
-// of the newest such f. A single server, and a leader, hear sooner.
+// So the leader heard of the session no earlier than f was sent. base is the time of the newest such f. A single server, and a leader, hear
+// sooner.
 //
-// A leader that has been deposed may not know it. It answers the handshake of a
-// session that is resumed, also for the observers and the followers that it has
-// left, while the new leader counts the session's time for itself. Hence such a
-// handshake is one more f, without step 2: what the leader has done is proven by a
-// write on the same connection. The handshake that makes the session is a write.
+// A leader that has been deposed may not know it. It answers the handshake of a session that is resumed, also for the observers and the
+// followers that it has left, while the new leader counts the session's time for itself. Hence such a handshake is one more f, without step
+// 2: a write on the same connection proves what the leader has done. The handshake that makes the session is a write.
 //
-// What it rests on is that the leader's question in 2 has reached the follower
-// when w does. If the way from the leader stalled for more than the eighth of a tick
-// that is allowed for, and the question came only just ahead of w's commit, then the
-// follower's reply is still on its way when w is answered. It gets there, unless the
-// way back breaks in that very moment: two faults within one round trip, of which
-// the first alone and the second alone do no harm.
+// Assumption: the leader's question in 2 has reached the follower when w does. It fails if the way from the leader stalled for more than
+// the eighth of a tick that is allowed for, and the question came only just ahead of w's commit. Then the follower's reply is still on its
+// way when w is answered. The reply gets there, unless the way back breaks in that very moment. These are two faults within one round trip,
+// and either of them alone does no harm.
 //
-// The methods take times in any order; a time that is too early for what it says
-// makes base earlier, and never later.
+// The methods take times in any order. A time that is too early for what it says makes base earlier, and never later.
 type proof struct {
-	tick    time.Duration // as told; 0 if nobody did
+	tick    time.Duration // as configured; 0: unknown
 	timeout time.Duration // of this connection; another server may have clamped it
 	base    time.Time
 	written time.Time // when the newest of the answered writes was sent
@@ -64,24 +55,23 @@ type proof struct {
 	later   []frame   // newer than base and not proven yet; each later than the one before it in both times
 }
 
-// connected starts over with a new connection. What was proven before stays proven,
-// for the shorter one of the two timeouts, until a write proves the handshake.
+// connected starts over with a new connection. What was proven before stays proven, for the shorter one of the two timeouts, until a write
+// proves the handshake.
 func (p *proof) connected(sent time.Time, timeout time.Duration) {
 	made, base := p.base.IsZero(), p.base.Add(min(0, lifetime(p.timeout)-lifetime(timeout)))
 	*p = proof{tick: p.tick, timeout: timeout, base: base, written: sent, heard: sent, later: p.later[:0]}
 	if made {
 		p.base = sent
 	} else {
-		p.later = append(p.later, frame{sent, sent.Add(-p.window())}) // it does not wait for the leader to ask
+		p.later = append(p.later, frame{sent, sent.Add(-p.window())}) // the leader need not ask
 	}
 }
 
 // noted takes an answered request that the server has noted as a sign of life.
 //
-// Of many it remembers some. Leaving one out can only make base earlier. A frame is
-// replaced by the next one if that was answered within a grain of the frame before
-// it, so of any three neighbours the first and the last are a grain apart, and what
-// has been replaced would have been of use for less than a grain.
+// It remembers some of many. To leave one out can only make base earlier. A frame is replaced by the next one if that was answered within a
+// grain of the frame before it. So of any three neighbours the first and the last are a grain apart, and a replaced frame would have been
+// of use for less than a grain.
 func (p *proof) noted(f frame) {
 	expired := 0
 	for expired < len(p.later) && !p.trusted(p.later[expired].sent).After(f.answered) {
@@ -121,8 +111,7 @@ func (p *proof) answeredByQuorum(sent time.Time) {
 	}
 }
 
-// Window is how long it takes until the leader has asked for certain: half a tick,
-// and an eighth because it may be a little late.
+// window is how long it takes until the leader has asked for certain: half a tick, and an eighth because it may be a little late.
 func (p *proof) window() time.Duration {
 	tick := p.tick
 	if tick == 0 {
@@ -131,30 +120,27 @@ func (p *proof) window() time.Duration {
 	return tick/2 + tick/8
 }
 
-// trusted is until when the session can be believed alive if the leader heard of
-// it at the given time.
+// trusted is until when the session can be believed alive if the leader heard of it at the given time.
 func (p *proof) trusted(heard time.Time) time.Time { return heard.Add(lifetime(p.timeout)) }
 
-// lifetime is for how long a session can be believed alive. A twentieth of the timeout
-// is held back for clocks that do not run at the same rate.
+// lifetime is for how long a session can be believed alive. A twentieth of the timeout is held back for clocks that do not run at the same
+// rate.
 func lifetime(timeout time.Duration) time.Duration { return timeout - timeout/20 }
 
-// Lease is the proof of one client's present connection. Its times are those of a
-// clock that goes on while the machine is suspended. It is safe for concurrent use.
+// Lease is the proof of one client's present connection. Its times are those of a clock that goes on while the machine is suspended. It is
+// safe for concurrent use.
 type Lease struct {
 	mu    sync.Mutex
 	proof proof
 	write time.Duration // how long the newest of the answered writes took, on whichever connection
-	told  time.Time     // see moved
+	told  time.Time     // see Moved
 	late  bool          // see Late
 }
 
-// New returns the lease of a client that has not been connected yet. The tick
-// is 0 if it is not known.
+// New returns the lease of a client that has not been connected yet. The tick is 0 if it is not known.
 func New(tick time.Duration) *Lease { return &Lease{proof: proof{tick: tick}} }
 
-// Answered takes note of an answered request. It reports whether the lease had run
-// out by then; the request may have renewed it.
+// Answered notes an answered request. It reports whether the lease had run out by then; the request may have renewed it.
 func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time.Duration) (out bool) {
 	f := frame{sent, answered}
 	l.mu.Lock()
@@ -174,22 +160,22 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	return out
 }
 
-// Late reports whether the lease had run out when something was answered, since the last call of Noticed. What it says since then may be
-// new, and the end of the old one not told yet.
+// Late reports whether the lease had run out when something was answered, since the last call of Noticed. The lease may have been renewed
+// since then, before the end of the old one is told.
 func (l *Lease) Late() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.late
 }
 
-// Noticed says that the end of the lease is told.
+// Noticed notes that the end of the lease is told.
 func (l *Lease) Noticed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.late = false
 }
 
-// Deadline returns the zero time if nothing was answered yet.
+// Deadline returns until when the session can be believed alive. It returns the zero time if nothing was answered yet.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +185,7 @@ func (l *Lease) Deadline() time.Time {
 	return l.proof.trusted(l.proof.base)
 }
 
-// Moved returns the deadline, and whether it is another one than at the last call.
+// Moved returns the deadline, and whether it has changed since the last call.
 func (l *Lease) Moved() (deadline time.Time, moved bool) {
 	deadline = l.Deadline()
 	l.mu.Lock()
@@ -209,8 +195,7 @@ func (l *Lease) Moved() (deadline time.Time, moved bool) {
 	return deadline, moved
 }
 
-// Written returns when the newest of the writes that a quorum has answered was
-// sent, or the handshake.
+// Written returns when the newest of the writes that a quorum has answered, or the handshake, was sent.
 func (l *Lease) Written() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,8 +216,8 @@ func (l *Lease) Heard() time.Time {
 	return l.proof.heard
 }
 
-// Optimistic returns until when the session would be believed alive by somebody who
-// takes every answer for a proof; the zero time if nothing was answered yet.
+// Optimistic returns until when the session would be believed alive if every answer were a proof. It returns the zero time if nothing was
+// answered yet.
 func (l *Lease) Optimistic() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,17 +227,15 @@ func (l *Lease) Optimistic() time.Time {
 	return l.proof.trusted(l.proof.heard)
 }
 
-// Window returns after what time a write proves what was answered before.
+// Window returns after what time a write proves what was answered before it.
 func (l *Lease) Window() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proof.window()
 }
 
-// isNoted tells whether a server has noted the request as a sign of the session's
-// life. It does so when it queues a request, which those that carry an identity
-// never are. Some errors are answered before that, or say that there is no such
-// session.
+// isNoted reports whether a server has noted the request as a sign of the session's life. A server does so when it queues a request; it
+// never queues requests that carry an identity. Some errors are answered before that, or say that there is no such session.
 func isNoted(op, zkErr int32) bool {
 	switch zkErr {
 	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired, zkerr.CodeThrottled:
@@ -261,15 +244,13 @@ func isNoted(op, zkErr int32) bool {
 	return op != opcode.Auth && op != opcode.SASL
 }
 
-// isQuorumAnswer tells whether the answer to a request came from the leader and a
-// quorum: the request was a write, and it was executed, or failed for a reason that
-// the leader finds. A failed one is a transaction like any other. What other
-// errors there are may be a follower's own; with enableEagerACLCheck, so are those
-// that are about access.
+// isQuorumAnswer reports whether the answer to a request came from the leader and a quorum: the request was a write, and it was executed,
+// or failed for a reason that the leader finds. A failed one is a transaction like any other. Other errors may be a follower's own. With
+// enableEagerACLCheck, so are those about access.
 func isQuorumAnswer(op, zkErr int32) bool {
 	switch op {
 	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2, opcode.Reconfig, opcode.CreateContainer, opcode.CreateTTL, opcode.CloseSession:
-	default: // a ping or a read, answered by whoever got it; sync, which a deposed leader answers
+	default: // a ping or a read, which any server answers; sync, which a deposed leader answers
 		return false
 	}
 	switch zkErr {

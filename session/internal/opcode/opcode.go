@@ -3,7 +3,7 @@ package opcode
 
 import "fmt"
 
-// The operations. Connect is none of them: an answered handshake is reported as that.
+// The operations. Connect is not one of the protocol: an answered handshake is reported as it.
 const (
 	Connect         int32 = 0
 	Create          int32 = 1

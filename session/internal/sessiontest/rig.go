@@ -1,5 +1,5 @@
-// Package sessiontest is what the tests of session stand on: a session on a server in virtual time, and seats that note what
-// they are told.
+// Package sessiontest has the basics of the tests of session: a session on a server in virtual time, and seats that note
+// what they are told.
 package sessiontest
 
 import (
@@ -19,11 +19,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What the tests agree on.
+// The values that the tests share.
 const (
-	// Timeout and Tick are chosen so that a session outlives its lease by at
-	// least a second: it ends at a multiple of 10 s beyond the timeout, and
-	// the lease after 19 s.
+	// Timeout and Tick are chosen so that a session outlives its lease by at least a second: it ends at a multiple of 10 s
+	// beyond the timeout, and the lease after 19 s.
 	Timeout = 20 * time.Second
 	Lease   = Timeout - Timeout/20
 	Tick    = 10 * time.Second
@@ -59,7 +58,7 @@ func Bubble(t *testing.T, test func(*Rig)) {
 	})
 }
 
-// InSession is bubble with a session.
+// InSession is Bubble with a session.
 func InSession(t *testing.T, test func(*Rig), options ...session.Option) {
 	t.Helper()
 	Bubble(t, func(r *Rig) {
@@ -87,7 +86,7 @@ func (r *Rig) News(ev events.Event) {
 	r.Heard = append(r.Heard, ev)
 }
 
-// Open opens the session, which is closed at the latest when the test has ended.
+// Open opens the session. It is closed at the latest when the test has ended.
 func (r *Rig) Open(chroot string, options ...session.Option) {
 	r.Helper()
 	r.Begin(chroot, options...)
@@ -192,7 +191,7 @@ type Seat struct {
 	read   int // how many of them the test has looked at
 }
 
-// Seat opens a seat at dir.
+// Seat opens a seat at Dir.
 func (r *Rig) Seat() *Seat { return r.SeatAt(session.Place{Dir: Dir}) }
 
 func (r *Rig) SeatAt(p session.Place) *Seat {
@@ -202,7 +201,7 @@ func (r *Rig) SeatAt(p session.Place) *Seat {
 	return s
 }
 
-// Seated opens a seat at dir that has read that the session is open.
+// Seated opens a seat at Dir that has read that the session is open.
 func (r *Rig) Seated() *Seat {
 	r.Helper()
 	return r.SeatedAt(session.Place{Dir: Dir})
@@ -227,7 +226,7 @@ func (s *Seat) Note(in recipes.Input, err error) {
 	}
 }
 
-// Hears has the hook called with whatever comes from now on.
+// Hears has the hook called with every input from now on.
 func (s *Seat) Hears(hook func(recipes.Input)) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -261,8 +260,7 @@ func (s *Seat) Want(types string) []recipes.Input {
 	return got
 }
 
-// Answer waits for the one answer to a request, and returns it. News of the
-// session that come before it are passed over.
+// Answer waits for the one answer to a request, and returns it. It passes over news of the session that come before it.
 func (s *Seat) Answer() recipes.Input {
 	s.Rig.Helper()
 	var found []recipes.Input

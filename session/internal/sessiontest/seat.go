@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Recorded claims with a record, again if need be, until that is granted.
+// Recorded claims with a record, again if need be, until the claim is granted.
 func (s *Seat) Recorded(node string) {
 	s.Rig.Helper()
 	claim := recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade}
@@ -63,13 +63,13 @@ func (s *Seat) DeleteNode(node string) {
 	}
 }
 
-// Until tells how long the lease of the first epoch is good from now on.
+// Until returns how long the lease of the first epoch is good from now on.
 func (s *Seat) Until() time.Duration {
 	synctest.Wait()
 	return time.Until(s.Deadline(1))
 }
 
-// WantLease checks how long the lease of the first epoch is good from now on: at least so long, and at most.
+// WantLease checks how long the lease of the first epoch is good from now on: at least and at most so long.
 func (s *Seat) WantLease(least, most time.Duration) {
 	s.Rig.Helper()
 	if left := s.Until(); left < least || left > most {
@@ -119,7 +119,7 @@ func (s *Seat) MakesAlone() recipes.Created {
 	return created
 }
 
-// MakesBeside makes a node, and the answer does not prove that nobody else is there.
+// MakesBeside makes a node, and the answer does not prove that no other contender is there.
 func (s *Seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
 	s.Rig.Helper()
 	created := s.Makes(attempt)
@@ -157,7 +157,7 @@ func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) func()
 	return func() bool { return done }
 }
 
-// SeatWith opens a seat that may have the node of any of the owners.
+// SeatWith opens a seat that may share the node of any of the owners.
 func (r *Rig) SeatWith(owners ...*Seat) *Seat {
 	r.Helper()
 	var with []*session.Seat
@@ -165,7 +165,7 @@ func (r *Rig) SeatWith(owners ...*Seat) *Seat {
 		with = append(with, o.Seat)
 	}
 	s := r.SeatAt(session.Place{Dir: Dir, With: with})
-	s.Fresh() // Opened, and whatever else is to be said of the session
+	s.Fresh() // Opened, and the other news of the session
 	return s
 }
 
@@ -203,8 +203,8 @@ func (r *Rig) Three(owner *Seat, created recipes.Created) [3]*Seat {
 	return all
 }
 
-// Leaving is three in a queue, of which the last one waits for the second: the first
-// leaves as a holder, and then the second for whatever reason.
+// Leaving is three in a queue, of which the last one waits for the second: the first leaves as a holder, and
+// then the second for some reason.
 func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.Advance) {
 	r.Helper()
 	r.Warm()
@@ -232,7 +232,7 @@ func (r *Rig) Writer() (w *Seat, node events.Name) {
 	return w, w.Makes(1).Node
 }
 
-// InPlaceOf is a seat that is to take another one's place.
+// InPlaceOf is a seat that wants to take another one's place.
 func (r *Rig) InPlaceOf(w *Seat) *Seat {
 	r.Helper()
 	return r.SeatedAt(session.Place{Dir: Dir, Kind: events.KindRead, In: w.Seat})

@@ -64,7 +64,7 @@ func (r *Rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
 	}
 }
 
-// Admin is a plain client, for what others may do.
+// Admin is a plain client, which does what other clients may do.
 func (r *Rig) Admin() *zk.Conn {
 	r.Helper()
 	conn, news, err := zk.Connect([]string{r.Server.Addr()}, Timeout, zk.WithLogInfo(false),
@@ -80,7 +80,7 @@ func (r *Rig) Admin() *zk.Conn {
 	return conn
 }
 
-// DenyWriting takes everybody's permission to write the directory's data.
+// DenyWriting takes the permission to write the directory's data from all clients.
 func (r *Rig) DenyWriting() {
 	r.Helper()
 	_, err := r.Admin().SetACL(Dir, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
@@ -125,7 +125,7 @@ func (s *Seat) WantGone(name string) {
 	s.WantOnly(recipes.Gone{Epoch: 1, Node: name})
 }
 
-// Multis returns a check of how many Multis have come since the call before: at least so many, and at most. When says in
+// Multis returns a check of how many Multis have come since the call before: at least and at most so many. when says in
 // which time that was.
 func (r *Rig) Multis() func(least, most int, when string) {
 	seen := r.Server.Requests(zktest.OpMulti)
@@ -162,7 +162,7 @@ func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	return AnswerOf[recipes.Surveyed](s)
 }
 
-// Enters takes permits, and returns what it is told.
+// Enters takes permits, and returns what the seat is told.
 func (s *Seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1).Text
@@ -193,8 +193,7 @@ func (r *Rig) WantPermits(queue, permits int) {
 	}
 }
 
-// Together runs f in the session's own time, so that whatever it asks for is parked
-// before any of it is made.
+// Together runs f in the session's own time. So what f asks for is parked before any of it is made.
 func (r *Rig) Together(f func()) {
 	r.Helper()
 	done := make(chan struct{})

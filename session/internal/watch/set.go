@@ -1,4 +1,4 @@
-// Package watch tells what a client has the servers watch, and who wants to hear of it.
+// Package watch keeps what a client has the servers watch, and which subscribers want to hear of it.
 package watch
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Set is what one client watches, by path: who subscribes to a path, and what the reading with its watch has found. It is safe for
+// Set is what one client watches, by path: the subscribers of a path, and what the reading with its watch has found. It is safe for
 // concurrent use. The zero value is empty.
 //
 // A request subscribes before the call that arms the watch, because the event can overtake the reply:
@@ -18,18 +18,18 @@ import (
 //  5. The event finds the subscriber.
 //
 // The client has one channel for each call that armed a watch and cannot drop any. So a path that is armed is not armed again, and is
-// remembered until it fires even if nobody subscribes any more. A path is armed in one of two ways.
+// remembered until it fires even if it has no subscribers any more. A path is armed in one of two ways.
 //
 // [Set.Arm] takes it for armed from the call on. If arming fails, [Set.Failed] tells that others rely on it.
 //
 // [Set.Ask] takes it for armed from the answer on, and until then every caller arms it. Changes need that: a reading beside a watch that is
-// about to be armed may miss one.
+// about to be armed may miss a change.
 //
 //  1. A is about to arm.
 //  2. B finds that taken care of, and only reads.
 //  3. The node changes.
 //  4. A's request is executed, reads what is new, and has the watch armed.
-//  5. Nobody tells B.
+//  5. B does not hear of the change.
 type Set[S comparable, V any] struct {
 	mu    sync.Mutex
 	paths map[string]entry[S]
@@ -45,14 +45,14 @@ type entry[S comparable] struct {
 	sure        bool   // at the server, on the present connection
 }
 
-// note is what was noted of a path.
+// note is a value that was noted for a path.
 type note[V any] struct {
 	value V
 	holds bool // nothing has happened to the path since
 }
 
-// Add subscribes to a path that somebody is about to arm, or has. It reports whether nobody subscribed before: then nobody has armed
-// it yet.
+// Add subscribes to a path that the caller is about to arm, or that is armed. It reports whether the path had no subscriber before: then it
+// is not armed yet.
 func (s *Set[S, V]) Add(path string, who S) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,8 @@ func (s *Set[S, V]) Add(path string, who S) (first bool) {
 	return first
 }
 
-// Arm subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so it calls Done with fires, or Failed.
+// Arm subscribes, unless who is the zero value, and reports whether the caller has to arm the watch. If so it calls Done with fires, or
+// Failed.
 func (s *Set[S, V]) Arm(path string, who S) (arm bool, fires uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *Set[S, V]) Arm(path string, who S) (arm bool, fires uint32) {
 	return arm, p.fires
 }
 
-// Done says that the watch is armed that Arm wanted to be, unless it has fired since, or the connection is another one.
+// Done says that the watch of an Arm is armed, unless it has fired since, or the connection is another one.
 func (s *Set[S, V]) Done(path string, fires uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,7 @@ func (s *Set[S, V]) Done(path string, fires uint32) {
 	}
 }
 
-// Sure reports whether a path is armed for certain: a reading on the present connection was answered that armed it.
+// Sure reports whether a path is armed for certain: a reading on the present connection that armed it was answered.
 func (s *Set[S, V]) Sure(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +100,8 @@ func (s *Set[S, V]) Resumed() {
 	}
 }
 
-// Failed says that a path was not armed after all, and drops the subscriber, which hears that. It reports whether there are others, who
-// take the path for armed.
+// Failed says that a path was not armed after all, and drops the subscriber, which hears that from the caller. It reports whether there are
+// other subscribers, which take the path for armed.
 func (s *Set[S, V]) Failed(path string, who S) (others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *Set[S, V]) Failed(path string, who S) (others bool) {
 	return len(p.subscribers) > 0
 }
 
-// Ask subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so, it calls Answered with fires.
+// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm the watch. If so it calls Answered with fires.
 func (s *Set[S, V]) Ask(path string, who S) (arm bool, fires uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +122,8 @@ func (s *Set[S, V]) Ask(path string, who S) (arm bool, fires uint32) {
 	return arm, p.fires
 }
 
-// Answered says whether the watch is armed that Ask wanted to be. An answer behind the event of its own watch would be believed in vain,
-// so it counts for nothing if the path has fired since it was asked.
+// Answered says whether the watch of an Ask is armed. If the path has fired since the Ask, the answer comes behind the event of its own
+// watch, and counts for nothing.
 func (s *Set[S, V]) Answered(path string, fires uint32, armed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +142,7 @@ func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	return len(p.subscribers) > 0
 }
 
-// Fired says that the watch has fired. It drops the subscribers, and returns them: they are to hear of it.
+// Fired says that the watch has fired. It drops the subscribers, and returns them: they have to hear of it.
 func (s *Set[S, V]) Fired(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,22 +173,22 @@ func (s *Set[S, V]) Drop(path string, who S) {
 	s.keep(path, s.paths[path].without(who))
 }
 
-// Subscribed tells whether somebody subscribes to a path.
+// Subscribed reports whether the subscriber has subscribed to a path.
 func (s *Set[S, V]) Subscribed(path string, who S) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.paths[path].subscribers, who)
 }
 
-// Subscribers returns who subscribes to a path.
+// Subscribers returns the subscribers of a path.
 func (s *Set[S, V]) Subscribers(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.paths[path].subscribers)
 }
 
-// Note keeps what the reading that armed a path has found, as update makes it of what was noted before, and returns that. Nothing is kept
-// of a path that has fired since and is forgotten; of one that is remembered it does not hold.
+// Note keeps what the reading that armed a path has found. update makes that from the value noted before; Note returns it. If the path has
+// fired since and is forgotten, nothing is kept. If it has fired and is remembered, the value does not hold.
 func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 	return value
 }
 
-// Noted returns what was noted of a path, if it holds: while the watch is armed the data are what they were, and nobody reads them.
+// Noted returns the value noted for a path, and whether it holds: while the watch is armed the data are the same, and are not read again.
 func (s *Set[S, V]) Noted(path string) (value V, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,14 +210,14 @@ func (s *Set[S, V]) Noted(path string) (value V, holds bool) {
 	return n.value, n.holds
 }
 
-// Unnote drops what was noted of a path.
+// Unnote drops the value noted for a path.
 func (s *Set[S, V]) Unnote(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.notes, path)
 }
 
-// Armed tells whether a path is armed.
+// Armed reports whether a path is armed.
 func (s *Set[S, V]) Armed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +229,7 @@ func (s *Set[S, V]) Armed() bool {
 	return false
 }
 
-// Empty tells whether no path is remembered: none is armed, or about to be, or has subscribers.
+// Empty reports whether no path is remembered: none is armed, or about to be, or has subscribers.
 func (s *Set[S, V]) Empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

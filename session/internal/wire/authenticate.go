@@ -13,12 +13,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// mostTurns bounds an exchange. GSSAPI, which is the longest, takes three.
+// mostTurns bounds an exchange. The longest, GSSAPI, takes three.
 const mostTurns = 10
 
-// authenticated is a connection on which the client hears of its session when the server knows who it is. Between the answer to the handshake
-// and the first request nothing else is on its way, in neither direction: the client waits for the answer, and a server tells of no watch
-// before it was asked for.
+// authenticated is a connection on which the client hears of its session only when the server knows the client's identity. Between the
+// answer to the handshake and the first request nothing else is on its way, in either direction: the client waits for the answer, and a
+// server tells of no watch before it is asked for one.
 type authenticated struct {
 	net.Conn
 
@@ -27,11 +27,11 @@ type authenticated struct {
 	exchange  sasl.Exchange
 
 	answered bool   // the reader's: the server has answered the handshake
-	held     []byte // of that answer, what the client has not read
+	held     []byte // the part of that answer that the client has not read
 	err      error  // why the client will not read it
 }
 
-// begin has the mechanism begin an exchange with a server. The connection is to come.
+// begin has the mechanism begin an exchange with a server. The caller sets the connection later.
 func begin(ctx context.Context, mechanism sasl.Mechanism, server string) (*authenticated, error) {
 	a := &authenticated{ctx: ctx, mechanism: mechanism.Name()}
 	var err error
@@ -45,7 +45,7 @@ func begin(ctx context.Context, mechanism sasl.Mechanism, server string) (*authe
 	return a, nil
 }
 
-// Read authenticates behind the answer to the handshake, and then hands that out.
+// Read authenticates after the answer to the handshake, and then hands that answer out.
 func (a *authenticated) Read(p []byte) (int, error) {
 	if !a.answered {
 		a.answered = true
@@ -78,10 +78,10 @@ func (a *authenticated) greet() ([]byte, error) {
 // ErrDenied says that a server has refused the client's identity, or could not prove its own.
 var ErrDenied = errors.New("authentication failed")
 
-// exchangeError says why an exchange came to nothing. If it had begun, the server has renewed the session by then.
+// exchangeError says why an exchange failed. If it had begun, the server has renewed the session by then.
 type exchangeError struct {
 	mechanism string
-	denial    bool // and not a lost connection, a timeout, or what the mechanism says is temporary
+	denial    bool // it is not a lost connection, a timeout, or what the mechanism says is temporary
 	err       error
 }
 
@@ -96,7 +96,7 @@ func (e *exchangeError) Unwrap() error { return e.err }
 
 func (e *exchangeError) Is(target error) bool { return e.denial && target == ErrDenied }
 
-// failed says what an error of the exchange is.
+// failed wraps an error of the exchange.
 func (a *authenticated) failed(err error) error {
 	lost := new(lostError)
 	passes := a.ctx.Err() != nil || errors.As(err, &lost) || errors.Is(err, sasl.ErrTemporary)
@@ -110,7 +110,7 @@ type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
 
-// authenticate has the mechanism and the server talk.
+// authenticate runs the exchange between the mechanism and the server.
 func (a *authenticated) authenticate() error {
 	var said []byte
 	for range mostTurns {
@@ -131,7 +131,7 @@ func (a *authenticated) authenticate() error {
 	return a.failed(errors.New("the exchange has no end"))
 }
 
-// say sends a token and returns what the server says to it.
+// say sends a token and returns the server's answer.
 func (a *authenticated) say(token []byte) (said []byte, err error) {
 	b := binary.BigEndian.AppendUint32(nil, uint32(minRequest+4+len(token)))
 	b = binary.BigEndian.AppendUint32(b, 0) // the client counts from 1

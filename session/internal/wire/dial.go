@@ -29,15 +29,19 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 
 // Dialer makes the connections of one client, one at a time, each wrapped in a wire.
 //
-// It is also where the client waits between attempts, because the client itself does not: servers that grant a
-// Session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
-// that has carried the session for a while is made at once; the n-th after that waits for a random time between a half and all of
-// 25 ms * 2^(n-1), at most 1 s, and half the session timeout if an exchange of SASL was denied in the last one: each of those is a write at the servers,
-// and only a person can help. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+// It is also where the client waits between attempts, because the client itself does not: it would dial servers that grant a session and
+// drop the connection at once thousands of times a second.
 //
-// From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
-// than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
-// mute server costs no more than the last one.
+//   - The attempt after a connection that has carried the session for a while is made at once.
+//   - The n-th attempt after that waits for a random time between a half and all of 25 ms * 2^(n-1), at most 1 s.
+//   - If an exchange of SASL was denied in the last attempt, that bound is half the session timeout: each exchange is a write at the
+//     servers, and only a person can help.
+//
+// A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+//
+// An attempt, from its start to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper), takes at most three tenths of
+// the session timeout. The client notices a dead connection after two thirds, and with the back-off a mute server costs no more than what
+// is left.
 type Dialer struct {
 	link   *Link
 	hosts  *Hosts
@@ -45,10 +49,10 @@ type Dialer struct {
 	lookup LookupFunc  // nil: names are dialled as they are
 	tls    *tls.Config // nil: no TLS
 	sasl   sasl.Mechanism
-	asked  time.Duration // Session timeout to go by until one is negotiated
+	asked  time.Duration // session timeout to go by until one is negotiated
 	rng    *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
-	ctx    context.Context // ends with stop; held here because the client's call has no room for one
+	ctx    context.Context // ends with Stop; held here because the client's call has no room for one
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
@@ -57,20 +61,20 @@ type Dialer struct {
 	err      error
 }
 
-// Dialing is what a dialer is made of. Only Asked and Rng have no default, nor has Hosts where names are resolved.
+// Dialing is what a dialer is made of. Asked and Rng have no default. Hosts has none if names are resolved.
 type Dialing struct {
 	Hosts  *Hosts
 	Dial   DialFunc       // nil: net.Dialer
 	Lookup LookupFunc     // nil: net.DefaultResolver; if there is a Dial, that gets the names
 	TLS    *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
 	SASL   sasl.Mechanism // nil: none
-	Asked  time.Duration  // Session timeout the client asks for
+	Asked  time.Duration  // session timeout the client asks for
 	Rng    *rand.Rand
 
 	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
 }
 
-// NewDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
+// NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
 	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, lookup: cfg.Lookup, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
@@ -83,9 +87,8 @@ func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
 	return d
 }
 
-// Dial connects to addr. It has the form the client wants; the timeout the client asks for (always 1 s) is ignored.
-// It closes the connection it made before, which the client forgets to do after a session has expired. After stop it
-// returns a [farewell].
+// Dial connects to addr. It has the form that the client wants; the timeout that the client asks for (always 1 s) is ignored. It closes the
+// connection that it made before, which the client forgets to do after a session has expired. After Stop it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.retire()
 	d.wait()
@@ -109,17 +112,17 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.mu.Lock()
 	d.current = w
 	d.mu.Unlock()
-	// Stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
-	// nothing is open afterwards: either hardClose sees current, or it came before and we see stop here.
+	// Stop may have come while the connection was made. A caller of Stop and then HardClose expects that nothing is open afterwards. Either
+	// HardClose sees current, or it came before and Stop is seen here.
 	if d.stopped() {
-		_ = w.Close() // nobody has seen it
+		_ = w.Close() // it was not handed out
 		return newFarewell(d.Timeout()), nil
 	}
 	return w, nil
 }
 
-// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins first: what fails before the handshake does not
-// renew the session at the server.
+// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins first: a failure before the handshake does
+// not renew the session at the server.
 func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	deadline := time.Now().Add(d.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
@@ -148,7 +151,7 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	conn := socket
 	if d.tls != nil {
 		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
-			// The socket may be closed already: that is how a TLS handshake is interrupted.
+			// The socket may be closed already, as when a TLS handshake is interrupted.
 			_ = socket.Close()
 			return nil, err
 		}
@@ -181,7 +184,7 @@ func (d *Dialer) retire() {
 	if w == nil {
 		return
 	}
-	// Nobody can do anything about a socket that does not close.
+	// If a socket does not close, nothing can be done about it.
 	_ = w.Close()
 	life := w.lifetime()
 	d.mu.Lock()
@@ -193,7 +196,7 @@ func (d *Dialer) retire() {
 	}
 }
 
-// wait sits out the back-off, or what is left of it when stop comes.
+// wait sits out the back-off, until Stop at most.
 func (d *Dialer) wait() {
 	d.mu.Lock()
 	failures, most := d.failures, backoffMax
@@ -218,7 +221,7 @@ func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
 }
 
-// Failed returns how many attempts in a row were in vain.
+// Failed returns how many attempts in a row have failed.
 func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,8 +243,8 @@ func (d *Dialer) note(addr string, err error) {
 	d.err = err
 }
 
-// LastError returns why the latest connection could not be made or ended, nil while one is up. It is safe for concurrent use,
-// as are stop and hardClose.
+// LastError returns why the latest connection could not be made or ended; nil while one is up. It is safe for concurrent use, as are Stop
+// and HardClose.
 func (d *Dialer) LastError() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -254,7 +257,7 @@ func (d *Dialer) Stop() { d.cancel() }
 
 func (d *Dialer) stopped() bool { return d.ctx.Err() != nil }
 
-// Owing returns the current connection, and since when its server owes an answer; the zero time if it does not.
+// Owing returns the current connection, and since when its server owes an answer. The time is zero if it owes none.
 func (d *Dialer) Owing() (w *wire, since time.Time) {
 	d.mu.Lock()
 	w = d.current
@@ -265,7 +268,8 @@ func (d *Dialer) Owing() (w *wire, since time.Time) {
 	return w, since
 }
 
-// Peer returns the address of the current connection if its server was dialled by a name that was resolved here, else nothing.
+// Peer returns the address of the current connection if its server was dialled by a name that was resolved here. Otherwise it returns
+// nothing.
 func (d *Dialer) Peer() string {
 	d.mu.Lock()
 	w := d.current
@@ -279,7 +283,7 @@ func (d *Dialer) Peer() string {
 	return ""
 }
 
-// HardClose closes the socket of the current connection. Without stop the client dials the next server.
+// HardClose closes the socket of the current connection. Without Stop the client dials the next server.
 func (d *Dialer) HardClose() error {
 	d.mu.Lock()
 	w := d.current
@@ -290,8 +294,8 @@ func (d *Dialer) HardClose() error {
 	return w.hangUp()
 }
 
-// Leave prepares the current connection for a client that is to end, is stopped, and has no request under way. It reports
-// whether the client can end on it; if not, another connection is to come, a farewell at the latest.
+// Leave prepares the current connection for a client that has to end, is stopped, and has no request under way. It reports whether the
+// client can end on it. If not, another connection is to come, a farewell at the latest.
 func (d *Dialer) Leave() bool {
 	d.mu.Lock()
 	w := d.current

@@ -12,15 +12,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// codeConnectionLoss is what a farewell answers: it has not been anywhere.
+// codeConnectionLoss is a farewell's answer to requests: they have not been sent anywhere.
 const codeConnectionLoss int32 = -4
 
-// farewell is a connection to nobody, for a client that is to end and has no other.
-// The client insists on an answer to the end of its session. It waits a second for
-// it, though there is no connection that it could come from, and hears nothing in
-// between. Here it is told at once what it wants to hear. Everything else that may
-// still be in its queue is answered with the loss of the connection, which is the
-// truth. No byte leaves the process.
+// farewell is a connection to no server, for a client that has to end and has no other connection. The client
+// insists on an answer to the end of its session. It waits a second for it, though there is no connection that
+// it could come from, and hears nothing in between. Here it gets the answer at once. Everything else in its
+// queue is answered with the loss of the connection, which is the truth. No byte leaves the process.
 //
 // Deadlines do not matter, because there is nothing to wait for.
 type farewell struct {
@@ -31,7 +29,7 @@ type farewell struct {
 	in      splitter
 	greeted bool
 	out     []byte // the answers that have not been read
-	over    bool   // the session was ended: nothing comes behind out
+	over    bool   // the session was ended: nothing comes after out
 	closed  bool
 }
 
@@ -120,7 +118,7 @@ func (f *farewell) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close wakes whoever reads.
+// Close wakes a goroutine in Read.
 func (f *farewell) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// headSize is how much of each frame's body the splitter keeps: enough for the session id in a handshake request,
-	// which is the field furthest from the start that anybody looks at.
+	// headSize is how much of each frame's body the splitter keeps: enough for the session id in a handshake request, the last field
+	// that is read.
 	headSize = 24
 	// maxFrame is the longest frame a server may send. The client allocates whatever a length field says.
 	maxFrame = 64 << 20
-	// maxHandshake is the longest handshake reply; real ones have 36 or 37 bytes. It is far lower than maxFrame so that a
-	// server that speaks something else is recognised at once.
+	// maxHandshake is the longest handshake reply; real ones have 36 or 37 bytes. It is far lower than maxFrame so that a server with
+	// another protocol is recognised at once.
 	maxHandshake = 64 << 10
 	// minRequest is the length of a request without a body: xid, operation.
 	minRequest = 8
@@ -24,7 +24,7 @@ const (
 	minHandshakeReply   = 16
 )
 
-// errFrameLength is wrapped by the error for a frame whose length field cannot be right.
+// errFrameLength is wrapped by the error for a frame of which the length field cannot be right.
 var errFrameLength = errors.New("frame length out of bounds")
 
 // mark says why the splitter stopped consuming.
@@ -36,8 +36,8 @@ const (
 	markEnded                  // the frame is complete
 )
 
-// splitter finds the frames in a stream of ZooKeeper's wire format, a four-byte length followed by that many bytes, in pieces of
-// any size. It keeps the head of the current frame and nothing else. The zero value is not ready: set min and max.
+// splitter finds the frames in a stream of ZooKeeper's wire format, a four-byte length followed by that many bytes, in pieces of any
+// size. It keeps only the head of the current frame. The zero value is not ready: set min and max.
 type splitter struct {
 	min, max int // bounds for the length field; may be changed between frames
 

@@ -15,12 +15,13 @@ var _ zk.HostProvider = (*Hosts)(nil)
 // errNoHosts is the answer of [Hosts.Init] to an empty list.
 var errNoHosts = errors.New("no servers")
 
-// Hosts tells which server to try next: the one that was tried the longest time ago. A name of the connect string is as many servers
-// as it has addresses. The dialer resolves it each time ([Dialer.resolve]), so a changed DNS answer is followed without a new client.
+// Hosts returns which server to try next: the one that was tried the longest time ago. A name of the connect string is as many
+// servers as it has addresses. The dialer resolves it each time ([Dialer.resolve]), so a changed DNS answer is followed without a new
+// client.
 //
-// The client sleeps a fixed second, which nothing but its own Close interrupts, whenever Next reports that a round
-// is complete. Waiting is the dialer's business, so Next never reports it. That sleep is also the only place in its dial
-// loop where the client looks whether it has been closed, and so the dialer of a closed client has to let it connect.
+// If Next reports that a round is complete, the client sleeps a fixed second, which nothing but its own Close interrupts. The dialer
+// does the waiting, so Next never reports it. That sleep is also the only place in its dial loop where the client looks whether it
+// has been closed. So the dialer of a closed client has to let it connect.
 //
 // All methods are safe for concurrent use.
 type Hosts struct {
@@ -33,10 +34,10 @@ type Hosts struct {
 type host struct {
 	name      string
 	tried     uint64    // the number of its latest try; 0: never
-	addresses []address // of the name; none: it is not resolved, or needs not be
+	addresses []address // of the name; none: it is not resolved, or need not be
 }
 
-// address is one of those that a name has.
+// address is one of a name's addresses.
 type address struct {
 	addr  string
 	tried uint64
@@ -62,7 +63,7 @@ func (h *Hosts) Init([]string) error {
 	return nil
 }
 
-// Len returns the number of servers: of each name as many as the addresses that are known of it, or one.
+// Len returns the number of servers: each name counts once for each of its known addresses, or once if none is known.
 func (h *Hosts) Len() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +88,7 @@ func (h *Hosts) Next() (server string, retryStart bool) {
 	return next.name, false
 }
 
-// last returns the number of the latest try of the one of its servers that was tried the longest time ago.
+// last returns the number of the host's earliest latest try: that of its address that was tried the longest time ago.
 func (h *host) last() uint64 {
 	if len(h.addresses) == 0 {
 		return h.tried
@@ -95,10 +96,10 @@ func (h *host) last() uint64 {
 	return h.addresses[0].tried
 }
 
-// Connected does nothing: the server that is connected is the one that was tried last, and so the last one to be tried again.
+// Connected does nothing: the connected server is the one that was tried last, and so the last one to be tried again.
 func (h *Hosts) Connected() {}
 
-// learn replaces the addresses of a name by what it leads to now. New ones come first, in a random order.
+// learn replaces the addresses of a name by its present ones. New ones come first, in a random order.
 func (h *Hosts) learn(name string, addrs []string, rng *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +120,7 @@ func (h *Hosts) learn(name string, addrs []string, rng *rand.Rand) {
 	host.sort()
 }
 
-// addresses returns those of a name, in the order in which to try them.
+// addresses returns the addresses of a name, in the order in which to try them.
 func (h *Hosts) addresses(name string) (addrs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +130,7 @@ func (h *Hosts) addresses(name string) (addrs []string) {
 	return addrs
 }
 
-// note notes a try of one of them.
+// note notes a try of an address.
 func (h *Hosts) note(name, addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

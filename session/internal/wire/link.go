@@ -5,32 +5,31 @@ import (
 	"time"
 )
 
-// Events is what a link calls. The calls come from the client's goroutines, one at a time for each connection, and
-// those of one connection end before the first of the next begins. They must not block and must not call the client.
-// Each may be nil.
+// Events are the calls that a link makes. They come from the client's goroutines, one at a time for each connection, and the calls of one
+// connection end before the first of the next begins. They must not block and must not call the client. Each may be nil.
 type Events struct {
-	// Start runs a function in a goroutine that somebody waits for, or reports that it does not. nil never does.
+	// Start runs a function in a goroutine that the caller's side waits for, or reports that it does not run it. nil never runs one.
 	Start func(func()) bool
-	// OnAnswered reports an answered request: the time just before its first byte was written, the time its
-	// reply was handed to the client, the operation, and the error code in the reply's header (0 if none; a Multi
-	// that failed may carry its code further inside). It comes before the client sees the reply. A
-	// handshake that granted a session counts as operation opcode.Connect, and is the first of its connection.
+	// OnAnswered reports an answered request: the time just before its first byte was written, the time its reply was handed to the client,
+	// the operation, and the error code in the reply's header (0 if none; a Multi that failed may carry its code further inside). It comes
+	// before the client sees the reply. A handshake that granted a session counts as operation opcode.Connect, and is the first of its
+	// connection.
 	OnAnswered func(sent, answered time.Time, op, zkErr int32)
-	// OnReplaced comes at most once: the session this link had is gone, or the server gave out another one, and
-	// the client has been kept from going on with that. The error wraps errSecondSession or errSessionReplaced.
+	// OnReplaced comes at most once: the session of this link is gone, or the server gave out another one, and the client has been kept
+	// from going on with that. The error wraps errSecondSession or errSessionReplaced.
 	OnReplaced func(err error)
-	// OnRefused reports a handshake that came to nothing: the server closed the connection without an answer, or an exchange failed that
-	// has to follow. A server does the first when it is behind the client, for ever so if it has lost its data. asked is the session the
-	// client wanted to resume, or 0.
+	// OnRefused reports a handshake that failed: the server closed the connection without an answer, or the exchange after it failed. A
+	// server closes the connection if it is behind the client, for ever so if it has lost its data. asked is the session that the client
+	// wanted to resume, or 0.
 	OnRefused func(asked int64, err error)
-	// OnDenied reports, behind OnRefused, a server that has refused the client's identity, or could not prove its own. The error wraps
+	// OnDenied reports, after OnRefused, a server that has refused the client's identity, or could not prove its own. The error wraps
 	// [ErrDenied].
 	OnDenied func(err error)
-	// OnUnresolved reports a name that could not be resolved. The addresses that it had before are dialled.
+	// OnUnresolved reports a name that could not be resolved. Its earlier addresses are dialled.
 	OnUnresolved func(server string, err error)
-	// OnRequest reports each request, when it is answered, behind onAnswered, or when its connection has ended.
+	// OnRequest reports each request, when it is answered, after OnAnswered, or when its connection has ended.
 	OnRequest func(Request)
-	// Now is the clock for the times of onAnswered; nil means time.Now.
+	// Now is the clock for the times of OnAnswered; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -44,7 +43,7 @@ type Link struct {
 	id       int64
 	granted  time.Duration
 	replaced bool      // OnReplaced has been called
-	debt     time.Time // Since when servers have owed an answer, when a connection was given up for that; zero: none was, or one has answered since
+	debt     time.Time // since when servers have owed an answer on a connection that was given up for that; zero: there is no such connection, or a server has answered since
 }
 
 // NewLink returns a link that has had no session yet. Use one for each client.
@@ -79,7 +78,7 @@ func (l *Link) establish(id int64, timeout time.Duration) {
 	l.id, l.granted = id, timeout
 }
 
-// leaveDebt notes since when an answer was owed on a connection that was given up for that, unless one is owed for longer.
+// leaveDebt notes since when an answer was owed on a connection that was given up for that, unless an answer is owed for longer.
 func (l *Link) leaveDebt(since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// outboxFull is from how many waiting bytes on a write has to wait for the
+	// outboxFull is the number of waiting bytes from which on a write has to wait for the
 	// connection, as it would without an outbox.
 	outboxFull = 1 << 20
 	// outboxKept is the largest buffer that is kept for the next bytes.
 	outboxKept = 64 << 10
 )
 
-// outbox sends what the client writes. The client makes a call for each frame, and
-// every call would be a system call; here whatever has come in while one is under
-// way goes out with the next. Nothing waits for company: the first bytes go at once.
+// outbox sends what the client writes. The client makes a call for each frame, and every call
+// would be a system call. Here the bytes that come in while one is under way go out with the
+// next. The first bytes go at once and wait for no others.
 //
-// There is a goroutine only while something is being sent, and none if the caller
-// knows that no company is to be expected: then it sends the bytes itself.
+// There is a goroutine only while something is being sent. If the caller knows that no other
+// bytes are expected there is none: then the caller sends the bytes itself.
 type outbox struct {
 	conn   net.Conn
-	start  func(func()) bool // runs it in a goroutine, or not and says so
-	failed func(error)       // told once, by whoever was sending, why the connection cannot send
+	start  func(func()) bool // runs it in a goroutine, or reports that it does not
+	failed func(error)       // told once, by the goroutine that was sending, why the connection cannot send
 
 	mu      sync.Mutex
 	room    *sync.Cond // there is room again, or never will be
@@ -41,7 +41,7 @@ func newOutbox(conn net.Conn, start func(func()) bool, failed func(error)) *outb
 	return o
 }
 
-// put takes the bytes, in order. What is put into a broken outbox is gone. Alone,
+// put takes the bytes, in order. Bytes that are put into a broken outbox are gone. With alone
 // they are sent when it returns, unless others are being sent already.
 func (o *outbox) put(p []byte, by time.Time, alone bool) {
 	o.mu.Lock()
@@ -61,8 +61,8 @@ func (o *outbox) put(p []byte, by time.Time, alone bool) {
 	}
 }
 
-// gather lets others run that may have something to send, and sends. Without that
-// each frame would go out by itself: whoever writes it stops to wait for the next,
+// gather lets other goroutines run that may have something to send, and then sends. Without that
+// each frame would go out by itself: the goroutine that writes it stops to wait for the next,
 // and this goroutine is the first to run then.
 func (o *outbox) gather() {
 	runtime.Gosched()

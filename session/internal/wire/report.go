@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is what the hooks of a program hear of requests. Without hooks it costs a comparison with nil.
+// This file is about what the hooks of a program hear of requests. Without hooks it costs a comparison with nil.
 
 // Request says what became of a request.
 type Request struct {
@@ -21,17 +21,17 @@ type Request struct {
 	Err      error // nil if it was executed
 }
 
-// errTransaction is what a hook hears of a transaction that was refused.
+// errTransaction is a hook's error for a transaction that was refused.
 var errTransaction = errors.New("zkgrant: transaction refused")
 
 const (
 	// opError is the operation of the first result of a transaction that was refused.
 	opError int32 = -1
-	// prefixLength is how many bytes say how long a frame is.
+	// prefixLength is the number of bytes of a frame's length.
 	prefixLength = 4
 )
 
-// answer has a hook hear of an answered request.
+// answer tells a hook of an answered request.
 func (w *wire) answer(s sent, now time.Time, code int32) {
 	if w.link.Events.OnRequest == nil || s.told {
 		return
@@ -45,8 +45,8 @@ func (w *wire) answer(s sent, now time.Time, code int32) {
 	})
 }
 
-// cutOff returns the requests that will not be answered, if a hook wants to hear of them. Of an answer that comes
-// all the same nobody hears. It is called once, with mu held.
+// cutOff returns the requests that will not be answered, if there is a hook. If an answer comes all the same the hook does not hear
+// of it. It is called once, with mu held.
 func (w *wire) cutOff() (left []sent) {
 	if w.link.Events.OnRequest == nil {
 		return nil
@@ -64,7 +64,7 @@ func (w *wire) cutOff() (left []sent) {
 	return left
 }
 
-// unanswered has the hook hear of them.
+// unanswered tells the hook of these requests.
 func (w *wire) unanswered(left []sent) {
 	for _, s := range left {
 		w.link.Events.OnRequest(Request{

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// This file is the way from a name in the connect string to a connection. A name may have several addresses, as that of a headless
+// This file is about the way from a name in the connect string to a connection. A name may have several addresses, as that of a headless
 // service in Kubernetes has; each is a server of its own.
 
 // LookupFunc resolves a host's name, as [net.Resolver.LookupNetIP] does.
 type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// errNoAddress is what a lookup comes to that finds nothing and has no error.
+// errNoAddress is the error of a lookup that finds nothing and has no error.
 var errNoAddress = errors.New("no address")
 
-// mostStagger is for how long an address may stay silent before the next one is dialled beside it; [net.Dialer] waits as long before it
+// mostStagger is for how long an address may stay silent before the next one is dialled beside it. [net.Dialer] waits as long before it
 // tries the other family of addresses.
 const mostStagger = 300 * time.Millisecond
 
 // errSlow is why the addresses known before are dialled while the name is still being resolved.
 var errSlow = errors.New("name not resolved yet")
 
-// reach connects to a server of the connect string, whose name is resolved each time.
+// reach connects to a server of the connect string. It resolves the server's name each time.
 //
-// If the name cannot be resolved, or not soon, and there is a session to go on with, the addresses are dialled that it had before. A new
-// session begins only where the name leads now: an address may have become that of another ensemble, which knows nothing of the session
-// and would give out the same locks.
+// If the name cannot be resolved, or not soon, and there is a session to go on with, the earlier addresses are dialled. A new session
+// begins only at the present addresses: an earlier address may belong to another ensemble now, which knows nothing of the session and
+// would give out the same locks.
 func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
 	if _, noLiteral := netip.ParseAddr(host); d.lookup == nil || err != nil || noLiteral == nil {
@@ -61,7 +61,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 		if err == nil {
 			cancel()
 		}
-		now = <-answer // which a lookup gives when its context ends
+		now = <-answer // the lookup answers when its context ends
 	}
 	switch {
 	case err == nil:
@@ -73,7 +73,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 	}
 }
 
-// resolved is what a name leads to.
+// resolved is the result of a lookup.
 type resolved struct {
 	addrs []string // host:port
 	err   error
@@ -92,7 +92,7 @@ func (d *Dialer) resolve(ctx context.Context, host, port string) (r resolved) {
 	return r
 }
 
-// follow connects to where a name leads now.
+// follow connects to the present addresses of a name.
 func (d *Dialer) follow(ctx context.Context, network, server string, now resolved) (net.Conn, error) {
 	d.hosts.learn(server, now.addrs, d.rng)
 	if now.err != nil {
@@ -102,7 +102,8 @@ func (d *Dialer) follow(ctx context.Context, network, server string, now resolve
 }
 
 // race connects to the first of the addresses that answers. The next one is dialled when one fails, or is silent for a moment: a dead
-// address costs that moment, not all of the attempt. When race returns, nothing is under way or open but the connection.
+// address costs that moment, not all of the attempt. When race returns, the connection is the only one that is open, and no dial is
+// under way.
 func (d *Dialer) race(ctx context.Context, network, server string, addrs []string) (won net.Conn, failed error) {
 	type result struct {
 		addr string
@@ -133,7 +134,7 @@ func (d *Dialer) race(ctx context.Context, network, server string, addrs []strin
 			switch {
 			case r.err == nil:
 				won = r.conn
-				d.hosts.note(server, r.addr) // the last one, also if others were dialled behind it
+				d.hosts.note(server, r.addr) // the last one, also if others were dialled after it
 			case failed == nil:
 				failed = r.err
 			default:
@@ -145,7 +146,7 @@ func (d *Dialer) race(ctx context.Context, network, server string, addrs []strin
 	cancel()
 	for range running {
 		if r := <-results; r.err == nil {
-			_ = r.conn.Close() // nobody has seen it
+			_ = r.conn.Close() // it was not handed out
 		}
 	}
 	if won != nil {

@@ -7,37 +7,42 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// restoreMax is how long replies on a resumed connection wait for the client to
-// ask for its watches. It asks at once, if it has any.
+// restoreMax is how long replies on a resumed connection wait for the client to ask for its watches. It
+// asks at once, if it has any.
 const restoreMax = 20 * time.Millisecond
 
 // FirstRequest is how old a new session has to be before requests are made in it.
 //
-// The client looks for watches to restore then, too, though it can have none: 1. it
-// announces the session; 2. a create, a listing and a getData that arms a watch are
-// made before it gets to look; 3. it finds the watch, and reads its last zxid while
-// replies write it. By then the client has long passed that point.
+// The client looks for watches to restore then, too, though it can have none. Without the wait:
+//
+//  1. It announces the session.
+//  2. A create, a listing and a getData that arms a watch are made before it gets to look.
+//  3. It finds the watch, and reads its last zxid while replies write it.
+//
+// With the wait the client has long passed that point.
 const FirstRequest = 5 * time.Millisecond
 
-// longRequest is the length from which on a request for watches may not be the last: of more paths than fit
-// into 128 KiB the client makes several requests, each when the one before is answered. Those before the
-// last are as long as the next path allows.
+// longRequest is the length from which on a request for watches may not be the last. If the paths do not
+// fit into 128 KiB the client makes several requests, each when the one before is answered. Those before
+// the last are as long as the next path allows.
 const longRequest = 64 << 10
 
-// restoration holds back what the server sends on a resumed connection until the
-// client has asked for its watches again.
+// restoration holds back what the server sends on a resumed connection until the client has asked for its
+// watches again.
 //
-// The client reads its last zxid for that request without a lock while replies
-// write it: 1. the connection is lost with requests in the client's queue; 2. the
-// Session is resumed, and the client starts to send its queue; 3. the first reply
-// arrives and its zxid is stored; 4. only now the client puts the request for its
-// watches together, asks for what has changed after that zxid, and never hears
-// of a change of children that came before. Deletions are not lost that way, and
-// the session relies on nothing else, but a data race has no defined outcome.
+// The client reads its last zxid for that request without a lock while replies write it:
 //
-// Replies that come before the request are thus read after it. That a client
-// without watches never asks costs a reconnect restoreMax once. Which request is
-// the one of this connection is the backlog's business.
+//  1. The connection is lost with requests in the client's queue.
+//  2. The session is resumed, and the client starts to send its queue.
+//  3. The first reply arrives and its zxid is stored.
+//  4. Only now the client puts the request for its watches together, and asks for what has changed after
+//     that zxid. It never hears of a change of children that came before.
+//
+// Deletions are not lost that way, and the session relies on nothing else, but a data race has no defined
+// outcome.
+//
+// Replies that come before the request are thus read after it. A client without watches never asks; that
+// costs a reconnect restoreMax once. The backlog decides which request is the one of this connection.
 type restoration struct {
 	backlog *backlog
 	asked   chan struct{} // closed by the writer when the request goes out
@@ -45,14 +50,19 @@ type restoration struct {
 	due     bool          // reader's: the connection resumed a session, and nothing was read since
 }
 
-// Backlog counts the requests for watches that may still wait in the client's queue, for all connections of
+// backlog counts the requests for watches that may still wait in the client's queue, for all connections of
 // one client.
 //
-// Such a request can outlive its connection: 1. the session is resumed, and a goroutine of the client's
-// puts the request into the queue; 2. the connection is lost before the request is taken out; 3. the next
-// connection resumes the session, and sends it; 4. its answer arrives, and its zxid is stored, while the
-// client puts together the request of this connection. After some quick losses several may wait. So as many
-// have to go out as may be waiting before one is this connection's for certain.
+// Such a request can outlive its connection:
+//
+//  1. The session is resumed, and a goroutine of the client puts the request into the queue.
+//  2. The connection is lost before the request is taken out.
+//  3. The next connection resumes the session, and sends it.
+//  4. Its answer arrives, and its zxid is stored, while the client puts together the request of this
+//     connection.
+//
+// After some quick losses several may wait. So as many have to go out as may be waiting before one is this
+// connection's for certain.
 //
 // It counts too many if a request was dropped, or if there were no watches to ask for. Then replies wait
 // for restoreMax, by which time the queue is empty.
@@ -61,9 +71,9 @@ type backlog struct {
 	waiting int
 }
 
-// Complained is called by whatever goroutine of the client's logs something. One that could not ask for the
-// watches because the client is being closed does, and it is the only sign that the last zxid has been
-// read: this orders that before the next answer.
+// Complained is called by each goroutine of the client that logs something. A goroutine that could not ask
+// for the watches because the client is being closed logs that. It is the only sign that the last zxid has
+// been read: this orders that before the next answer.
 func (b *backlog) Complained() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +83,8 @@ func newRestoration(b *backlog) *restoration {
 	return &restoration{backlog: b, asked: make(chan struct{})}
 }
 
-// begin is the reader's, when the handshake has resumed the session, and before the client hears of that.
+// begin is called by the reader, when the handshake has resumed the session, and before the client hears of
+// that.
 func (r *restoration) begin() {
 	r.backlog.mu.Lock()
 	defer r.backlog.mu.Unlock()
@@ -82,7 +93,7 @@ func (r *restoration) begin() {
 	r.due = true
 }
 
-// note is told each operation that goes out.
+// note takes each operation that goes out.
 func (r *restoration) note(op int32) {
 	if op != opcode.SetWatches {
 		return
@@ -97,7 +108,7 @@ func (r *restoration) note(op int32) {
 	}
 }
 
-// answered is told each answer before the client gets it.
+// answered takes each answer before the client gets it.
 func (r *restoration) answered(s sent) {
 	if s.op != opcode.SetWatches || s.length < longRequest {
 		return

@@ -5,29 +5,30 @@ import (
 	"time"
 )
 
-// This file is about a server that says nothing: it has lost its power, hangs, or the network swallows what is sent. No reset tells.
+// This file is about a server that says nothing: it has lost its power, or hangs, or the network swallows what is sent. No reset arrives.
 //
-// The client hangs up two thirds of the timeout after the last byte. A lease began to run up to two probes and a window before
-// that, so it may run out first. A session that holds something therefore hangs up earlier, while there is time to connect to
-// another server. A session that holds nothing has no lease to lose, and leaves it to the client.
+// The client hangs up two thirds of the timeout after the last byte. A lease began to run up to two probes and a window before that, so it
+// may run out first. So a session that holds something hangs up earlier, while there is time to connect to another server. A session that
+// holds nothing has no lease to lose, and leaves it to the client.
 //
-// A slow server answers in the end, and to hang up on it is for nothing. If the whole ensemble is slow, its clients must not reconnect
+// A slow server answers in the end, and hanging up on it gains nothing. If the whole ensemble is slow, its clients must not reconnect
 // again and again. Hence:
 //
 //   - Any answer ends the silence, and so does a part of one: a server that works off a long queue, or sends a large listing, is not
 //     silent. Events do not count: they go on coming if only the way to the server is cut.
 //   - A write that took long doubles its time for the next one.
 //   - For ten timeouts, each time that the session hung up doubles the patience. So it hangs up twice in that time, at most.
-//   - With one server there is nothing to change to. Where suspended is lost, to hang up is the loss. There it never does.
+//   - With one server there is no other to change to. If suspended counts as lost, hanging up is the loss. In both cases the session never
+//     hangs up.
 
 const (
-	// PatiencePart is for which part of the timeout an answer is waited for: two intervals of probes.
+	// PatiencePart is the part of the timeout for which an answer is waited for: two intervals of probes.
 	PatiencePart = 5
-	// remembered is for how many timeouts it is remembered that the session has hung up.
+	// remembered is for how many timeouts a hang-up of the session is remembered.
 	remembered = 10
 )
 
-// LeastPatience is the part of the timeout that Patience leaves in any case, as much as a lease holds back.
+// LeastPatience is the part of the timeout that is left for waiting in any case, as much as a lease holds back.
 const LeastPatience = 20
 
 // ErrSilent is why a session hangs up.
@@ -41,8 +42,8 @@ type Silence struct {
 	Before  [2]time.Time  // when the session hung up last, and the time before that; zero: never
 }
 
-// Left returns for how much longer the answer is waited for; 0 or less is to hang up. ok is false if nothing is owed, or if
-// that is left to the client.
+// Left returns for how much longer the answer is waited for; at 0 or less the session hangs up. ok is false if nothing is owed, or if
+// hanging up is left to the client.
 func (q Silence) Left(now time.Time) (wait time.Duration, ok bool) {
 	patience := max(q.Timeout/PatiencePart, 2*q.Took)
 	for _, at := range q.Before {
@@ -56,7 +57,7 @@ func (q Silence) Left(now time.Time) (wait time.Duration, ok bool) {
 	return q.Since.Add(patience).Sub(now), true
 }
 
-// clientPatience is after what silence the client hangs up.
+// clientPatience is the silence after which the client hangs up.
 func clientPatience(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
 
 // MostPatience is for how long a request waits for its answer, whatever else is answered meanwhile. The client would wait for ever: it
@@ -64,8 +65,8 @@ func clientPatience(timeout time.Duration) time.Duration { return timeout * 2 / 
 // there is time left to close the session.
 func MostPatience(timeout time.Duration) time.Duration { return timeout * 9 / 10 }
 
-// requestPatience returns for how much longer the oldest request waits that has waited for so long. What has come while nobody read can be
-// read in any case.
+// requestPatience returns for how much longer the oldest request waits that has waited for so long. In any case there is time to read what
+// came while nothing was read.
 func requestPatience(timeout, waited time.Duration) time.Duration {
 	return max(MostPatience(timeout)-waited, timeout/LeastPatience)
 }

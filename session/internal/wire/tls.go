@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// secured is a TLS connection that tells a refused certificate. With TLS 1.3 the client's own handshake is over before it hears of that,
-// in place of ZooKeeper's answer.
+// secured is a TLS connection that reports a refused certificate. With TLS 1.3 the client's own handshake is over before it hears of the
+// refusal, which comes in place of ZooKeeper's answer.
 type secured struct {
 	*tls.Conn
 
@@ -57,13 +57,13 @@ func suitable(own []tls.Certificate, wanted *tls.CertificateRequestInfo) *tls.Ce
 	return new(tls.Certificate)
 }
 
-// Read is the connection's.
+// Read reads from the connection.
 func (s *secured) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	return n, s.explain(err)
 }
 
-// explain returns err, as an [ErrDenied] if it is an alert by which the server refuses the client's certificate.
+// explain returns err. If it is an alert by which the server refuses the client's certificate, it returns an [ErrDenied].
 func (s *secured) explain(err error) error {
 	alert := new(net.OpError)
 	if !errors.As(err, &alert) || alert.Op != "remote error" {
@@ -82,7 +82,7 @@ func (s *secured) explain(err error) error {
 	return fmt.Errorf("%w: the server refuses %s: %w", ErrDenied, describe(s.shown, time.Now()), err)
 }
 
-// describe says what is known here of a certificate that was refused: servers say little.
+// describe says what is known here of a certificate that was refused, because servers say little.
 func describe(shown *tls.Certificate, now time.Time) string {
 	if shown == nil || len(shown.Certificate) == 0 {
 		return "a client without a certificate"

@@ -1,5 +1,5 @@
-// Package wire is what lies between a client and the network: it holds a client to one session and a server to sane answers, takes the times of
-// every request, and gives a server up that is silent.
+// Package wire is the layer between a client and the network. It holds a client to one session and a server to sane answers, takes the
+// times of every request, and gives up a server that is silent.
 package wire
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// What a wire closes its connection for. The client only logs them; [Dialer.lastError] has the latest.
+// The reasons for which a wire closes its connection. The client only logs them; [Dialer.LastError] has the latest.
 var (
 	// errSecondSession: the client asked for a new session although it has had one.
 	errSecondSession = errors.New("a second session on one client")
@@ -26,12 +26,12 @@ var (
 	errHandshakeTimeout = errors.New("handshake timed out")
 	// errHandshakeRefused: the server closed the connection instead of answering the handshake.
 	errHandshakeRefused = errors.New("server closed the connection during the handshake")
-	// errHandshakeMalformed: the handshake cannot be what it looks like.
+	// errHandshakeMalformed: the handshake has impossible values.
 	errHandshakeMalformed = errors.New("malformed handshake")
 )
 
 const (
-	xidEvent int32 = -1 // a watch event: answers nothing
+	xidEvent int32 = -1 // a watch event: it answers no request
 	xidPing  int32 = -2
 
 	readBuffer = 64 << 10
@@ -42,16 +42,16 @@ type sent struct {
 	at     time.Time
 	op     int32
 	length int  // of the request
-	told   bool // a hook has heard that it will not be answered
+	told   bool // a hook was told that it will not be answered
 }
 
-// wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames they form: it holds
-// the client to one session and the server to a deadline for the handshake and to sane frames, and it takes the times of
-// every request. A connection that breaks the rules is closed, and the call that noticed it returns why.
+// wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames that they form. It holds the
+// client to one session and the server to a deadline for the handshake and to sane frames, and it takes the times of every request. It
+// closes a connection that breaks the rules, and the call that noticed it returns why.
 //
 // Read is for one goroutine at a time, and so is Write; the other methods are safe for concurrent use.
 type wire struct {
-	conn    net.Conn // what the bytes go through: socket, or TLS on top of it
+	conn    net.Conn // the bytes go through it: socket, or TLS on top of it
 	socket  net.Conn
 	link    *Link
 	server  string        // host:port, for hooks
@@ -78,24 +78,24 @@ type wire struct {
 	readBy      time.Time // what the client asked for, in force once the handshake is over
 	writeBy     time.Time
 	requested   bool  // the handshake request went out
-	asked       int64 // Session id in it
+	asked       int64 // session id in it
 	askedAt     time.Time
 	askedLength int
-	established time.Time // Session granted on this connection
-	granted     time.Time // the same by the clock of the link
+	established time.Time // session granted on this connection
+	granted     time.Time // the same by the link's clock
 	ended       time.Time
-	cut         bool // hooks have heard of all that is not answered
+	cut         bool // hooks were told of all that is not answered
 	closed      bool
 	leaving     bool // see [wire.leave]
 	gone        bool // the client was told that the connection has ended
 	pending     map[int32]sent
-	order       []int32     // the xids of pending as they were sent, and perhaps of others behind the first
+	order       []int32     // the xids of pending as they were sent, and perhaps of answered ones behind the first
 	pings       []time.Time // all pings have the same xid, and are answered in order
-	heard       time.Time   // when the newest bytes of an answer came that the server owed
+	heard       time.Time   // when the newest bytes came of an answer that the server owed
 }
 
-// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection
-// would first try to say goodbye, for up to five seconds if the peer is dead. report is called from Read and Write.
+// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection would
+// first try to say goodbye, for up to five seconds if the peer is dead. report is called from Read and Write.
 func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(error)) (*wire, error) {
 	w := &wire{
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
@@ -113,15 +113,15 @@ func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(err
 	return w, nil
 }
 
-// Write sends p, or takes it to be sent and may return before that. The handshake has been sent when it returns. It refuses
-// the request for a new session if the link has had one.
+// Write sends p, or accepts it for sending and may return before it is sent. The handshake has been sent when Write returns. It refuses the
+// request for a new session if the link has had one.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.isLatePing(p) {
 		return len(p), nil
 	}
-	// The clock is read before the first byte leaves: a session lives for its timeout from the moment the server
-	// hears of us, so a time that is too early is safe and one that is too late is not.
-	wasGreeted := w.greeted // as of before: the handshake itself is sent in the old way
+	// The clock is read before the first byte leaves: a session lives for its timeout from the moment in which the server hears of the
+	// client. So a time that is too early is safe and one that is too late is not.
+	wasGreeted := w.greeted // before this write: the handshake itself is sent in the old way
 	if err := w.noteSent(p, w.link.Events.Now()); err != nil {
 		return 0, w.Fail(err)
 	}
@@ -136,21 +136,24 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent takes the news that the connection cannot send. The client must not hear of it from Write: it answers a
-// request whose write failed at once and again when the connection has ended, and for the second answer there is not
-// always room: 1. it sends an identity on a new connection, a request with room for one answer; 2. the write fails, and
-// the error takes the room; 3. its loop answers all requests of the connection, and waits for ever for somebody to make
-// room, with its mutex held. So this connection swallows what it is given, and its end is told by Read alone.
+// unsent takes the error of a connection that cannot send. The client must not hear of it from Write. It answers a request at
+// once if its write fails, and again when the connection has ended, and there is not always room for the second answer:
+//
+//  1. It sends an identity on a new connection, a request with room for one answer.
+//  2. The write fails, and the error takes the room.
+//  3. Its loop answers all requests of the connection, and waits for ever for room, with its mutex held.
+//
+// So this connection swallows what it is given, and only Read tells its end.
 func (w *wire) unsent(err error) {
 	_ = w.lose(err)
 	_ = w.hangUp()
 }
 
-// crowd is from how many requests under way on more are expected at any moment, so
-// that it pays to let a goroutine of its own send them together.
+// crowd is the number of requests under way from which on more are expected at any moment. Then it pays to let a goroutine of its own send
+// them together.
 const crowd = 4
 
-// alone tells whether few requests are under way.
+// alone reports whether few requests are under way.
 func (w *wire) alone() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +177,7 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) read(p []byte) (int, error) {
-	resumed := w.restoration.due // as of before: the answer to the handshake itself must not wait
+	resumed := w.restoration.due // before this read: the answer to the handshake itself must not wait
 	n, err := w.in.Read(p)
 	if resumed && n > 0 && !w.identifying() {
 		w.restoration.await()
@@ -218,8 +221,8 @@ func (w *wire) noteSent(p []byte, now time.Time) error {
 	}
 }
 
-// noteRequest looks at the head of a frame on its way out. The rest of the frame has not been written yet, so a server
-// cannot act on what is refused here.
+// noteRequest looks at the head of a frame on its way out. The rest of the frame has not been written yet, so a server cannot act on a
+// request that is refused here.
 func (w *wire) noteRequest() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,7 +283,7 @@ func (w *wire) noteReceived(p []byte) error {
 	}
 }
 
-// hear notes when an answer came, or a part of it, that the server owed: the one to the oldest request, or to a ping while nothing else
+// hear notes when an answer that the server owed came, or a part of it: the answer to the oldest request, or to a ping while nothing else
 // is under way.
 func (w *wire) hear(xid int32, now time.Time) {
 	w.mu.Lock()
@@ -290,7 +293,7 @@ func (w *wire) hear(xid int32, now time.Time) {
 	}
 }
 
-// Owing returns since when the server owes an answer. It is the zero time if nothing is under way, or the handshake is, which has a
+// owing returns since when the server owes an answer. It returns the zero time if nothing is under way, or if the handshake is, which has a
 // deadline of its own.
 func (w *wire) owing() (since time.Time) {
 	w.mu.Lock()
@@ -301,8 +304,8 @@ func (w *wire) owing() (since time.Time) {
 	return w.owed()
 }
 
-// owed returns since when the oldest request is under way, or has been the oldest. A server answers requests in order, so one that
-// answers later ones and pings has lost it. It is called with mu held.
+// owed returns since when the oldest request is under way, or has been the oldest. A server answers requests in order, so if it answers
+// later requests and pings it has lost the oldest one. owed is called with mu held.
 func (w *wire) owed() (since time.Time) {
 	switch {
 	case len(w.order) > 0:
@@ -318,8 +321,7 @@ func (w *wire) owed() (since time.Time) {
 	return since
 }
 
-// identifying tells whether nothing is under way but identities, which the client sends, and wants answered, before it
-// sends anything else.
+// identifying reports whether only identities are under way. The client sends them, and wants them answered, before it sends anything else.
 func (w *wire) identifying() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -353,7 +355,7 @@ func (w *wire) match(xid int32) (sent, bool) {
 	return s, found
 }
 
-// settled returns how many at the beginning of order are not pending. It is called with mu held.
+// settled returns how many xids at the beginning of order are not pending. It is called with mu held.
 func (w *wire) settled() (n int) {
 	for n < len(w.order) {
 		if _, waits := w.pending[w.order[n]]; waits {
@@ -364,8 +366,8 @@ func (w *wire) settled() (n int) {
 	return n
 }
 
-// noteHandshake judges the complete answer to the handshake. Session 0 is the server's word that the session has expired: the
-// client must hear it.
+// noteHandshake judges the complete answer to the handshake. Session 0 is the server's word that the session has expired: the client must
+// hear it.
 func (w *wire) noteHandshake() error {
 	timeout, id := time.Duration(w.back.int32At(4))*time.Millisecond, w.back.int64At(8)
 	w.mu.Lock()
@@ -388,8 +390,8 @@ func (w *wire) noteHandshake() error {
 	w.back.min, w.back.max = minReply, maxFrame
 	w.report(nil)
 	if id != 0 {
-		// Nothing between here and the client can fail any more. If it could, the client might not know of a session
-		// that the link knows of, ask for a new one, and be refused for ever.
+		// Nothing between here and the client can fail any more. If it could, the client might not know of a session that the link knows
+		// of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
 		now := w.link.Events.Now()
 		w.link.answered(greeting.at, now, opcode.Connect, zkerr.CodeNone)
@@ -406,7 +408,7 @@ func (w *wire) inHandshake() bool {
 	return w.handshaking
 }
 
-// endHandshake puts the client's own deadlines into force. It reports whether a hook has heard that there will be no answer.
+// endHandshake puts the client's own deadlines into force. It reports whether a hook was told that there will be no answer.
 func (w *wire) endHandshake(granted bool) (told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -414,8 +416,8 @@ func (w *wire) endHandshake(granted bool) (told bool) {
 	if granted {
 		w.established, w.granted = time.Now(), w.link.Events.Now()
 	}
-	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write
-	// says so, and the client should hear of its session nevertheless.
+	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write reports that, and the
+	// client has to hear of its session nevertheless.
 	_ = w.conn.SetReadDeadline(w.readBy)
 	_ = w.conn.SetWriteDeadline(w.writeBy)
 	return w.cut

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// This file is about the end of a connection, and of its patience.
+// This file is about the end of a connection, and the limits of its patience.
 
-// SetDeadline sets both deadlines. During the handshake none of the three setters can move one beyond that of the handshake;
-// what was asked for takes effect when it is over.
+// SetDeadline sets both deadlines. During the handshake none of the three setters can move one beyond that of the handshake; the deadline
+// that was asked for takes effect when the handshake is over.
 func (w *wire) SetDeadline(t time.Time) error {
 	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
 }
@@ -25,8 +25,8 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	return w.conn.SetReadDeadline(w.clamp(w.patient(t)))
 }
 
-// patient returns the deadline, or the moment in which the oldest request has waited for long enough, if that is earlier. It is called
-// with mu held.
+// patient returns the deadline, or the moment in which the oldest request has waited long enough, if that is earlier. It is called with
+// mu held.
 func (w *wire) patient(t time.Time) time.Time {
 	since := w.owed()
 	if w.handshaking || since.IsZero() {
@@ -34,7 +34,7 @@ func (w *wire) patient(t time.Time) time.Time {
 	}
 	timeout, now := w.link.Timeout(), w.link.Events.Now()
 	if debt := w.link.Owing(); !debt.IsZero() && w.granted.Sub(debt) < MostPatience(timeout) {
-		since = debt // the callers who wait have waited since then
+		since = debt // the callers have waited since then
 	}
 	end := time.Now().Add(requestPatience(timeout, now.Sub(since)))
 	if t.IsZero() || end.Before(t) {
@@ -49,7 +49,7 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 	defer w.mu.Unlock()
 	w.writeBy = t
 	if !w.handshaking {
-		return nil // it goes with what is written, which may be sent when the client has taken the deadline back
+		return nil // it goes with the written bytes, which may be sent after the client has taken the deadline back
 	}
 	return w.conn.SetWriteDeadline(w.clamp(t))
 }
@@ -61,13 +61,13 @@ func (w *wire) clamp(t time.Time) time.Time {
 	return t
 }
 
-// Fail closes the connection because of err, tells who wants to know, and returns err.
+// Fail closes the connection because of err, reports the error, and returns it.
 func (w *wire) Fail(err error) error {
 	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
 	}
-	// The error is about a connection that is given up for a worse one.
+	// An error of closing would be about a connection that is given up for a worse one.
 	_ = w.hangUp()
 	if errors.Is(err, errSecondSession) || errors.Is(err, errSessionReplaced) {
 		w.link.replace(err)
@@ -92,7 +92,7 @@ func (w *wire) lose(err error) error {
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 	default:
 		err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
-		// A server without a quorum does so, also in read-only mode: the client asks for no session that only reads.
+		// A server without a quorum does so, also in read-only mode: the client asks for no read-only session.
 		switch {
 		case asked == 0 && !w.secured:
 			err = fmt.Errorf("%w (is it without a quorum, in read-only mode, or a port for TLS?)", err)
@@ -120,8 +120,8 @@ func (w *wire) leaveDebt(err error) {
 	}
 }
 
-// end records when the connection ended. Only the first call counts, and returns true; an error that follows from our own Close is
-// not the reason for anything.
+// end records when the connection ended. Only the first call counts, and returns true: an error that follows from our own Close is no
+// reason.
 func (w *wire) end() bool {
 	w.mu.Lock()
 	if !w.ended.IsZero() {
@@ -148,10 +148,14 @@ func (w *wire) lifetime() time.Duration {
 	return w.ended.Sub(w.established)
 }
 
-// leave has the client hear of the connection's end only when it has asked for the end of its session. It reports whether
-// it is not too late for that. The client answers a request that it takes behind its last look at its queue with nothing, and waits
-// a second: 1. it is told to quit; 2. its connection ends, and its loop, which sees that it is to quit, answers all requests and
-// ends; 3. it asks for the end of its session. With no request under way nobody waits for the news of 2, which so comes behind 3.
+// leave has the client hear of the connection's end only when it has asked for the end of its session. It reports whether it is not too
+// late for that. The reason: the client does not answer a request that it takes after its last look at its queue, and waits a second:
+//
+//  1. It is told to quit.
+//  2. Its connection ends. Its loop sees that it has to quit, answers all requests and ends.
+//  3. It asks for the end of its session.
+//
+// With no request under way nothing waits for the news of 2, so it may come after 3.
 func (w *wire) leave() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +177,7 @@ func (w *wire) stay() {
 // pingFrame is a ping as the client writes it.
 const pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
 
-// isLatePing reports whether it is a ping behind the last request. Nobody wants it, and it can cost the answer to that request:
+// isLatePing reports whether it is a ping after the last request. It is of no use, and it can cost the answer to that request:
 //
 //  1. The client asks for the end of its session. 10,000 nodes go, and it is sent an event for each.
 //  2. The server answers, and closes the connection. The client has not read all of that yet.
@@ -187,7 +191,7 @@ func (w *wire) isLatePing(p []byte) bool {
 	}
 }
 
-// Close is for the client: it closes the socket, and has the client that leaves hear of it.
+// Close closes the socket for the client, and lets a client that leaves hear of it.
 func (w *wire) Close() error {
 	w.once.Do(func() { close(w.left) })
 	return w.hangUp()

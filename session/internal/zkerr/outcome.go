@@ -1,4 +1,4 @@
-// Package zkerr says what an error of the client means for a request: it was executed, or it was not, or nobody knows.
+// Package zkerr says what an error of the client means for a request: it was executed, or not executed, or its outcome is unknown.
 package zkerr
 
 import (
@@ -19,7 +19,7 @@ var ErrQuota = errors.New("zkgrant: quota exceeded")
 // ErrTooLarge says that a request is larger than the client can send.
 var ErrTooLarge = Sentinel("zkgrant: request too large", ErrInvalid)
 
-// errThrottled says that an overloaded server turned the request away without executing it; it may be tried again.
+// errThrottled says that an overloaded server turned the request away without executing it. The request may be tried again.
 var errThrottled = errors.New("zkgrant: throttled by the server")
 
 // Outcome says what is known about one request after the client has returned.
@@ -42,8 +42,8 @@ func (o Outcome) String() string {
 	return [...]string{Done: "Done", Refused: "Refused", Unknown: "Unknown"}[o]
 }
 
-// The error codes of the server, as they come in the header of an answer. codeRuntimeInconsistency is what the operations of a Multi behind
-// the one that failed carry.
+// The error codes of the server, as they come in the header of an answer. The operations of a Multi after the one that failed have
+// CodeRuntimeInconsistency.
 const (
 	CodeNone                    int32 = 0
 	CodeRuntimeInconsistency    int32 = -2
@@ -67,18 +67,17 @@ const (
 	CodeThrottled               int32 = -127
 )
 
-// unknownCodePrefix is what the client makes of a code for which it has no value.
+// unknownCodePrefix begins the client's error for a code for which it has no value.
 const unknownCodePrefix = "unknown error: "
 
 // ErrInvalid says that a call is wrong in itself, whatever the servers hold.
 var ErrInvalid = errors.New("zkgrant: invalid use")
 
-// Classify says what an error of the client means for the one request it was returned for. The error it returns is nil exactly
-// if the outcome is Done; it is the client's own, or wraps that together with [ErrNoAuth], [ErrQuota] or [ErrTooLarge], so
-// errors.Is finds either.
+// Classify says what an error of the client means for the one request it was returned for. The error that it returns is nil exactly if the
+// outcome is Done. It is the client's own, or wraps that together with [ErrNoAuth], [ErrQuota] or [ErrTooLarge], so errors.Is finds either.
 //
-// Whatever is not known for certain to mean "not executed" is Unknown. That includes every network error: the client hands out the
-// raw error of a failed write, not ErrConnectionClosed.
+// An error is Unknown unless it certainly means "not executed". That includes every network error: the client hands out the raw error of a
+// failed write, not ErrConnectionClosed.
 func Classify(err error) (Outcome, error) {
 	switch {
 	case err == nil:
@@ -105,8 +104,8 @@ func Classify(err error) (Outcome, error) {
 	return Unknown, err
 }
 
-// ClassifyMulti is [Classify] for a Multi. It looks at the results of the single operations first: one of them says why the
-// transaction failed, the others were rolled back or not looked at. A transaction that failed was executed in none of its parts.
+// ClassifyMulti is [Classify] for a Multi. It looks at the results of the single operations first: one of them says why the transaction
+// failed, the others were rolled back or not looked at. If a transaction failed, no part of it was executed.
 func ClassifyMulti(res []zk.MultiResponse, err error) (Outcome, error) {
 	if i := FailedOp(res); i >= 0 {
 		return Classify(res[i].Error)
@@ -147,7 +146,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// Unnamed finds the server's code in an error the client made of a code it has no value for, and codeNone in any other.
+// Unnamed finds the server's code in an error the client made of a code it has no value for, and CodeNone in any other.
 func Unnamed(err error) int32 {
 	text, found := strings.CutPrefix(err.Error(), unknownCodePrefix)
 	if !found {
@@ -160,14 +159,13 @@ func Unnamed(err error) int32 {
 	return int32(code)
 }
 
-// Unsettled tells whether a refusal is about the connection, the session or the
-// moment, and says nothing about the request: it may be made again.
+// Unsettled reports whether a refusal is about the connection, the session or the moment, and not about the request: it may be made again.
 func Unsettled(err error) bool {
 	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved) ||
 		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
 }
 
-// ErrorOf is the client's error of a code, where it has one.
+// ErrorOf returns the client's error of a code, if it has one.
 func ErrorOf(code int32) error {
 	switch code {
 	case CodeNone:
@@ -203,7 +201,7 @@ func ErrorOf(code int32) error {
 	}
 }
 
-// Sentinel returns an error with a text of its own, which is each of the others as well for errors.Is.
+// Sentinel returns an error with a text of its own. errors.Is finds each of the others in it as well.
 func Sentinel(text string, others ...error) error { return &sentinel{text, others} }
 
 type sentinel struct {
