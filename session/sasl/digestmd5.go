@@ -24,12 +24,12 @@ func (d digest) Name() string { return "DIGEST-MD5" }
 func (d digest) String() string   { return d.Name() }
 func (d digest) GoString() string { return d.Name() }
 
-// Start begins an exchange. All servers are told the same.
+// Start begins an exchange, the same for all servers.
 func (d digest) Start(context.Context, string) (Exchange, error) {
 	return &digestExchange{terms: digestmd5.Terms{User: d.user, Password: d.password, ClientNonce: rand.Text()}}, nil
 }
 
-// digestExchange is a request for a challenge, the answer to it, and the look at the server's proof.
+// digestExchange is a request for a challenge, the answer to it, and the check of the server's proof.
 type digestExchange struct {
 	terms digestmd5.Terms
 	steps int
@@ -59,7 +59,7 @@ func (e *digestExchange) answer(said []byte) ([]byte, error) {
 	if t.Nonce == "" || challenge["algorithm"] != "md5-sess" {
 		return nil, fmt.Errorf("%w: its challenge is %.100q", ErrMechanism, said)
 	}
-	if t.User == "" || !utf8.ValidString(t.User) || !utf8.ValidString(t.Password) { // a server does not answer to an empty name
+	if t.User == "" || !utf8.ValidString(t.User) || !utf8.ValidString(t.Password) { // a server does not answer an empty name
 		return nil, errors.New("the name is empty, or it or the password is not valid UTF-8")
 	}
 	directives := []string{
@@ -76,7 +76,7 @@ func (e *digestExchange) answer(said []byte) ([]byte, error) {
 	return []byte(strings.Join(directives, ",")), nil
 }
 
-// judge looks at the server's proof.
+// judge checks the server's proof.
 func (e *digestExchange) judge(said []byte) error {
 	proof, err := digestmd5.Parse(string(said))
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	permAll = permRead | permWrite | permCreate | permDelete | permAdmin
 )
 
-// identity is somebody an access list can name.
+// identity is an identity that an access list can name.
 type identity struct {
 	scheme, id string
 }
@@ -33,16 +33,15 @@ func openACL() []acl {
 	return []acl{{perms: permAll, identity: identity{"world", "anyone"}}}
 }
 
-// caller is who asks: the session that will own what it creates, and the
-// identities it has proven. A trusted caller, the test itself, passes every
-// access list.
+// caller is what makes a request: the session that will own what it creates, and the identities that it has proven. A trusted
+// caller, the test itself, passes every access list.
 type caller struct {
 	session int64
 	ids     []identity
 	trusted bool
 }
 
-// may tells whether list grants the caller one of the permissions.
+// may reports whether list grants the caller one of the permissions.
 func (c caller) may(list []acl, perm int32) bool {
 	if c.trusted || len(list) == 0 {
 		return true
@@ -61,7 +60,7 @@ func (c caller) may(list []acl, perm int32) bool {
 	return false
 }
 
-// matches tells whether the entry speaks of who.
+// matches reports whether the entry is about the identity.
 func (a acl) matches(who identity) bool {
 	if a.scheme != who.scheme {
 		return false
@@ -137,16 +136,14 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 	return out, ok
 }
 
-// digest is the identity that the credentials "user:password" prove. The hash is
-// the one ZooKeeper has defined.
+// digest is the identity that the credentials "user:password" prove. ZooKeeper defines the hash.
 func digest(credentials []byte) identity {
 	user, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)
 	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// masked hides the password hashes of list, as it is shown to somebody who may
-// read the node but not administer it.
+// masked hides the password hashes of list. Callers that may read the node but not administer it see the list like that.
 func masked(list []acl) []acl {
 	out := slices.Clone(list)
 	for i, a := range out {

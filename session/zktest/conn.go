@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// conn is one client connection: a reader that executes requests in order and a
-// writer that sends what is queued. The queue has no bound, so that whoever holds
-// the server's lock can always put an event into it.
+// conn is one client connection: a reader that executes requests in order and a writer
+// that sends what is queued. The queue has no bound, so a goroutine that holds the
+// server's lock can always put an event into it.
 type conn struct {
 	server *Server
 	nc     net.Conn
@@ -32,8 +32,8 @@ type conn struct {
 	// What the connection sees instead of the present, if anything.
 	replica           *replica
 	lagging, stranded bool
-	// asked: the leader's question who is alive is on its way to a follower that
-	// has lost it.
+	// asked: the leader's question about live sessions is on its way to a follower that
+	// has lost the leader.
 	asked bool
 
 	// The outgoing side. This lock may be taken with the server's lock held,
@@ -89,7 +89,7 @@ func (c *conn) push(o outgoing) {
 	c.changed.Broadcast()
 }
 
-// hangUp closes the connection behind what is queued already.
+// hangUp closes the connection when what is queued already is sent.
 func (c *conn) hangUp() { c.push(outgoing{last: true}) }
 
 // kill closes the connection now, whatever is queued.
@@ -102,13 +102,13 @@ func (c *conn) kill() {
 	}
 	c.changed.Broadcast()
 	c.mu.Unlock()
-	// The only possible complaint is that it is closed already.
+	// The only possible error is that it is closed already.
 	_ = c.nc.Close()
 }
 
-// fade closes the connection as the peer may notice it: now, or when the server
-// speaks to it again. A mute server stands for a broken network, and through that
-// no news of the closing would come either.
+// fade closes the connection as the peer may notice it: now, or when the server speaks to
+// it again. A mute server stands for a broken network, through which no news of the
+// closing would come either.
 func (c *conn) fade() {
 	c.mu.Lock()
 	muted := c.muted
@@ -122,8 +122,8 @@ func (c *conn) fade() {
 	}
 }
 
-// finish is fade for a connection nobody reads any more. One that is hanging up
-// may still send what precedes the end.
+// finish is fade for a connection that has no reader any more. If it is hanging up, it
+// may still send what is queued before the end.
 func (c *conn) finish() {
 	c.mu.Lock()
 	n := len(c.queue)
@@ -149,8 +149,8 @@ func (c *conn) hold(on bool) {
 	c.changed.Broadcast()
 }
 
-// released waits while such requests are held and returns false when the
-// connection was closed meanwhile.
+// released waits while such requests are held. It returns false if the connection was
+// closed meanwhile.
 func (c *conn) released() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *conn) released() bool {
 	return !c.closed
 }
 
-// audible waits while the connection is muted and returns false when it was
+// audible waits while the connection is muted. It returns false if the connection was
 // closed meanwhile.
 func (c *conn) audible() bool {
 	c.mu.Lock()
@@ -171,14 +171,13 @@ func (c *conn) audible() bool {
 	return !c.closed
 }
 
-// enoughWaiting is how many bytes may be waiting for a client before nothing more
-// is read from it: somebody who asks and does not listen shall not fill the memory.
-// Events are queued all the same, and their number is that of the watches the client
-// has armed.
+// enoughWaiting is how many bytes may be waiting for a client before nothing more is read
+// from it: a client that asks and does not listen must not fill the memory. Events are
+// queued all the same. Their number is that of the watches that the client has armed.
 const enoughWaiting = 4 * maxFrame
 
-// heard waits while too much is waiting to be sent and returns false when the
-// connection was closed meanwhile.
+// heard waits while too much is waiting to be sent. It returns false if the connection
+// was closed meanwhile.
 func (c *conn) heard() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,14 +187,14 @@ func (c *conn) heard() bool {
 	return !c.closed
 }
 
-// writeLoop sends what is queued until the connection is closed or to be closed.
+// writeLoop sends what is queued until the connection is closed or has to be closed.
 func (c *conn) writeLoop() {
 	var batch []byte
 	for last := false; !last; {
 		batch, last = c.next(batch[:0])
 		if len(batch) > 0 {
 			if _, err := c.nc.Write(batch); err != nil {
-				return // the peer is gone; the reader finds out, too
+				return // the peer is gone, as the reader will find out
 			}
 		}
 	}
@@ -251,7 +250,8 @@ func (c *conn) wakeIn(d time.Duration) {
 
 var errFrameLength = errors.New("zktest: frame length out of range")
 
-// readLoop executes what the client sends until one of the two has had enough.
+// readLoop executes what the client sends until the client or the server ends the
+// connection.
 func (c *conn) readLoop() {
 	in := &frameReader{r: bufio.NewReader(c.nc)}
 	if c.server.handshake(c, in) {
@@ -303,7 +303,8 @@ func (f *frameReader) body(n int) ([]byte, error) {
 	if n < 0 || n > maxFrame {
 		return nil, errFrameLength
 	}
-	// The buffer grows with what comes in: announcing a long frame costs nothing yet.
+	// The buffer grows with what comes in: a long frame that is only announced costs
+	// nothing yet.
 	f.buf = f.buf[:0]
 	for len(f.buf) < n {
 		have := len(f.buf)
@@ -316,8 +317,7 @@ func (f *frameReader) body(n int) ([]byte, error) {
 	return f.buf, nil
 }
 
-// firstRead is how much of a long frame is waited for before there is room for
-// more.
+// firstRead is how much of a long frame is waited for before the buffer grows.
 const firstRead = 4 << 10
 
 func (f *frameReader) next() ([]byte, error) {

@@ -6,17 +6,16 @@
 // a reconnect, multi, check, sync, credentials and access lists, quotas on the
 // number of nodes, and the four-letter words ruok, srvr and mntr.
 //
-// It is a test double and not a database. It has one server and no ensemble,
-// keeps everything in memory, forgets it with Close, writes nothing to disk, and
-// has neither encryption nor limits on who may connect. The engine it stands in
-// for is Apache ZooKeeper.
+// It is a test double and not a database. It has one server and no ensemble, keeps
+// everything in memory, forgets it with Close, writes nothing to disk, and has neither
+// encryption nor limits on connections. The model is Apache ZooKeeper.
 //
-// # What it is held to
+// # How close it is to a real server
 //
-// One script, in testdata/conformance, runs against it and against a real server of
-// the 3.8 series, and both have to answer it frame for frame: every field of every
-// Stat, error codes, zxids, and the order of events and answers. So a program that
-// passes its tests here meets no other answers there, within what follows.
+// One script, in testdata/conformance, runs against it and against a real server of the
+// 3.8 series, and both have to answer it frame for frame: every field of every Stat,
+// error codes, zxids, and the order of events and answers. So a program that passes its
+// tests here gets the same answers from a real server, with the exceptions below.
 //
 // # What is missing
 //
@@ -28,18 +27,19 @@
 //   - A multi that reads, getEphemerals, getAllChildrenNumber, whoAmI.
 //   - SASL other than DIGEST-MD5, and reconfig.
 //
-// [ZooKeeper34] and [ClickHouseKeeper] make it lack what other servers lack.
+// [ZooKeeper34] and [ClickHouseKeeper] take away what those servers lack.
 //
-// Of quotas it knows the hard limit on the number of nodes, and does not keep
-// count of what is used. Read-only servers, authentication by certificate and
-// local sessions do not exist. TLS is the dialer's business: nothing here
-// terminates it.
+// Of quotas it knows the hard limit on the number of nodes, and does not keep count of
+// what is used. It has no read-only servers, authentication by certificate or local
+// sessions. It has no TLS: the dialer does that.
 //
-// It differs from a real server where that is an accident: children and the nodes
-// of an ended session come in alphabetical order and not in any; a check outside of
-// a multi is answered when it succeeds; whether a watch is armed is asked about
-// one's own watches only; nothing that was sent behind a close is answered. In
-// srvr and mntr latencies are 0, and packets sent are counted as frames.
+// It differs from a real server where the real one's behaviour is an accident:
+//
+//   - Children and the nodes of an ended session come in alphabetical order.
+//   - A check outside of a multi is answered when it succeeds.
+//   - A question whether a watch is armed is about the connection's own watches only.
+//   - Requests that were sent after a close are not answered.
+//   - In srvr and mntr latencies are 0, and packets sent are counted as frames.
 //
 // # Transports
 //
@@ -52,19 +52,18 @@
 //
 // # Time
 //
-// All timing is taken from package time, hence virtual inside a bubble. As with
-// the real server a session ends at the first tick boundary that lies more than
-// its timeout after the last frame the server read from its client, or with
-// [Followers] after the leader heard of it. What is to be
-// deleted for other reasons, an emptied container or a node that has outlived its
-// time, goes at the next check; see [CheckInterval].
+// All timing is taken from package time, hence virtual inside a bubble. As with a real
+// server, a session ends at the first tick boundary that lies more than its timeout after
+// the last frame that the server read from its client. With [Followers] the time counts
+// from when the leader heard of it. An emptied container, or a node that has outlived its
+// time, is deleted at the next check; see [CheckInterval].
 //
 // # Order
 //
-// Requests of one connection are executed one after the other and answered in
-// that order. A watch event is written before any reply that reflects the
-// change. One connection's stalled peer holds up no other connection; while much
-// is waiting for it, nothing more is read from it.
+// Requests of one connection are executed one after the other and answered in that order.
+// A watch event is written before any reply that reflects the change. A stalled peer of
+// one connection holds up no other connection. While much is waiting for that peer,
+// nothing more is read from it.
 //
 // # Faults
 //

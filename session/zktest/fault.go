@@ -10,15 +10,14 @@ import (
 
 // Request is a client request that is about to be executed.
 type Request struct {
-	// Session is who asks. For OpConnect it is the session to resume, or 0.
+	// Session is the session that asks. For OpConnect it is the session to resume, or 0.
 	Session int64
 	Op      Op
-	// Path is the node asked about, of a multi that of its first part.
+	// Path is the node asked about. For a multi it is that of the first part.
 	Path string
-	// Count says how many requests with this Op the server has got, this one
-	// included.
+	// Count is how many requests with this Op the server has got, this one included.
 	Count int
-	// Parts is what a multi consists of.
+	// Parts are the operations of a multi.
 	Parts []Part
 }
 
@@ -59,8 +58,8 @@ func CutAfter() Action { return Action{kind: cutAfter} }
 // Swallow executes the request and never answers it; the connection goes on.
 func Swallow() Action { return Action{kind: swallow} }
 
-// Fail answers the request with an error and does not execute it. A handshake
-// has no way to say so; its connection is closed.
+// Fail answers the request with an error and does not execute it. A handshake cannot be
+// answered with an error; its connection is closed.
 func Fail(code Code) Action { return Action{kind: fail, code: code} }
 
 // Delay executes the request at once and holds its answer back for d. Everything
@@ -76,11 +75,10 @@ func (a Action) due() time.Time {
 	return time.Now().Add(a.delay)
 }
 
-// Intercept has f decide about every client request from now on, handshakes and
-// pings included; nil lets all of them pass again. f is called in the order of
-// the requests of one connection and concurrently for different ones. It may call
-// the methods of the server except Close, and as long as it does not return its
-// connection executes nothing else.
+// Intercept has f decide about every client request from now on, handshakes and pings
+// included; nil lets all of them pass again. f is called in the order of the requests of
+// one connection and concurrently for different ones. It may call the methods of the
+// server except Close. Its connection executes nothing else until it returns.
 func (s *Server) Intercept(f func(Request) Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,9 +107,9 @@ func (s *Server) consult(c *conn, q call) Action {
 }
 
 // Expire ends a session now. Its ephemerals are deleted in one transaction, its
-// connection is closed, and its client learns of it from the next handshake. Whoever
-// watches is told before he gets an answer to anything he asks after Expire has
-// returned.
+// connection is closed, and its client learns of it from the next handshake. A client
+// that watches is told before it gets an answer to any request that it makes after Expire
+// has returned.
 func (s *Server) Expire(session int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +121,7 @@ func (s *Server) Expire(session int64) error {
 	return nil
 }
 
-// Cut closes the connection of a session, whose clock runs on. It does nothing
+// Cut closes the connection of a session. The session's clock runs on. Cut does nothing
 // while there is no connection.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
@@ -161,10 +159,10 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// Down makes the server unreachable, or reachable again: it closes all
-// connections and takes no new ones. In memory those are refused; over TCP they
-// are closed as soon as they are made, so that nobody else gets the port. The
-// clocks of the sessions run on.
+// Down makes the server unreachable, or reachable again: it closes all connections and
+// takes no new ones. In memory new ones are refused. Over TCP they are closed as soon as
+// they are made, so that no other process gets the port. The clocks of the sessions run
+// on.
 func (s *Server) Down(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,11 +172,11 @@ func (s *Server) Down(down bool) {
 	}
 }
 
-// Mute makes the server ignore a session, or heed it again: its connection stays
-// open, but nothing is read from it and nothing written to it, the handshakes by
-// which it tries to come back included. The clock of the session runs on; when it
-// expires, the client is not told. What was kept back is executed and sent when
-// the session is heard again, if it lives then.
+// Mute makes the server ignore a session, or heed it again. Its connection stays open,
+// but nothing is read from it and nothing written to it. The same goes for the handshakes
+// by which the client tries to resume the session. The clock of the session runs on; when
+// it expires, the client is not told. What was kept back is executed and sent when the
+// session is heard again, if it lives then.
 func (s *Server) Mute(session int64, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +188,8 @@ func (s *Server) Mute(session int64, mute bool) {
 	s.applyMute()
 }
 
-// MuteAll is Mute for all sessions and every new connection: the server accepts
-// and says nothing, as a machine does that hangs.
+// MuteAll is Mute for all sessions and every new connection: the server accepts and says
+// nothing, as a machine that hangs does.
 func (s *Server) MuteAll(mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,9 +203,9 @@ func (s *Server) applyMute() {
 	}
 }
 
-// Wipe makes the server lose all data: nodes, sessions and the transaction count.
-// A client that has seen a transaction is from then on refused without a word,
-// for it knows more than the server does; that is what real servers do to it.
+// Wipe makes the server lose all data: nodes, sessions and the transaction count. From
+// then on it refuses a client that has seen a transaction, without an answer, because the
+// client knows more than the server does. Real servers do that, too.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

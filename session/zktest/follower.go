@@ -2,18 +2,18 @@ package zktest
 
 import "time"
 
-// Followers makes clients talk to followers. A follower answers reads and pings
-// itself and passes writes on, and keeps to itself that it has heard of a session
-// until the leader asks, every half tick since the start; only a handshake goes to
-// the leader at once. What a follower has not passed on when [Server.Strand] begins
-// is passed on when that ends, if the leader has asked by then, and ahead of the
-// writes that waited: the two talk over one connection, on which nothing overtakes.
-// Without this setting the one server is its own leader.
+// Followers makes clients talk to followers. A follower answers reads and pings itself
+// and passes writes on. It keeps to itself that it has heard of a session until the
+// leader asks, every half tick since the start. Exception: a handshake goes to the leader
+// at once. If a follower has something to tell when [Server.Strand] begins, it tells it
+// when that ends, if the leader has asked by then. It tells it ahead of the writes that
+// waited: the two talk over one connection, on which nothing overtakes. Without this
+// setting the one server is its own leader.
 func Followers() Setting {
 	return settingFunc(func(s *Server) { s.followers = true })
 }
 
-// touch takes a request for a sign of life.
+// touch takes a request as a sign of life.
 func (s *Server) touch(c *conn) {
 	if !s.followers {
 		s.renew(c)
@@ -27,7 +27,7 @@ func (s *Server) touch(c *conn) {
 	}
 }
 
-// ask is the leader's, who wants to know from its followers who is alive.
+// ask is the leader's question to its followers which sessions are alive.
 func (s *Server) ask(now time.Time) {
 	if s.nextAsk.IsZero() || now.Before(s.nextAsk) {
 		return
@@ -43,7 +43,7 @@ func (s *Server) ask(now time.Time) {
 	}
 }
 
-// report has the leader hear of a connection's session.
+// report tells the leader of a connection's session.
 func (s *Server) report(c *conn) {
 	c.unreported, c.asked = false, false
 	s.renew(c)

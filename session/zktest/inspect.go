@@ -26,16 +26,16 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
-// Requests returns how many requests of a kind the server has got, those that
-// failed or were intercepted included.
+// Requests returns how many requests of a kind the server has got, including those that
+// failed or were intercepted.
 func (s *Server) Requests(op Op) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[op]
 }
 
-// Watches returns how many watches are armed. One connection's data and exist
-// watches on one path count once, as they fire once.
+// Watches returns how many watches are armed. The data and exist watches of one
+// connection on one path count once, as they fire once.
 func (s *Server) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *Server) watches() int {
 	return n
 }
 
-// Tree returns the paths of all nodes in alphabetical order, without the root
-// and what the server itself keeps under /zookeeper.
+// Tree returns the paths of all nodes in alphabetical order, without the root and the
+// server's own nodes under /zookeeper.
 func (s *Server) Tree() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,15 +76,14 @@ func (s *Server) Children(path string) []string {
 	return nil
 }
 
-// Exists tells whether there is a node.
+// Exists reports whether there is a node.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tree.nodes[path] != nil
 }
 
-// Data returns a copy of what a node holds, and false when there is no such
-// node.
+// Data returns a copy of a node's data, and false if there is no such node.
 func (s *Server) Data(path string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +94,8 @@ func (s *Server) Data(path string) ([]byte, bool) {
 	return slices.Clone(n.data), true
 }
 
-// Owner returns the session a node dies with, 0 for a node that is not ephemeral
-// or does not exist.
+// Owner returns the session with which a node is deleted. It is 0 for a node that is not
+// ephemeral or does not exist.
 func (s *Server) Owner(path string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +105,8 @@ func (s *Server) Owner(path string) int64 {
 	return 0
 }
 
-// Create adds a persistent node that everybody may use, and the parents it
-// lacks. Watches fire as if a client had done it. The error wraps a [Code].
+// Create adds a persistent node that every client may use, and the parents that it lacks.
+// Watches fire as if a client had done it. The error wraps a [Code].
 func (s *Server) Create(p string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +142,7 @@ func (s *Server) createNode(p string, data []byte) error {
 	return nil
 }
 
-// SetData replaces what a node holds, as a client would. The error wraps a
-// [Code].
+// SetData replaces a node's data, as a client would. The error wraps a [Code].
 func (s *Server) SetData(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +158,8 @@ func (s *Server) replaceData(path string, data []byte) error {
 	return nil
 }
 
-// Delete removes a node without children, whatever its access list and whoever
-// owns it. Watches fire as if a client had done it. The error wraps a [Code].
+// Delete removes a node without children, whatever its access list and its owner. Watches
+// fire as if a client had done it. The error wraps a [Code].
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,9 +184,9 @@ func (s *Server) SetSequence(path string, next int32) error {
 	return nil
 }
 
-// Reap deletes the container nodes that had children once and have none now, and
-// the nodes that have outlived their time, as the server does by itself every
-// minute (see [CheckInterval]), and returns how many there were.
+// Reap deletes the container nodes that had children once and have none now, and the
+// nodes that have outlived their time. The server does that by itself every minute (see
+// [CheckInterval]). Reap returns how many there were.
 func (s *Server) Reap() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,7 @@
 package zktest
 
-// replica is what one connection sees of a server that has fallen behind: the
-// tree as it was, and the changes it has not heard of. The watches of the
-// connection are kept here meanwhile, for they fire when the change is heard of.
+// replica is what one connection sees of a server that has fallen behind: the tree as it was, and the changes that the server has
+// not heard of. The watches of the connection are kept here meanwhile, because they fire when the change is heard of.
 type replica struct {
 	tree         *tree
 	zxid         int64
@@ -11,11 +10,9 @@ type replica struct {
 	unheard      []change
 }
 
-// Lag makes the present connection of a session, if any, talk to a follower that
-// has fallen behind, or lets that follower catch up. While it lags, reads are
-// answered from the tree as it was and watch events do not come; then they come in
-// order. A write or a sync of the session itself brings the follower up to date
-// for a moment, as the answer has to. A new connection does not lag.
+// Lag makes the present connection of a session, if any, talk to a follower that has fallen behind, or lets that follower catch up.
+// While it lags, reads are answered from the tree as it was and watch events do not come. Later they come in order. A write or a
+// sync of the session itself brings the follower up to date for a moment, as the answer has to. A new connection does not lag.
 func (s *Server) Lag(session int64, lag bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,12 +27,10 @@ func (s *Server) Lag(session int64, lag bool) {
 	}
 }
 
-// Strand makes the present connection of a session, if any, talk to a follower
-// that has lost its leader, or finds it again. Such a follower does not know that
-// it is alone: it answers pings, and reads from the tree as it was, but no sign of
-// life gets through to the leader, and a write or a sync waits, with everything
-// behind it. Should the session expire, the client is not told before the follower
-// has found its leader. A new connection is not stranded.
+// Strand makes the present connection of a session, if any, talk to a follower that has lost its leader, or that has found it again.
+// Such a follower does not know that it is alone. It answers pings, and reads from the tree as it was. No sign of life gets through
+// to the leader, and a write or a sync waits, with everything behind it. If the session expires, the client is not told before the
+// follower has found its leader. A new connection is not stranded.
 func (s *Server) Strand(session int64, strand bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +54,7 @@ func (s *Server) Strand(session int64, strand bool) {
 	}
 }
 
-// connectionsOf finds the connection of a session by itself, as a stranded one
-// may outlive it.
+// connectionsOf finds the connections of a session by itself, because a stranded one may outlive the session.
 func (s *Server) connectionsOf(session int64) []*conn {
 	var list []*conn
 	for _, c := range s.connections() {
@@ -110,7 +104,7 @@ func (s *Server) view(c *conn) replica {
 	return replica{tree: s.tree, zxid: s.zxid, dataWatches: s.dataWatches, childWatches: s.childWatches}
 }
 
-// needsLeader tells which requests a follower cannot answer by itself.
+// needsLeader reports whether a follower cannot answer the request by itself.
 func needsLeader(op Op) bool {
 	switch op {
 	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL, OpSetWatches, OpCheckWatches, OpRemoveWatches, OpPing, OpAuth:
@@ -119,8 +113,8 @@ func needsLeader(op Op) bool {
 	return true
 }
 
-// snapshot copies the nodes. What they hold is replaced and never changed, so it
-// is shared. The indexes by owner are left out: nobody writes to a snapshot.
+// snapshot copies the nodes. Their contents are replaced and never changed, so they are shared. The indexes by owner are left out:
+// nothing writes to a snapshot.
 func (t *tree) snapshot() *tree {
 	copied := &tree{nodes: make(map[string]*node, len(t.nodes))}
 	for p, n := range t.nodes {
@@ -140,7 +134,7 @@ func (t *tree) snapshot() *tree {
 	return copied
 }
 
-// move transfers what a connection has armed.
+// move transfers the watches of a connection.
 func (w *watchTable) move(c *conn, to *watchTable) {
 	for path := range w.byConn[c] {
 		to.add(path, c)

@@ -36,7 +36,7 @@ const (
 // opError marks a failed part in the answer to a multi, and its end.
 const opError Op = -1
 
-// String returns the name of the request as the ZooKeeper sources have it.
+// String returns the name of the request in the ZooKeeper sources.
 func (op Op) String() string {
 	switch op {
 	case OpConnect:
@@ -89,9 +89,9 @@ func (op Op) String() string {
 	return fmt.Sprintf("op %d", int32(op))
 }
 
-// knownElsewhere tells whether a real server of the 3.8 series has the request
-// although this one has not. Such a request is refused; a number that no server
-// knows costs the client its connection as well.
+// knownElsewhere reports whether a real server of the 3.8 series has the request although
+// this one does not. Such a request is refused. A number that no server knows costs the
+// client its connection as well.
 func knownElsewhere(op Op) bool {
 	switch op {
 	case 16, 20, 22, 103, 104, 105, 106, 107:
@@ -100,11 +100,11 @@ func knownElsewhere(op Op) bool {
 	return false
 }
 
-// Code is an error code of the protocol. It is an error itself, so that what
-// the inspection methods return can be told apart with errors.As.
+// Code is an error code of the protocol. It is an error itself, so errors.As finds it in
+// what the inspection methods return.
 type Code int32
 
-// The codes this server answers with, and those which only [Fail] produces.
+// The codes that this server answers with, and those that only [Fail] produces.
 const (
 	ok                      Code = 0
 	RuntimeInconsistency    Code = -2

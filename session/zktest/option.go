@@ -2,9 +2,9 @@ package zktest
 
 import zksession "github.com/zkgrant/zkgrant/session"
 
-// Option makes a coordinator connect to this server in memory, whatever servers
-// its connect string names. It is what a test in a synctest bubble uses, where
-// sockets would stop the clock.
+// Option makes a coordinator connect to this server in memory, whatever servers its
+// connect string names. It is for a test in a synctest bubble, in which sockets would
+// stop the clock.
 func (s *Server) Option() zksession.Option {
 	return zksession.OptionFunc(func(c *zksession.Config) { c.Dial = s.DialContext })
 }

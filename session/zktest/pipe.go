@@ -15,8 +15,8 @@ import (
 const pipeBuffer = 256 << 10
 
 // newPipe returns the two ends of an in-memory connection. Unlike net.Pipe it is
-// buffered, so that a peer which does not read stops nobody until the buffer is
-// full, and what was written before Close can still be read after it.
+// buffered. So a peer that does not read stops no writer until the buffer is full, and
+// what was written before Close can still be read after it.
 func newPipe(client, server net.Addr) (net.Conn, net.Conn) {
 	up, down := newStream(), newStream()
 	return &pipeConn{in: down, out: up, local: client, remote: server},
@@ -88,8 +88,8 @@ type pipeConn struct {
 	local, remote net.Addr
 }
 
-// Read reports the end of the stream only when everything the peer wrote before
-// it closed has been read.
+// Read reports the end of the stream only when everything that the peer wrote before it
+// closed has been read.
 func (p *pipeConn) Read(b []byte) (int, error) {
 	st := p.in
 	st.mu.Lock()

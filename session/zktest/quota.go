@@ -7,20 +7,18 @@ import (
 	"strings"
 )
 
-// quotaRoot is where quotas are kept: the one of /a in /zookeeper/quota/a, as a
-// node with the limits and another, which this server leaves alone, with what is
-// used.
+// quotaRoot is where quotas are kept: that of /a in /zookeeper/quota/a. A node there has the limits, and
+// another one, which this server leaves alone, has what is used.
 const (
 	quotaRoot   = "/zookeeper/quota"
 	quotaLimits = "zookeeper_limits"
 	quotaStats  = "zookeeper_stats"
 )
 
-// LimitNodes sets how many nodes there may be from path downwards, itself
-// included: a client that creates one more is answered [QuotaExceeded]. A negative
-// number lifts the limit. It leaves the same nodes as the command setquota -N does,
-// parents included, and turns on [EnforceQuotas]. What the test itself creates is
-// not limited. The error wraps a [Code].
+// LimitNodes sets how many nodes there may be from path downwards, path included. A client that creates
+// one more is answered [QuotaExceeded]. A negative number lifts the limit. LimitNodes makes the same
+// nodes as the command setquota -N, parents included, and turns on [EnforceQuotas]. What the test itself
+// creates is not limited. The error wraps a [Code].
 func (s *Server) LimitNodes(path string, nodes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,9 +40,9 @@ func (s *Server) LimitNodes(path string, nodes int) error {
 	return s.replaceData(dir+"/"+quotaLimits, limits)
 }
 
-// hasRoom tells whether the nearest quota above p leaves room for one more node. A
-// real server counts what there was before the transaction, so within a multi no
-// creation takes room from another one, and no deletion makes any.
+// hasRoom reports whether the nearest quota above p leaves room for one more node. A real server counts
+// the nodes from before the transaction. So within a multi no creation takes room from another one, and
+// no deletion makes any.
 func (t *txn) hasRoom(p string) bool {
 	for dir := p; dir != "/"; dir = path.Dir(dir) {
 		limits := t.tree.nodes[quotaRoot+dir+"/"+quotaLimits]
@@ -57,7 +55,7 @@ func (t *txn) hasRoom(p string) bool {
 	return true
 }
 
-// grown is by how many nodes the transaction has made a subtree larger.
+// grown returns by how many nodes the transaction has made a subtree larger.
 func (t *txn) grown(dir string) int {
 	n := 0
 	for _, e := range t.changes {
@@ -85,7 +83,7 @@ func hardLimit(limits string) (int, bool) {
 	return 0, false
 }
 
-// size counts a node and everything below it, of a missing one nothing.
+// size counts a node and everything below it. It is 0 for a missing node.
 func (n *node) size() int {
 	if n == nil {
 		return 0

@@ -1,6 +1,6 @@
 package zktest
 
-// call is a decoded request. Which fields mean something depends on op.
+// call is a decoded request. The fields that mean something depend on op.
 type call struct {
 	op      Op
 	path    string
@@ -59,7 +59,7 @@ func decodeCall(op Op, d *decoder) (call, error) {
 	case OpSASL:
 		q.data = d.bytes()
 	case OpAuth:
-		d.int32() // a type that nobody uses
+		d.int32() // a type without any use
 		q.scheme = d.string()
 		q.data = d.bytes()
 	case OpMulti:
@@ -68,8 +68,7 @@ func decodeCall(op Op, d *decoder) (call, error) {
 	return q, d.err
 }
 
-// parts reads the operations of a multi: each has a header, and a header that
-// says so ends the list.
+// parts reads the operations of a multi: each has a header, and a header that says so ends the list.
 func (d *decoder) parts() []call {
 	list := make([]call, 0, 4)
 	for d.err == nil {
@@ -91,7 +90,7 @@ func (d *decoder) parts() []call {
 	return list
 }
 
-// answer is what a request leads to.
+// answer is the result of a request.
 type answer struct {
 	code   Code
 	reply  []byte // as newReply makes it, and the body; nil when there is none
@@ -106,7 +105,7 @@ type stamp uint8
 const (
 	stampLast stamp = iota // the zero stamp: the last transaction the client can see
 	stampZero              // 0, outside the order of transactions
-	stampNone              // -1, the request came to nothing
+	stampNone              // -1, the request failed
 )
 
 // execute carries out one request of a connection that has a session. The
@@ -152,7 +151,7 @@ func (s *Server) execute(c *conn, q call) answer {
 	return answer{code: Unimplemented, hangUp: true, stamp: stampNone}
 }
 
-// changes tells the requests that are a transaction.
+// changes reports whether the request is a transaction.
 func changes(op Op) bool {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti:
@@ -168,7 +167,7 @@ func (s *Server) read(c *conn, q call) answer {
 		n = v.tree.nodes["/"] // a real server keeps the root under both names
 	}
 	if n == nil {
-		// Only exists arms a watch on what is not there.
+		// Only exists arms a watch on a node that is not there.
 		if q.op == OpExists && q.watch {
 			v.dataWatches.add(q.path, c)
 		}
@@ -206,9 +205,8 @@ func (s *Server) read(c *conn, q call) answer {
 	return answer{reply: appendStat(newReply(), n.stat())}
 }
 
-// begin starts a transaction under the next zxid, which is used up even when
-// the transaction fails: real servers log failures too. It ends before the next one
-// begins, which uses its memory.
+// begin starts a transaction under the next zxid. The zxid is used up even if the transaction fails: real
+// servers log failures too. A transaction ends before the next one begins, which uses its memory.
 func (s *Server) begin(by caller) *txn {
 	s.zxid++
 	clear(s.txn.undo)
@@ -252,7 +250,7 @@ func (t *txn) apply(q call) (*node, Code) {
 	return nil, Unimplemented
 }
 
-// appendResult adds what the answer to an operation shows of its node.
+// appendResult adds the part of a node that the answer to an operation shows.
 func appendResult(b []byte, op Op, n *node) []byte {
 	switch op {
 	case OpCreate:
@@ -265,10 +263,9 @@ func appendResult(b []byte, op Op, n *node) []byte {
 	return b
 }
 
-// multi carries out all parts or none. After a failure every part is answered
-// with an error record: zero for those before the one that failed, whose code
-// follows, and RuntimeInconsistency for those after it. The request as such
-// succeeds either way.
+// multi carries out all parts or none. After a failure every part is answered with an error record. It is zero
+// for the parts before the one that failed, then that part's code, and RuntimeInconsistency for the parts after
+// it. The request as such succeeds either way.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
 	reply := newReply()
@@ -310,8 +307,8 @@ func appendPart(b []byte, kind Op, done bool, code Code) []byte {
 	return appendInt32(appendBool(appendInt32(b, int32(kind)), done), int32(code))
 }
 
-// authenticate adds a proven identity to the connection. A scheme this server
-// does not have costs the client its connection.
+// authenticate adds a proven identity to the connection. A scheme that this server does not have costs the
+// client its connection.
 func (s *Server) authenticate(c *conn, q call) answer {
 	switch q.scheme {
 	case "digest":

@@ -7,13 +7,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 )
 
-// This file is the server's side of SASL, with the mechanism DIGEST-MD5, as ZooKeeper's DigestLoginModule has it.
+// This file is the server's side of SASL with the mechanism DIGEST-MD5, as in ZooKeeper's DigestLoginModule.
 
-// realm is that of every ZooKeeper server.
+// realm is the realm of every ZooKeeper server.
 const realm = "zk-sasl-md5"
 
-// AddUser has the server know a user, for SASL by DIGEST-MD5, and nodes whose access list names users by the scheme sasl. It replaces a user of
-// that name. Connections that have authenticated stay authenticated.
+// AddUser adds a user, for SASL by DIGEST-MD5, and for access lists that name users by the scheme sasl. It replaces a user of that name.
+// Connections that have authenticated stay authenticated.
 func (s *Server) AddUser(name, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,10 +23,10 @@ func (s *Server) AddUser(name, password string) {
 	s.users[name] = password
 }
 
-// negotiate takes a client's turn in the exchange: it has nothing to say yet, or answers the challenge.
+// negotiate takes a client's turn in the exchange: the request for a challenge, or the answer to one.
 func (s *Server) negotiate(c *conn, q call) answer {
 	switch {
-	case len(s.users) == 0: // a real server that is not set up for it says nothing, and minds nothing
+	case len(s.users) == 0: // a real server without SASL answers with nothing, and goes on
 		return answer{reply: appendBytes(newReply(), nil), stamp: stampZero}
 	case len(q.data) == 0:
 		c.nonce = rand.Text()

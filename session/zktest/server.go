@@ -17,8 +17,8 @@ const (
 	// defaultCheckInterval is how often a real server looks for containers and
 	// nodes with a time to live.
 	defaultCheckInterval = time.Minute
-	// firstZxid begins epoch 1, as if a leader had been elected, so that a zxid
-	// cut down to 32 bits is noticed.
+	// firstZxid begins epoch 1, as if a leader had been elected. So a zxid that is cut down to 32 bits is
+	// noticed.
 	firstZxid = 1 << 32
 	// memoryAddress is what Addr returns when there is no listener.
 	memoryAddress = "127.0.0.1:2181"
@@ -68,10 +68,9 @@ type Server struct {
 
 // New starts a server with an empty tree. The caller must Close it.
 //
-// It listens on a free TCP port of 127.0.0.1, unless the clock shows a year
-// before 2010: then this is a testing/synctest bubble, whose fake clock starts in
-// the year 2000 and would be stopped by a listener, and the server is reached
-// through [Server.DialContext] only.
+// It listens on a free TCP port of 127.0.0.1. Exception: if the clock shows a year before 2010, this is a
+// testing/synctest bubble, with a fake clock that starts in the year 2000. A listener would stop that
+// clock, so the server is reached through [Server.DialContext] only.
 func New(settings ...Setting) (*Server, error) {
 	s := &Server{
 		tick:          defaultTick,
@@ -100,7 +99,7 @@ func New(settings ...Setting) (*Server, error) {
 	if s.checkInterval < time.Millisecond {
 		return nil, fmt.Errorf("zktest: check interval %v is shorter than a millisecond", s.checkInterval)
 	}
-	// Like a real server with id 1: unique across restarts, for the time is in it.
+	// As on a real server with id 1: the time in it makes it unique across restarts.
 	s.lastSession = 1<<56 | int64(uint64(s.started.UnixMilli())<<24>>8)
 	if !s.inMemory {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,19 +113,19 @@ func New(settings ...Setting) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address to connect to, "127.0.0.1:port". For a server in
-// memory it is a fixed literal that means something to DialContext only.
+// Addr returns the address to connect to, "127.0.0.1:port". For a server in memory it is a fixed text
+// that only DialContext understands.
 func (s *Server) Addr() string { return s.address }
 
-// Close stops the server and waits for its goroutines. It is idempotent. It must
-// not be called from an Intercept function, which one of them is running.
+// Close stops the server and waits for its goroutines. It is idempotent. It must not be called from an
+// Intercept function, because one of these goroutines runs that.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
 		close(s.done)
 		if s.listener != nil {
-			// The accept loop ends whether or not closing complains.
+			// The accept loop ends whether or not this returns an error.
 			_ = s.listener.Close()
 		}
 		for c := range s.conns {
@@ -155,8 +154,7 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 	return client, nil
 }
 
-// start serves a new connection, unless the server is not to be reached. The
-// caller holds the lock.
+// start serves a new connection, unless the server is down. The caller holds the lock.
 func (s *Server) start(nc net.Conn) bool {
 	if s.closed || s.down {
 		return false
@@ -167,7 +165,7 @@ func (s *Server) start(nc net.Conn) bool {
 	s.running.Go(c.readLoop)
 	s.running.Go(func() {
 		c.writeLoop()
-		// Whoever sees the end of the connection finds it counted no more.
+		// A client that sees the end of the connection finds it counted no more.
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
@@ -189,7 +187,7 @@ func (s *Server) acceptLoop() {
 		started := s.start(nc)
 		s.mu.Unlock()
 		if !started {
-			// Nothing was said on it, so nothing can be lost.
+			// Nothing was sent on it, so nothing can be lost.
 			_ = nc.Close()
 		}
 	}
@@ -197,10 +195,9 @@ func (s *Server) acceptLoop() {
 
 func (s *Server) now() time.Time { return time.Now() }
 
-// clockLoop is the one goroutine that acts on the passing of time. It sleeps
-// until the earliest deadline it knows of. Signs of life only move deadlines
-// away, so it need not hear of them: waking too early it finds nothing to do and
-// looks up the next one.
+// clockLoop is the one goroutine that acts on the passing of time. It sleeps until the earliest deadline
+// that it knows. Signs of life only move deadlines away, so it need not hear of them. If it wakes too
+// early it finds nothing to do and looks up the next one.
 func (s *Server) clockLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -252,12 +249,12 @@ func (s *Server) wakeClock(at time.Time) {
 	s.nextWake = at
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has been woken and has not looked yet
+	default: // it was woken and has not looked yet
 	}
 }
 
-// run executes one request as act wants it and queues the answer. It returns
-// false when the connection takes no more requests.
+// run executes one request as act says and queues the answer. It returns false when the connection takes
+// no more requests.
 func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +274,7 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 	case malformed != nil:
 		s.touch(c)
 		if changes(q.op) {
-			s.zxid++ // a real server counts what it cannot read, too
+			s.zxid++ // a real server also counts requests that it cannot read
 		}
 		a.code = MarshallingError
 	default:

@@ -11,8 +11,8 @@ import (
 // passwordLength is fixed by the protocol.
 const passwordLength = 16
 
-// session is a client's session. It lives apart from the connection: without one
-// it waits for its deadline.
+// session is a client's session. It exists apart from the connection: without one it
+// waits for its deadline.
 type session struct {
 	id       int64
 	password []byte
@@ -44,8 +44,7 @@ func decodeHello(d *decoder) (hello, error) {
 	return h, d.err
 }
 
-// handshake gives the connection a session and tells whether requests may
-// follow.
+// handshake gives the connection a session and reports whether requests may follow.
 func (s *Server) handshake(c *conn, in *frameReader) bool {
 	n, err := in.length()
 	if err != nil {
@@ -72,8 +71,8 @@ func (s *Server) handshake(c *conn, in *frameReader) bool {
 	return s.admit(c, h, act)
 }
 
-// claim notes which session a connection is about, so that Mute finds it before
-// it has been admitted.
+// claim notes the session that a connection asks for, so that Mute finds it before it is
+// admitted.
 func (s *Server) claim(c *conn, id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *Server) claim(c *conn, id int64) {
 	c.mute(s.muteAll || s.muted[id])
 }
 
-// admit creates or resumes the session a client asks for.
+// admit creates or resumes the session that a client asks for.
 func (s *Server) admit(c *conn, h hello, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +88,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 		return false
 	}
 	if h.lastZxid > s.zxid {
-		return false // the client has seen more than this server knows: not a word
+		return false // the client has seen more than this server knows: it gets no answer
 	}
 	c.timeout = min(max(h.timeout, 2*s.tick), 20*s.tick)
 	var ses *session
@@ -128,7 +127,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 	return true
 }
 
-// helloFrame answers a handshake; no session says that there is none to resume.
+// helloFrame answers a handshake. A nil session says that there is none to resume.
 func helloFrame(ses *session, timeout time.Duration, readOnly bool) []byte {
 	b := appendInt32(nil, 0)
 	if ses == nil {
@@ -157,8 +156,8 @@ func (s *Server) newSession() *session {
 	return ses
 }
 
-// renew moves the deadline of a session after the leader has got a sign of life: to
-// the first tick boundary that is more than the timeout away.
+// renew moves the deadline of a session after the leader has got a sign of life: to the
+// first tick boundary that is more than the timeout away.
 func (s *Server) renew(c *conn) {
 	if c.stranded {
 		return
@@ -169,9 +168,9 @@ func (s *Server) renew(c *conn) {
 	s.wakeClock(deadline)
 }
 
-// endSession deletes everything a session owns in one transaction and tells the
-// watchers. Its connection, if any, takes part in nothing any more, but is not
-// closed yet.
+// endSession deletes everything that a session owns in one transaction and tells the
+// watchers. Its connection, if any, takes part in nothing any more, but is not closed
+// yet.
 func (s *Server) endSession(ses *session) {
 	t := s.begin(caller{session: ses.id, trusted: true})
 	for _, p := range s.tree.ownedBy(ses.id) {
@@ -185,11 +184,11 @@ func (s *Server) endSession(ses *session) {
 	}
 }
 
-// expireSession is endSession for a client that did not ask for it. One that is
-// stranded stays as it is: nobody can tell its follower. Any other is cut off
-// first and hears of no deletion, as with a real server when a session ends
-// because another connection has taken it over to close it; when it ends because
-// of silence, nobody is there to hear.
+// expireSession is endSession for a client that did not ask for it. A stranded connection
+// stays as it is, because its follower cannot be told. Any other is cut off first and
+// hears of no deletion. A real server does the same when another connection takes the
+// session over to close it. If a session ends by silence, there is no client to hear of
+// it.
 func (s *Server) expireSession(ses *session) {
 	c := ses.conn
 	if c != nil && !c.stranded {
@@ -201,8 +200,8 @@ func (s *Server) expireSession(ses *session) {
 	}
 }
 
-// leave takes a connection out of everything: its watches are dropped and its
-// session, if it lives, waits for another connection.
+// leave takes a connection out of everything: its watches are dropped and its session, if
+// it lives, waits for another connection.
 func (s *Server) leave(c *conn) {
 	c.gone = true
 	c.replica = nil
@@ -217,7 +216,7 @@ func (s *Server) leave(c *conn) {
 	}
 }
 
-// expireDue ends the sessions whose deadline has passed, the longest overdue
+// expireDue ends the sessions of which the deadline has passed, the longest overdue
 // first.
 func (s *Server) expireDue(now time.Time) {
 	var due []*session

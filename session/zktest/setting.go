@@ -21,41 +21,38 @@ func InMemory() Setting {
 	return settingFunc(func(s *Server) { s.inMemory = true })
 }
 
-// CheckInterval sets how often the server looks for containers and nodes with a
-// time to live that are to be deleted; by default every minute. It is what
-// znode.container.checkIntervalMs is to a real server.
+// CheckInterval sets how often the server looks for containers and nodes with a time to live that it has to delete; the default is
+// every minute. It is like znode.container.checkIntervalMs of a real server.
 func CheckInterval(d time.Duration) Setting {
 	return settingFunc(func(s *Server) { s.checkInterval = d })
 }
 
-// ExtendedTypes makes the server take nodes with a time to live. Without it they
-// are answered with [Unimplemented], as by a real server that does not have
-// extendedTypesEnabled set.
+// ExtendedTypes makes the server take nodes with a time to live. Without it they are answered with [Unimplemented], as by a real
+// server without extendedTypesEnabled.
 func ExtendedTypes() Setting {
 	return settingFunc(func(s *Server) { s.extendedTypes = true })
 }
 
-// EnforceQuotas makes the server heed the quotas that clients leave under
-// /zookeeper/quota, which a real server does with enforceQuota only. Of those it
-// knows the hard limit on the number of nodes. [Server.LimitNodes] implies it.
+// EnforceQuotas makes the server heed the quotas that clients write under /zookeeper/quota. A real server does so with enforceQuota
+// only. The server knows the hard limit on the number of nodes and no others. [Server.LimitNodes] implies it.
 func EnforceQuotas() Setting {
 	return settingFunc(func(s *Server) { s.quotas = true })
 }
 
-// ZooKeeper34 makes the server lack what the 3.4 series lacks: create2, containers, nodes with a time to live, and taking back a
-// watch. Such a request is answered with [Unimplemented], and costs the client its connection.
+// ZooKeeper34 takes away what the 3.4 series lacks: create2, containers, nodes with a time to live, and removing a watch. Such a
+// request is answered with [Unimplemented], and costs the client its connection.
 func ZooKeeper34() Setting {
 	return settingFunc(func(s *Server) { s.dialect = zooKeeper34 })
 }
 
-// ClickHouseKeeper makes the server do what ClickHouse Keeper does otherwise. A session ends with its connection, and no other
-// connection resumes it: a client that asks for that gets a new one. What [ZooKeeper34] lacks, and setWatches, costs the client its
-// connection without an answer. Newer versions of Keeper know more requests.
+// ClickHouseKeeper makes the server behave like ClickHouse Keeper. A session ends with its connection, and no other connection
+// resumes it: a client that asks for that gets a new one. The requests that [ZooKeeper34] lacks, and setWatches, cost the client
+// its connection without an answer. Newer versions of Keeper know more requests.
 func ClickHouseKeeper() Setting {
 	return settingFunc(func(s *Server) { s.dialect = clickHouseKeeper })
 }
 
-// dialect is which server this one stands in for.
+// dialect is the kind of server that this one stands in for.
 type dialect uint8
 
 const (
@@ -64,7 +61,7 @@ const (
 	clickHouseKeeper
 )
 
-// lacks tells whether such a server does not know the request, although this one does.
+// lacks reports whether such a server does not know the request, although this one does.
 func (d dialect) lacks(op Op) bool {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL, OpCheckWatches, OpRemoveWatches:

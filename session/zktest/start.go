@@ -1,7 +1,7 @@
 package zktest
 
-// TB is the part of testing.TB that [Start] uses. It is declared here so that
-// programs which link this package do not link package testing.
+// TB is the part of testing.TB that [Start] uses. It is declared here so that programs
+// that link this package do not link package testing.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// containerOwner marks a container node, as it does in a real server's storage. No
-// client gets to see it.
+// containerOwner marks a container node, as in a real server's storage. No client sees it.
 const containerOwner = math.MinInt64
 
 // stat is what a client sees of a node besides its data.
@@ -35,8 +34,8 @@ type node struct {
 	created             int32 // children ever created: the next sequence number
 }
 
-// stat computes the client's view. Deletions are not counted anywhere: every
-// creation has one, but for the children still there.
+// stat computes the client's view. Deletions are not counted: every creation has one, except for the
+// children that are still there.
 func (n *node) stat() stat {
 	children := int32(len(n.children))
 	owner := n.owner
@@ -53,8 +52,8 @@ func (n *node) stat() stat {
 
 func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
 
-// names returns the children in alphabetical order. A real server gives them in
-// no order at all; this one is a test double and repeats itself.
+// names returns the children in alphabetical order. A real server gives them in no order; this one is a
+// test double, and always gives the same.
 func (n *node) names() []string {
 	list := make([]string, 0, len(n.children))
 	for name := range n.children {
@@ -69,12 +68,11 @@ type tree struct {
 	nodes      map[string]*node
 	ephemerals map[int64]map[*node]struct{} // by owner; a set goes with its session
 	containers map[*node]struct{}
-	mortals    map[*node]struct{} // those with a time to live
+	mortals    map[*node]struct{} // nodes with a time to live
 }
 
-// newTree returns the tree of a server that was never written to. The nodes
-// below /zookeeper were not created by anybody and are not counted in their
-// parents, which is why the cversion of a fresh root is -1.
+// newTree returns the tree of a server that was never written to. No client created the nodes below
+// /zookeeper, and they are not counted in their parents. So the cversion of a fresh root is -1.
 func newTree() *tree {
 	t := &tree{
 		nodes:      make(map[string]*node),
@@ -92,7 +90,7 @@ func newTree() *tree {
 	return t
 }
 
-// reserved tells the nodes that cannot be deleted.
+// reserved reports whether the node cannot be deleted.
 func reserved(p string) bool {
 	return p == "/" || p == "/zookeeper" || p == "/zookeeper/config" || p == "/zookeeper/quota"
 }
@@ -131,8 +129,8 @@ func (t *tree) ownedBy(session int64) []string {
 	return sortedPaths(t.ephemerals[session])
 }
 
-// reapable returns the containers that had children once and have none now, and
-// the nodes without children that were last changed longer ago than they may live.
+// reapable returns the containers that had children once and have none now, and the nodes without children
+// that were last changed longer ago than their time to live.
 func (t *tree) reapable(now int64) []string {
 	due := make(map[*node]struct{})
 	for n := range t.containers {

@@ -16,15 +16,15 @@ const (
 // for it.
 const maxTTL = 1<<40 - 1
 
-// txn applies writes to a tree under one zxid. Each step is applied at once, so
-// the next one sees it; rollback undoes them all. The changes are held back
-// until the caller knows that the transaction stands.
+// txn applies writes to a tree under one zxid. Each step is applied at once, so the next
+// one sees it; rollback undoes all of them. The changes are held back until the caller
+// knows that the transaction stands.
 type txn struct {
 	tree    *tree
 	zxid    int64
 	now     int64 // milliseconds since 1970
 	by      caller
-	quotas  bool // whether they are heeded
+	quotas  bool // whether they are enforced
 	long    bool // whether nodes may have a time to live
 	undo    []func()
 	changes []change
@@ -37,18 +37,18 @@ func (t *txn) rollback() {
 	t.undo, t.changes = t.undo[:0], t.changes[:0]
 }
 
-// creation is what create is asked for.
+// creation is the parameters of a create.
 type creation struct {
 	path      string
 	data      []byte
 	acls      []acl
 	flags     int32
 	ttl       int64 // milliseconds
-	container bool  // make it one whatever the flags say
+	container bool  // make a container whatever the flags say
 }
 
-// validate checks the flags and the time to live, and tells whether the name is
-// to be completed by a number.
+// validate checks the flags and the time to live, and reports whether a number completes
+// the name.
 func (t *txn) validate(q creation) (sequential bool, code Code) {
 	if q.flags < 0 || q.flags > flagSequentialTTL {
 		return false, BadArguments
@@ -65,7 +65,7 @@ func (t *txn) validate(q creation) (sequential bool, code Code) {
 	return q.flags == flagSequentialTTL, ok
 }
 
-// create adds a node and returns it under the name it got.
+// create adds a node and returns it under the name that it got.
 func (t *txn) create(q creation) (*node, Code) {
 	sequential, code := t.validate(q)
 	if code != ok {
@@ -116,7 +116,7 @@ func (t *txn) create(q creation) (*node, Code) {
 		n.owner = t.by.session
 	}
 	created, pzxid := parent.created, parent.pzxid
-	// A real server only ever raises the counter. After 2^31-1 it would become
+	// A real server only ever raises the counter. After 2^31-1 the counter would become
 	// negative, so it stays, and the number is handed out again and again.
 	if next := parent.created + 1; next > parent.created {
 		parent.created, parent.pzxid = next, t.zxid
@@ -131,7 +131,7 @@ func (t *txn) create(q creation) (*node, Code) {
 	return n, ok
 }
 
-// changed notes what watchers are to hear of.
+// changed notes a change for the watchers.
 func (t *txn) changed(kind eventKind, n *node) {
 	t.changes = append(t.changes, change{event{kind, n.path}, n.acl})
 }
@@ -213,7 +213,7 @@ func (t *txn) setACL(p string, list []acl, version int32) (*node, Code) {
 	return n, ok
 }
 
-// check is the read-only part of a multi, and a request of its own.
+// check is the read-only part of a multi, and a request by itself.
 func (t *txn) check(p string, version int32) Code {
 	n, code := t.target(p, permRead)
 	if code != ok {

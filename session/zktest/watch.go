@@ -22,15 +22,15 @@ type event struct {
 	path string
 }
 
-// change is an event before it is sent, with the access list of its node at that
-// moment: who may not read the node does not hear of it.
+// change is an event before it is sent, with the access list of its node at that moment:
+// a client that may not read the node does not hear of it.
 type change struct {
 	event
 	readers []acl
 }
 
-// watchTable is the armed watches of one sort. Being armed twice is the same as
-// being armed once, as on a real server.
+// watchTable is the armed watches of one sort. To arm one twice is the same as once, as
+// on a real server.
 type watchTable struct {
 	byPath map[string]map[*conn]struct{}
 	byConn map[*conn]map[string]struct{}
@@ -55,7 +55,7 @@ func (w *watchTable) add(path string, c *conn) {
 	w.byConn[c][path] = struct{}{}
 }
 
-// has tells whether a connection watches path.
+// has reports whether a connection watches path.
 func (w *watchTable) has(path string, c *conn) bool {
 	_, armed := w.byPath[path][c]
 	return armed
@@ -73,8 +73,7 @@ func (w *watchTable) remove(path string, c *conn) {
 	}
 }
 
-// fire disarms the watches on path and returns who had them, oldest connection
-// first.
+// fire disarms the watches on path and returns their connections, the oldest first.
 func (w *watchTable) fire(path string) []*conn {
 	armed := w.byPath[path]
 	if len(armed) == 0 {
@@ -93,7 +92,7 @@ func (w *watchTable) fire(path string) []*conn {
 	return list
 }
 
-// drop disarms everything a connection has.
+// drop disarms all watches of a connection.
 func (w *watchTable) drop(c *conn) {
 	for path := range w.byConn[c] {
 		delete(w.byPath[path], c)
@@ -112,10 +111,9 @@ func (w *watchTable) size() int {
 	return n
 }
 
-// notify sends the events of a finished transaction to whoever watches. The
-// caller holds the server's lock and has not answered the writer yet, so that no
-// reply which reflects the change can come before its event. Who talks to a replica
-// hears of them later.
+// notify sends the events of a finished transaction to the watchers. The caller holds the
+// server's lock and has not answered the writer yet, so no reply that reflects the change
+// can come before its event. A connection to a replica hears of the events later.
 //
 // A deletion goes once to a connection that watches both data and children.
 func (s *Server) notify(changes []change) {
@@ -125,7 +123,7 @@ func (s *Server) notify(changes []change) {
 	}
 }
 
-// fire tells those of changes who have armed a watch in one of the tables.
+// fire tells the connections that have armed a watch in one of the tables of the changes.
 func fire(changes []change, data, children *watchTable) {
 	for _, e := range changes {
 		if e.kind == childrenChanged {
@@ -139,9 +137,9 @@ func fire(changes []change, data, children *watchTable) {
 	}
 }
 
-// send disarms the watches a change is about and tells those who had them, but
-// for who was told already, and for those who may not read the node: their watch
-// is gone without a word. It returns who had one.
+// send disarms the watches that a change is about and tells their connections. Exception:
+// it does not tell a connection that was told already. A connection that may not read the
+// node loses its watch without an event. send returns all connections that had one.
 func (w *watchTable) send(e change, told []*conn) []*conn {
 	list := w.fire(e.path)
 	if len(list) == 0 {
@@ -156,9 +154,9 @@ func (w *watchTable) send(e change, told []*conn) []*conn {
 	return list
 }
 
-// rearm answers setWatches: what changed while the client was away is reported
-// at once, what did not is watched again. Existence is compared as it is now; only
-// data and children are compared by zxid.
+// rearm answers setWatches: what changed while the client was away is reported at once,
+// and the rest is watched again. Existence is compared as it is now. Only data and
+// children are compared by zxid.
 func (s *Server) rearm(c *conn, q call) {
 	v := s.view(c)
 	for _, p := range q.dataWatches {
@@ -190,15 +188,15 @@ func (s *Server) rearm(c *conn, q call) {
 	}
 }
 
-// The kinds of watches, as a request about them has them.
+// The kinds of watches, as requests name them.
 const (
 	kindChildren = iota + 1
 	kindData
 	kindAny
 )
 
-// unwatch answers checkWatches, which asks whether a watch is armed, and
-// removeWatches, which disarms it as well. Nothing is sent for a watch that goes.
+// unwatch answers checkWatches, which asks whether a watch is armed, and removeWatches,
+// which also disarms it. No event is sent for a watch that is removed.
 func (s *Server) unwatch(c *conn, q call) answer {
 	v := s.view(c)
 	var tables []*watchTable

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// answerWord answers a four-letter word, which stands where a client puts the
-// length of its first frame. It knows
+// answerWord answers a four-letter word, which stands in place of the length of a
+// client's first frame. It knows
 //
 //	ruok    whether the server is there: imok
 //	srvr    what it is and a few counters
@@ -29,7 +29,8 @@ func (s *Server) answerWord(length int) ([]byte, bool) {
 	return answer(), true
 }
 
-// version is what the server claims to be: the series of the protocol it speaks.
+// version is the version that the server claims: the series of the protocol that it
+// speaks.
 const version = "3.8.0-zktest, built on nothing at all"
 
 // nodeCount counts as a real server does, which keeps the root under two names.

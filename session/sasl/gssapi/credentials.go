@@ -18,9 +18,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// credentials are what a principal has to get tickets with.
+// credentials are what a principal gets tickets with.
 type credentials interface {
-	// granting returns a ticket to ask the KDC of the client's realm for others. It may be one for the peer itself.
+	// granting returns a ticket with which to ask the KDC of the client's realm for others. It may be one for the peer itself.
 	granting(ctx context.Context, m *mechanism, peer principal) (ticket, error)
 }
 
@@ -79,7 +79,8 @@ func loadKeytab(path string) (table *keytab.Keytab, err error) {
 	return table, nil
 }
 
-// read returns what is in a file, with nothing behind it: gokrb5 reads on over the end of a slice. The error does not repeat the name.
+// read returns the contents of a file, with a capacity of no more: gokrb5 reads on over the end of a slice. The error does not repeat the
+// name.
 func read(path string) ([]byte, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {
@@ -88,7 +89,7 @@ func read(path string) ([]byte, error) {
 	return slices.Clip(bytes), nil
 }
 
-// owners are the principals that a keytab has keys of.
+// owners returns the principals of which a keytab has keys.
 func owners(table *keytab.Keytab) (names []string) {
 	for _, e := range table.Entries {
 		if name := e.Principal.String(); !slices.Contains(names, name) {
@@ -110,7 +111,7 @@ func (k keys) granting(ctx context.Context, m *mechanism, _ principal) (ticket, 
 // file is a credential cache.
 type file struct{ path string }
 
-// granting returns the ticket of the cache that the KDC asks for, or else one for the peer, which kinit -S leaves.
+// granting returns the cache's ticket for the KDC. If there is no valid one it returns the ticket for the peer, which kinit -S leaves.
 func (f file) granting(_ context.Context, m *mechanism, peer principal) (ticket, error) {
 	c, err := loadCache(f.path)
 	if err != nil {
@@ -138,7 +139,7 @@ func (f file) granting(_ context.Context, m *mechanism, peer principal) (ticket,
 		ErrExpired, m.client, f.path, old.end.Format(time.RFC3339), now.Format(time.RFC3339))
 }
 
-// tickets are those for a server.
+// tickets returns the tickets for a server.
 func tickets(c *cache.CCache, server principal) (found []ticket) {
 	for _, e := range c.GetEntries() {
 		t := ticket{client: principal{e.Client.PrincipalName, e.Client.Realm}, peer: principal{e.Server.PrincipalName, e.Server.Realm}}
@@ -169,7 +170,7 @@ func loadCache(path string) (c *cache.CCache, err error) {
 	return c, c.Unmarshal(bytes)
 }
 
-// cachePath takes the name of a credential cache to that of a file.
+// cachePath returns the file of a credential cache with the name.
 func cachePath(name string) (string, error) {
 	kind, path, typed := strings.Cut(name, ":")
 	switch {

@@ -5,14 +5,15 @@
 //	…
 //	c, err := coordinator.Connect(ctx, "zk1.example.com:2181", coordinator.WithSASL(mechanism))
 //
-// Each exchange proves both sides to each other, and protects nothing of what follows: for that there is TLS.
+// Each exchange proves both sides to each other, and does not protect what follows: TLS does that.
 //
 // # Tickets
 //
-// A ticket for a server is asked for when a connection is made, on two or three requests to the KDC. That of a keytab is kept for the next
-// connection to the server, until shortly before it ends or a server refuses it. The keytab is read each time a ticket is asked for, and the
-// credential cache at each connection. So the end of a ticket needs no care: the next connection gets another one, as long as the keytab is
-// right or something renews the cache. A session that stays connected needs no ticket. Nothing runs in the background.
+// The mechanism asks for a ticket for a server when a connection is made, with two or three requests to the KDC. The ticket of a keytab is
+// kept for the next connection to the server, until shortly before it ends or a server refuses it. The keytab is read each time a ticket is
+// asked for, and the credential cache at each connection. So the end of a ticket needs no care: the next connection gets another one, as
+// long as the keytab is right or something renews the cache. A session that stays connected needs no ticket. Nothing runs in the
+// background.
 //
 // # The server's principal
 //
@@ -21,6 +22,6 @@
 //
 // # krb5.conf
 //
-// It is read once, by gokrb5, which knows [libdefaults], [realms] and [domain_realm], and neither include nor includedir. KDCs are asked by TCP,
-// in their order; those of a realm that lists none are looked up in DNS. Credential caches are files.
+// gokrb5 reads it, once. It knows [libdefaults], [realms] and [domain_realm], and neither include nor includedir. KDCs are asked by TCP, in
+// their order. If a realm lists none they are looked up in DNS. Credential caches are files.
 package gssapi

@@ -19,7 +19,7 @@ var (
 	ErrKDC = errors.New("gssapi: no ticket")
 )
 
-// caught turns what was recovered from a panic into an error. gokrb5 panics over some files and messages that are cut off or malformed.
+// caught turns the value of a recovered panic into an error. gokrb5 panics over some files and messages that are cut off or malformed.
 func caught(panicked any, err error) error {
 	if panicked != nil {
 		return fmt.Errorf("malformed data: %v", panicked)

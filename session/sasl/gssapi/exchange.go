@@ -16,10 +16,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// exchange shows a ticket, looks at the server's proof, and agrees that nothing more is signed or encrypted (RFC 4752, 3.1).
+// exchange shows a ticket, checks the server's proof, and agrees that nothing more is signed or encrypted (RFC 4752, 3.1).
 type exchange struct {
 	mechanism *mechanism
-	peer      principal // as the client names it
+	peer      principal // in the client's form
 	ticket    ticket
 	steps     int
 
@@ -29,7 +29,7 @@ type exchange struct {
 	theirs  wrapping
 }
 
-// Next is a step of it.
+// Next is a step of the exchange.
 func (e *exchange) Next(said []byte) (answer []byte, done bool, err error) {
 	defer func() { err = caught(recover(), err) }()
 	e.steps++
@@ -70,7 +70,7 @@ func (e *exchange) show() ([]byte, error) {
 	return frame(tokenRequest, message)
 }
 
-// judge looks at the server's proof.
+// judge checks the server's proof.
 func (e *exchange) judge(said []byte) error {
 	kind, message, err := unframe(said)
 	if err != nil {
@@ -122,10 +122,10 @@ func (e *exchange) agree(said []byte) ([]byte, error) {
 	if len(offer) != 4 || offer[0]&none == 0 {
 		return nil, fmt.Errorf("%w: it offers the protections %x, and not that there is none", sasl.ErrMechanism, offer)
 	}
-	return e.ours.wrap([]byte{none, 0, 0, 0}) // without a name: in the client's own
+	return e.ours.wrap([]byte{none, 0, 0, 0}) // no name: the client authenticates as itself
 }
 
-// Explain names what a server does not say to the client, but to its log.
+// Explain names what a server writes to its log and does not tell the client.
 func (e *exchange) Explain() string {
 	m := e.mechanism
 	return fmt.Sprintf("its log has the cause; perhaps its keytab lacks the key of %s, version %d, or its clock differs from this one (%s) by more than %v",

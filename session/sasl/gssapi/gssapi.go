@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// Keytab returns the mechanism for a principal whose key is in the keytab: app, app/host or app/host@REALM; the realm is default_realm of
-// krb5.conf if it is not named. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be read, or the keytab has no key of the
-// principal. No KDC is asked yet.
+// Keytab returns the mechanism for a principal with a key in the keytab: app, app/host or app/host@REALM. If the realm is not named it is
+// default_realm of krb5.conf. Keytab fails with [ErrConfig] or [ErrCredentials] if a file cannot be read, or the keytab has no key of the
+// principal. It asks no KDC yet.
 func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
 	m, err := newMechanism(options)
 	if err != nil {
@@ -37,9 +37,9 @@ func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
 	return m, nil
 }
 
-// CredentialCache returns the mechanism for the principal of a credential cache, as kinit leaves it. The path may begin with FILE:. If it is
-// empty, KRB5CCNAME counts, and /tmp/krb5cc_UID if there is none. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be read; the
-// tickets may come later.
+// CredentialCache returns the mechanism for the principal of a credential cache, as kinit leaves it. The path may begin with FILE:. If it
+// is empty, KRB5CCNAME counts, and /tmp/krb5cc_UID if that is not set. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be
+// read. The tickets may come later.
 //
 // The cache is read again at each connection, and never written: kinit, k5start or the like has to renew it.
 func CredentialCache(path string, options ...Option) (sasl.Mechanism, error) {
@@ -65,12 +65,12 @@ type Option func(*mechanism)
 // Config names the krb5.conf. The default is KRB5_CONFIG, or /etc/krb5.conf if there is none.
 func Config(path string) Option { return func(m *mechanism) { m.conf = path } }
 
-// ServerPrincipal names the servers' principal. In it, _HOST stands for the name of the server's host. The default is zookeeper/_HOST. It is
-// what zookeeper.server.principal is for Java's client.
+// ServerPrincipal names the servers' principal. In it, _HOST stands for the name of the server's host. The default is zookeeper/_HOST. It
+// is like zookeeper.server.principal of Java's client.
 func ServerPrincipal(name string) Option { return func(m *mechanism) { m.serverName = name } }
 
-// CanonicalHost takes for the name of the server's host what DNS has for its address. It is for servers that are dialled by address or by
-// another name, and does what Java's client does by default. A forged answer of DNS then chooses the server.
+// CanonicalHost uses DNS's name for the server's address as the name of the server's host. It is for servers that are dialled by address or
+// by another name, and does what Java's client does by default. Limitation: a forged answer of DNS then chooses the server.
 func CanonicalHost() Option { return func(m *mechanism) { m.canonical = true } }
 
 // mechanism is GSSAPI for one principal.
@@ -115,7 +115,7 @@ func loadConfig(path string) (c *config.Config, err error) {
 		return nil, err
 	}
 	c, err = config.NewFromString(string(text))
-	if old := (config.UnsupportedDirective{}); errors.As(err, &old) { // of version 4, which the rest does not depend on
+	if old := (config.UnsupportedDirective{}); errors.As(err, &old) { // of version 4, on which the rest does not depend
 		err = nil
 	}
 	return c, err
@@ -144,7 +144,8 @@ func (m *mechanism) Start(ctx context.Context, server string) (e sasl.Exchange, 
 	return &exchange{mechanism: m, peer: peer, ticket: t}, nil
 }
 
-// take hands out the ticket that is kept for a server. It comes back when the server has accepted it: one that it refuses is not tried again.
+// take hands out the ticket that is kept for a server. The ticket comes back when the server has accepted it. If the server refuses it, it
+// is not tried again.
 func (m *mechanism) take(peer principal) (ticket, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -79,11 +79,11 @@ func talk(ctx context.Context, address string, request []byte, limit time.Durati
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		_ = conn.Close() // the error is that of ctx
+		_ = conn.Close() // the error is the one of ctx
 	})
 	defer func() {
 		if stop() {
-			_ = conn.Close() // it was read from only
+			_ = conn.Close() // it was only read from
 		} else {
 			<-closed
 			err = errors.Join(context.Cause(ctx), err)

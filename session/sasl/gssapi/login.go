@@ -24,7 +24,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// sessionKinds are the encryption types of session keys. RFC 4121, by whose rules the exchange goes, is for these.
+// sessionKinds are the encryption types of session keys. The exchange goes by RFC 4121, which is for these types.
 func sessionKinds() []int32 {
 	return []int32{
 		etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128,
@@ -53,17 +53,17 @@ func (m *mechanism) ticketFor(ctx context.Context, peer principal) (ticket, erro
 			return ticket{}, fmt.Errorf("%w: the KDC of %s gives a ticket for %s, want one for %s", ErrKDC, at, t.peer, wanted)
 		}
 		if wanted.equal(peer) {
-			peer.realm = t.peer.instance() // it knows better where the server is
+			peer.realm = t.peer.instance() // this KDC knows better where the server is
 		}
 	}
 	return ticket{}, fmt.Errorf("%w: the way to the realm of %s has no end", ErrKDC, peer)
 }
 
-// login gets the ticket of a principal with a keytab that asks for others: the AS exchange.
+// login gets a principal's ticket for the KDC, with a keytab: the AS exchange.
 func (m *mechanism) login(ctx context.Context, table *keytab.Keytab, kinds []int32) (ticket, error) {
 	realm := m.client.realm
 	wanted := granting(realm, realm)
-	all := slices.Clone(kinds) // of the answer's key, which is the client's, and, if the KDC itself has none of these, of the session's
+	all := slices.Clone(kinds) // of the answer's key, which is the client's; also of the session's key, if the KDC itself has none of these
 	for _, kind := range sessionKinds() {
 		if !slices.Contains(all, kind) {
 			all = append(all, kind)
@@ -103,7 +103,7 @@ func (m *mechanism) login(ctx context.Context, table *keytab.Keytab, kinds []int
 	return m.open(r.KDCRepFields, q.ReqBody, key, keyusage.AS_REP_ENCPART)
 }
 
-// proof is the time, encrypted with the client's key. The KDC has said of which type.
+// proof is the time, encrypted with the client's key. The KDC has named the type of the key.
 func (m *mechanism) proof(table *keytab.Keytab, kinds []int32, asked messages.KRBError) (proof types.PAData, err error) {
 	kind := kinds[0]
 	var hints types.PADataSequence
@@ -134,11 +134,11 @@ func (m *mechanism) proof(table *keytab.Keytab, kinds []int32, asked messages.KR
 	return types.PAData{PADataType: patype.PA_ENC_TIMESTAMP, PADataValue: value}, err
 }
 
-// exchange gets a ticket for another: the TGS exchange.
+// exchange gets a ticket with another one: the TGS exchange.
 func (m *mechanism) exchange(ctx context.Context, t ticket, wanted principal, realm string) (ticket, error) {
 	body := m.body(wanted, sessionKinds())
 	body.Realm = realm
-	types.SetFlag(&body.KDCOptions, flags.Canonicalize) // else it says nothing of other realms
+	types.SetFlag(&body.KDCOptions, flags.Canonicalize) // otherwise the KDC says nothing of other realms
 	text, err := body.Marshal()
 	if err != nil {
 		return ticket{}, err
@@ -182,7 +182,7 @@ func (m *mechanism) exchange(ctx context.Context, t ticket, wanted principal, re
 	return m.open(r.KDCRepFields, body, t.key, keyusage.TGS_REP_ENCPART_SESSION_KEY)
 }
 
-// body is what a request asks for: nothing but a ticket.
+// body is the contents of a request: it asks only for a ticket.
 func (m *mechanism) body(wanted principal, kinds []int32) messages.KDCReqBody {
 	return messages.KDCReqBody{
 		KDCOptions: types.NewKrbFlags(), CName: m.client.name, Realm: wanted.realm, SName: wanted.name,
@@ -196,20 +196,20 @@ func (m *mechanism) authenticator(sum types.Checksum) types.Authenticator {
 	return types.Authenticator{AVNO: iana.PVNO, CRealm: m.client.realm, CName: m.client.name, Cksum: sum, CTime: seconds, Cusec: micros}
 }
 
-// time is the time as messages have it.
+// time is the time in the form of messages.
 func (m *mechanism) time() (seconds time.Time, micros int) {
 	now := m.now().UTC()
 	return now.Truncate(time.Second), now.Nanosecond() / int(time.Microsecond)
 }
 
-// number is one of 30 bits that nobody can guess.
+// number returns a random number of 30 bits.
 func number() int64 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return int64(binary.BigEndian.Uint32(b[:]) >> 2)
 }
 
-// open decrypts the answer to a request, and looks whether it is one.
+// open decrypts the answer to a request, and checks that it is one.
 func (m *mechanism) open(r messages.KDCRepFields, asked messages.KDCReqBody, key types.EncryptionKey, usage uint32) (ticket, error) {
 	text, err := crypto.DecryptEncPart(r.EncPart, key, usage)
 	if err != nil {
@@ -230,19 +230,19 @@ func (m *mechanism) open(r messages.KDCRepFields, asked messages.KDCReqBody, key
 	return t, nil
 }
 
-// refusal returns the error that a KDC has answered, if it is one.
+// refusal returns the error in a KDC's answer, if there is one.
 func refusal(answer []byte) (no messages.KRBError, is bool) {
 	const tag = 0x60 | 30 // of an error
 	return no, len(answer) > 0 && answer[0] == tag && no.Unmarshal(answer) == nil
 }
 
-// unavailable reports whether a KDC has nothing to say for the moment.
+// unavailable reports whether a KDC cannot answer for the moment.
 func unavailable(answer []byte) bool {
 	no, is := refusal(answer)
 	return is && no.ErrorCode == errorcode.KDC_ERR_SVC_UNAVAILABLE
 }
 
-// refused says what it means that a KDC gives no ticket.
+// refused returns the error for a KDC's refusal of a ticket.
 func (m *mechanism) refused(no messages.KRBError, wanted principal) error {
 	by := "the KDC of " + wanted.realm
 	switch no.ErrorCode {
@@ -255,7 +255,7 @@ func (m *mechanism) refused(no messages.KRBError, wanted principal) error {
 	}
 }
 
-// reason is an error in words.
+// reason returns an error in words.
 func reason(no messages.KRBError) error {
 	text := errorcode.Lookup(no.ErrorCode)
 	if no.EText != "" {
@@ -264,7 +264,7 @@ func reason(no messages.KRBError) error {
 	return errors.New(text)
 }
 
-// skew says that the clocks differ by too much, and by how much.
+// skew returns the error for clocks that differ by too much, with the difference.
 func (m *mechanism) skew(who string, theirs time.Time) error {
 	ours := m.now()
 	most := cmp.Or(m.config.LibDefaults.Clockskew, 5*time.Minute)

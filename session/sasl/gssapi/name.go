@@ -42,7 +42,7 @@ func (p principal) String() string { return p.name.PrincipalNameString() + "@" +
 
 func (p principal) equal(q principal) bool { return p.name.Equal(q.name) && p.realm == q.realm }
 
-// granting is the principal of the service that gives tickets for a realm; another realm's may know it.
+// granting is the principal of the service that gives tickets for a realm. A service of another realm may know it.
 func granting(realm, at string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}, at}
 }
@@ -56,7 +56,7 @@ func (p principal) at(name string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_HST, NameString: parts}, p.realm}
 }
 
-// instance is the host that a server's principal names, or nothing.
+// instance is the host in a server's principal, or nothing.
 func (p principal) instance() string {
 	if len(p.name.NameString) < 2 {
 		return ""

@@ -12,14 +12,14 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// The kinds of tokens by which a context begins (RFC 4121, 4.1).
+// The kinds of tokens that begin a context (RFC 4121, 4.1).
 const (
 	tokenRequest = 0x0100
 	tokenReply   = 0x0200
 	tokenError   = 0x0300
 )
 
-// kerberos is the mechanism's name among those of GSSAPI.
+// kerberos is the mechanism's name in GSSAPI.
 func kerberos() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{1, 2, 840, 113554, 1, 2, 2} }
 
 // frame puts a message of Kerberos into a token (RFC 2743, 3.1).
@@ -68,7 +68,7 @@ func wishes() types.Checksum {
 type wrapping struct {
 	key    types.EncryptionKey
 	subkey bool // the key is the one that the server has chosen
-	server bool // the sender
+	server bool // the sender is the server
 	number uint64
 }
 
@@ -98,7 +98,7 @@ func (w wrapping) usage() uint32 {
 	return keyusage.GSSAPI_INITIATOR_SEAL
 }
 
-// signed returns what is signed: the message, and the header without lengths.
+// signed returns the bytes that are signed: the message, and the header without lengths.
 func (w wrapping) signed(message []byte) []byte {
 	b := append(bytes.Clone(message), 5, 4, w.flags(), 0xff, 0, 0, 0, 0)
 	return binary.BigEndian.AppendUint64(b, w.number)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	startAttempts = 3                     // a start fails when somebody else took one of the ports
+	startAttempts = 3                     // a start fails when another process took one of the ports
 	startTimeout  = 30 * time.Second      // of one attempt; three servers on one slow core stay well below
 	pollInterval  = 10 * time.Millisecond // between questions to a server that is not ready
 )
@@ -28,9 +28,9 @@ type Ensemble struct {
 	classpath string
 }
 
-// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and ends them with the test; if that has
-// failed it shows the end of their logs. Without a ZooKeeper on the machine (see [Find]) it skips the test, saying how
-// to get one, or fails it if the environment has ZKGRANT_REAL=1. It must be called from the test's goroutine.
+// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and ends them with the test. If the test has failed
+// it shows the end of their logs. Without a ZooKeeper on the machine (see [Find]) it skips the test and says how to get one. If the
+// environment has ZKGRANT_REAL=1 it fails the test instead. It must be called from the test's goroutine.
 func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	tb.Helper()
 	installation := Installed(tb)
@@ -55,7 +55,7 @@ func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	return e
 }
 
-// Installed is [Find] for a test, which does not go on without one.
+// Installed is [Find] for a test. The test does not go on without an installation.
 func Installed(tb testing.TB) Installation {
 	tb.Helper()
 	installation, err := Find()
@@ -68,9 +68,9 @@ func Installed(tb testing.TB) Installation {
 	return installation
 }
 
-// Launch is [Start] for programs that are no tests: it runs n servers of the installation, with everything they write
-// below folder, which must exist, and returns when all of them serve. The caller must Close the ensemble. On an error
-// no process is left; what the servers wrote is.
+// Launch is [Start] for programs that are no tests. It runs n servers of the installation, which write below folder, and returns when
+// all of them serve. The folder must exist. The caller must Close the ensemble. On an error no process is left, but the written files
+// are.
 func Launch(ctx context.Context, installation Installation, folder string, n int, settings ...Setting) (*Ensemble, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("ensemble: %d servers asked for", n)
@@ -130,8 +130,8 @@ func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 			return err
 		}
 	}
-	// Without its client port a server ends by itself, but without one of the others it tries again and again. The log
-	// is new and holds nothing of an earlier process.
+	// Without its client port a server ends by itself. Without another port it tries again and again. The log is new and holds nothing
+	// of an earlier process.
 	return e.wait(ctx, (*server).portTaken)
 }
 
@@ -144,7 +144,7 @@ func (e *Ensemble) Close() error {
 	return errors.Join(errs...)
 }
 
-// String says how many servers there are, of which version, and from where.
+// String returns the number of servers, their version, and their origin.
 func (e *Ensemble) String() string {
 	return fmt.Sprintf("ensemble of %d, ZooKeeper %s from %s", len(e.servers), e.version, e.origin)
 }
@@ -152,7 +152,7 @@ func (e *Ensemble) String() string {
 // Size is the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 
-// Addr is where server i takes clients, as host:port. It stays the same over a restart.
+// Addr is the address at which server i takes clients, as host:port. It stays the same over a restart.
 func (e *Ensemble) Addr(i int) string { return e.servers[i].addr() }
 
 // Connect is the connect string of the whole ensemble: the addresses of all servers, running or not, separated by commas.
@@ -164,7 +164,7 @@ func (e *Ensemble) Connect() string {
 	return strings.Join(addrs, ",")
 }
 
-// DataDir is the folder with server i's data. A test may copy it, or put another one in its place, while the server is killed.
+// DataDir is the folder with server i's data. A test may copy or replace it while the server is killed.
 func (e *Ensemble) DataDir(i int) string { return e.servers[i].dataDir() }
 
 // Pid is the id of server i's process, or 0 while none runs on purpose.
@@ -181,8 +181,8 @@ func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
 // Cont lets server i go on after Stop.
 func (e *Ensemble) Cont(i int) error { return e.servers[i].hold(false) }
 
-// List writes a list of the ensemble's servers, the members, for each of them. A server reads it when it is started, so one that runs
-// keeps the list that it has until it is restarted.
+// List writes a list of the ensemble's servers, the members, for each of them. A server reads the list when it is started, so a running
+// one keeps its list until it is restarted.
 func (e *Ensemble) List(members ...int) error {
 	for _, i := range members {
 		if err := e.servers[i].prepare(e.config.file(e.servers, members, i)); err != nil {
@@ -199,20 +199,20 @@ func (e *Ensemble) Restart(i int) error {
 	return s.start(e.java, e.config.arguments(e.classpath, s.cfgPath()))
 }
 
-// Wait returns nil as soon as every server serves that is neither killed nor stopped; before that an error if ctx ends or one of
-// them ends by itself.
+// Wait returns nil as soon as every server serves that is neither killed nor stopped. It returns an error if ctx ends, or one of them
+// ends by itself, before that.
 func (e *Ensemble) Wait(ctx context.Context) error {
 	return e.wait(ctx, func(*server) error { return nil })
 }
 
-// wait is Wait, and ends with the error that hopeless has about any of the servers.
+// wait is Wait. It also ends with the error that hopeless returns for any of the servers.
 func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error {
 	for _, s := range e.servers {
 		err := poll(ctx, func() (bool, error) {
 			if active, err := s.active(); err != nil || !active {
 				return true, err
 			}
-			for _, other := range e.servers { // the one waited for may be held up by another
+			for _, other := range e.servers { // another server may hold up the one waited for
 				if err := hopeless(other); err != nil {
 					return false, err
 				}
@@ -227,9 +227,9 @@ func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error
 	return nil
 }
 
-// Leader waits until there is a leader among the servers that answer, and returns its number. The standalone server is its
-// own leader. Two may claim it for a moment, when a stopped leader goes on in an ensemble that has a new one; then it is the
-// one of the later epoch.
+// Leader waits until there is a leader among the servers that answer, and returns its number. The standalone server is its own leader.
+// When a stopped leader goes on in an ensemble that has a new one, two may claim to lead for a moment. Then Leader returns the one of
+// the later epoch.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	leader := -1
 	err := poll(ctx, func() (bool, error) {
@@ -242,7 +242,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 			if !active {
 				continue
 			}
-			// No answer is what a server gives that is not up, and those do not lead.
+			// A server that gives no answer is not up, and does not lead.
 			if now, err := e.status(ctx, i); err == nil && now.leads() && now.epoch > epoch {
 				leader, epoch = i, now.epoch
 			}
@@ -270,13 +270,13 @@ func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
 	return slices.Clip(followers), nil
 }
 
-// Version is what server i says it is, for instance 3.8.0.
+// Version is the version that server i reports, for instance 3.8.0.
 func (e *Ensemble) Version(ctx context.Context, i int) (string, error) {
 	now, err := e.status(ctx, i)
 	return now.version, err
 }
 
-// Counters are the numbers server i answers to mntr, by name, such as zk_packets_received or zk_watch_count.
+// Counters are the numbers of server i's answer to mntr, by name, such as zk_packets_received or zk_watch_count.
 func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, error) {
 	answer, err := ask(ctx, e.Addr(i), "mntr")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// ErrNotFound is what [Find] returns, wrapped with what is missing, on a machine without ZooKeeper or Java.
+// ErrNotFound is the error of [Find] on a machine without ZooKeeper or Java. It is wrapped with what is missing.
 var ErrNotFound = errors.New("ensemble: no ZooKeeper to run")
 
-// howToGet is the end of every message about something missing.
+// howToGet ends every message about something missing.
 const howToGet = "run `make deps` in the project's folder, or set ZOOKEEPER_HOME to an unpacked release of Apache ZooKeeper and have java on PATH"
 
 const (
@@ -27,10 +27,9 @@ type Installation struct {
 	Origin    string   // the file or folder where ZooKeeper was found, for messages
 }
 
-// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps` looks: ZooKeeper in
-// ZOOKEEPER_HOME, which must then hold one; as Debian's packages install it; in .deps of the project the working
-// directory belongs to. Java in JAVA_HOME, which must then hold one, in the same .deps, on PATH. The error wraps
-// [ErrNotFound] and says how to get what is missing.
+// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps` looks. ZooKeeper: in ZOOKEEPER_HOME, which must
+// then hold one; as Debian's packages install it; in .deps of the project that the working directory belongs to. Java: in JAVA_HOME, which
+// must then hold one; in the same .deps; on PATH. The error wraps [ErrNotFound] and says how to get what is missing.
 func Find() (Installation, error) {
 	deps, err := Deps()
 	if err != nil {
@@ -47,9 +46,9 @@ func Find() (Installation, error) {
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
 }
 
-// Deps returns the folder into which the project's make targets unpack what tests and benchmarks run: the nearest .deps
-// beside a go.mod, from the working directory upwards. The answer is empty if there is none. It does not stop at the
-// first go.mod, because a module may be nested in the project's.
+// Deps returns the folder into which the project's make targets unpack what tests and benchmarks run: the nearest .deps beside a go.mod,
+// from the working directory upwards. It returns nothing if there is none. It does not stop at the first go.mod, because a module may be
+// nested in the project's.
 func Deps() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -88,8 +87,8 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 	return nil, "", fmt.Errorf("%w; %s", ErrNotFound, howToGet)
 }
 
-// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in lib; before that zookeeper's
-// own lay beside it; a folder made from Debian's packages has everything in one place.
+// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in lib. Before that zookeeper's own jar lay beside
+// lib. A folder made from Debian's packages has everything in one place.
 func homeClasspath(home string) []string {
 	lib := filepath.Join(home, "lib")
 	if !holds(home, "zookeeper*.jar") && !holds(lib, "zookeeper*.jar") {
@@ -137,8 +136,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// holds reports whether folder has a file whose name matches pattern, which must be well-formed. The folder's own name
-// is no pattern, so this does not use filepath.Glob.
+// holds reports whether folder has a file with a name that matches pattern, which must be well-formed. The folder's own name is no pattern,
+// so this does not use filepath.Glob.
 func holds(folder, pattern string) bool {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

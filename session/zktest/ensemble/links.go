@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Links are the ways between the servers of an ensemble, with a [Proxy] on each. Through them a server can be
-// kept from hearing the others, and from being heard, while its clients stay connected.
+// Links are the ways between the servers of an ensemble, with a [Proxy] on each. Through them a server can be kept
+// from hearing the others, and the others from hearing it, while its clients stay connected.
 //
 // Elections take ports of their own and do not go through a proxy, so a server that is cut off and starts to look for
 // a leader finds one, and then fails to follow it.
@@ -19,13 +19,13 @@ type Links struct {
 // link is the way that one server takes to another.
 type link struct{ from, to int }
 
-// NewLinks returns the links of an ensemble that is to be started with their Setting. The proxies end with the test.
+// NewLinks returns the links of an ensemble that is started with their Setting. The proxies end with the test.
 func NewLinks(tb testing.TB) *Links {
 	tb.Helper()
 	return &Links{tb: tb, proxies: map[link]*Proxy{}}
 }
 
-// Setting leads the servers through the proxies.
+// Setting has the servers talk to each other through the proxies.
 func (l *Links) Setting() Setting {
 	return QuorumVia(func(from, to, port int) int {
 		l.tb.Helper()
@@ -50,7 +50,7 @@ func (l *Links) Cut(i, j int) {
 	}
 }
 
-// Heal ends that, and delivers what was kept back.
+// Heal ends Isolate and Cut for server i, and delivers what was kept back.
 func (l *Links) Heal(i int) {
 	for _, p := range l.of(i) {
 		p.Heal()

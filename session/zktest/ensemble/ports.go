@@ -8,21 +8,21 @@ import (
 	"strconv"
 )
 
-// ports are where one server listens. They stay the same when it is restarted.
+// ports are the ports of one server. They stay the same when it is restarted.
 type ports struct {
 	client, quorum, election int
 }
 
 // The ports are taken from below the range from which operating systems number outgoing connections. A server that is
-// killed leaves its port free for a while, and in that range a connection of anybody could take it meanwhile: even that
-// of a client who tries to reach the dead server, which then finds itself connected to itself.
+// killed leaves its port free for a while. In that range any outgoing connection could take the port meanwhile. Even a
+// client that tries to reach the dead server could, and would then be connected to itself.
 const (
 	lowestPort  = 10000
 	highestPort = 32000
 )
 
-// pickPorts finds free ports for n servers. They are free when it returns; another process may be quicker in taking one,
-// and then the start of that server fails and is repeated with other ports.
+// pickPorts finds free ports for n servers. They are free when it returns. If another process takes one, the start of
+// that server fails and is repeated with other ports.
 func pickPorts(n int) (picked []ports, err error) {
 	var listeners []net.Listener // held until all are found, so that none is found twice
 	defer func() {

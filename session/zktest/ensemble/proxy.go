@@ -36,17 +36,18 @@ func (d Direction) String() string {
 
 const (
 	parcelSize = 16 << 10
-	// backlog is how many parcels wait on one way of one connection until the sender is made to wait. A lagging or
-	// silent way then behaves as one whose socket buffers are full.
+	// backlog is how many parcels wait on one way of one connection until the sender has to wait. A lagging or silent
+	// way then behaves like one with full socket buffers.
 	backlog = 4096
-	// coarse is more than timers may be late. The last of a lag is slept exactly, deaf to changes.
+	// coarse is more than timers may be late. The last part of a lag is slept exactly, and changes are not noticed in
+	// it.
 	coarse = 2 * time.Millisecond
 )
 
-// Proxy stands on 127.0.0.1 between those who dial it and one server, and passes on what they say to each other. It
-// can fall silent on either way, be late, end connections and refuse them. Nothing is lost or reordered on a
-// connection: what a silent way has kept, the end of the connection included, is delivered when it is healed, as a
-// network does that was cut for a while. Its methods may be called from any goroutine.
+// Proxy stands on 127.0.0.1 between its clients and one server, and passes on what they say to each other. It can fall
+// silent on either way, be late, end connections and refuse them. Nothing is lost or reordered on a connection. What a
+// silent way has kept, the end of the connection included, is delivered when it is healed, as by a network that was
+// cut for a while. Its methods may be called from any goroutine.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -76,7 +77,7 @@ func NewProxy(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// StartProxy is [NewProxy] for a test, at whose end the proxy is closed.
+// StartProxy is [NewProxy] for a test. The proxy is closed at the end of the test.
 func StartProxy(tb testing.TB, server string) *Proxy {
 	tb.Helper()
 	p, err := NewProxy(server)
@@ -94,7 +95,7 @@ func StartProxy(tb testing.TB, server string) *Proxy {
 // Addr is where to dial instead of the server, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Accepted is how many connections were taken so far, those that were refused aside.
+// Accepted is how many connections were taken so far, without those that were refused.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,13 +103,13 @@ func (p *Proxy) Accepted() int {
 }
 
 // Hold silences the given ways, and no others: connections stay open and new ones are taken, but nothing passes, not
-// even the end of a connection. The other way of a one-way silence goes on.
+// even the end of a connection. If one way is silent the other goes on.
 func (p *Proxy) Hold(ways Direction) {
 	p.change(func() { p.held = ways })
 }
 
-// Lag makes everything on the given ways arrive so much later than it was sent, what is under way included. 0 ends
-// that.
+// Lag makes everything on the given ways arrive so much later than it was sent, what is under way included. 0 ends the
+// lag.
 func (p *Proxy) Lag(ways Direction, by time.Duration) {
 	p.change(func() {
 		for _, way := range []Direction{ToServer, ToClient} {
@@ -119,7 +120,7 @@ func (p *Proxy) Lag(ways Direction, by time.Duration) {
 	})
 }
 
-// Refuse ends each new connection at once (true), or no longer does (false).
+// Refuse ends each new connection at once (true), or takes new ones again (false).
 func (p *Proxy) Refuse(refuse bool) {
 	p.change(func() { p.refusing = refuse })
 }
@@ -132,7 +133,7 @@ func (p *Proxy) Heal() {
 	})
 }
 
-// Cut ends every connection there is, at both sides and at once; what was under way is lost. New ones are taken.
+// Cut ends every connection, at both sides and at once; what was under way is lost. New connections are taken.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +193,7 @@ func (p *Proxy) serve(front net.Conn) {
 	}
 	back, err := net.Dial("tcp", p.server)
 	if err != nil {
-		return // who dialled sees a connection that ends
+		return // the side that dialled sees a connection that ends
 	}
 	defer back.Close()
 	if !p.enter(front, back) {
@@ -233,7 +234,7 @@ type parcel struct {
 	err  error
 }
 
-// pass is one way of a connection. It reads without a pause, so that each parcel's lag counts from its own arrival.
+// pass is one way of a connection. It reads without a pause, so each parcel's lag counts from its own arrival.
 func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	parcels, gone := make(chan parcel, backlog), make(chan struct{})
 	var reading sync.WaitGroup
@@ -253,7 +254,7 @@ func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	})
 	orderly := p.deliver(way, parcels, to)
 	if half, ok := to.(interface{ CloseWrite() error }); orderly && ok {
-		// Only this way is over; who was dialled may still be answering.
+		// Only this way is over; the side that was dialled may still be answering.
 		orderly = half.CloseWrite() == nil
 	}
 	if !orderly {

@@ -54,8 +54,7 @@ func newConfig(settings []Setting) *config {
 	return c
 }
 
-// Tick sets the servers' tickTime, in whole milliseconds; the default is 500 ms. A session's timeout is kept between 2
-// and 20 of them.
+// Tick sets the servers' tickTime, in whole milliseconds; the default is 500 ms. A session's timeout is kept between 2 and 20 ticks.
 func Tick(d time.Duration) Setting {
 	return Line("tickTime", fmt.Sprint(d.Milliseconds()))
 }
@@ -76,13 +75,13 @@ func Observers(n int) Setting {
 	return func(c *config) { c.observers = n }
 }
 
-// ObserverMaster has the observers follow server 0, which must not lead, and not the leader. The way from them to server 0 does not go through
-// the proxies of QuorumVia.
+// ObserverMaster has the observers follow server 0 and not the leader; server 0 must not lead. The way from the observers to server 0 does
+// not go through the proxies of QuorumVia.
 func ObserverMaster() Setting {
 	return func(c *config) { c.master = true }
 }
 
-// Line sets a line of zoo.cfg, for what has no setting of its own. Ports, folders and server lines are the ensemble's.
+// Line sets a line of zoo.cfg, for what has no Setting. Ports, folders and server lines are the ensemble's.
 func Line(key, value string) Setting {
 	return func(c *config) { c.lines[key] = value }
 }
@@ -92,14 +91,14 @@ func Property(key, value string) Setting {
 	return func(c *config) { c.properties[key] = value }
 }
 
-// Members sets which servers are in the list of the ensemble at first. The others have ports and folders, and do not run until
+// Members sets the servers that are in the ensemble's list at first. The others have ports and folders, and do not run until
 // [Ensemble.List] names them. The default is all.
 func Members(servers ...int) Setting {
 	return func(c *config) { c.members = servers }
 }
 
-// At has server i take clients at the i-th of these loopback addresses, all of them on the same port, as the servers behind one
-// name do. Among themselves they use 127.0.0.1 all the same. It takes as many addresses as there are servers.
+// At has server i take clients at the i-th of these loopback addresses, all of them on the same port, as the servers of one name do. Among
+// themselves they use 127.0.0.1. At takes as many addresses as there are servers.
 func At(addresses ...string) Setting {
 	return func(c *config) {
 		c.addresses = addresses
@@ -107,10 +106,10 @@ func At(addresses ...string) Setting {
 	}
 }
 
-// QuorumVia lets a test put a proxy on 127.0.0.1 between the servers: f is asked on which port server from shall look
-// for the quorum port of server to, and answers with port, where it really is, or with that of the proxy. It is called
-// while the ensemble starts, once for each ordered pair, and again if a start has to be repeated, with other ports, or the list changes. Elections
-// take another port and do not go through the proxy.
+// QuorumVia lets a test put a proxy on 127.0.0.1 between the servers. f is asked on which port server from has to look for the quorum port
+// of server to. It answers with port, which is the real one, or with that of the proxy. It is called while the ensemble starts, once for
+// each ordered pair. It is called again, with other ports, if a start has to be repeated, and if the list changes. Elections take another
+// port and do not go through the proxy.
 func QuorumVia(f func(from, to, port int) int) Setting {
 	return func(c *config) { c.via = f }
 }
@@ -131,7 +130,7 @@ func (c *config) file(servers []*server, members []int, i int) string {
 		b.WriteString("peerType=observer\n")
 	}
 	if c.master && (i == 0 || i >= voters) {
-		// Only a leader listens on its quorum port, so that of an observer is free.
+		// Only a leader listens on its quorum port, so an observer's is free.
 		fmt.Fprintf(&b, "observerMasterPort=%d\n", servers[len(servers)-1].ports.quorum)
 	}
 	for _, j := range members {
@@ -149,7 +148,7 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	return b.String()
 }
 
-// arguments are what java is called with to run the server whose zoo.cfg is at path.
+// arguments are java's arguments to run the server with its zoo.cfg at path.
 func (c *config) arguments(classpath, path string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",

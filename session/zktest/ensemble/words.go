@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// wordTimeout bounds one question to a server. On loopback an answer takes a millisecond; a stopped server's kernel accepts the
-// connection and nobody ever answers.
+// wordTimeout bounds one question to a server. On loopback an answer takes a millisecond. If a server is stopped its kernel
+// accepts the connection, and there is no answer.
 const wordTimeout = 500 * time.Millisecond
 
 // ask sends a four-letter word and returns the answer, which ends when the server closes the connection.
@@ -24,8 +24,8 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ensemble: asking %s %s: %w", addr, word, err)
 	}
-	// Closing the connection is what makes a read return when the time is up or the caller gives up. A connection closed
-	// twice answers with an error that says just that.
+	// Closing the connection makes a read return when the time is up or the caller gives up. To close it twice returns an error
+	// that says just that.
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -39,7 +39,7 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	return string(answer), nil
 }
 
-// status is what a server says about itself when asked srvr.
+// status is what a server says about itself in its answer to srvr.
 type status struct {
 	version string
 	mode    string // "standalone", "leader", "follower", "observer"; empty while it does not serve
@@ -71,7 +71,7 @@ func parseStatus(answer string) status {
 		s.mode = m[1]
 	}
 	if m := zxidLine.FindStringSubmatch(answer); m != nil {
-		// A zxid is an unsigned number of 64 bits in hexadecimal, so nothing the pattern matches is malformed but too long.
+		// A zxid is an unsigned number of 64 bits in hexadecimal. So a match is malformed only if it is too long.
 		if zxid, err := strconv.ParseUint(m[1], 16, 64); err == nil {
 			s.epoch = int64(zxid >> 32)
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// errCut is what the two ends of a connection that is cut hear of it.
+// errCut is the error of both ends of a connection that is cut.
 var errCut = syscall.ECONNRESET
 
-// conn is the client's end of a connection. Behind it two goroutines carry what is allowed to pass.
+// conn is the client's end of a connection. Two goroutines behind it carry what may pass.
 //
-// Up: Write cuts what it is given into frames, asks the rule about each, and puts it into the lane; a
-// goroutine takes from the lane and writes to the socket. Down: a goroutine reads from the socket and does
-// the same; Read takes from the lane. Both goroutines end with the connection.
+// Up: Write cuts its bytes into frames, asks the rule about each, and puts it into the lane; a goroutine
+// takes from the lane and writes to the socket. Down: a goroutine reads from the socket and does the same;
+// Read takes from the lane. Both goroutines end with the connection.
 type conn struct {
 	network  *Network
 	socket   net.Conn
@@ -36,7 +36,7 @@ type conn struct {
 	mu      sync.Mutex
 	pending asked
 
-	once sync.Once // how it ends
+	once sync.Once // the end of the connection
 }
 
 // start is called when the network knows of the connection.
@@ -102,7 +102,7 @@ func (c *conn) carryUp() {
 		}
 		if len(bytes) > 0 {
 			if _, err := c.socket.Write(bytes); err != nil {
-				// That the server has gone shows when its last words have been read.
+				// It shows that the server has gone when its last bytes have been read.
 				c.up.close(err)
 				return
 			}
@@ -141,7 +141,7 @@ func (c *conn) carryDown() {
 			if c.down.put(frame, c.network.judge(c.describeReply(frame, nth))) {
 				continue
 			}
-			// The server is cut off now, the client when it has read what comes before.
+			// The server is cut off now. The client is cut off when it has read what comes before.
 			c.up.close(errCut)
 			c.hangUp()
 			return
@@ -182,12 +182,13 @@ func (c *conn) fail(reason error) {
 func (c *conn) hangUp() {
 	c.once.Do(func() {
 		c.network.forget(c)
-		// Nobody can do anything about a socket that does not close.
+		// If a socket does not close, nothing can be done about it.
 		_ = c.socket.Close()
 	})
 }
 
-// Close ends the connection. It is idempotent. The server hears of it when nothing keeps it from hearing.
+// Close ends the connection. It is idempotent. The server hears of it unless a partition keeps it from
+// hearing.
 func (c *conn) Close() error {
 	silent := c.up.isSilent()
 	left := c.up.close(net.ErrClosed)
@@ -197,7 +198,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.once.Do(func() {
-		// Ends the goroutine that reads; there is nobody left who could be told.
+		// This ends the goroutine that reads; there is no reader left to tell.
 		_ = c.socket.SetReadDeadline(time.Unix(1, 0))
 		c.network.linger(c, left)
 	})
@@ -212,7 +213,7 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "faultnet", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// LocalAddr is that of the connection underneath, as is RemoteAddr.
+// LocalAddr is that of the connection underneath. So is RemoteAddr.
 func (c *conn) LocalAddr() net.Addr { return c.socket.LocalAddr() }
 
 func (c *conn) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
@@ -222,7 +223,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline applies to a Read that waits already, too.
+// SetReadDeadline also applies to a Read that waits already.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.down.setDeadline(receiver, t)
 	return nil

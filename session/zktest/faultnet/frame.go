@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Direction is which way a frame goes.
+// Direction is the direction of a frame.
 type Direction uint8
 
 // The directions.
@@ -39,15 +39,16 @@ const OpUnknown zktest.Op = -1 << 31
 // Frame is one message on its way: a request, the answer to one, or a watch event.
 type Frame struct {
 	Direction Direction
-	// Op is what is asked for or answered; OpConnect for both frames of a handshake, [OpEvent] for a watch event.
+	// Op is the operation that is asked for or answered: OpConnect for both frames of a handshake, [OpEvent] for
+	// a watch event.
 	Op zktest.Op
 	// Number counts the frames of this direction on all connections of the network, from 1.
 	Number int
 	// Conn counts the connections of the network, from 1, and Nth the frames of this direction on this one.
 	Conn, Nth int
-	// Xid is what ties an answer to its request; 0 for a handshake.
+	// Xid ties an answer to its request; 0 for a handshake.
 	Xid int32
-	// Code is the error code in an answer's header, 0 for success and for whatever is no answer.
+	// Code is the error code in an answer's header. It is 0 for success and for frames that are no answers.
 	Code int32
 	// Size is the length in bytes, the four of the length field included.
 	Size int
@@ -70,11 +71,11 @@ func (f Frame) String() string {
 
 const (
 	prefixSize = 4
-	// longest is beyond what any server or client sends.
+	// longest is longer than any frame of a server or client.
 	longest = 64 << 20
 )
 
-// errNoFrame is why a connection ends that carries something else than the protocol.
+// errNoFrame is why a connection ends that carries anything but the protocol.
 var errNoFrame = errors.New("faultnet: this is not the ZooKeeper protocol")
 
 // cutter cuts a stream into frames.
@@ -101,7 +102,7 @@ func (c *cutter) next() ([]byte, error) {
 // add takes what has arrived. The bytes are copied.
 func (c *cutter) add(p []byte) { c.rest = append(c.rest, p...) }
 
-// int32At reads a field of a frame, counted from behind the length; 0 if the frame is too short for it.
+// int32At reads a field of a frame, counted from after the length. It returns 0 if the frame is too short for it.
 func int32At(frame []byte, offset int) int32 {
 	if len(frame) < prefixSize+offset+4 {
 		return 0
@@ -111,8 +112,8 @@ func int32At(frame []byte, offset int) int32 {
 
 const xidEvent = -1
 
-// asked is what a connection has been asked and has not answered, by xid. Some xids are used again and
-// again, by pings above all, and are answered in order.
+// asked are the requests of a connection that are not answered, by xid. Some xids are used again and again, by
+// pings above all, and are answered in order.
 type asked map[int32][]zktest.Op
 
 func (a asked) note(xid int32, op zktest.Op) { a[xid] = append(a[xid], op) }

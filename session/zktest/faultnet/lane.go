@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// room is how many bytes may be under way in one direction before whoever sends has to wait, about what two
-// sockets hold.
+// room is how many bytes may be under way in one direction before the sender has to wait, about what two sockets
+// hold.
 const room = 1 << 20
 
 // piece is a frame under way, or the end of the connection.
@@ -32,17 +32,17 @@ type lane struct {
 	silent    bool
 	swallowed bool
 	ended     bool  // the last piece is an end
-	over      error // whoever waits leaves with it
+	over      error // waiting sides end with it
 	deadlines [2]deadline
 }
 
-// The two who may wait at a lane.
+// The two sides that may wait at a lane.
 const (
 	sender = iota
 	receiver
 )
 
-// deadline is until when somebody waits at the most, and what wakes him.
+// deadline is until when a side waits at most, and the timer that wakes it.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -54,7 +54,7 @@ func newLane(silent bool, lag time.Duration) *lane {
 	return l
 }
 
-// change changes the lane and has everybody look again.
+// change changes the lane and has both sides look again.
 func (l *lane) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *lane) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// release lets go what is held, for a time or without one; the lag stays.
+// release lets go the held pieces, whether they are held for a time or without one; the lag stays.
 func (l *lane) release() {
 	l.change(func() {
 		l.last = time.Time{}
@@ -86,7 +86,7 @@ func (l *lane) hurry() {
 	})
 }
 
-// close makes the lane useless for a reason, the first of which counts. It returns what has not been delivered.
+// close makes the lane useless. The reason of the first call counts. It returns what has not been delivered.
 func (l *lane) close(reason error) (left []byte) {
 	l.change(func() {
 		if l.over == nil {
@@ -111,8 +111,8 @@ func (l *lane) isSilent() bool {
 	return l.silent
 }
 
-// put decides when the frame is to be delivered, by what the rule says. It returns false if nothing will
-// ever be delivered behind it.
+// put decides when the frame is delivered, by the rule's verdict. It returns false if nothing will ever be
+// delivered after it.
 func (l *lane) put(frame []byte, v Verdict) bool {
 	goesOn := true
 	l.change(func() {
@@ -164,14 +164,15 @@ func (l *lane) enqueue(p piece) {
 	l.size += len(p.bytes)
 }
 
-// wait waits for a change, until the given time or the deadline of whoever waits. It is called with mu held.
+// wait waits for a change, until the given time or the side's deadline. It is called with mu held.
 func (l *lane) wait(who int, until time.Time) {
 	d := &l.deadlines[who]
 	if !d.at.IsZero() && (until.IsZero() || d.at.Before(until)) {
 		until = d.at
 	}
 	if !until.IsZero() {
-		// A timer that is late for a deadline on the wall clock is set again: whoever it wakes looks at the time.
+		// A timer that is late for a deadline on the wall clock is set again: the side that it wakes looks at the
+		// time.
 		left := max(time.Until(until), time.Microsecond)
 		if d.timer == nil {
 			d.timer = time.AfterFunc(left, func() { l.change(func() {}) })
@@ -182,13 +183,13 @@ func (l *lane) wait(who int, until time.Time) {
 	l.changed.Wait()
 }
 
-// passed tells whether the deadline is over. It is called with mu held.
+// passed reports whether the side's deadline is over. It is called with mu held.
 func (l *lane) passed(who int) bool {
 	at := l.deadlines[who].at
 	return !at.IsZero() && !time.Now().Before(at)
 }
 
-// setDeadline applies to whoever waits already.
+// setDeadline also applies to a side that waits already.
 func (l *lane) setDeadline(who int, at time.Time) {
 	l.change(func() { l.deadlines[who].at = at })
 }
@@ -210,8 +211,8 @@ func (l *lane) ready() error {
 	}
 }
 
-// take waits for what is to be delivered next. An error says that there is nothing more, or that the
-// deadline has passed; end says that the connection ends behind the bytes.
+// take waits for the next bytes to deliver. An error says that there is nothing more, or that the deadline has
+// passed. end says that the connection ends after the bytes.
 func (l *lane) take() (bytes []byte, end, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Dial makes a connection. [net.Dialer.DialContext] is one, and so is the method DialContext of a server of
-// package zktest.
+// Dial makes a connection, as [net.Dialer.DialContext] does, and the method DialContext of a server of package zktest.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Rule decides about frames. It is called in the order of each direction of each connection, and
-// concurrently for different ones, before the frame is sent on. It may call the methods of the network. It
-// must return at once: whoever writes the frame waits for it.
+// Rule decides about frames. It is called in the order of each direction of each connection, and concurrently for
+// different ones, before the frame is sent on. It may call the methods of the network. It must return at once: the
+// writer of the frame waits for it.
 type Rule func(Frame) Verdict
 
-// Network is what lies between clients and servers. Its methods may be called from any goroutine.
+// Network is the network between clients and servers. Its methods may be called from any goroutine.
 type Network struct {
 	dial Dial
 	rule Rule
@@ -30,24 +29,24 @@ type Network struct {
 	lag     [Down + 1]time.Duration
 	refuses bool
 	closed  bool
-	healed  chan struct{} // closed by Heal: those who dial look again
+	healed  chan struct{} // closed by Heal: dials that wait look again
 	late    []lingering
 }
 
-// lingering is a connection that the client has closed and the server has not heard of.
+// lingering is a connection that the client has closed, and of which the server has not heard that.
 type lingering struct {
 	socket net.Conn
 	left   []byte // what the client had sent before
 }
 
-// New returns a network on which nothing goes wrong but by the rule; nil lets everything pass. Close it if its
+// New returns a network on which only the rule breaks anything; nil lets everything pass. Close the network if its
 // connections are sockets.
 func New(dial Dial, rule Rule) *Network {
 	return &Network{dial: dial, rule: rule, conns: map[*conn]struct{}{}, healed: make(chan struct{})}
 }
 
-// Dial connects through the network: it is what a client is to dial with. During a partition it waits for
-// the end of it, or of ctx.
+// Dial connects through the network; clients dial with it. During a partition it waits for the end of the partition, or
+// of ctx.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := n.pass(ctx, network); err != nil {
 		return nil, err
@@ -120,10 +119,9 @@ func (n *Network) Open() int {
 	return len(n.conns)
 }
 
-// Partition keeps everything from being delivered in the directions given, in both if there is none, and
-// connections from being made. Nobody is told. What is sent meanwhile arrives after [Network.Heal], as TCP
-// would have it, also if the client has closed the connection by then: the server does not hear of that
-// before.
+// Partition keeps everything from being delivered in the given directions, or in both if none is given, and connections
+// from being made. No side is told. What is sent meanwhile arrives after [Network.Heal], as with TCP. That is so even if
+// the client has closed the connection by then: the server does not hear of the closing before.
 func (n *Network) Partition(directions ...Direction) {
 	if len(directions) == 0 {
 		directions = []Direction{Up, Down}
@@ -136,8 +134,8 @@ func (n *Network) Partition(directions ...Direction) {
 	n.apply()
 }
 
-// Refuse makes the servers turn new connections away at once, those that wait for the end of a partition as well, or not
-// any more. Those that are open go on.
+// Refuse makes the servers turn new connections away at once, or take them again. Connections that wait for the end of a
+// partition are turned away as well. Open ones go on.
 func (n *Network) Refuse(refuse bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +143,7 @@ func (n *Network) Refuse(refuse bool) {
 	n.wake()
 }
 
-// wake has everybody who waits for a connection look again. It is called with mu held.
+// wake has all dials that wait look again. It is called with mu held.
 func (n *Network) wake() {
 	close(n.healed)
 	n.healed = make(chan struct{})
@@ -168,7 +166,7 @@ func (n *Network) apply() {
 	}
 }
 
-// Release lets go the frames that [Hold] and [HoldFor] have stopped, and what waits behind them. The order stays.
+// Release lets go the frames that [Hold] and [HoldFor] have stopped, and what waits after them. The order stays.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,8 +180,8 @@ func (n *Network) release() {
 	}
 }
 
-// Heal ends a partition and a refusal, sets the lag to nothing, also of what is under way, and releases what is held. A
-// connection on which the rule swallows a direction stays as it is.
+// Heal ends a partition and a refusal, sets the lag to nothing, also for what is under way, and releases what is held.
+// If the rule swallows a direction of a connection, that stays so.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.silent, n.lag, n.refuses = [Down + 1]bool{}, [Down + 1]time.Duration{}, false
@@ -202,8 +200,7 @@ func (n *Network) Heal() {
 	}
 }
 
-// arrive delivers what is late, and the end of the connection behind it. A server that does not read is not
-// waited for.
+// arrive delivers what is late, and then the end of the connection. It does not wait for a server that does not read.
 func (l lingering) arrive() {
 	if err := l.socket.SetWriteDeadline(time.Now().Add(time.Second)); err == nil && len(l.left) > 0 {
 		// The server may have given up this connection long ago.
@@ -259,7 +256,7 @@ func (n *Network) linger(c *conn, left []byte) {
 		n.late = append(n.late, l)
 	}
 	n.mu.Unlock()
-	if !again { // it has healed meanwhile
+	if !again { // it was healed meanwhile
 		l.arrive()
 	}
 }

@@ -26,24 +26,25 @@ const (
 // Pass delivers the frame.
 func Pass() Verdict { return Verdict{} }
 
-// Drop loses this frame and no other. TCP does no such thing; it stands for a peer that has forgotten it.
+// Drop loses this frame and no other. TCP does no such thing; it stands for a peer that has forgotten the
+// frame.
 func Drop() Verdict { return Verdict{kind: drop} }
 
-// Hold keeps the frame, and everything behind it in its direction, until [Network.Release] or
+// Hold keeps the frame, and everything after it in its direction, until [Network.Release] or
 // [Network.Heal], or until the connection ends.
 func Hold() Verdict { return Verdict{kind: hold} }
 
 // HoldFor is Hold for a time.
 func HoldFor(d time.Duration) Verdict { return Verdict{kind: holdFor, delay: d} }
 
-// CutBefore ends the connection in place of the frame. What goes before it in its direction is delivered,
-// what is under way in the other one is lost.
+// CutBefore ends the connection in place of the frame. Earlier frames of its direction are delivered. What
+// is under way in the other direction is lost.
 func CutBefore() Verdict { return Verdict{kind: cutBefore} }
 
 // CutAfter delivers the frame, and then ends the connection as CutBefore does.
 func CutAfter() Verdict { return Verdict{kind: cutAfter} }
 
-// Swallow loses the frame and everything behind it in its direction, for as long as the connection is open.
+// Swallow loses the frame and everything after it in its direction, for as long as the connection is open.
 // The other direction goes on.
 func Swallow() Verdict { return Verdict{kind: swallow} }
 

@@ -27,13 +27,13 @@ type KDC struct {
 	programs programs
 	folder   string
 	port     int
-	others   []*KDC // of whose realms its krb5.conf tells
+	others   []*KDC // their realms are in its krb5.conf
 	lines    []string
 	process  *eventstest.Process
 }
 
-// Start starts the KDC of a realm. Lines go into [libdefaults] of its krb5.conf. Without the programs the test is skipped, or fails if real
-// servers are asked for.
+// Start starts the KDC of a realm. Lines go into [libdefaults] of its krb5.conf. Without the programs the test is skipped. If real servers
+// are asked for it fails instead.
 func Start(tb testing.TB, realm string, lines ...string) *KDC {
 	tb.Helper()
 	found, err := find()
@@ -50,15 +50,15 @@ func Start(tb testing.TB, realm string, lines ...string) *KDC {
 	return k
 }
 
-// Config is its krb5.conf.
+// Config is the KDC's krb5.conf.
 func (k *KDC) Config() string { return k.path("krb5.conf") }
 
-// Addr is where it listens.
+// Addr is the address on which the KDC listens.
 func (k *KDC) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(k.port)) }
 
 func (k *KDC) path(name string) string { return filepath.Join(k.folder, name) }
 
-// Go starts it again.
+// Go starts the KDC again.
 func (k *KDC) Go() {
 	k.tb.Helper()
 	cmd := k.command("krb5kdc", "-n")
@@ -70,7 +70,7 @@ func (k *KDC) Go() {
 	}, k.process.String)
 }
 
-// Stop ends it.
+// Stop ends the KDC.
 func (k *KDC) Stop() {
 	k.tb.Helper()
 	k.process.Send(syscall.SIGTERM)
@@ -84,7 +84,7 @@ func (k *KDC) Add(principal string, options ...string) (keytab string) {
 	return k.Keytab(principal)
 }
 
-// Keytab makes a keytab with the key that the principal has.
+// Keytab makes a keytab with the present key of the principal.
 func (k *KDC) Keytab(principal string) string {
 	k.tb.Helper()
 	path := k.path(fmt.Sprintf("%d.keytab", rand.Uint64()))
@@ -92,7 +92,7 @@ func (k *KDC) Keytab(principal string) string {
 	return path
 }
 
-// Admin has kadmin.local do something.
+// Admin runs a command of kadmin.local.
 func (k *KDC) Admin(format string, args ...any) {
 	k.tb.Helper()
 	query := fmt.Sprintf(format, args...)
@@ -101,13 +101,13 @@ func (k *KDC) Admin(format string, args ...any) {
 	}
 }
 
-// Kinit leaves tickets in a cache, with the key of a keytab.
+// Kinit puts tickets into a cache, with the key of a keytab.
 func (k *KDC) Kinit(cache, principal, keytab string, options ...string) {
 	k.tb.Helper()
 	k.run("kinit", append(append([]string{"-c", cache, "-k", "-t", keytab}, options...), principal)...)
 }
 
-// Trust has each realm trust the other: their clients get tickets for the servers of both. Those below the domain are the other's.
+// Trust has each realm trust the other: their clients get tickets for the servers of both. Hosts below the domain are the other realm's.
 func (k *KDC) Trust(other *KDC, domain string) {
 	k.tb.Helper()
 	for _, at := range []*KDC{k, other} {
@@ -126,7 +126,7 @@ func (k *KDC) Trust(other *KDC, domain string) {
 	eventstest.Must(k.tb, errors.Join(err, f.Close()))
 }
 
-// write writes its configuration.
+// write writes the KDC's configuration.
 func (k *KDC) write() {
 	k.tb.Helper()
 	var b strings.Builder
@@ -147,7 +147,7 @@ func (k *KDC) write() {
 	eventstest.Must(k.tb, os.WriteFile(k.path("kdc.conf"), []byte(profile), 0o600))
 }
 
-// Log is what it has logged.
+// Log is what the KDC has logged.
 func (k *KDC) Log() string {
 	k.tb.Helper()
 	text, err := os.ReadFile(k.path("kdc.log"))
@@ -173,7 +173,7 @@ func (k *KDC) run(program string, args ...string) (said string) {
 	return string(out)
 }
 
-// programs are where MIT's programs lie.
+// programs are the folders of MIT's programs.
 type programs struct{ folder, libraries, modules string }
 
 func (p programs) path(program string) string {
@@ -211,7 +211,8 @@ func find() (programs, error) {
 	return programs{filepath.Join(home, "bin"), filepath.Join(home, "lib"), filepath.Join(home, "kdb")}, nil
 }
 
-// pickPort finds a free port below those from which systems number outgoing connections: one of these may take it while the KDC is stopped.
+// pickPort finds a free port below those from which systems number outgoing connections. An outgoing connection could take a port of those
+// while the KDC is stopped.
 func pickPort(tb testing.TB) int {
 	tb.Helper()
 	const lowest, highest = 10000, 32000
