@@ -32,7 +32,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	}
 }
 
-// In a bubble time is virtual and the kernel's clocks are not.
+// In a bubble time is virtual, and the kernel's clocks are not.
 func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock{asleep()}
@@ -53,9 +53,8 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The wall clock can be set, and a lease that is counted on it would grow by as much
-// as the clock is set back. A time knows whether it has a reading of the other clock,
-// and says so at the end of its text; one that has none makes every difference and
+// The wall clock can be set. If a lease were counted on it, the lease would grow by as much as the clock is set back. A time knows whether
+// it has a reading of the monotonic clock, and says so at the end of its text. A time without such a reading makes every difference and
 // every comparison one of wall clocks.
 func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := clock{asleep()}

@@ -14,21 +14,20 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	return 0
 }
 
-// Sharing returns how many seats are remembered because they share a node. It is called
-// when the session is idle.
+// Sharing returns how many seats are remembered because they share a node. It is called when the session is idle.
 func (s *Session) Sharing() int { return len(s.shares) }
 
-// FindGone has the session take the answer to a watch of the seat's that there is no such node.
+// FindGone has the session take the answer to a watch of the seat: there is no such node.
 func (t *Seat) FindGone(e recipes.Watch) {
 	t.request(e.Epoch, recipes.OpWatch, func(*asked, *client) (recipes.Input, error) { return recipes.Gone(e), nil })
 }
 
-// AnswerWith has the session take the answer to a request, when the function that runs it returns.
+// AnswerWith has the session take the answer to a request, when the function that runs the request returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
 	t.request(epoch, op, func(*asked, *client) (recipes.Input, error) { return run(), nil })
 }
 
-// lingering is a layout whose answers have come, and are slow to reach the session.
+// lingering is a layout with answers that have come, and reach the session late.
 type lingering struct {
 	layout
 	pass func()
@@ -52,7 +51,7 @@ func (l lingering) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, er
 // Linger has the function called between an answer and the session. The seat's place has data of its own.
 func (t *Seat) Linger(pass func()) { t.layout = lingering{t.layout, pass} }
 
-// lateLook is a look whose answer is slow to reach the session.
+// lateLook is a look with an answer that reaches the session late.
 type lateLook struct {
 	*verifying
 	pass func()
@@ -74,5 +73,5 @@ func (t *Seat) Verify(pass func()) {
 	t.session.actor.Post(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
 }
 
-// Replaced has the session hear that a server has given out another one.
+// Replaced has the session hear that a server has given out another session.
 func (s *Session) Replaced() { s.actor.Post(replaced{s.client, errors.New("replaced")}) }

@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// fastGrants are the two ways to a grant that are not a claim. Each makes a request,
-// which is answered with want if it is seen in time.
+// fastGrants are the two ways to a grant that are not a claim. Each makes a request, which is answered with want if the answer is
+// seen in time.
 func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input) {
 	return map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input){
 		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
@@ -36,7 +36,7 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 	}
 }
 
-// proof leaves of an answer what matters for a grant.
+// proof returns the part of an answer that matters for a grant.
 func proof(in recipes.Input) recipes.Input {
 	switch in := in.(type) {
 	case recipes.Created:
@@ -48,8 +48,8 @@ func proof(in recipes.Input) recipes.Input {
 	}
 }
 
-// TestWhoeverIsGrantedIsToldOfTheEndOfTheLease, by whatever the grant came.
-func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
+// TestEachHolderIsToldOfTheEndOfTheLease, however it was granted.
+func TestEachHolderIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			s, request, want := prepare(r)
@@ -69,8 +69,7 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when
-// that has no value any more.
+// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when it has no value any more.
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
@@ -86,7 +85,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			})
 			request()
 			synctest.Wait()
-			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
+			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // a pause of the whole process
 			slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
 			time.Sleep(sessiontest.Lease + 2*time.Second)
 			var got []recipes.Input
@@ -110,8 +109,8 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	}
 }
 
-// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and whoever
-// holds on is told at once that the node is gone.
+// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and a holder that holds on is told at once that its node is
+// gone.
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()

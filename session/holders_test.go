@@ -14,7 +14,7 @@ import (
 // probe is how often the session writes while something is held.
 const probe = sessiontest.Timeout / 10
 
-func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
+func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		multis := r.Multis()
 		time.Sleep(time.Hour)
@@ -31,13 +31,13 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 		least := sessiontest.Lease
 		for second := range 3600 {
 			time.Sleep(time.Second)
-			if second >= 10 { // before that the newest answer that is proven is that of a ping
+			if second >= 10 { // before that the newest proven answer is that of a ping
 				least = min(least, seats[0].Until())
 			}
 		}
 		multis(int(time.Hour/probe), int(time.Hour/probe), "in an hour with 1000 holders")
-		// A probe proves the newest answer that is older than the window, which is that
-		// of the probe before. The last look before the next one comes a second early.
+		// A probe proves the newest answer that is older than the window: that of the probe before. The last look before the next probe
+		// comes a second early.
 		if want := sessiontest.Lease - 2*probe + time.Second; least != want {
 			t.Errorf("the lease was as short as %v, want %v", least, want)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestInspectSaysOfEachNodeWhatStandsThere, and what may not be seen of it.
+// TestInspectSaysOfEachNodeWhatStandsThere, and which parts of it may not be seen.
 func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		for _, node := range []string{"/app/d/+a", "/app/d/c", "/app/d/+b", "/app/d/a", "/app/hidden/x", "/app/half/+x", "/app/half/y"} {

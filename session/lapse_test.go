@@ -20,9 +20,9 @@ import (
 
 // A lock is lost, and its node stays for a function that still runs.
 
-// TestNobodyComesToWhoIsOverdue: who has asked to share a node, or for a place beside it, before the lock was to be given back does not get it
-// behind that. The message of the deadline stands in the mailbox behind what was asked, or before it.
-func TestNobodyComesToWhoIsOverdue(t *testing.T) {
+// TestNoSeatJoinsAnOverdueHolder: a seat has asked to share a node, or for a place beside it, before the lock has to be given back. It does
+// not get it after that. The message of the deadline is in the mailbox after the request, or before it.
+func TestNoSeatJoinsAnOverdueHolder(t *testing.T) {
 	ask := recipes.Create{Epoch: 1, Attempt: 1}
 	due := func(w *sessiontest.Seat, asks func()) (late func()) {
 		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
@@ -51,7 +51,7 @@ func TestNobodyComesToWhoIsOverdue(t *testing.T) {
 	})
 }
 
-// TestADeadlineIsToldOnce, and not to a seat that is closed before. A sooner one takes its place.
+// TestADeadlineIsToldOnce, and not to a seat that was closed before. A sooner deadline replaces it.
 func TestADeadlineIsToldOnce(t *testing.T) {
 	for name, closes := range map[string]bool{"held": false, "closed before": true} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
@@ -75,17 +75,23 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 				t.Errorf("told %+v, want the first deadline", told)
 			}
 			w.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
-			w.WantAnswer(recipes.Claimed{Epoch: 1}) // that is no proof
+			w.WantAnswer(recipes.Claimed{Epoch: 1}) // it is no proof
 		})
 	}
 }
 
-// TestWhoVerifiesBehindItsLossIsNoHolderAgain: 1. The session is behind with its mailbox; 2. the lease runs out, and the
-// timer's message is queued; 3. the machine, which holds by all that it was told, asks whether its node is still there
-// (it has heard Reconnected, or Unknown of an earlier such claim), and that is queued behind 2; 4. the session tells
-// LeaseRanOut; 5. it comes to the claim, of one who is no holder any more, and takes it for a claimant; 6. the answer
-// renews the lease, and makes it a holder. It keeps its node for a function that still runs, and nobody may enter beside it.
-func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
+// TestAClaimAfterALossMakesNoHolder:
+//
+//  1. The session is behind with its mailbox.
+//  2. The lease runs out, and the timer's message is queued.
+//  3. The machine holds by all that it was told. It asks whether its node is still there (it has heard Reconnected, or Unknown of an
+//     earlier such claim), and that is queued after 2.
+//  4. The session tells LeaseRanOut.
+//  5. It comes to the claim. The seat is no holder any more, and the session takes it for a claimant.
+//  6. The answer renews the lease, and makes the seat a holder.
+//
+// The seat keeps its node for a function that still runs, and no seat may enter beside it.
+func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
@@ -103,7 +109,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 					return zktest.Pass()
 				}
 				swallowed.Add(1)
-				return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
+				return zktest.Swallow() // the probe: only pings are answered, as by a server without a quorum
 			})
 			r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 			time.Sleep(s.Until() - time.Second)
@@ -114,7 +120,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 			})
 			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || count[recipes.Claimed](told) != 1 || slices.Index(told, recipes.Input(recipes.Claimed{Epoch: 1})) < 1 {
-				r.Errorf("the seat is told %+v, want one LeaseRanOut, and behind it a claim that is not fresh", told)
+				r.Errorf("the seat is told %+v, want one LeaseRanOut, and after it a claim that is not fresh", told)
 			}
 			synctest.Wait()
 			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
@@ -131,9 +137,9 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 	}
 }
 
-// TestNoTransactionBehindALoss: the one node of a lock; suspended is lost, and the node is kept for a function that still runs.
-// Somebody removes the node in the outage, before it was ever watched, and makes the next one. A transaction of the one who
-// has lost, whose goroutine was not quicker, is not executed under the other's node.
+// TestNoTransactionBehindALoss: the one node of a lock; suspended counts as lost, and the node is kept for a function that still runs. In
+// the outage the node is removed by hand, before it was ever watched, and another contender makes the next one. A transaction of the seat
+// that has lost, in a goroutine that was late, is not executed under the other node.
 func TestNoTransactionBehindALoss(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
@@ -152,21 +158,21 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		defer cancel()
 		_, err := s.Transact(ctx, 1, []string{sessiontest.TaskNode}, ops)
 		if !errors.Is(err, session.ErrGuard) {
-			t.Errorf("a transaction behind a loss, with somebody else's node: %v, want %v", err, session.ErrGuard)
+			t.Errorf("a transaction after a loss, with another contender's node: %v, want %v", err, session.ErrGuard)
 		}
 		synctest.Wait()
 	}, strictly())
 }
 
-// A create may prove all that a grant needs, and the machine claims all the same: for a record, or because it heard of it
-// when the connection was gone. What it had by the create may end before the claim is in the mailbox, or is answered.
+// A create may prove all that a grant needs, and the machine claims all the same: for a record, or because it heard of the proof when the
+// connection was gone. Its hold by the create may end before the claim is in the mailbox, or is answered.
 
 func strictly() session.Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// TestTheNodeOfALateClaimIsWatched: whoever holds by a claim hears that somebody wants the lock back, however often it has ceased to
-// hold before the claim.
+// TestTheNodeOfALateClaimIsWatched: a holder by a claim hears that the lock is asked back, however often it has ceased to hold before the
+// claim.
 func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []session.Option
@@ -177,7 +183,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			r.Settle()
 			claim()
 		}},
-		"cut behind the claim": {[]session.Option{strictly()}, func(r *sessiontest.Rig, _ *sessiontest.Seat, claim func()) {
+		"cut after the claim": {[]session.Option{strictly()}, func(r *sessiontest.Rig, _ *sessiontest.Seat, claim func()) {
 			r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 			claim()
 		}},
@@ -204,7 +210,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	}
 }
 
-// TestTheOneNodeOfALateClaimIsKnown: a transaction of whoever holds it goes through.
+// TestTheOneNodeOfALateClaimIsKnown: a transaction of its holder goes through.
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
@@ -222,9 +228,14 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	}, strictly())
 }
 
-// TestWhoHasLostIsNoHolderAgain: 1. It verifies its node; 2. its lease runs out, and it is told; 3. the answer comes, and the
-// lease goes on. It holds nothing, though its node is there until its function ends, and nobody may enter beside it.
-func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
+// TestASeatThatHasLostIsNoHolderAgain:
+//
+//  1. The seat verifies its node.
+//  2. Its lease runs out, and it is told.
+//  3. The answer comes, and the lease goes on.
+//
+// The seat holds nothing, though its node is there until its function ends, and no seat may enter beside it.
+func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
 		node := s.CreateNode(1)
@@ -255,8 +266,11 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 	})
 }
 
-// TestASeatHearsWhatItWasToldTooEarly: 1. The session expires, and the message of that is queued; 2. a seat is opened, and told of the session that
-// was; 3. the mailbox is read.
+// TestASeatHearsWhatItWasToldTooEarly:
+//
+//  1. The session expires, and the message of that is queued.
+//  2. A seat is opened, and told of the session that has expired.
+//  3. The mailbox is read.
 func TestASeatHearsWhatItWasToldTooEarly(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := &sessiontest.Seat{Seat: r.Session.Seat(session.Place{Dir: sessiontest.Dir}), Rig: r}

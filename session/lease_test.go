@@ -17,8 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// window is how long an answered request must be past for a write to prove it; the
-// session is not told the tick.
+// window is how long ago a request must have been answered for a write to prove it. The session is not told the tick.
 const window = 1250 * time.Millisecond
 
 // greeting is how long a session is kept quiet after its handshake.
@@ -63,7 +62,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 		s.WriteNothing()
 		at("a write too soon after the late answer", 5*time.Second+window)
 
-		// What is never answered proves nothing, and a read neither.
+		// A request that is never answered proves nothing, and neither does a read.
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() })
 		time.Sleep(time.Second)
 		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
@@ -83,7 +82,7 @@ func TestPingsAndReadsRenewNothing(t *testing.T) {
 		if got := s.Until(); got != sessiontest.Lease-10*time.Second-greeting {
 			t.Errorf("lease of %v 10 s after the handshake", got)
 		}
-		// But they are signs of life, of which a write makes proofs.
+		// But they are signs of life, and a write makes proofs of them.
 		s.WriteNothing()
 		if got := s.Until(); got != sessiontest.Lease-2*time.Second {
 			t.Errorf("lease of %v after a write, with a read each second", got)
@@ -91,8 +90,8 @@ func TestPingsAndReadsRenewNothing(t *testing.T) {
 	})
 }
 
-// As long as nothing is held nothing is written, however long it takes; the lease
-// runs out, which is nobody's business, and a claim has one at once.
+// As long as nothing is held nothing is written, however long that takes. The lease runs out, which is told to no seat, and a claim has
+// one at once.
 func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -106,7 +105,7 @@ func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 			if got, least := s.Until(), sessiontest.Lease-sessiontest.Timeout/3-window; got > sessiontest.Lease || got < least {
 				t.Fatalf("lease of %v, want %v at least", got, least)
 			}
-			s.WriteNothing() // and holds nothing any more
+			s.WriteNothing() // and the seat holds nothing any more
 		}
 		want := []recipes.Input{recipes.Opened{Epoch: 1, Session: r.Only()}}
 		for range times {
@@ -132,7 +131,7 @@ func TestSuspendedHasTheDeadline(t *testing.T) {
 	})
 }
 
-// Nothing breaks, and nothing is answered either: it is the lease that runs out first.
+// Nothing breaks, and nothing is answered either: the lease runs out first.
 func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -158,7 +157,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed answers handshakes, and executes no write. The time of its sessions runs out at another one.
+// A leader that has been deposed answers handshakes, and executes no write. The time of its sessions runs out at the new leader.
 func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -177,7 +176,7 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 			time.Sleep(sessiontest.Timeout / 5)
 			again()
 			if got := s.Deadline(1); got != deadline {
-				t.Fatalf("behind a handshake the lease ends at %v, want %v, as before", got, deadline)
+				t.Fatalf("after a handshake the lease ends at %v, want %v, as before", got, deadline)
 			}
 		}
 		r.Until("the lease runs out", func() bool { return deadline.Before(time.Now()) })
@@ -187,14 +186,13 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 		s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
 		s.WantAnswer(recipes.Deleted{Epoch: 1})
 		if got := s.Deadline(1); got != handshake.Add(sessiontest.Lease) {
-			t.Errorf("behind a handshake at %v and a write the lease ends at %v, want %v later", handshake, got, sessiontest.Lease)
+			t.Errorf("after a handshake at %v and a write the lease ends at %v, want %v later", handshake, got, sessiontest.Lease)
 		}
 	})
 }
 
-// A process that is held up finds the answer to its claim when that has no value any
-// more. What it is told makes it claim again, so it is not told at once: a claim right
-// behind the first would not be fresh either.
+// A process is held up, and finds the answer to its claim when it has no value any more. The answer makes the machine claim again, so the
+// machine is not told at once: a claim right after the first would not be fresh either.
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -207,7 +205,7 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 		})
 		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
 		synctest.Wait()
-		slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
+		slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // a pause of the whole process
 		slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
 		time.Sleep(sessiontest.Lease)
 		s.Want("")
@@ -230,8 +228,8 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	})
 }
 
-// The timer that watches the lease and the answer that renews it may come at the same
-// moment; whoever has seen it run out must be right.
+// The timer that watches the lease and the answer that renews it may come at the same moment. If the timer has seen it run out, that has
+// to be true.
 func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -249,8 +247,7 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 			}
 		})
 		time.Sleep(s.Until() - time.Second)
-		// A write is sent before the deadline and answered after it, and from before to
-		// after both the session's actor is held up.
+		// A write is sent before the deadline and answered after it. From before to after both the session's actor is held up.
 		slow.Delete(recipes.Delete{Epoch: 1, Node: "none"})
 		synctest.Wait()
 		slow.Hears(func(recipes.Input) { time.Sleep(3 * time.Second) })
@@ -282,8 +279,8 @@ const (
 	shortTimeout = sessiontest.Timeout      // of every later one
 )
 
-// shorter asks for another session timeout in every handshake but the first, as if the client had come to a
-// server with a lower maxSessionTimeout.
+// shorter asks for another session timeout in every handshake but the first, as if the client had come to a server with a lower
+// maxSessionTimeout.
 type shorter struct {
 	net.Conn
 	done bool
@@ -299,8 +296,8 @@ func (s *shorter) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
-// getsShorter has a seat hold in a session whose timeout gets ten times shorter with a reconnect. The timers of the
-// lease, and of the next probe, were set before that. The channel has when LeaseRanOut was told.
+// getsShorter has a seat hold in a session with a timeout that gets ten times shorter with a reconnect. The timers of the lease, and of
+// the next probe, were set before that. The channel gets the time when LeaseRanOut was told.
 func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time)) {
 	t.Helper()
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -334,8 +331,7 @@ func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat
 	})
 }
 
-// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe
-// would notice as well, and too late.
+// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe would notice as well, and too late.
 func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
 		id := r.Only()

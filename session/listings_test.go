@@ -24,7 +24,7 @@ type listingsPlay struct {
 	served map[*asked]int
 }
 
-// The directories of a play, and what is known of them. Two middling ones have room together, and a big one has room only by itself.
+// The directories of a play, and what is known of them. Two middling ones have room together. A big one has room only by itself.
 var playedSizes = map[string]int{
 	"unknown": 0, "middling": listingsBudget / listedName / 2, "half": listingsBudget / listedName / 2, "big": 2 * listingsBudget / listedName,
 }
@@ -46,7 +46,7 @@ func (p *listingsPlay) moves(dirs []string) (moves []string) {
 		if _, begun := p.begun[g]; !begun {
 			moves = append(moves, "begin "+g.dir)
 		}
-		moves = append(moves, "end "+g.dir) // also of one that will not be made
+		moves = append(moves, "end "+g.dir) // also of one that is not made
 	}
 	return moves
 }
@@ -82,7 +82,7 @@ func (p *listingsPlay) move(move string) {
 	p.check()
 }
 
-// end ends a listing, and takes down which requests it has served.
+// end ends a listing, and notes which requests it has served.
 func (p *listingsPlay) end(i int) {
 	p.t.Helper()
 	g := p.out[i]
@@ -148,7 +148,7 @@ func (p *listingsPlay) check() {
 	}
 }
 
-// drain lets all that has been asked for end.
+// drain ends all that was asked for.
 func (p *listingsPlay) drain() {
 	p.t.Helper()
 	for len(p.out) > 0 {
@@ -162,8 +162,8 @@ func (p *listingsPlay) drain() {
 	}
 }
 
-// TestListingsOfADirectoryAreShared plays every order of a few requests: each is served once, by a listing that begins after it; of a
-// directory one is under way; together they stay within their bytes; and none waits for ever, nor for one that came later.
+// TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served once, by a listing that begins after it. One
+// listing of a directory is under way at a time. Together they stay within their bytes. None waits for ever, nor for a later one.
 func TestListingsOfADirectoryAreShared(t *testing.T) {
 	for _, c := range []struct {
 		dirs    []string
@@ -207,7 +207,8 @@ func TestALongPlayOfListings(t *testing.T) {
 	}
 }
 
-// TestListingsBehindOneThatIsTooLateAreRefused: those that waited for its room are for the same session. Each request is answered once.
+// TestListingsBehindOneThatIsTooLateAreRefused: the listings that waited for its room are for the same session. Each request is answered
+// once.
 func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
 	book := newListings(func(string) int { return listingsBudget / listedName })
 	var out []*sharedListing
@@ -228,7 +229,7 @@ func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
 	}
 }
 
-// TestAListingIsAsUrgentAsItsMostUrgentMember: somebody whose turn may have come joins a listing that waits with the others.
+// TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter of which the turn may have come joins a listing that waits with the others.
 func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	var q pending
 	book := newListings(func(string) int { return 0 })
@@ -240,7 +241,7 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	q.add(given[0])
 	q.hasten(given[0])
 	if next := q.next(); next == given[0] {
-		t.Errorf("a listing goes first that nobody needs at once, want it behind what was there before")
+		t.Errorf("a listing that no waiter needs at once goes first, want it behind the earlier requests")
 	}
 	book.join("d", &asked{op: recipes.OpList, turn: true})
 	q.hasten(given[0])
@@ -249,14 +250,15 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	}
 }
 
-// TestUrgentListingsDoNotWaitBehindABurst: those for whose locks the turn may have come, and the others, begin by turns when there is room again.
+// TestUrgentListingsDoNotWaitBehindABurst: when there is room again, listings for locks of which the turn may have come and the others
+// begin by turns.
 func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
 	book := newListings(func(string) int { return listingsBudget }) // so one is made at a time
 	now := book.join("first", &asked{op: recipes.OpList})[0]
 	for _, dir := range []string{"a", "b", "c", "d"} {
 		book.join(dir, &asked{op: recipes.OpList})
 	}
-	for _, dir := range []string{"x", "c", "y", "z"} { // c is another one's turn by now
+	for _, dir := range []string{"x", "c", "y", "z"} { // c is for a waiter of which the turn has come by now
 		book.join(dir, &asked{op: recipes.OpList, turn: true})
 	}
 	var order []string

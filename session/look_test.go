@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// heard returns what an observer has not read yet, and whether there is anything, the end included.
+// heard returns a word that an observer has not read yet, and whether there is any, the end included.
 func heard(words <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	synctest.Wait()
 	select {
@@ -24,7 +24,7 @@ func heard(words <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	}
 }
 
-// TestObserveBelowAChroot: nodes are named as the caller names the path, and a path may be the chroot itself.
+// TestObserveBelowAChroot: nodes are named as the caller names the path. A path may be the chroot itself.
 func TestObserveBelowAChroot(t *testing.T) {
 	for _, chroot := range []string{"", "/app"} {
 		for _, dir := range []string{"/", "/e", "/deep/e"} {
@@ -33,7 +33,7 @@ func TestObserveBelowAChroot(t *testing.T) {
 					r.Open(chroot)
 					words := r.Session.Observe(r.Context(), dir)
 					if l, ok, closed := heard(words); !ok || closed || l.Node != "" {
-						t.Fatalf("an election that nobody leads begins with %+v (%v, closed %v), want no leader", l, ok, closed)
+						t.Fatalf("an election without a leader begins with %+v (%v, closed %v), want no leader", l, ok, closed)
 					}
 					below := dir + "/lock-0000000007"
 					if dir == "/" {
@@ -49,8 +49,7 @@ func TestObserveBelowAChroot(t *testing.T) {
 	}
 }
 
-// endingContext has ended as soon as somebody says so, and its channel is closed a moment
-// later, as it is with any context.
+// endingContext has ended as soon as the test says so. Its channel is closed a moment later, as with any context.
 type endingContext struct {
 	context.Context
 	over atomic.Bool
@@ -63,8 +62,11 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// TestHalfASurveyIsNone: 1. the context ends while the nodes are read, so that the rest is
-// not; 2. what was read is answered; 3. only now the caller could see that it has ended.
+// TestHalfASurveyIsNone:
+//
+//  1. The context ends while the nodes are read, so the rest is not read.
+//  2. What was read is answered.
+//  3. Only now the caller could see that the context has ended.
 func TestHalfASurveyIsNone(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const nodes = 200

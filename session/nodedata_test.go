@@ -59,7 +59,7 @@ func TestAGraceIsKeptInMilliseconds(t *testing.T) {
 	}
 }
 
-// TestAWishIsWrittenIfItSaysSomethingNew holds when the data of a node are written anew.
+// TestAWishIsWrittenIfItSaysSomethingNew checks when the data of a node are written anew.
 func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	none, curators := wish{}, wish{stands: true}
 	for _, c := range []struct {
@@ -86,12 +86,12 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestWatchesKnowTheSoonestWish that was read at a path, also by somebody who reads it anew.
+// TestWatchesKnowTheSoonestWish that was read at a path, also for a seat that reads it anew.
 func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	c, seat := &client{}, &Seat{}
 	c.watches.Arm("/a", seat)
 	if _, wished := c.wished("/a"); wished || c.wish("/a", 0) != 0 {
-		t.Error("there is a time that nobody has set, want none")
+		t.Error("there is a time before any was set, want none")
 	}
 	for _, e := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
 		if got := int64(c.wish("/a", recipes.Moment(e.by))); got != e.want {
@@ -103,7 +103,7 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	}
 	c.watches.Changed("/a")
 	if _, wished := c.wished("/a"); wished {
-		t.Error("after a change there is a wish, want none: nobody knows what stands there")
+		t.Error("after a change there is a wish, want none: what stands there is unknown")
 	}
 	c.watches.Arm("/a", nil)
 	if by := c.wish("/a", 7); by != 5 {
@@ -177,7 +177,7 @@ func TestDataWithoutATimeoutAreTheUsers(t *testing.T) {
 	}
 }
 
-// TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still look at.
+// TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still read.
 func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 	data := withTimeout([]byte("job"), time.Second)
 	user, _ := splitTimeout(data)
@@ -215,7 +215,7 @@ func FuzzTimeoutLine(f *testing.F) {
 	})
 }
 
-// FuzzRecord: whatever stands there is read, or is no record.
+// FuzzRecord: any data are read as a record, or are no record.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte("zkgrant holder\nnode n\ntoken 0x7\nsince 2026-02-28T23:59:59Z\n\ndata"))
 	f.Add([]byte("zkgrant holder\nnode n\ndelay 15s\nmarked 7\ntaken 0x9 m\n\n"))

@@ -9,13 +9,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-const theirData = "somebody's own data"
+const theirData = "foreign data"
 
 // floorOf is a directory's data with the floor.
 func floorOf(czxid int64) string { return fmt.Sprintf("zkgrant\nfloor 0x%x\n", czxid) }
 
-// TestOneRequestForALockThatIsFree: the answer to the create says that nobody else is
-// there, and what the fencing token is.
+// TestOneRequestForALockThatIsFree: the answer to the create says that no other contender is there, and what the fencing token is.
 func TestOneRequestForALockThatIsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
@@ -30,8 +29,8 @@ func TestOneRequestForALockThatIsFree(t *testing.T) {
 	})
 }
 
-// TestACreateSeesWhoStandsThere, whoever that is, and whatever it calls itself.
-func TestACreateSeesWhoStandsThere(t *testing.T) {
+// TestACreateSeesOtherContenders, of any library, and with any name.
+func TestACreateSeesOtherContenders(t *testing.T) {
 	for _, other := range []string{"lock-0000000007", "x-lock-0000000000", "stranger"} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			r.Warm()
@@ -44,7 +43,7 @@ func TestACreateSeesWhoStandsThere(t *testing.T) {
 	}
 }
 
-// TestAJoinerLeavesTheFloor of a directory in which somebody stood the last time.
+// TestAJoinerLeavesTheFloor of a directory that had another contender the last time.
 func TestAJoinerLeavesTheFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
@@ -60,8 +59,8 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 	})
 }
 
-// TestSomebodysDataAreNeverWritten, however often the lock is taken.
-func TestSomebodysDataAreNeverWritten(t *testing.T) {
+// TestForeignDataAreNeverWritten, however often the lock is taken.
+func TestForeignDataAreNeverWritten(t *testing.T) {
 	for _, data := range []string{"", "zkgrant", theirData} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			r.Must(r.Server.Create(sessiontest.Dir, []byte(data)))
@@ -81,8 +80,7 @@ func TestSomebodysDataAreNeverWritten(t *testing.T) {
 	}
 }
 
-// TestAnotherDirectoryByTheSameName: it is noticed by its Stat that the directory is
-// not the one that was ours.
+// TestAnotherDirectoryByTheSameName: its Stat shows that the directory is not the one that was ours.
 func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
@@ -102,9 +100,8 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	})
 }
 
-// TestADirectoryMadeBySomebodyElseMeanwhile: ours was removed, and before we have made
-// it again somebody else has.
-func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
+// TestADirectoryMadeByAnotherMeanwhile: ours was removed, and another client makes it again before we do.
+func TestADirectoryMadeByAnotherMeanwhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.Must(r.Server.Delete(sessiontest.Dir))
@@ -122,8 +119,8 @@ func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 	})
 }
 
-// TestWhatMayNotBeWrittenIsNotTriedAgain: a Multi that is refused because of the
-// directory's data has not made the node, nor removed it.
+// TestWhatMayNotBeWrittenIsNotTriedAgain: a Multi that is refused because of the directory's data has not made the node, nor removed
+// it.
 func TestWhatMayNotBeWrittenIsNotTriedAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()

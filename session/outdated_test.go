@@ -22,7 +22,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// gate holds up the goroutine that waits at it until it is opened, at the latest when the test ends.
+// gate holds up the goroutine that waits at it until it is opened, or the test ends.
 func gate(r *sessiontest.Rig) (wait, open func()) {
 	closed := make(chan struct{})
 	open = sync.OnceFunc(func() { close(closed) })
@@ -30,13 +30,13 @@ func gate(r *sessiontest.Rig) (wait, open func()) {
 	return func() { <-closed }, open
 }
 
-// An answer that has come on an earlier connection is as good as lost, unless what it says stays true.
+// An answer that has come on an earlier connection counts as lost, unless it stays true.
 func TestAnswersOfAnEarlierConnection(t *testing.T) {
 	const unknown = "Unknown"
 	for _, c := range []struct {
 		op   recipes.Op
 		in   recipes.Input
-		want string // its type, where it stays true
+		want string // its type, if it stays true
 	}{
 		{recipes.OpCreate, recipes.Created{Epoch: 1, Alone: true, Token: 7}, unknown},
 		{recipes.OpCreate, recipes.Created{Epoch: 1}, unknown},
@@ -71,7 +71,7 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 	}
 }
 
-// Before the news of the next connection an answer of the last one counts: the news come behind it, and have it verified.
+// Before the news of the next connection an answer of the last one counts: the news come after it, and have it verified.
 func TestAnswersBetweenTwoConnections(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -92,8 +92,9 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 	})
 }
 
-// An unfair lock's node is removed by hand while the connection is away, and somebody else makes the next one. The answer to a claim that
-// comes behind that does not say whose the node is now, nor does that to a look of the session's own. A release leaves the node alone.
+// An unfair lock's node is removed by hand while the connection is away, and another contender makes the next one. The answer to a claim
+// that comes after that does not tell the owner of the present node. Nor does the answer to a look of the session's own. A release leaves
+// the node alone.
 func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 	for name, ask := range map[string]func(s *sessiontest.Seat, node string, wait func()){
 		"claim": func(s *sessiontest.Seat, node string, wait func()) {
@@ -118,13 +119,13 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 			})
 			r.Settle()
 			if !r.Server.Exists(sessiontest.TaskNode) {
-				t.Error("somebody else's node was deleted, want it left alone")
+				t.Error("another contender's node was deleted, want it left alone")
 			}
 		})
 	}
 }
 
-// others cuts the session's connection, and has somebody else replace the node of a lock that is one.
+// others cuts the session's connection, and has another client replace the one node of a lock.
 func others(r *sessiontest.Rig) {
 	r.Helper()
 	admin := r.Admin()
@@ -140,7 +141,8 @@ func others(r *sessiontest.Rig) {
 	r.Must(err)
 }
 
-// TestACreateIsTakenBackUnlessItWasSent: behind a Cancel it is answered Canceled if it waits, and as ever if it does not.
+// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it waits. If it does not wait the Cancel changes
+// nothing.
 func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		down   bool
@@ -174,9 +176,8 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyWantsIsNotSent: what a seat has asked for goes with the seat, a delete excepted, and so do a look and a size with those who
-// have given up.
-func TestWhatNobodyWantsIsNotSent(t *testing.T) {
+// TestWhatIsNotWantedIsNotSent: a seat's requests go with the seat, and a look and a size with their callers. Exception: a delete is sent.
+func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		leaves, lists := r.Seated(), r.Seated()
 		node := leaves.Makes(1).Node.Text
@@ -256,9 +257,8 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 	})
 }
 
-// The connection is lost again and again right behind the handshake, so requests for watches stay in the
-// client's queue, and go out on later connections. The race detector is what fails here, if an answer gets
-// through before the client has put its own request together.
+// The connection is lost again and again right after the handshake. So requests for watches stay in the client's queue, and go out on later
+// connections. If an answer gets through before the client has put its own request together, the race detector fails the test.
 func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 	var cuts atomic.Int64
 	rule := func(f faultnet.Frame) faultnet.Verdict {

@@ -35,7 +35,7 @@ type waiting struct {
 	made     int
 }
 
-// step does one of the things that a session does, as the two bytes say, and returns what is wrong then.
+// step does one of the things that a session does, by the two bytes, and returns what is wrong then.
 func (w *waiting) step(what, which byte) (wrong string) {
 	switch of := urgency(which % byte(urgencies)); what % 5 {
 	case 0, 1:
@@ -105,7 +105,7 @@ func (w *waiting) wrong() string {
 	return ""
 }
 
-// TestPendingLosesNothing: whatever is added, removed, made and answered, in any order, no request is lost or there twice, and those of one
+// TestPendingLosesNothing: requests are added, removed, made and answered, in any order. None is lost or there twice, and those of one
 // urgency keep their order.
 func TestPendingLosesNothing(t *testing.T) {
 	for seed := range uint64(200) {
@@ -145,7 +145,7 @@ func FuzzPending(f *testing.F) {
 	})
 }
 
-// TestUrgentRequestsGoFirst: what waits is made by its urgency, and by its age where that is the same.
+// TestUrgentRequestsGoFirst: requests are made by their urgency, and with the same urgency by their age.
 func TestUrgentRequestsGoFirst(t *testing.T) {
 	var q pending
 	for i, u := range []urgency{observing, joining, handing, joining, proving, handing, observing, proving} {
@@ -161,7 +161,7 @@ func TestUrgentRequestsGoFirst(t *testing.T) {
 	}
 }
 
-// TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are asked for anew with each answer, the other half is made.
+// TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made anew after each answer, the other half is made.
 func TestNeitherHalfStarvesTheOther(t *testing.T) {
 	for crowd, lone := range map[urgency]urgency{proving: joining, handing: joining, joining: handing, observing: proving, looking: joining} {
 		var q pending
@@ -183,7 +183,7 @@ func TestNeitherHalfStarvesTheOther(t *testing.T) {
 		one := &waiter{urgent: lone}
 		q.add(one)
 		if got := q.next(); got != request(one) {
-			t.Errorf("behind a crowd of urgency %d the next one is %v, want the one of urgency %d", crowd, got, lone)
+			t.Errorf("after a crowd of urgency %d the next one is %v, want the one of urgency %d", crowd, got, lone)
 		}
 	}
 }

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// TestWindow: what answers of these sizes leave room for. So many answers are as long, one after the other.
+// TestWindow: the room after answers of these sizes. So many answers have the same length, one after the
+// other.
 func TestWindow(t *testing.T) {
 	type answers struct{ n, size int }
 	const kB = 1 << 10
 	for _, c := range []struct {
 		what  string
 		seen  []answers
-		pause time.Duration // behind them
+		pause time.Duration // after them
 		want  int
 	}{
 		{"nothing is known", nil, 0, 4},

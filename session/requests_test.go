@@ -38,7 +38,7 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 		if listed.Own.Name != nodeB || listed.Own.Owner != r.Only() || listed.Own.Token <= a.ListNodes(1).Own.Token {
 			t.Errorf("the second seat finds %+v as its own, want %v with a larger token than the first's", listed.Own, nodeB)
 		}
-		for _, attempt := range []recipes.Attempt{0, 2} { // which have created nothing
+		for _, attempt := range []recipes.Attempt{0, 2} { // these have created nothing
 			b.List(recipes.List{Epoch: 1, Attempt: attempt})
 			if in := sessiontest.AnswerOf[recipes.Listed](b); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
 				t.Errorf("attempt %d, which has made nothing, finds %+v; want a queue of 2 and no node of its own", attempt, in)
@@ -53,7 +53,7 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 		a.Want("Gone Deleted") // it watches its own node
 		b.Want("Gone")
 		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
-		a.Want("Deleted") // there is no such node, which is as well
+		a.Want("Deleted") // there is no such node, which is as good
 	})
 }
 
@@ -82,7 +82,7 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			{zktest.NoAuth, func() { s.Claim(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
 			{zktest.NoAuth, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
 			{zktest.QuotaExceeded, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrQuota},
-			// The session is on another connection, or the server has too much to do: that says nothing about the request.
+			// The session is on another connection, or the server has too much to do. That says nothing about the request.
 			{zktest.SessionMoved, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}, nil},
 			{zktest.Throttled, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
 			{zktest.NoNode, func() { s.Watch(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Gone{Epoch: 1, Node: node}, nil},
@@ -150,7 +150,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 	})
 }
 
-// A request that is on its way when the session ends is answered in its own epoch.
+// If the session ends while a request is on its way, the request is answered in its own epoch.
 func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
@@ -199,7 +199,7 @@ func TestParentsAreContainers(t *testing.T) {
 			if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
 				r.Errorf("after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
 			}
-			// The container went while nobody was there; then it is made again.
+			// The container went while no contender was there; then it is made again.
 			s.Create(recipes.Create{Epoch: 1, Attempt: 2})
 			if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
 				r.Errorf("%+v", in)
@@ -238,7 +238,7 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 	}
 }
 
-// A follower that has fallen behind does not know of the latest nodes. After a write through it, it does.
+// A follower that has fallen behind does not know the latest nodes. After a write through it, it does.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -250,7 +250,7 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 		}
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		if in := sessiontest.AnswerOf[recipes.Listed](s); len(in.Queue) != 2 || in.Own.Name != own {
-			t.Errorf("behind a barrier the listing is %+v, want both nodes", in)
+			t.Errorf("after a barrier the listing is %+v, want both nodes", in)
 		}
 		r.Server.Lag(r.Only(), false)
 	})
@@ -268,7 +268,7 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
 			t.Errorf("after the discard there are %v, want b and c", got)
 		}
-		// It is tried until it is done, through lost connections and in the next session, when its seat is closed, too.
+		// It is tried until it is done, through lost connections and in the next session, also when its seat is closed.
 		var mu sync.Mutex
 		cuts := 3
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -296,7 +296,7 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 	})
 }
 
-// A discard that waits for a connection must not hold up the answer to what is too late.
+// A discard that waits for a connection must not hold up the answer to a request that is too late.
 func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
@@ -318,8 +318,8 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 	})
 }
 
-// TestABarrierIsAWrite: what comes before the reading has to go through the quorum. A
-// sync does not: a leader that has been deposed, and has not noticed, answers it.
+// TestABarrierIsAWrite: the request before the reading has to go through the quorum. A sync does not: a leader that has been deposed, and
+// has not noticed, answers it.
 func TestABarrierIsAWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()

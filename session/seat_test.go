@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The listing of a past epoch may be answered when that of the next one has found another node.
+// The listing of a past epoch may be answered when the listing of the next one has found another node.
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{}
 	s := &Seat{content: &content{layout: queued{}}}
@@ -17,10 +17,10 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	s.note(c, "/dir/new")
 	s.note(c, "/dir/old")
 	if got := c.watches.Fired("/dir/new"); len(got) != 1 || got[0] != s {
-		t.Errorf("%v are interested in the new node, want the seat", got)
+		t.Errorf("%v follow the new node, want the seat", got)
 	}
 	if got := c.watches.Fired("/dir/old"); len(got) != 0 {
-		t.Errorf("%v are interested in the past node, want nobody", got)
+		t.Errorf("%v follow the past node, want no seat", got)
 	}
 }
 
@@ -38,16 +38,15 @@ func TestTheLaterWatchCounts(t *testing.T) {
 	s.drop(c, first)
 	s.note(c, "/dir/a")
 	if got := c.watches.Fired("/dir/a"); len(got) != 0 {
-		t.Errorf("%v are interested in the first path, want nobody", got)
+		t.Errorf("%v follow the first path, want no seat", got)
 	}
 	if got := c.watches.Fired("/dir/b"); len(got) != 1 {
-		t.Errorf("%v are interested in the second path, want the seat", got)
+		t.Errorf("%v follow the second path, want the seat", got)
 	}
 }
 
-// TestNewsReachWhoIsThere has seats leave from the middle, the end and the front, some of
-// them twice, and one that was never there.
-func TestNewsReachWhoIsThere(t *testing.T) {
+// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the front. Some leave twice, and one was never there.
+func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	const all = 8
 	s := &Session{client: &client{}}
 	heard := map[*Seat]int{}

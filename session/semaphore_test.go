@@ -46,8 +46,8 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	})
 }
 
-// TestTheReplyToAnEnterIsLost, or the request: whichever it is, a look behind a barrier tells whether
-// there are permits, all of them or none.
+// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier tells whether there are permits, all of them or
+// none.
 func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		action  zktest.Action
@@ -76,7 +76,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 			s.Want("Claimed")
 			permits := r.Server.Children(sessiontest.TakenAt)
-			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which it is known
+			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which the machine knows them
 				r.Fatal(err)
 			}
 			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
@@ -91,7 +91,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	}
 }
 
-// TestSomeOfTheLeasesThatAreFoundAreMissing: somebody has deleted one while the reply was lost.
+// TestSomeOfTheLeasesThatAreFoundAreMissing: one was deleted while the reply was lost.
 func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.PermitSeat(4, 3)
@@ -112,12 +112,12 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		r.MakePermits(2)
 		s := r.PermitSeat(2, 1)
 		s.CreateNode(1)
-		token := s.ListNodes(1).Own.Token // and that the directory is ours
+		token := s.ListNodes(1).Own.Token // and the session learns that the directory is ours
 		node := s.ListNodes(1).Own.Name.Text
 		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()
 		s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
-		s.Want("Gone Entered") // of its place in the queue, and of that it has heard
+		s.Want("Gone Entered") // Gone of its place in the queue, of which it has heard
 		multis(1, 1, "for an Enter")
 		if data, _ := r.Server.Data(sessiontest.QueueAt); string(data) != floorOf(token) {
 			t.Errorf("data %q, want %q", data, floorOf(token))
@@ -125,7 +125,7 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 	})
 }
 
-// TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not when nobody waits any more.
+// TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not after its caller has given up.
 func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
 		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
@@ -141,8 +141,8 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	}
 }
 
-// TestAResizeTouchesThePermits, which those watch who wait for room, also if they come while it is made; and it leaves nothing there.
-// Where it may not touch them the size is written nevertheless.
+// TestAResizeTouchesThePermits, which the waiters for room watch, also if permits come while it is made. It leaves nothing there. If
+// it may not touch the permits the size is written nevertheless.
 func TestAResizeTouchesThePermits(t *testing.T) {
 	const permits = sessiontest.PermitsAt + "/leases"
 	for name, c := range map[string]struct {
@@ -179,11 +179,11 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 			select {
 			case <-fired:
 				if c.denied {
-					r.Error("who waits was told, and nobody may touch the permits")
+					r.Error("the waiter was told, although the permits may not be touched")
 				}
 			default:
 				if !c.denied {
-					r.Error("who waits was not told of the resize, want an event at the permits")
+					r.Error("the waiter was not told of the resize, want an event at the permits")
 				}
 			}
 			if data, _ := r.Server.Data(sizeAt); string(data) != "6" || len(r.Server.Children(permits)) != 0 {

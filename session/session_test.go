@@ -29,7 +29,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 			t.Errorf("the timeout is %v, want %v", got, sessiontest.Timeout)
 		}
 
-		// An outage: who comes in it is told as well.
+		// An outage: a seat that comes in it is told as well.
 		r.Server.Down(true)
 		early.Want("Suspended")
 		r.WantState(session.Suspended)
@@ -66,7 +66,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
 		}
 
-		// A seat that was closed is told nothing, and Close is the end for all.
+		// A seat that was closed is told nothing, and Close is the end for all seats.
 		late.Close()
 		r.Server.Down(true)
 		early.Want("Suspended")
@@ -87,7 +87,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 	})
 }
 
-// Servers that have lost their data refuse a client that knows more than they do, without a word, and would do so for ever.
+// Servers that have lost their data refuse a client that knows more than they do, without an answer, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -103,7 +103,7 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 	})
 }
 
-// A server that is behind for a while is no reason to give a session up.
+// A server that is behind for a while is no reason to give up a session.
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -119,8 +119,7 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 	})
 }
 
-// The lease of a session in which nothing is held ran out long ago. That says nothing
-// about the session.
+// The lease of a session in which nothing is held ran out long ago. That says nothing about the session.
 func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
@@ -152,7 +151,7 @@ func withAuth(scheme, auth string) session.Option {
 	})
 }
 
-// Nobody hears of a session before it has its identities, and each connection gets them anew.
+// A session is not announced before it has its identities, and each connection gets them anew.
 func TestIdentitiesComeFirst(t *testing.T) {
 	acl := zk.DigestACL(zk.PermAll, "ann", "secret")
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -166,7 +165,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Server.Cut(r.Only())
 		r.Until("it is sent again", func() bool { return auths() == 4 })
 		r.Settle()
-		seat.ListNodes(1) // which nobody else may
+		seat.ListNodes(1) // no other client may list them
 		seat.ExpireBefore(2)
 		if n := auths(); n != 6 {
 			t.Errorf("%d identities sent, want 6", n)
@@ -174,7 +173,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		seat.Fresh()
 		seat.CreateNode(2)
 
-		// The connection breaks while they are being added.
+		// The connection breaks while the identities are being added.
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpAuth && q.Count == 8 {
 				return zktest.CutAfter()
@@ -189,7 +188,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 
 func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
-		r.Open("/app/one") // which does not exist
+		r.Open("/app/one") // it does not exist
 		a, top := r.Seat(), r.SeatAt(session.Place{Dir: "/"})
 		name := a.CreateNode(1)
 		if want := []string{"/app", "/app/one", "/app/one/locks", "/app/one/locks/a", "/app/one/locks/a/" + name.Text}; !slices.Equal(r.Server.Tree(), want) {
@@ -291,8 +290,8 @@ func TestStateHasAName(t *testing.T) {
 	}
 }
 
-// The end of the session is asked for when everything under way has been answered, and not before: the client answers a
-// request twice that is under way when it is closed, and has not always room for both answers.
+// The end of the session is asked for when everything under way has been answered, and not before: the client answers a request twice that
+// is under way when it is closed, and has not always room for both answers.
 func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -319,7 +318,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	})
 }
 
-// TestTheLastFlightIsSent: what was asked for right before the end goes out, and what is asked for behind that does not.
+// TestTheLastFlightIsSent: requests right before the end go out, and later ones do not.
 func TestTheLastFlightIsSent(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -340,8 +339,8 @@ func TestTheLastFlightIsSent(t *testing.T) {
 	})
 }
 
-// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes are not. The session is suspended until a server
-// answers a request.
+// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes are answered. The session is suspended until a
+// server answers a request.
 func TestAStuckServerIsNoConnection(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -366,8 +365,8 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 	})
 }
 
-// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old one is resumed, without a word about its end. To the
-// client that is the old one; to us it is the end of an epoch.
+// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old one is resumed, and do not tell its end. To the
+// client that is the old session. To this package it is the end of an epoch.
 func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s, first := r.Seat(), r.Session.ID()

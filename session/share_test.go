@@ -15,9 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Seats that share a node: who gets it, and when it goes.
+// Seats that share a node: which seat gets it, and when it goes.
 
-// owners are the ways in which somebody becomes the holder of a node of its own.
+// owners are the ways in which a seat becomes the holder of a node of its own.
 func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created recipes.Created) {
 	return map[string]func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created){
 		"alone by its create": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
@@ -35,7 +35,7 @@ func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created 
 	}
 }
 
-// owning is a rig with an owner of the one kind and of the other.
+// owning runs a test with an owner of each kind.
 func owning(t *testing.T, test func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created), options ...session.Option) {
 	t.Helper()
 	for name, makes := range owners() {
@@ -46,9 +46,9 @@ func owning(t *testing.T, test func(r *sessiontest.Rig, owner *sessiontest.Seat,
 	}
 }
 
-// TestWhoJoinsHasTheNodeForNothing: no request is made, neither to get in nor to get out,
-// and whoever joins is told what a create would have been that found nobody else.
-func TestWhoJoinsHasTheNodeForNothing(t *testing.T) {
+// TestAJoinTakesNoRequest: no request is made, neither to get in nor to get out. A seat that joins is told the same as a
+// create that found no other contender.
+func TestAJoinTakesNoRequest(t *testing.T) {
 	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
 		asked := r.Asked()
 		last := owner
@@ -64,11 +64,11 @@ func TestWhoJoinsHasTheNodeForNothing(t *testing.T) {
 	})
 }
 
-// TestTheNodeGoesWithTheLast, in every order in which three can leave, whoever joined by
-// whom. It leaves a floor if any of them would have, and one request is made for all.
+// TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever seat each has joined. It leaves a floor if any of
+// them would have, and one request is made for all.
 func TestTheNodeGoesWithTheLast(t *testing.T) {
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
-	for by := range 3 { // whose node the third asks for: the first's, the second's, that of either
+	for by := range 3 { // the seat of which the third may have the node: the first, the second, either
 		for _, order := range orders {
 			for floors := range 1 << 3 {
 				sessiontest.Run(t, fmt.Sprintf("%d %v %03b", by, order, floors), func(r *sessiontest.Rig) {
@@ -111,8 +111,8 @@ func (s step) String() string {
 	return fmt.Sprintf("%d%s", s.who, map[bool]string{false: "+", true: "-"}[s.leaves])
 }
 
-// interleavings are the orders of all the steps of a first seat, which holds already, and
-// of two that join it: each joins before it leaves.
+// interleavings are the orders of all the steps of a first seat, which holds already, and of two that join it. Each joins before it
+// leaves.
 func interleavings(done []step, each func([]step)) {
 	next := [3]int{1, 0, 0} // how many of its two steps each has taken
 	for _, s := range done {
@@ -130,9 +130,9 @@ func interleavings(done []step, each func([]step)) {
 	}
 }
 
-// TestJoinsAndReleasesInEveryOrder: the first holds; the second may have its node, and the
-// third that of either. What they ask for comes one behind the other, or is all there at once
-// when the session looks. Who joins when nobody holds any more has a node of its own.
+// TestJoinsAndReleasesInEveryOrder: the first holds; the second may have its node, and the third that of either. Their requests come
+// one after the other, or are all there at once when the session looks. A seat that comes when none holds any more has a node of its
+// own.
 func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 	orders := 0
 	interleavings(nil, func(steps []step) {
@@ -142,7 +142,7 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 				r.Warm()
 				first := r.Seated()
 				created := first.Makes(1)
-				r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
+				r.Plant("lock-0000000099") // so that no other seat is alone, and a holder
 				second := r.SeatWith(first)
 				third := r.SeatWith(first, second)
 				seats := [3]*sessiontest.Seat{first, second, third}
@@ -194,16 +194,15 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestWhoMayJoinFindsNobodyInItsWay, when it looks before it creates anything; who may
-// not sees who is there.
-func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
+// TestASeatThatMayJoinFindsNoContenderInItsWay, when it looks before it creates anything. A seat that may not join sees the contenders.
+func TestASeatThatMayJoinFindsNoContenderInItsWay(t *testing.T) {
 	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
 		joiner, other := r.SeatWith(owner), r.Seat()
 		other.Want("Opened")
 		asked := r.Asked()
 		joiner.List(recipes.List{Epoch: 1})
 		if in := sessiontest.AnswerOf[recipes.Listed](joiner); len(in.Queue) != 0 || in.Epoch != 1 {
-			t.Errorf("a seat that may join is told %+v, want nobody in its way", in)
+			t.Errorf("a seat that may join is told %+v, want no contender in its way", in)
 		}
 		r.WantAsked(asked())
 		other.List(recipes.List{Epoch: 1})
@@ -219,7 +218,7 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 	})
 }
 
-// TestAnUnknownEndOfTheLastIsTriedAgain, with the floor that another one would have left.
+// TestAnUnknownEndOfTheLastIsTriedAgain, with the floor that another seat would have left.
 func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 	for name, cut := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		t.Run(name, func(t *testing.T) {
@@ -246,9 +245,9 @@ func wantSharing(r *sessiontest.Rig, want int) {
 	}
 }
 
-// TestNothingIsRememberedOfThoseWhoHaveShared: a node can be handed on from one to the
-// next for ever, and none of those who have left is kept.
-func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
+// TestNothingIsRememberedOfSharersThatHaveLeft: a node can be handed on from one seat to the next for ever, and no seat that has left
+// is kept.
+func TestNothingIsRememberedOfSharersThatHaveLeft(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		last := r.Seated()
@@ -270,8 +269,7 @@ func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 	})
 }
 
-// What becomes of those who share a node when it is lost: each is told, and nobody joins
-// who comes behind that.
+// These tests lose a node that seats share: each seat is told, and none joins after that.
 
 // count returns how many of the inputs are of the type.
 func count[T recipes.Input](inputs []recipes.Input) (n int) {
@@ -283,8 +281,8 @@ func count[T recipes.Input](inputs []recipes.Input) (n int) {
 	return n
 }
 
-// TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session
-// does anything else. A create that comes in that moment is no join any more.
+// TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session does anything else. A create that comes
+// in that moment does not join any more.
 func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 	for name, learn := range map[string]func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string){
 		"by a watch": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
@@ -327,7 +325,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 					t.Errorf("%d were told in the moment of the first, want all 3", n)
 				}
 				r.Server.Intercept(nil)
-				time.Sleep(sessiontest.Timeout / 2) // less than after what a connection is given up for a request without an answer
+				time.Sleep(sessiontest.Timeout / 2) // less than the time after which a connection is given up for a request without an answer
 				for i, s := range all {
 					told := s.Fresh()
 					// The event comes before the refusal of a claim, where there is a watch.
@@ -337,16 +335,15 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 					}
 				}
 				if in, ok := late.Fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
-					t.Errorf("who came behind the loss was told %+v, want a node of its own", in)
+					t.Errorf("the seat that came after the loss was told %+v, want a node of its own", in)
 				}
 			})
 		})
 	}
 }
 
-// TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin: the machine was suspended, and nobody
-// has looked at the clock since.
-func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
+// TestALeaseThatHasRunOutUnnoticedLetsNoSeatJoin: the machine was suspended, and the clock was not read since.
+func TestALeaseThatHasRunOutUnnoticedLetsNoSeatJoin(t *testing.T) {
 	var asleep atomic.Int64
 	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
 		joiner := r.SeatWith(owner)
@@ -357,13 +354,13 @@ func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
 	}))
 }
 
-// TestAPlaceIsNotJoinedToARelease: a create in somebody's place says where, and is no part of a release's request.
+// TestAPlaceIsNotJoinedToARelease: a create in another seat's place names the place, and is no part of a release's request.
 func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		w, node := r.Writer()
 		reader, other := r.InPlaceOf(w), r.Seat()
 		other.Want("Opened")
-		const foreign = "of-somebody"
+		const foreign = "of-another"
 		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
 		r.Together(func() {
 			other.Delete(recipes.Delete{Epoch: 1, Node: foreign})
@@ -376,8 +373,8 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 	})
 }
 
-// TestAPlaceIsGivenByAHolderOnly: of one who does not hold, or who is about to leave, a request may be under way that
-// would be right without a reader in its place.
+// TestAPlaceIsGivenByAHolderOnly: a seat that does not hold, or is about to leave, may have a request under way that would be right
+// only without a reader in its place.
 func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	refused := func(r *sessiontest.Rig, reader *sessiontest.Seat) {
 		r.Helper()
@@ -410,7 +407,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	})
 }
 
-// TestAWriterThatGaveItsPlaceLeavesNoFloor: the reader in its place is older than whoever reads the floor.
+// TestAWriterThatGaveItsPlaceLeavesNoFloor: the reader in its place is older than the reader of the floor.
 func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		w, node := r.Writer()

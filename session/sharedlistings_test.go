@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// A listing that is under way when a seat asks may have been read before that, and serves only those who asked before it began.
-func TestAListingServesThoseWhoAskedBeforeItBegan(t *testing.T) {
+// A listing that is under way when a seat asks may have been read before that. It serves only the requests from before it began.
+func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
 		a.CreateNode(1)
@@ -34,12 +34,12 @@ func TestAListingServesThoseWhoAskedBeforeItBegan(t *testing.T) {
 			}
 		}
 		if n := r.Server.Requests(zktest.OpGetChildren2) - before; n != 1 {
-			t.Errorf("two who asked together took %d listings, want one", n)
+			t.Errorf("two seats that asked together took %d listings, want one", n)
 		}
 	})
 }
 
-// Each seat finds its own node among the names that all are told, and those are in the same order for all.
+// Each seat finds its own node among the names that all are told. The names are in the same order for all.
 func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	const seats = 40
 	for name, place := range map[string]session.Place{
@@ -65,7 +65,7 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 			before := r.Server.Requests(zktest.OpGetChildren2)
 			r.Together(func() {
 				for i, s := range all {
-					s.List(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)}) // half of them look for what they have not made
+					s.List(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)}) // half of them look for a node that they have not made
 				}
 			})
 			var first []events.Name
@@ -92,10 +92,10 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	}
 }
 
-// TestListingsUnderWayTogetherAreBounded: of large directories, of which a server has said how large they are, not all are listed at a
-// time. Small ones are.
+// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told the size, are not all listed at a time. Small ones
+// are.
 func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
-	const dirs, small, large = 5, 1, 17_000 // of the large ones three are within the bound
+	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the bound
 	for children, most := range map[int]int{small: dirs, large: 3} {
 		sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 			var mu sync.Mutex
@@ -129,7 +129,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				seats = append(seats, r.SeatedAt(session.Place{Dir: dir}))
 			}
 			for _, s := range seats {
-				s.ListNodes(1) // how large it is
+				s.ListNodes(1) // it tells how large the directory is
 			}
 			r.Together(func() {
 				for _, s := range seats {
@@ -148,9 +148,9 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhoeverWaitsForAListingIsAnsweredWhenTheSessionEnds: those it was made for, and those who wait for the next one; each once, and for
-// that epoch.
-func TestWhoeverWaitsForAListingIsAnsweredWhenTheSessionEnds(t *testing.T) {
+// TestEachListRequestIsAnsweredWhenTheSessionEnds: the requests that it was made for, and those that wait for the next one; each
+// once, and for that epoch.
+func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 	for name, c := range map[string]struct{ begun, closed bool }{
 		"one is under way": {true, false}, "none has begun": {false, false}, "one is under way, and no session follows": {true, true},
 	} {

@@ -16,7 +16,7 @@ func isCreate(q zktest.Request) bool {
 	return q.Op == zktest.OpMulti && len(q.Parts) > 1 && q.Parts[0].Op == zktest.OpCreate
 }
 
-// TestASingleCreateProvesEverything: the answer proves everything, and the second seat learns who has it.
+// TestASingleCreateProvesEverything: the answer proves everything, and the second seat learns the holder.
 func TestASingleCreateProvesEverything(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
@@ -43,8 +43,7 @@ func TestASingleCreateProvesEverything(t *testing.T) {
 	})
 }
 
-// TestSingleLostCreate: what became of a create is found out by the one seat that sent it, and
-// until then no other seat of the session sends one.
+// TestSingleLostCreate: the one seat that sent a create finds out its outcome. Until then no other seat of the session sends one.
 func TestSingleLostCreate(t *testing.T) {
 	for name, c := range map[string]struct {
 		action zktest.Action
@@ -84,7 +83,7 @@ func TestSingleLostCreate(t *testing.T) {
 func TestSingleLostDelete(t *testing.T) {
 	for name, c := range map[string]struct {
 		action zktest.Action
-		other  bool // somebody else is quick
+		other  bool // another contender is quick
 	}{
 		"executed": {zktest.CutAfter(), false}, "executed, taken": {zktest.CutAfter(), true},
 		"not executed": {zktest.CutBefore(), false}, "turned away": {zktest.Fail(zktest.Throttled), false},
@@ -108,7 +107,7 @@ func TestSingleLostDelete(t *testing.T) {
 	}
 }
 
-// TestSingleDiscardsNothing: a node of a past session went with it, and its name is another's by now.
+// TestSingleDiscardsNothing: a node of a past session went with it, and another node has its name by now.
 func TestSingleDiscardsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
@@ -121,13 +120,13 @@ func TestSingleDiscardsNothing(t *testing.T) {
 	})
 }
 
-// TestAPastWatchSaysNothingOfTheOwnNode: the answer to a watch on the node before, which was asked for while that stood, comes
-// when the seat has made the next one, which has the same name.
+// TestAPastWatchSaysNothingOfTheOwnNode: a watch on the node before was asked for while that stood. Its answer comes when the seat has made
+// the next node, which has the same name.
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
-		a.Want("Gone") // it has none: this is about the one that it waits for
+		a.Want("Gone") // it has no node: this is about the one that it waits for
 		a.MakesAlone()
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("")
@@ -136,9 +135,9 @@ func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	})
 }
 
-// TestANodeThatCouldNotBeRemovedIsNobodys: it is of this session, and bears the name that everybody's does. Who has lost
-// the reply to his create must not take it for his.
-func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
+// TestANodeThatCouldNotBeRemovedBelongsToNoSeat: it is of this session, and has the same name as every node of the lock. A seat that has lost the
+// reply to its create must not take that node for its own.
+func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		admin := r.Admin()
 		defer admin.Close()
@@ -161,8 +160,8 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 	})
 }
 
-// TestWhoHasNothingDeletesNothing: the node at the path is another one's, of the same name.
-func TestWhoHasNothingDeletesNothing(t *testing.T) {
+// TestASeatWithoutANodeDeletesNothing: the node at the path is another seat's, of the same name.
+func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		first, second := r.Claimant(), r.Claimant()
 		made := first.Makes(1)
@@ -174,7 +173,7 @@ func TestWhoHasNothingDeletesNothing(t *testing.T) {
 	})
 }
 
-// TestAClaimIsOfTheOwnNode: there is a node at the path, and another one than was made.
+// TestAClaimIsOfTheOwnNode: there is a node at the path, and it is not the one that was made.
 func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
@@ -189,8 +188,8 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	})
 }
 
-// TestWhoseNodesAreLocks: those of sessions. Containers, and nodes with a time to live, have an owner that is none.
-func TestWhoseNodesAreLocks(t *testing.T) {
+// TestSessionsNodesAreLocks: those of sessions. Containers, and nodes with a time to live, have an owner that is no session.
+func TestSessionsNodesAreLocks(t *testing.T) {
 	for owner, want := range map[int64]bool{
 		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,
 	} {

@@ -12,11 +12,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// turn is a seat that holds, and one that is about to ask.
+// turn is a seat that holds, and a seat that is about to ask.
 type turn struct {
 	*sessiontest.Rig
 	old, next *sessiontest.Seat
-	node      string // old's
+	node      string // of old
 }
 
 func turnIn(r *sessiontest.Rig) turn {
@@ -34,7 +34,7 @@ func turnAt(r *sessiontest.Rig, next session.Place) turn {
 	return t
 }
 
-// over releases the one and asks for the other.
+// over releases the old seat's lock and asks for the next one's.
 func (t turn) over(floor bool) {
 	t.Helper()
 	t.Together(func() {
@@ -43,7 +43,7 @@ func (t turn) over(floor bool) {
 	})
 }
 
-// is checks the answers to both.
+// is checks the answers to both seats.
 func (t turn) is(alone bool) {
 	t.Helper()
 	t.old.WantAnswer(recipes.Deleted{Epoch: 1})
@@ -88,8 +88,8 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestATurnoverSeesWhoStandsThere: the lock is somebody else's now.
-func TestATurnoverSeesWhoStandsThere(t *testing.T) {
+// TestATurnoverSeesOtherContenders: another contender has the lock now.
+func TestATurnoverSeesOtherContenders(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		turn := turnIn(r)
 		r.Plant("lock-0000000099")
@@ -105,11 +105,11 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		floor bool
 		spoil func(turn)
 	}{
-		"a floor is left":            {session.Place{Dir: sessiontest.Dir}, true, nil},
-		"another directory":          {session.Place{Dir: "/locks/b"}, false, nil},
-		"much data":                  {session.Place{Dir: sessiontest.Dir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
-		"somebody waited there":      {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
-		"a directory that is theirs": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
+		"a floor is left":                {session.Place{Dir: sessiontest.Dir}, true, nil},
+		"another directory":              {session.Place{Dir: "/locks/b"}, false, nil},
+		"much data":                      {session.Place{Dir: sessiontest.Dir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
+		"another contender waited there": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
+		"a directory that is theirs":     {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
 	} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			turn := turnAt(r, c.next)
@@ -127,7 +127,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 	}
 }
 
-// TestATurnoverWithoutAnAnswer: nobody knows of either half, and both are found out.
+// TestATurnoverWithoutAnAnswer: the outcome of both halves is unknown, and both are found out.
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for name, done := range map[string]bool{"executed": true, "not executed": false} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
@@ -184,7 +184,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 			}
 			r.WantData(floorOf(created.Token))
 		}
-		// Who does not know its token leaves no floor, and who need not leave one does not.
+		// A seat that does not know its token leaves no floor. Nor does a seat that need not leave one.
 		r.Plant("x-lock-0000000099")
 		s.Delete(recipes.Delete{Epoch: 1, Node: "x-lock-0000000099", Floor: true})
 		s.Want("Deleted")
@@ -196,9 +196,8 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	})
 }
 
-// TestAnAdvanceSaysWhoStandsAhead has two stand ahead, the nearer one leave, and looks what a waiter learns
-// of it.
-func TestAnAdvanceSaysWhoStandsAhead(t *testing.T) {
+// TestAnAdvanceSaysWhatStandsAhead has two contenders stand ahead, of which the nearer one leaves, and checks what a waiter learns of that.
+func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 	type scene struct {
 		*sessiontest.Rig
 		pred  *sessiontest.Seat
@@ -236,7 +235,7 @@ func TestAnAdvanceSaysWhoStandsAhead(t *testing.T) {
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 1},
 		"another one's floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token+1)) },
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"a floor in somebody's data": {func(s scene) { leave(s, false); data(s, "x"+floorOf(s.token)) },
+		"a floor in foreign data": {func(s scene) { leave(s, false); data(s, "x"+floorOf(s.token)) },
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
 		"a joiner wrote over the floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token)); data(s, sessiontest.OurData) },
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
@@ -294,9 +293,8 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 	})
 }
 
-// TestAnAdvanceSeesThatTheDataAreSomebodys: from then on they are left alone, though the
-// directory was made by us.
-func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
+// TestAnAdvanceSeesForeignData: from then on they are left alone, though the directory was made by us.
+func TestAnAdvanceSeesForeignData(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.Plant("lock-0000000000")
@@ -317,9 +315,9 @@ func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
 	})
 }
 
-// TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor: nobody is older than a holder, so the one
-// behind it was the last one ahead, however that leaves.
-func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
+// TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor: no contender is older than a holder. So the contender behind it was the last one ahead,
+// however it leaves.
+func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
 			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
@@ -331,7 +329,7 @@ func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
 	})
 }
 
-// TestAHolderWhoseNodeStaysIsInTheWay: it has let go, but a server has not removed it.
+// TestAHolderWhoseNodeStaysIsInTheWay: it has let go, but a server has not removed its node.
 func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {

@@ -32,7 +32,7 @@ func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
 		n := nextIn(r)
 		n.leave()
 		crowd(r)
-		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own}) // which waits for room
+		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own}) // it waits for room
 		n.seat.Want("")
 		r.Server.Intercept(nil)
 		n.wantsAWrite(func() {
@@ -43,7 +43,7 @@ func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
 	})
 }
 
-// TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone, though nobody tells of that.
+// TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone, though no event tells that.
 func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 	const other = "lock-0000000000"
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
@@ -61,7 +61,7 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(token))))
 		waiter.WantGone(node)
 		crowd(r)
-		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // which waits for room
+		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // it waits for room
 		waiter.Want("")
 		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError)) // so that nothing is told before requests are made
 		r.Server.Cut(r.Only())

@@ -29,14 +29,14 @@ func nextIn(r *sessiontest.Rig) next {
 	return n
 }
 
-// leave has the one ahead leave.
+// leave has the contender ahead leave.
 func (n next) leave() {
 	n.Helper()
 	n.ahead.DeleteNode(n.node)
 	n.seat.WantGone(n.node)
 }
 
-// wantsAWrite checks that the server is asked for a write by what is done, and for no look.
+// wantsAWrite checks that do asks the server for a write, and for no look.
 func (n next) wantsAWrite(do func()) {
 	n.Helper()
 	writes, looks := n.Server.Requests(zktest.OpMulti), n.Server.Requests(zktest.OpExists)
@@ -48,7 +48,7 @@ func (n next) wantsAWrite(do func()) {
 	}
 }
 
-// TestAWarmSessionLooks at the node of a contender whose turn has come, and writes nothing. If the node is gone, so it says.
+// TestAWarmSessionLooks at the node of a contender of which the turn has come, and writes nothing. If the node is gone, it says so.
 func TestAWarmSessionLooks(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone bool
@@ -61,7 +61,7 @@ func TestAWarmSessionLooks(t *testing.T) {
 			n := nextIn(r)
 			n.leave()
 			asked := r.Asked()
-			if c.gone { // behind the news, and its own are on their way
+			if c.gone { // behind the news, while its own are on their way
 				r.Once(zktest.Pass(), func(q zktest.Request) bool {
 					if q.Op == zktest.OpExists {
 						r.DeleteNode(n.own)
@@ -82,8 +82,8 @@ func TestAWarmSessionLooks(t *testing.T) {
 	}
 }
 
-// TestAWarmSessionKnowsWhoIsFirstInAListing, without a request.
-func TestAWarmSessionKnowsWhoIsFirstInAListing(t *testing.T) {
+// TestAWarmSessionKnowsTheFirstInAListing, without a request.
+func TestAWarmSessionKnowsTheFirstInAListing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
 		own := s.Makes(1).Node.Text
@@ -119,9 +119,9 @@ func TestAColdSessionClaims(t *testing.T) {
 			n.Settle()
 			n.seat.ListNodes(1)
 		}},
-		"nobody knows whether the node is watched": {spoil: func(n next) {
+		"it is unknown whether the node is watched": {spoil: func(n next) {
 			n.On(zktest.OpGetData, zktest.Swallow())
-			n.SetData(n.own) // which the watch tells, and to arm it again is not answered
+			n.SetData(n.own) // the watch tells it, and to arm it again is not answered
 		}},
 		"with a record":     {claim: recipes.Claim{Record: recipes.RecordMade}},
 		"of one that holds": {claim: recipes.Claim{Held: true}},
@@ -139,8 +139,8 @@ func TestAColdSessionClaims(t *testing.T) {
 	}
 }
 
-// TestALateRenewalIsToldBeforeAnythingIsGranted: by a lease that is renewed when it has run out already nobody is granted before its end is told,
-// which would be a loss.
+// TestALateRenewalIsToldBeforeAnythingIsGranted: a lease is renewed when it has run out already. Its end is told before it grants a lock,
+// or the grant would be a loss.
 func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 	const other = "lock-0000000000"
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
@@ -151,7 +151,7 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		s.ListNodes(1)
 		s.WatchNode(other)
 		s.Want("")
-		for s.Until() > -time.Second { // reads are signs of life, of which the next write makes a long lease
+		for s.Until() > -time.Second { // reads are signs of life, and the next write makes a long lease of them
 			time.Sleep(time.Second / 2)
 			writer.ListNodes(1)
 		}
@@ -164,7 +164,7 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		wait, open := gate(r)
 		idle := r.InPlaceOf(writer)
 		idle.Hears(func(recipes.Input) { wait() })           // in the session's own time
-		go idle.Create(recipes.Create{Epoch: 1, Attempt: 1}) // which is refused at once: there is no place to take
+		go idle.Create(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
 		synctest.Wait()
 		go s.Claim(recipes.Claim{Epoch: 1, Node: own})
 		time.Sleep(2 * time.Second) // the write is answered
@@ -181,7 +181,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		n := nextIn(r)
 		n.leave()
-		n.seat.ListNodes(1) // which says that it is the first
+		n.seat.ListNodes(1) // it says that the contender is the first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
 		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
@@ -192,7 +192,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	})
 }
 
-// TestAGrantWithoutAWriteIsProbedFor as soon as one behind a write would be: the lease goes on from what was written last.
+// TestAGrantWithoutAWriteIsProbedFor as soon as one with a write would be: the lease goes on from the last write.
 func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		n := nextIn(r)
@@ -204,7 +204,7 @@ func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.Until("a probe has come", func() bool { return r.Server.Requests(zktest.OpMulti) > before })
 		if took := time.Since(written); took > sessiontest.Timeout/5 {
-			r.Errorf("%v behind the last write there is a probe, want two intervals at most", took)
+			r.Errorf("%v after the last write there is a probe, want two intervals at most", took)
 		}
 	})
 }

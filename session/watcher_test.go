@@ -2,8 +2,8 @@ package session
 
 import "testing"
 
-// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last, and nowhere when it has left: a call that its
-// caller no longer waits for may go on, and ask.
+// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last, and nowhere when it has left. A call may go
+// on, and ask, when its caller does not wait any more.
 func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	clients := [2]*client{{}, {}}
 	places := []struct {
@@ -44,7 +44,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	}
 }
 
-// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one, and a signal stays until the turn that sees what has happened.
+// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one. A signal stays until the turn that sees what has happened.
 func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s := &Session{}
 	s.view.renewed = make(chan struct{})
@@ -60,7 +60,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	}
 	w.ask(c, "/b")
 	if w.begin() {
-		t.Error("behind another node the turn begins with one that is gone, want it there")
+		t.Error("after another node the turn begins with one that is gone, want it there")
 	}
 	s.renew()
 	if !w.wait(t.Context(), nil) {
@@ -73,6 +73,6 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	select {
 	case <-w.renewed:
 	default:
-		t.Error("behind the end of the session a watcher waits, want a turn that ends it")
+		t.Error("after the end of the session a watcher waits, want a turn that ends it")
 	}
 }

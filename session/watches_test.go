@@ -31,7 +31,7 @@ func TestAnEventMayOvertakeTheReply(t *testing.T) {
 	})
 }
 
-// A watch fires when the data change, and then it is gone. Nobody is interested in data.
+// A watch fires when the data change, and then it is gone. No seat wants to hear of data.
 func TestChangedDataArmTheWatchAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -80,7 +80,7 @@ func TestArmingAgainSurvivesABreak(t *testing.T) {
 	}
 }
 
-// The client cannot drop a watch, so one path is armed once, however many are interested.
+// The client cannot drop a watch. So a path is armed once, however many seats follow it.
 func TestAPathIsArmedOnce(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -100,7 +100,7 @@ func TestAPathIsArmedOnce(t *testing.T) {
 	})
 }
 
-// Two are interested, one of them arms the watch for both, and that fails.
+// Two seats follow a path, one of them arms the watch for both, and that fails.
 func TestArmingFailsForTwo(t *testing.T) {
 	for name, c := range map[string]struct {
 		action       zktest.Action
@@ -137,7 +137,7 @@ func TestArmingFailsForTwo(t *testing.T) {
 	}
 }
 
-// The watch cannot be armed again because others may not read the node any more.
+// The watch cannot be armed again because the session may not read the node any more.
 func TestArmingAgainIsDenied(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -157,7 +157,7 @@ func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
 		own := s.CreateNode(1).Text
 		s.ListNodes(1)
 		s.WatchNode("a")
-		s.WatchNode("b") // takes the place of a
+		s.WatchNode("b") // it replaces a
 		s.Want("")
 		r.DeleteNode("a")
 		s.Want("")
@@ -227,7 +227,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 		r.SetData("changed")
 		r.Server.Down(false)
 		r.Settle()
-		// Whoever looks after Reconnected sees the event first.
+		// A seat that looks after Reconnected sees the event first.
 		for _, name := range names {
 			want := "Suspended Reconnected"
 			if name == "missed" || name == "both" {
