@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the way of a request whose caller waits for its answer.
+// This file is about the way of a request for which a caller waits.
 
 // terms are how a call is made.
 type terms struct {

@@ -30,7 +30,7 @@ func TestDigestMD5(t *testing.T) {
 	e := begin(t, user, password)
 	answer, done, err := e.Next([]byte(challenge))
 	if done || err != nil {
-		t.Fatalf("behind the challenge: %v, %v; want it to go on", done, err)
+		t.Fatalf("after the challenge: %v, %v; want it to go on", done, err)
 	}
 	said, err := digestmd5.Parse(string(answer))
 	if err != nil {
@@ -44,11 +44,11 @@ func TestDigestMD5(t *testing.T) {
 		t.Errorf("the nonce %q can be guessed", said["cnonce"])
 	}
 	if last, done, err := e.Next([]byte("rspauth=" + terms.Server())); last != nil || !done || err != nil {
-		t.Errorf("behind the server's proof: %q, %v, %v; want it to be done", last, done, err)
+		t.Errorf("after the server's proof: %q, %v, %v; want it to be done", last, done, err)
 	}
 }
 
-// TestDigestMD5KnowsAStranger: a server that has not the password, or speaks something else.
+// TestDigestMD5KnowsAStranger: a server that does not have the password, or has another protocol.
 func TestDigestMD5KnowsAStranger(t *testing.T) {
 	for said, want := range map[string]error{
 		"": sasl.ErrMechanism, "\x60\x82binary": sasl.ErrMechanism,
@@ -70,7 +70,7 @@ func TestDigestMD5KnowsAStranger(t *testing.T) {
 	}
 }
 
-// TestDigestMD5KeepsThePassword out of what is printed.
+// TestDigestMD5KeepsThePassword out of printed text.
 func TestDigestMD5KeepsThePassword(t *testing.T) {
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if said := fmt.Sprintf(format, sasl.DigestMD5("bob", "hush")); strings.Contains(said, "hush") {

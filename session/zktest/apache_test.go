@@ -15,14 +15,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// apacheTick is that of a real server and of the double in the script, so that sessions end soon.
+// apacheTick is the tick of a real server and of the double in the script. It is short, so that sessions end soon.
 const apacheTick = 500 * time.Millisecond
 
 // superuser may delete every node of a real server, whatever its access list says.
 const superuser = "super:secret"
 
-// StartApache starts a real server for the test and its subtests, with what the script calls features or without. Its ticks
-// and its looks at the containers are those of the double.
+// StartApache starts a real server for the test and its subtests, with what the script calls features or without. Its ticks and
+// its checks of the containers are those of the double.
 func StartApache(t *testing.T, features bool) *ensemble.Ensemble {
 	t.Helper()
 	settings := []ensemble.Setting{
@@ -36,8 +36,8 @@ func StartApache(t *testing.T, features bool) *ensemble.Ensemble {
 	return ensemble.Start(t, 1, settings...)
 }
 
-// PlayOnApache plays the script to real servers: the files that need features to featured, which is asked for when the first of
-// them is played, and the others to plain.
+// PlayOnApache plays the script to real servers. The files that need features go to featured, which is called when the first of
+// them is played. The others go to plain.
 func PlayOnApache(t *testing.T, plain *ensemble.Ensemble, featured func(*testing.T) *ensemble.Ensemble) {
 	t.Helper()
 	playScript(t, func(t *testing.T, file string) int {
@@ -83,8 +83,8 @@ func (a *apache) end(t *testing.T, p *player) {
 		t.Errorf("emptying the server: %v", err)
 	}
 	eventstest.Eventually(t, "the real server has no client", func() bool {
-		counters, err := a.server.Counters(context.Background(), 0)    // that of the test has ended
-		return err == nil && counters["zk_num_alive_connections"] == 1 // the one that asks
+		counters, err := a.server.Counters(context.Background(), 0)    // the test's context has ended
+		return err == nil && counters["zk_num_alive_connections"] == 1 // the connection that asks
 	})
 }
 

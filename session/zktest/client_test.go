@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// client is the real client library with everything its event callback saw.
+// client is the real client library with everything that its event callback saw.
 type client struct {
 	*zk.Conn
 	t *testing.T
@@ -26,8 +26,8 @@ type client struct {
 	more chan struct{} // closed and replaced with each event
 }
 
-// connect opens a client and waits for its session. It is closed, and its
-// goroutines have ended, when the test is over.
+// connect opens a client and waits for its session. When the test is over it is closed, and its goroutines
+// have ended.
 func connect(t *testing.T, addr string, timeout time.Duration, dial zk.Dialer) *client {
 	t.Helper()
 	c := dialClient(t, addr, timeout, dial)
@@ -76,7 +76,7 @@ func (c *client) await(from int, what string, fits func(zk.Event) bool) (zk.Even
 	}
 }
 
-// mark is where the events that are still to come begin.
+// mark is the index of the next event.
 func (c *client) mark() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,8 @@ func (c *client) make(path string, flags int32) string {
 	return created
 }
 
-// watch arms a watch on a node's data, and its like on whether there is a node and on its children.
+// watch arms a watch on a node's data. watchExists and watchChildren do so on its existence and its
+// children.
 func (c *client) watch(path string) {
 	c.t.Helper()
 	_, _, _, err := c.GetW(path)
@@ -171,7 +172,7 @@ func (c *client) told(want ...string) {
 	}
 }
 
-// keeps checks that the client is in the session that it had.
+// keeps checks that the client is still in its session.
 func (c *client) keeps(id int64) {
 	c.t.Helper()
 	if now := c.SessionID(); now != id {
@@ -201,7 +202,7 @@ func overTCP(network, address string, timeout time.Duration) (net.Conn, error) {
 	return net.DialTimeout(network, address, timeout)
 }
 
-// inMemory dials the way a test in a bubble does.
+// inMemory dials as a test in a bubble does.
 func inMemory(s *zktest.Server) zk.Dialer {
 	return func(network, address string, _ time.Duration) (net.Conn, error) {
 		return s.DialContext(context.Background(), network, address)

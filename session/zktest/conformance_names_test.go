@@ -8,14 +8,11 @@ import (
 	"strings"
 )
 
-// names gives what differs from one server to the next a name that does not, and
-// writes answers down with them.
+// names writes answers down. It gives a fixed name to what differs from one server to the next.
 //
-// A zxid is named after its distance from the first one seen in the file, which
-// is zxid1; so order and distance stay visible, and a transaction too many shows.
-// A session is named in the order of appearance. A time is not written at all: it
-// is checked to be that of the transaction it belongs to, and no earlier than those
-// of the transactions before.
+// A zxid is named after its distance from the first one seen in the file, which is zxid1. So order and distance stay visible, and an
+// additional transaction shows. A session is named in the order of appearance. A time is not written. It is checked to be that of its
+// transaction, and no earlier than those of the transactions before.
 type names struct {
 	stamped  bool  // events may have a zxid
 	base     int64 // the zxid before zxid1; -1 before the first is seen
@@ -25,7 +22,7 @@ type names struct {
 	received int             // packets, when first asked
 }
 
-// vain are transactions that did nothing and that not every server makes. They are not counted.
+// vain are transactions that did nothing and that only some servers make. They are not counted.
 type vain struct{ after, number int64 }
 
 func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
@@ -87,8 +84,7 @@ func (n *names) event(r reply) string {
 	return s + n.rest(r.body)
 }
 
-// answer writes down the answer to q, in one line and one more for a Stat. One of
-// several says what it is the answer to.
+// answer writes down the answer to q, in one line and one more for a Stat. If it is one of several it names the request.
 func (n *names) answer(r reply, q scriptRequest, several bool) string {
 	s := n.zxid(r.zxid) + " " + codeName(r.code)
 	if several {
@@ -102,7 +98,7 @@ func (n *names) answer(r reply, q scriptRequest, several bool) string {
 
 func codeName(c Code) string { return strings.TrimPrefix(c.Error(), "zktest: ") }
 
-// rest is what should not be there.
+// rest is the bytes that should not be there.
 func (n *names) rest(d *decoder) string {
 	switch {
 	case d.err != nil:
@@ -221,8 +217,8 @@ func (n *names) time(field string, zxid, ms int64) string {
 	return ""
 }
 
-// counted are the counters of mntr that are worth comparing. What is sent is not:
-// a real server counts the lines of its answers to words.
+// counted are the counters of mntr that are worth comparing. Sent packets are not: a real server counts the lines of its answers to
+// words.
 var counted = []string{
 	"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
 	"zk_znode_count", "zk_watch_count", "zk_ephemerals_count", "zk_packets_received",
@@ -270,7 +266,7 @@ func (n *names) counters(answer string) string {
 	return s.String()
 }
 
-// idle writes a number of outstanding requests. A real server that has nothing to do was seen to count -1 of them.
+// idle writes a number of outstanding requests. An idle real server was seen to count -1 of them.
 func idle(value string) string {
 	if strings.HasPrefix(value, "-") {
 		return "0"
@@ -278,8 +274,8 @@ func idle(value string) string {
 	return value
 }
 
-// count writes a number of packets as the distance from the first one seen, for
-// a server may have been asked things before the script began.
+// count writes a number of packets as the distance from the first one seen, because a server may have had requests before the script
+// began.
 func (n *names) count(value string) string {
 	packets, err := strconv.Atoi(value)
 	if err != nil {

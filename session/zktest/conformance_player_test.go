@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// player plays a file of the script: each directive is a step that one client
-// takes, and its result is what this client is sent up to the answer.
+// player plays a file of the script. Each directive is a step of one client. Its result is what this client is sent up to the
+// answer.
 type player struct {
 	tb            testing.TB
 	host          host
@@ -26,7 +26,7 @@ type player struct {
 	granted       map[int64][]byte // the password of every session that a server has given
 }
 
-// scriptClient is one of the script's clients, with what it needs to come back.
+// scriptClient is one of the script's clients, with what it needs to reconnect.
 type scriptClient struct {
 	line     *line // nil before connect and after drop
 	session  int64
@@ -74,7 +74,7 @@ func (p *player) step(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// begin starts the server, unless the file is about those of other versions.
+// begin starts the server, unless the file is about other versions.
 func (p *player) begin(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var features []string
@@ -96,7 +96,7 @@ func (p *player) begin(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// olderThan compares versions such as 3.8.0; every one is as new as an empty one.
+// olderThan compares versions such as 3.8.0. Every version is as new as an empty one.
 func olderThan(version, than string) bool {
 	parts := strings.Split(version, ".")
 	for i, part := range strings.Split(than, ".") {
@@ -160,8 +160,7 @@ func (p *player) take(d *datadriven.TestData, out *strings.Builder) error {
 	return p.exchange(c, []scriptRequest{q}, out)
 }
 
-// connect makes a connection for c and shakes hands: for a new session, or to
-// resume the one it had, or that of another client.
+// connect makes a connection for c and shakes hands: for a new session, or to resume the session of c or of another client.
 func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings.Builder) error {
 	timeout, err := a.number("timeout", 10000)
 	if err != nil {
@@ -230,8 +229,8 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	return nil
 }
 
-// await shows frames that come unasked, or the end of the connection. Sorted is for
-// what a server does in no particular order.
+// await shows frames without a request, or the end of the connection. Sorted is for frames that a server sends in no particular
+// order.
 func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error {
 	n, err := a.number("frames", 1)
 	if err != nil {
@@ -250,7 +249,7 @@ func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error
 			return err
 		}
 		if r.xid != eventXid {
-			return fmt.Errorf("an answer to %d that nobody waits for", r.xid)
+			return fmt.Errorf("an answer to %d, which was not asked", r.xid)
 		}
 		events = append(events, p.names.event(r))
 	}
@@ -263,9 +262,9 @@ func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error
 	return nil
 }
 
-// reaped awaits that the server removes a node by itself. A busy real server begins to remove it once more before the
-// first time is over, and each time in vain takes a zxid, which is not counted. They end before a sync that is sent
-// when the node is gone.
+// reaped awaits that the server removes a node by itself. A busy real server begins to remove it once more before the first
+// time is over. Each such vain attempt takes a zxid, which is not counted. They end before a sync that is sent when the node is
+// gone.
 func (p *player) reaped(c *scriptClient, a arguments, out *strings.Builder) error {
 	if err := p.await(c, nil, out); err != nil {
 		return err
@@ -296,7 +295,7 @@ func (p *player) reaped(c *scriptClient, a arguments, out *strings.Builder) erro
 		removed := decodeStat(r.body).pzxid
 		number := r.zxid - removed
 		if _, exact := p.host.(*double); exact && number != 0 {
-			return fmt.Errorf("%d transactions behind the one that removed %s, want none", number, a[0].Key)
+			return fmt.Errorf("%d transactions after the one that removed %s, want none", number, a[0].Key)
 		}
 		p.names.vain = append(p.names.vain, vain{after: removed, number: number})
 	}
@@ -320,8 +319,7 @@ func (p *player) requests(c *scriptClient, lines []string, out *strings.Builder)
 	return p.exchange(c, list, out)
 }
 
-// exchange sends requests and shows what comes until all are answered, in the
-// order in which it comes.
+// exchange sends requests and shows what comes until all are answered, in the order in which it comes.
 func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Builder) error {
 	var piece []byte
 	waiting := make(map[int32]scriptRequest)
@@ -352,7 +350,7 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Bu
 		}
 		q, asked := waiting[r.xid]
 		if !asked {
-			return fmt.Errorf("an answer to %d that nobody waits for", r.xid)
+			return fmt.Errorf("an answer to %d, which was not asked", r.xid)
 		}
 		delete(waiting, r.xid)
 		c.newest = max(c.newest, r.zxid)
@@ -379,8 +377,7 @@ func (p *player) word(word string, out *strings.Builder) error {
 	return nil
 }
 
-// eventXid is what the server writes in place of a request's number when it
-// speaks unasked.
+// eventXid stands in place of a request's number in a frame that answers no request.
 const eventXid = -1
 
 func decodeReply(body []byte) (reply, error) {

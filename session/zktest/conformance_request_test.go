@@ -17,7 +17,7 @@ type scriptRequest struct {
 	body []byte
 }
 
-// verbs are the requests the script can make, with their number in the protocol.
+// verbs are the requests of the script, with their number in the protocol.
 var verbs = map[string]Op{
 	"create": OpCreate, "create2": OpCreate2, "container": OpCreateContainer, "ttl": OpCreateTTL,
 	"delete": OpDelete, "exists": OpExists, "get": OpGetData, "set": OpSetData,
@@ -27,7 +27,7 @@ var verbs = map[string]Op{
 	"close": OpClose,
 }
 
-// request encodes what a client of the script asks for.
+// request encodes a request of a client of the script.
 func (p *player) request(verb string, a arguments, input string) (scriptRequest, error) {
 	q := scriptRequest{verb: verb, op: verbs[verb]}
 	var err error
@@ -139,8 +139,7 @@ func (p *player) multi(input string) ([]byte, error) {
 	return appendPart(b, opError, true, -1), nil
 }
 
-// data is what a node is to hold; without the argument it holds nothing, which is
-// not the same as something empty.
+// data is the data of a node. Without the argument it is nil, which differs from empty data.
 func (a arguments) data() []byte {
 	if size, err := a.number("size", -1); err == nil && size >= 0 {
 		return make([]byte, size)
@@ -180,8 +179,8 @@ func (a arguments) flags(op Op) (int32, error) {
 	return flags, nil
 }
 
-// acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r, whose
-// password is hashed here; without the argument everybody may do everything.
+// acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the password
+// here. Without the argument every client has all permissions.
 func (a arguments) acls() ([]acl, error) {
 	entries, given := a.list("acl")
 	if !given {

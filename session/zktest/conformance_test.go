@@ -17,24 +17,23 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// The files below testdata/conformance are one script: what clients send, and
-// what a ZooKeeper server lets them observe. The answers in the files are those
-// of a real server, and only a real server rewrites them:
+// The files below testdata/conformance are one script: what clients send, and what a ZooKeeper server lets them observe.
+// The answers in the files are those of a real server, and only a real server rewrites them:
 //
 //	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer -rewrite
 //
-// That needs one on the machine; package ensemble says where it looks.
-// See testdata/conformance/README.md for how to read and write one.
+// That needs a real server on the machine; package ensemble says where it looks. testdata/conformance/README.md says how
+// to read and write a file.
 const conformanceFiles = "testdata/conformance/*.txt"
 
 // minConformanceSteps is how many steps the script has at least.
 const minConformanceSteps = 150
 
-// host starts the server that a file of the script is played to.
+// host starts the server to which a file of the script is played.
 type host interface {
 	start(t *testing.T, features []string) (version string)
 	dial() (net.Conn, error)
-	end(t *testing.T, p *player) // when the file has been played
+	end(t *testing.T, p *player) // after the file was played
 }
 
 func TestConformanceInBubble(t *testing.T) {
@@ -56,8 +55,8 @@ func TestConformanceOverTCP(t *testing.T) { //nolint:tparallel // one after the 
 	})
 }
 
-// answersAreFixed skips a test of the double while the expected answers are
-// rewritten: what is expected of it, it does not decide.
+// answersAreFixed skips a test of the double while the expected answers are rewritten: the double does not decide what
+// is expected of it.
 func answersAreFixed(t *testing.T) {
 	t.Helper()
 	if flag.Lookup("rewrite").Value.String() == "true" {
@@ -88,7 +87,7 @@ func playScript(t *testing.T, play func(*testing.T, string) int) {
 	}
 }
 
-// rank is 0 for the file about a server that was never written to. The real server is shared, so that file is the first.
+// rank is 0 for the file about a server that was never written to. The real server is shared, so that file comes first.
 func rank(file string) int {
 	if filepath.Base(file) == "nodes.txt" {
 		return 0
@@ -146,7 +145,7 @@ func newLine(tb testing.TB, nc net.Conn) *line {
 	return &line{nc, tb, &frameReader{r: bufio.NewReader(nc)}}
 }
 
-// next returns the next frame, or why there is none. The longest the script waits for is the end of a session.
+// next returns the next frame, or why there is none. The longest wait of the script is for the end of a session.
 func (l *line) next() ([]byte, error) {
 	l.tb.Helper()
 	return receive(l.tb, l.in)

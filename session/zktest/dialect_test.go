@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What a server lacks costs its client the connection. Where it is Keeper, there is no answer, and the session is over as well.
+// A request that a server lacks costs its client the connection. With Keeper there is no answer, and the session is over as well.
 func TestServersThatLackRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		setting zktest.Setting
@@ -51,7 +51,7 @@ func TestServersThatLackRequests(t *testing.T) {
 					t.Errorf("a multi with a check: %v, want that to work", err)
 				}
 				if _, err := conn.Set("/none", nil, -1); !errors.Is(err, zk.ErrNoNode) {
-					t.Errorf("writing what is not there: %v, want ErrNoNode", err)
+					t.Errorf("writing a node that is not there: %v, want ErrNoNode", err)
 				}
 			})
 		})

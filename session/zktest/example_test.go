@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// start is New for programs that cannot go on without.
+// start is New for programs that cannot go on without a server.
 func start(settings ...zktest.Setting) *zktest.Server {
 	srv, err := zktest.New(settings...)
 	if err != nil {

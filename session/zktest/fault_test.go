@@ -29,7 +29,7 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 		s.Down(false)
 		from = c.stateFrom(from, zk.StateHasSession)
 		c.keeps(id)
-		s.Down(false) // says nothing new
+		s.Down(false) // this changes nothing
 		synctest.Wait()
 		if n := s.Connections(); n != 1 {
 			t.Errorf("%d connections are left after Down(false), want 1", n)
@@ -106,7 +106,7 @@ func TestExpiryRoundsUp(t *testing.T) {
 func TestTheTickDecidesAboutTimeoutAndExpiry(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-		c := memoryClient(t, s, time.Hour) // held down to 2 s
+		c := memoryClient(t, s, time.Hour) // bounded to 2 s
 		id := c.SessionID()
 		s.Mute(id, true)
 		wantExpiry(t, s, id, 2100*time.Millisecond)

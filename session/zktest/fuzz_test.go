@@ -16,9 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// FuzzFrames sends arbitrary bytes to a server, as they are and as requests of
-// an established session. The server must neither panic nor hang, and another
-// client goes on working meanwhile and afterwards.
+// FuzzFrames sends arbitrary bytes to a server, as they are and as requests of an established session. The server must neither panic nor
+// hang, and another client goes on working meanwhile and afterwards.
 func FuzzFrames(f *testing.F) {
 	hello := frame(appendBytes(appendInt64(appendInt32(appendInt64(appendInt32(nil, 0), 0), 10000), 0), make([]byte, 16)))
 	request := func(op Op, body []byte) []byte {
@@ -48,7 +47,7 @@ func FuzzFrames(f *testing.F) {
 		eventstest.Must(t, err)
 		eventstest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 		if established {
-			// The bytes become one frame, then are taken as frames themselves.
+			// The bytes become one frame. Then they are taken as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)
 		}
 		var sending sync.WaitGroup
@@ -65,15 +64,14 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// part is a request in a multi, whose requests are multiBody.
+// part is a request in a multi. multiBody puts requests together.
 func part(op Op, body []byte) []byte { return append(appendPart(nil, op, false, -1), body...) }
 
 func multiBody(parts ...[]byte) []byte {
 	return appendPart(slices.Concat(parts...), opError, true, -1)
 }
 
-// neighbour is a client that shares a server with a bad one. What it works with
-// nobody else may touch.
+// neighbour is a client that shares a server with a bad one. Only it may touch the nodes that it works with.
 type neighbour struct {
 	*rawClient
 	dir string
@@ -94,8 +92,7 @@ func newNeighbour(t *testing.T, s *Server) *neighbour {
 	return n
 }
 
-// works fails the test unless a watch, a write with its event, and a read are
-// answered as they should.
+// works fails the test unless a watch, a write with its event, and a read have the right answers.
 func (n *neighbour) works() {
 	n.t.Helper()
 	node := n.dir + "/node"
@@ -115,8 +112,7 @@ func (n *neighbour) works() {
 	}
 }
 
-// FuzzDecoder holds the decoder to its bounds: it reads no more than there is and
-// allocates nothing that the input could not fill.
+// FuzzDecoder checks the decoder's bounds: it reads no more than there is and allocates nothing that the input could not fill.
 func FuzzDecoder(f *testing.F) {
 	f.Add(int32(OpCreate), createBody("/a", 0))
 	f.Add(int32(OpMulti), multiBody(part(OpCreate, createBody("/a", 0))))
@@ -205,8 +201,7 @@ func TestDecodingIsProportional(t *testing.T) {
 	}
 }
 
-// TestFramesAreNotKept sends requests that leave a small thing on the server and
-// fill their frames with bytes of no meaning.
+// TestFramesAreNotKept sends requests that leave a small thing on the server and fill their frames with meaningless bytes.
 func TestFramesAreNotKept(t *testing.T) {
 	const frames, size = 20, 500_000
 	create := func(id identity, flags int32) func(string) []byte {
@@ -283,9 +278,8 @@ func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 	})
 }
 
-// TestClientThatDoesNotListen asks for more than the server wants to keep and
-// reads none of it. The server stops reading; when the client listens, all the
-// answers are there.
+// TestClientThatDoesNotListen asks for more than the server wants to keep and reads none of it. The server stops reading. When the
+// client listens, all the answers are there.
 func TestClientThatDoesNotListen(t *testing.T) {
 	const size = 100_000
 	requests := eventstest.Amount(100, 500) // about 50 are more than it keeps
@@ -299,9 +293,9 @@ func TestClientThatDoesNotListen(t *testing.T) {
 			deaf.request(OpGetData, appendBool(appendString(nil, "/large"), false))
 		}
 		synctest.Wait()
-		// One answer is what brings it over the limit; some are in the pipe, and some on the way there.
+		// One answer brings it over the limit. Some are in the pipe, and some on the way there.
 		if got, most := s.Requests(OpGetData), (enoughWaiting+2*pipeBuffer)/size+4; got > most {
-			t.Errorf("%d requests were executed for somebody who does not listen, want at most %d", got, most)
+			t.Errorf("%d requests were executed for a client that does not listen, want at most %d", got, most)
 		}
 		decent.works()
 		for i := range requests {

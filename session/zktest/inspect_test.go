@@ -93,8 +93,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 	}
 }
 
-// overQuota tells whether the server answered QuotaExceeded, for which the client
-// library has no name.
+// overQuota reports whether the server answered QuotaExceeded, for which the client library has no name.
 func overQuota(err error) bool { return err != nil && strings.HasSuffix(err.Error(), " -125") }
 
 func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
@@ -146,7 +145,7 @@ func TestReapTakesWhatIsOverdue(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if n := s.Reap(); n != 1 || s.Exists("/t") {
-			t.Errorf("%d nodes were reaped behind the time, want the one", n)
+			t.Errorf("%d nodes were reaped after the time, want the one", n)
 		}
 	})
 	if _, err := zktest.New(zktest.CheckInterval(0)); err == nil {

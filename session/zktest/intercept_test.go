@@ -67,7 +67,7 @@ func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
 		var work sync.WaitGroup
 		work.Go(func() {
 			if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Errorf("a create whose answer is late: %v, want success", err)
+				t.Errorf("a create with a late answer: %v, want success", err)
 			}
 		})
 		synctest.Wait()

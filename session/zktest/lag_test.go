@@ -38,7 +38,7 @@ func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 		}
 		other.make("/dir/child", 0)
 
-		// Its own write is answered from the present, and the past comes before.
+		// The follower's own write is answered from the present, and the past comes before it.
 		c.make("/dir/mine", 0)
 		want := []string{"EventNodeDeleted /old", "EventNodeChildrenChanged /", "EventNodeCreated /new", "EventNodeChildrenChanged /dir"}
 		c.told(want...)
@@ -49,7 +49,7 @@ func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 		c.watch("/dir")
 		other.set("/dir", []byte("y"))
 		if data, _, err := c.Get("/dir"); err != nil || len(data) != 0 {
-			t.Errorf("behind its write the follower gives %q, %v; want it to lag again", data, err)
+			t.Errorf("after its write the follower gives %q, %v; want it to lag again", data, err)
 		}
 		c.watch("/set")
 		s.Lag(id, false)
@@ -86,7 +86,7 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 		if found, _, err := other.Exists(p); err != nil || found || slices.Contains(s.Sessions(), id) {
 			t.Errorf("after 30 s the stranded session's node is there: %v, %v; want the session expired", found, err)
 		}
-		// The client is as sure of itself as ever.
+		// The client does not notice that.
 		if found, _, err := c.Exists(p); err != nil || !found {
 			t.Errorf("to the stranded client the node is there: %v, %v; want it there", found, err)
 		}
@@ -115,8 +115,7 @@ func TestStrandedWriteWaits(t *testing.T) {
 			t.Error("after the lag the write is missing, want it executed")
 		}
 
-		// If it waits too long, the pings behind it wait as well, and the client gives
-		// the connection up.
+		// If it waits too long, the pings behind it wait as well, and the client gives up the connection.
 		from := c.mark()
 		s.Strand(id, true)
 		c.isCut("/y")
@@ -149,8 +148,7 @@ func outlives(t *testing.T, after time.Duration, settings ...zktest.Setting) (li
 }
 
 func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
-	// The client pings 3.33 s after the handshake, and the leader hears of it at 4 s:
-	// the session ends at the first boundary beyond 14 s.
+	// The client pings 3.33 s after the handshake, and the leader hears of it at 4 s: the session ends at the first boundary beyond 14 s.
 	const after = 4900 * time.Millisecond
 	if lived, want := outlives(t, after), 16*time.Second-after; lived != want {
 		t.Errorf("on the leader a session lives for %v after a write, want %v", lived, want)
@@ -158,8 +156,8 @@ func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
 	if lived, want := outlives(t, after, zktest.Followers()), 16*time.Second-after; lived != want {
 		t.Errorf("on a follower a session lives for %v after a write, want %v", lived, want)
 	}
-	// A little earlier it has heard of the handshake only, although there was a ping
-	// and a write has been answered: the session lives for less than its timeout.
+	// A little earlier the leader has heard of the handshake only, although there was a ping and a write was answered. So the session lives
+	// for less than its timeout.
 	const early = 3900 * time.Millisecond
 	if lived, want := outlives(t, early, zktest.Followers()), 12*time.Second-early; lived != want {
 		t.Errorf("on a follower a session lives for %v after a write, want %v", lived, want)

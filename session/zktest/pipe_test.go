@@ -128,13 +128,13 @@ func TestPipeDeadlines(t *testing.T) {
 		_, err := a.Read(buf)
 		check("read", 2*time.Second, err)
 
-		// Passed is passed, even when there is something to read.
+		// A deadline that has passed counts, even if there is something to read.
 		_, err = b.Write([]byte("data"))
 		set(err)
 		_, err = a.Read(buf)
 		check("second read", 2*time.Second, err)
 
-		// Lifted, it reads; set again, the same timer serves.
+		// With the deadline lifted it reads. When it is set again, the same timer serves.
 		set(a.SetReadDeadline(time.Time{}))
 		if n, err := a.Read(buf); err != nil || n != 4 {
 			t.Errorf("with the deadline lifted Read = %d, %v; want 4", n, err)
@@ -143,7 +143,7 @@ func TestPipeDeadlines(t *testing.T) {
 		_, err = a.Read(buf)
 		check("third read", 5*time.Second, err)
 
-		// A write that can be done in part says how much.
+		// A write that is done in part returns how much it wrote.
 		set(a.SetWriteDeadline(start.Add(7 * time.Second)))
 		n, err := a.Write(make([]byte, pipeBuffer+1))
 		check("write", 7*time.Second, err)
@@ -151,7 +151,7 @@ func TestPipeDeadlines(t *testing.T) {
 			t.Errorf("wrote %d, want %d", n, pipeBuffer)
 		}
 
-		// A deadline applies to a read that is waiting already.
+		// A deadline also applies to a read that is waiting already.
 		set(a.SetReadDeadline(time.Time{}))
 		time.AfterFunc(time.Second, func() { set(a.SetReadDeadline(time.Now())) })
 		_, err = a.Read(buf)

@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// rawClient speaks the protocol by hand, for what the client library hides.
+// rawClient speaks the protocol without the client library, for what the library hides.
 type rawClient struct {
 	t *testing.T
 	net.Conn
@@ -22,7 +22,7 @@ func newRaw(t *testing.T, nc net.Conn) *rawClient {
 	return &rawClient{t: t, Conn: nc, in: &frameReader{r: bufio.NewReader(nc)}}
 }
 
-// ticket is what a handshake gave.
+// ticket is the result of a handshake.
 type ticket struct {
 	timeout  int32
 	session  int64
@@ -65,7 +65,7 @@ func (r *rawClient) request(op Op, body []byte) {
 	r.write(r.frame(op, body))
 }
 
-// frame is the client's next request, for whoever writes several at once.
+// frame is the client's next request, for a caller that writes several at once.
 func (r *rawClient) frame(op Op, body []byte) []byte {
 	r.xid++
 	return frame(append(appendInt32(appendInt32(nil, r.xid), int32(op)), body...))

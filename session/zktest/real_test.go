@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift. Two servers do for all of it. The files
-// that need no features are a smoke test, which runs wherever a server is found.
+// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift. All of it takes two servers. The files
+// that need no features are a smoke test, which runs if a server is found.
 func TestRealServer(t *testing.T) {
 	t.Parallel() // it waits for servers most of the time
 	all := t

@@ -13,16 +13,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// ticker is a service as somebody might write it: of all its instances the one
-// that holds the lock does the work, here once a minute.
+// ticker is a service as a user might write it: of all its instances the one that holds the lock does the work, here once a
+// minute.
 type ticker struct {
 	locks *coordinator.Coordinator
 	work  func()
 	note  func(string)
 }
 
-// run works whenever it holds the lock, and queues again after a loss, until ctx
-// ends.
+// run works whenever it holds the lock, and queues again after a loss, until ctx ends.
 func (s *ticker) run(ctx context.Context) error {
 	for {
 		err := s.term(ctx)
@@ -34,7 +33,7 @@ func (s *ticker) run(ctx context.Context) error {
 	}
 }
 
-// term is one time of holding the lock.
+// term is one period of holding the lock.
 func (s *ticker) term(ctx context.Context) error {
 	lock := s.locks.Mutex("/locks/ticker").Acquire(ctx)
 	defer lock.Release()
@@ -48,7 +47,7 @@ func (s *ticker) term(ctx context.Context) error {
 		select {
 		case <-every.C:
 			s.work()
-		case <-lock.Done(): // after a loss nothing is done any more
+		case <-lock.Done(): // after a loss it does no more work
 			return lock.Err()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -56,9 +55,8 @@ func (s *ticker) term(ctx context.Context) error {
 	}
 }
 
-// TestServiceInBubble is what a test of such a service looks like. The service and
-// the client library are the real ones, an hour passes in virtual time, and the
-// accident is one call.
+// TestServiceInBubble is an example of a test of such a service. The service and the client library are the real ones, an
+// hour passes in virtual time, and the accident is one call.
 func TestServiceInBubble(t *testing.T) {
 	began := time.Now()
 	eventstest.Bubble(t, func(t *testing.T) {

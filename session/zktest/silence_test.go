@@ -98,8 +98,8 @@ func TestLaggingZxid(t *testing.T) {
 	})
 }
 
-// TestCutsLeaveEarlierAnswers sends four requests in one write, as a later one would find the connection closed, and loses
-// the third: the answers to the two before it must come out all the same, and the fourth must not be executed.
+// TestCutsLeaveEarlierAnswers sends four requests in one write, because a later one would find the connection closed, and loses
+// the third. The answers to the two before it must come out all the same, and the fourth must not be executed.
 func TestCutsLeaveEarlierAnswers(t *testing.T) {
 	for name, act := range map[string]Action{"before": CutBefore(), "after": CutAfter()} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestInterceptedHandshake(t *testing.T) {
 				if n := len(s.Sessions()); n != test.sessions {
 					t.Errorf("%d sessions, want %d", n, test.sessions)
 				}
-				// A session whose client never heard of it expires like any other.
+				// A session of which the client never heard expires like any other.
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				if n := len(s.Sessions()); n != 0 {
@@ -167,7 +167,7 @@ func TestOpsAndCodesHaveNames(t *testing.T) {
 	for op := OpClose; op <= OpSetWatches; op++ {
 		known := !strings.HasPrefix(op.String(), "op ")
 		_, err := decodeCall(op, &decoder{})
-		// Those that have a body fail without one, and those are named.
+		// Operations that have a body fail without one, and these have names.
 		if err != nil && !known {
 			t.Errorf("op %d has a body and no name, want one", op)
 		}
@@ -182,7 +182,7 @@ func TestOpsAndCodesHaveNames(t *testing.T) {
 	}
 }
 
-// failing records what Start tells a test.
+// failing records what Start reports to a test.
 type failing struct {
 	cleanups []func()
 	fatal    bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTheExampleOfTheStandard is that of RFC 2831, section 4, for IMAP.
+// TestTheExampleOfTheStandard is the one of RFC 2831, section 4, for IMAP.
 func TestTheExampleOfTheStandard(t *testing.T) {
 	terms := Terms{
 		User: "chris", Password: "secret", Realm: "elwood.innosoft.com", Nonce: "OA6MG9tEQGm2hh", ClientNonce: "OA6MHXh6VqTrRk",
@@ -23,7 +23,7 @@ func TestTheExampleOfTheStandard(t *testing.T) {
 	}
 }
 
-// TestLettersAreHashedByTheirSet: by ISO 8859-1 if that has all of them.
+// TestLettersAreHashedByTheirSet: in ISO 8859-1 if that has all of them.
 func TestLettersAreHashedByTheirSet(t *testing.T) {
 	for in, want := range map[string]string{"Zoë": "Zo\xeb", "Łukasz": "Łukasz", "Zoë Ł": "Zoë Ł", "": ""} {
 		if got := string(text(in)); got != want {
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what was quoted is read as it was.
+// FuzzParse: quoted text is read as it was.
 func FuzzParse(f *testing.F) {
 	f.Add(`a "b" \ , =`)
 	f.Fuzz(func(t *testing.T, text string) {

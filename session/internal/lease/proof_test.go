@@ -27,8 +27,7 @@ type naive struct {
 
 func (n *naive) window() time.Duration { return (&proof{tick: n.tick, timeout: n.timeout}).window() }
 
-// base is what is proven, if whatever was answered less than slack before it would
-// be of use is left out.
+// base is what is proven if frames are left out that were answered less than slack before they would be of use.
 func (n *naive) base(slack time.Duration) time.Time {
 	newest := n.handshake
 	for _, w := range n.all {
@@ -63,7 +62,7 @@ func TestWhatAnswersProve(t *testing.T) {
 			{1000 * ms, 1010 * ms, opcode.Ping, 0, 0},
 			{5000 * ms, 5010 * ms, opcode.Ping, 0, 0},
 			{6000 * ms, 6010 * ms, 4, 0, 0},
-			{6400 * ms, 6410 * ms, 9, 0, 0}, // sync
+			{6400 * ms, 6410 * ms, 9, 0, 0}, // a sync
 			{6500 * ms, 6510 * ms, opcode.SetWatches, 0, 0},
 			{6600 * ms, 6610 * ms, opcode.Multi, 0, 6000 * ms},
 		},
@@ -83,7 +82,7 @@ func TestWhatAnswersProve(t *testing.T) {
 			{4000 * ms, 4010 * ms, opcode.Delete, zkerr.CodeNotEmpty, 3000 * ms},
 			{5000 * ms, 5010 * ms, opcode.CreateContainer, zkerr.CodeQuotaExceeded, 4000 * ms},
 		},
-		"unless nobody passed it on": {
+		"unless it was not passed on": {
 			{1000 * ms, 1010 * ms, opcode.Ping, 0, 0},
 			{2000 * ms, 2010 * ms, opcode.Multi, zkerr.CodeSessionExpired, 0},
 			{2100 * ms, 2110 * ms, opcode.Multi, zkerr.CodeSessionMoved, 0},
@@ -148,7 +147,7 @@ func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
 	l := New(0)
 	for i, step := range []struct {
 		timeout        time.Duration
-		lease, written time.Duration // after the handshake, and after a write behind it
+		lease, written time.Duration // after the handshake, and after a write that follows it
 	}{
 		{40 * s, 38 * s, 38 * s},
 		{4 * s, 3800 * time.Millisecond, 4800 * time.Millisecond},
@@ -163,12 +162,12 @@ func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
 		sent = sent.Add(time.Millisecond)
 		l.Answered(sent, sent, opcode.Multi, 0, step.timeout)
 		if got := l.Deadline().Sub(start); got != step.written {
-			t.Errorf("with a timeout of %v, and a write behind it, the lease ends at %v, want %v", step.timeout, got, step.written)
+			t.Errorf("with a timeout of %v, and a write after it, the lease ends at %v, want %v", step.timeout, got, step.written)
 		}
 	}
 }
 
-func TestTheTickUnlessSomebodyKnows(t *testing.T) {
+func TestTheTickUnlessItIsKnown(t *testing.T) {
 	for _, c := range []struct{ tick, timeout, window time.Duration }{
 		{0, 40 * time.Second, 1250 * time.Millisecond},
 		{0, 4 * time.Second, 1250 * time.Millisecond},
@@ -182,8 +181,8 @@ func TestTheTickUnlessSomebodyKnows(t *testing.T) {
 	}
 }
 
-// Whatever is left out to save memory, the result is never later than that of all
-// frames, and not much earlier; and the memory has a bound.
+// Frames are left out to save memory. The result is never later than that of all frames, and not much earlier; and the memory has a
+// bound.
 func TestWhatIsLeftOutIsSafe(t *testing.T) {
 	ops := []int32{opcode.Ping, opcode.Multi, opcode.Multi, 4, opcode.Delete, opcode.Auth, 9}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,11 +9,11 @@ import (
 
 const path = "/dir/node"
 
-// TestAPathIsArmedUntilItFires: what is armed when the answer comes is not armed again, and nothing is taken for
-// armed that may not be. Each step asks, or something happens, or an answer comes to the n-th who armed.
+// TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed again, and a path that may not be armed is not
+// taken for armed. Each step asks, or something happens, or an answer comes to the n-th caller that armed.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
 	type step struct {
-		do  string // "ask", "fire", "fail", "reconnect"; "done": the answer comes to the latest who armed but has none
+		do  string // "ask", "fire", "fail", "reconnect"; "done": the answer comes to the latest caller that armed but has none
 		arm bool   // of ask
 	}
 	for name, steps := range map[string][]step{
@@ -63,8 +63,8 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 	}
 }
 
-// TestNobodyLooksOut: nothing is remembered of a path that is not armed and that nobody looks at.
-func TestNobodyLooksOut(t *testing.T) {
+// TestAPathWithoutSubscribersIsNotRemembered: a path that is not armed and has no subscriber is not remembered.
+func TestAPathWithoutSubscribersIsNotRemembered(t *testing.T) {
 	l, a, b := &watch.Set[string, struct{}]{}, "first", "second"
 	_, fires := l.Ask(path, a)
 	l.Ask(path, a)
@@ -77,7 +77,7 @@ func TestNobodyLooksOut(t *testing.T) {
 		t.Errorf("%v are told, want only the second", told)
 	}
 	if !l.Empty() || len(l.Reset()) != 0 {
-		t.Error("a path is remembered when nobody looks, want none")
+		t.Error("a path is remembered without a subscriber, want none")
 	}
 	l.Drop(path, b)
 	if _, fires = l.Ask(path, ""); l.Empty() {
@@ -89,7 +89,7 @@ func TestNobodyLooksOut(t *testing.T) {
 	}
 }
 
-// TestOneArmsForAll, and who is told: of a failure the others than the one that armed, of a change nobody, of an end each once.
+// TestOneArmsForAll, and which subscribers are told: of a failure all but the one that armed, of a change none, of an end each once.
 func TestOneArmsForAll(t *testing.T) {
 	var s watch.Set[string, struct{}]
 	all := []string{"first", "second", "third"}
@@ -111,7 +111,7 @@ func TestOneArmsForAll(t *testing.T) {
 	}
 	arm("", true)
 	if !s.Changed(path) || s.Armed() {
-		t.Error("after a change the path is armed or nobody wants it to be, want the reverse")
+		t.Error("after a change the path is armed or no subscriber wants it to be, want the reverse")
 	}
 	arm("", true)
 	s.Arm("/unwanted", "")
@@ -126,11 +126,11 @@ func TestOneArmsForAll(t *testing.T) {
 		t.Errorf("%v are told again, and none remembered: %v; want none", told, s.Empty())
 	}
 	if arm(all[0], true); s.Failed(path, all[0]) || !s.Empty() {
-		t.Error("somebody relies on the one that has failed, want nobody, and nothing remembered")
+		t.Error("a subscriber relies on the one that has failed, want none, and nothing remembered")
 	}
 	arm(all[0], true)
 	if s.Drop(path, all[0]); s.Empty() || s.Changed(path) || !s.Empty() {
-		t.Error("nobody subscribes: want the path remembered until it fires, and then not armed again")
+		t.Error("without a subscriber: want the path remembered until it fires, and then not armed again")
 	}
 }
 
@@ -147,7 +147,7 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 			t.Errorf("what stands is %d (%v), want %d (%v)", stands, ok, value, holds)
 		}
 	}
-	note(1, 0, false) // nobody watches the path
+	note(1, 0, false) // the path has no watch
 	s.Arm(path, "a")
 	note(2, 0, true)
 	note(3, 2, true)
@@ -179,7 +179,7 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 	}
 }
 
-// TestAPathIsArmedForCertain once a reading on the present connection was answered that has armed it, and until it fires.
+// TestAPathIsArmedForCertain once a reading on the present connection that armed it was answered, and until it fires.
 func TestAPathIsArmedForCertain(t *testing.T) {
 	const path = "/a"
 	for name, c := range map[string]struct {
@@ -192,7 +192,7 @@ func TestAPathIsArmedForCertain(t *testing.T) {
 		"fired before it was answered":    {func(s *watch.Set[string, struct{}], fires uint32) { s.Changed(path); s.Done(path, fires) }, false},
 		"answered on another connection":  {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires); s.Resumed() }, false},
 		"asked for on another connection": {func(s *watch.Set[string, struct{}], fires uint32) { s.Resumed(); s.Done(path, fires) }, false},
-		"fired, and somebody arms it anew": {func(s *watch.Set[string, struct{}], fires uint32) {
+		"fired, and it is armed anew": {func(s *watch.Set[string, struct{}], fires uint32) {
 			s.Changed(path)
 			s.Arm(path, "b")
 			s.Done(path, fires)

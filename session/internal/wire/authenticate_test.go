@@ -18,13 +18,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// script is a mechanism that says its lines, one after the other, and is done behind the last one's answer. Of an error it says nothing more.
+// script is a mechanism that says its lines, one after the other, and is done after the last one's answer. After an error it says nothing
+// more.
 type script struct {
 	lines   []string
 	endless bool
 	absent  bool // Start returns no exchange
 	begins  error
-	fails   error // behind the first answer
+	fails   error // after the first answer
 
 	server string
 	heard  []string // nil tokens as "nil"
@@ -79,8 +80,8 @@ func token(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, u
 
 var noToken = []byte{0xff, 0xff, 0xff, 0xff}
 
-// talk has the script talk to a server that answers so, and hangs up behind its last turn if told to. It returns what the client reads, and
-// which tokens have come.
+// talk has the script talk to a server with these answers. The server hangs up after its last turn if told to. talk returns what the client
+// reads, and which tokens have come.
 func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -137,7 +138,7 @@ func greetingOf(session int64) []byte {
 	return b
 }
 
-// TestTheClientHearsOfItsSessionBehindTheExchange, and of all of the server's answer to the handshake.
+// TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to the handshake.
 func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"", "second", ""}}
@@ -183,7 +184,7 @@ func TestADenialIsFinal(t *testing.T) {
 	})
 }
 
-// TestARefusalIsExplained by the mechanism, and nothing else is.
+// TestARefusalIsExplained by the mechanism. Other errors are not.
 func TestARefusalIsExplained(t *testing.T) {
 	for code, want := range map[int32]bool{zkerr.CodeAuthFailed: true, zkerr.CodeSASLRequired: true, zkerr.CodeUnimplemented: false} {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestARefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatIsADenial and what is not: what the network, or the time, is to blame for, or what the mechanism says may pass.
+// TestWhatIsADenial and what is not: the network's faults, the end of the time, and what the mechanism says may pass.
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
 	errLater := fmt.Errorf("%w: %w", sasl.ErrTemporary, errCause)

@@ -76,11 +76,11 @@ func (r *resumption) hears() time.Duration {
 
 func (r *resumption) end() { _ = r.wire.Close() }
 
-// A request for watches that an earlier connection has left behind lets no answer through.
+// A request for watches that an earlier connection has left lets no answer through.
 func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	const short = 100
 	for name, test := range map[string]struct {
-		left func(t *testing.T, l *Link) // what went before
+		left func(t *testing.T, l *Link) // what came before
 		// want is how long it takes until the answer to each of several requests, a millisecond apart, can be read.
 		want []time.Duration
 	}{
@@ -119,7 +119,7 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	}
 }
 
-// leavesOneOfTwo loses two connections, and the second one has sent what the first left.
+// leavesOneOfTwo loses two connections. The second one has sent what the first left.
 func leavesOneOfTwo(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()
@@ -139,7 +139,7 @@ func leavesTwo(t *testing.T, l *Link) {
 	resume(t, l).end()
 }
 
-// readAnswer loses the connection when the answer to a request has been read.
+// readAnswer loses the connection after the answer to a request has been read.
 func readAnswer(length int) func(*testing.T, *Link) {
 	return func(t *testing.T, l *Link) {
 		t.Helper()
@@ -160,7 +160,7 @@ func unreadAnswer(length int) func(*testing.T, *Link) {
 	}
 }
 
-// waitedInVain is a client without watches, whose answers waited for as long as they do at the most.
+// waitedInVain is a client without watches. Its answers have waited for as long as they do at most.
 func waitedInVain(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()

@@ -92,7 +92,7 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 		})
 		start := time.Now()
 		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout*3/10 {
-			t.Errorf("a dial that nobody answers ends with %v after %v, want the deadline after %v", err, time.Since(start), testTimeout*3/10)
+			t.Errorf("a dial without an answer ends with %v after %v, want the deadline after %v", err, time.Since(start), testTimeout*3/10)
 		}
 		d.Stop()
 		if conn, err := d.Dial("tcp", "a:1", time.Second); !isFarewell(conn) {
@@ -101,7 +101,7 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	})
 }
 
-// A slow TCP connection leaves that much less for the handshake.
+// A slow TCP connection leaves less time for the handshake.
 func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
@@ -180,7 +180,7 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 			t.Fatalf("step %d: %s, want %s", i, name, want)
 		}
 		if i == 6 {
-			h.Connected() // changes nothing: the next one in the ring comes next
+			h.Connected() // this changes nothing: the next one in the ring comes next
 		}
 	}
 	if sorted := slices.Sorted(slices.Values(first)); !slices.Equal(sorted, given) {
@@ -214,7 +214,7 @@ func TestHostsRefuseAnEmptyList(t *testing.T) {
 	}
 }
 
-// A client without a connection ends at once, in whatever it was doing, and what waits in its queue is answered.
+// A client without a connection ends at once, whatever it was doing, and the requests in its queue are answered.
 func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 	never := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()

@@ -44,7 +44,7 @@ func splitAll(t *testing.T, s *splitter, stream []byte, sizes []byte) (headed, e
 				ended = append(ended, head)
 			case markMore:
 				if len(piece) != 0 {
-					t.Fatalf("%d bytes are left behind, want the splitter to take all", len(piece))
+					t.Fatalf("%d bytes are left over, want the splitter to take all", len(piece))
 				}
 			default:
 				t.Fatalf("the splitter says mark %d, want headed, ended or more", m)
@@ -209,7 +209,7 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		}()
 		synctest.Wait()
 		conn.turn <- net.ErrClosed
-		<-waits // nobody waits for a connection that is gone
+		<-waits // a connection that is gone makes no writer wait
 		o.put([]byte("b"), time.Time{}, false)
 		synctest.Wait()
 		if len(told) != 1 || !errors.Is(told[0], net.ErrClosed) || len(conn.writes) != 0 {

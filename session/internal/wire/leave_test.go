@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection waits for that request. Without it the client
-// would wait a second for an answer.
+// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection is reported only after that request. Otherwise the
+// client would wait a second for an answer.
 func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 	last := func(w *wire) { _ = w.noteSent(requestFrame(1, opcode.CloseSession), w.link.Events.Now()) }
 	for what, test := range map[string]struct {
@@ -50,7 +50,7 @@ func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 						t.Error("the client heard no error, want the end of the connection")
 					}
 				default:
-					t.Error("the client heard nothing behind its last request, want the end of the connection")
+					t.Error("the client heard nothing after its last request, want the end of the connection")
 					eventstest.Check(t, w.Close())
 				}
 			})
@@ -58,8 +58,8 @@ func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesOnAConnectionWhoseEndIsKnown: the client is about to dial another one.
-func TestNobodyLeavesOnAConnectionWhoseEndIsKnown(t *testing.T) {
+// TestNoClientLeavesOnAConnectionKnownToHaveEnded: the client is about to dial another one.
+func TestNoClientLeavesOnAConnectionKnownToHaveEnded(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w := established(t, Events{})
 		eventstest.Check(t, w.hangUp())
@@ -90,7 +90,7 @@ func TestAClientInItsHandshakeHearsOfTheEnd(t *testing.T) {
 	})
 }
 
-// TestNoPingBehindTheLastRequest: a server that has closed the connection would answer one with a reset, and what it has sent before would
+// TestNoPingBehindTheLastRequest: a server that has closed the connection would answer a ping with a reset. What it has sent before would
 // be lost if it was not read.
 func TestNoPingBehindTheLastRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {

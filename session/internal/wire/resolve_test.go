@@ -23,7 +23,7 @@ var (
 	errDown = errors.New("connection refused")
 )
 
-// zone is a name server and a network, for the names and addresses that a test puts in.
+// zone is a name server and a network, with the names and addresses that a test puts in.
 type zone struct {
 	mu      sync.Mutex
 	names   map[string]string // to addresses, separated by spaces; "" is a name without any
@@ -34,7 +34,7 @@ type zone struct {
 	open    int // connections
 }
 
-// lookup resolves what is there.
+// lookup resolves the names of the zone.
 func (z *zone) lookup(ctx context.Context, _, host string) (found []netip.Addr, err error) {
 	z.mu.Lock()
 	z.lookups++
@@ -92,7 +92,7 @@ func (z *zone) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	case "down":
 		return nil, fmt.Errorf("dial %s: %w", addr, errDown)
 	case "slow":
-		<-ctx.Done() // and connects all the same: the answer was on its way
+		<-ctx.Done() // it connects all the same: the answer was on its way
 	case "late":
 		time.Sleep(min(mostStagger, testTimeout/20) * 3 / 2)
 	}
@@ -102,13 +102,13 @@ func (z *zone) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return &zoneConn{Conn: near, z: z}, nil
 }
 
-// client is a dialer with the hosts of a connect string, as a client uses them.
+// zoneClient is a dialer with the hosts of a connect string, as a client uses them.
 type zoneClient struct {
 	*Dialer
 	hosts *Hosts
 }
 
-// clientOf is on a session if alive.
+// clientOf returns a client with these servers. It has a session if alive.
 func (z *zone) clientOf(t *testing.T, alive bool, names ...string) zoneClient {
 	t.Helper()
 	link := NewLink(Events{})
@@ -125,7 +125,7 @@ func (c zoneClient) next(t *testing.T) error {
 	t.Helper()
 	c.mu.Lock()
 	c.failures = 0
-	c.current = nil // a test that keeps it closes it itself
+	c.current = nil // a test that keeps it closes it
 	c.mu.Unlock()
 	name, _ := c.hosts.Next()
 	conn, err := c.Dial("tcp", name, 0)
@@ -186,13 +186,13 @@ func TestAChangedAnswerIsFollowedAtTheNextDial(t *testing.T) {
 		z.set(func() { z.names["zk"] = "10.0.0.1 10.0.0.7" })
 		eventstest.Must(t, c.next(t))
 		if got := z.dialledNow(); got != "10.0.0.7:2181" {
-			t.Errorf("the first attempt behind the change goes to %s, want the address that is new", got)
+			t.Errorf("the first attempt after the change goes to %s, want the address that is new", got)
 		}
 		z.set(func() { z.names["zk"] = "10.0.0.8" })
 		eventstest.Must(t, c.next(t))
 		eventstest.Must(t, c.next(t))
 		if got := z.dialledNow(); got != "10.0.0.8:2181 10.0.0.8:2181" {
-			t.Errorf("behind the second change %s are tried, want the new address only", got)
+			t.Errorf("after the second change %s are tried, want the new address only", got)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestAVanishedNameHasTheAddressesItHad(t *testing.T) {
 		}
 		got := strings.Fields(z.dialledNow())
 		if slices.Sort(got); !slices.Equal(got, []string{"10.0.0.1:2181", "10.0.0.2:2181"}) {
-			t.Errorf("without the name %v are tried, want both addresses that it had", got)
+			t.Errorf("without the name %v are tried, want both earlier addresses", got)
 		}
 		if want := []string{"zk:2181: no such host", "zk:2181: no such host"}; !slices.Equal(told, want) {
 			t.Errorf("told: %q, want %q", told, want)
@@ -226,7 +226,7 @@ func TestAVanishedNameHasTheAddressesItHad(t *testing.T) {
 	})
 }
 
-// An address may have become that of another ensemble, which would give out the same locks.
+// An earlier address may belong to another ensemble now, which would give out the same locks.
 func TestANewSessionBeginsWhereTheNameLeadsNow(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{"zk": "10.0.0.1"}}
@@ -309,14 +309,14 @@ func TestADeadAddressCostsAMoment(t *testing.T) {
 					t.Errorf("dialled: %v, want %v", got, order)
 				}
 				if z.open != 0 {
-					t.Errorf("%d connections are open behind the attempt, want none", z.open)
+					t.Errorf("%d connections are open after the attempt, want none", z.open)
 				}
 			})
 		})
 	}
 }
 
-// A server that is slow to connect wins behind others that were dialled after it.
+// A server that is slow to connect wins over others that were dialled after it.
 func TestTheWinnerIsTheLastToBeTriedAgain(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{"zk": "10.0.0.1 10.0.0.2 10.0.0.3"}, network: map[string]string{}}
@@ -336,7 +336,7 @@ func TestTheWinnerIsTheLastToBeTriedAgain(t *testing.T) {
 	})
 }
 
-// Without a deadline of its own for each address, the last of them is not noted as tried before it was.
+// Without a deadline for each address, the last of them is not noted as tried before it was.
 func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{}, network: map[string]string{}}
@@ -367,7 +367,7 @@ func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 	})
 }
 
-// A server whose machine takes connections and that answers none of them is the last one to be tried again, also where all have one name.
+// A server on a machine that takes connections and answers none of them is the last one to be tried again, also if all have one name.
 func TestAMuteServerOfANameIsLeft(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		mute := ""
@@ -400,7 +400,7 @@ func TestAMuteServerOfANameIsLeft(t *testing.T) {
 	})
 }
 
-// Where a program dials itself, its dialer gets the names.
+// If a program dials itself, its dialer gets the names.
 func TestADialerOfThePrograms(t *testing.T) {
 	z := &zone{}
 	for addr, lookup := range map[string]LookupFunc{"zk:2181": nil, "10.0.0.1:2181": z.lookup, "[fe80::1%eth0]:2181": z.lookup} {

@@ -20,7 +20,7 @@ func TestWhenASessionHangsUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		took   time.Duration
 		before []time.Duration // how long ago it hung up
-		want   time.Duration   // how long a silence it stands
+		want   time.Duration   // how long a silence it tolerates
 	}{
 		"the first time":              {0, nil, T / 5},
 		"beside quick writes":         {900 * ms, nil, T / 5},
@@ -45,13 +45,13 @@ func TestWhenASessionHangsUp(t *testing.T) {
 			q.Since = now.Add(-silent)
 			wait, ok := q.Left(now)
 			if ok != (c.want != never) || ok && wait != c.want-silent {
-				t.Errorf("%s: after a silence of %v: wait %v, %v; want it to stand %v", name, silent, wait, ok, c.want)
+				t.Errorf("%s: after a silence of %v: wait %v, %v; want it to tolerate %v", name, silent, wait, ok, c.want)
 			}
 		}
 	}
 }
 
-// Whatever the servers do, a session hangs up twice in ten timeouts at the most, and once on servers that answer alike.
+// Whatever the servers do, a session hangs up at most twice in ten timeouts, and once on servers that all answer alike.
 func TestHowOftenASessionHangsUp(t *testing.T) {
 	const T = 10 * time.Second
 	for part := range 100 {

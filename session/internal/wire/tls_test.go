@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Whose certificate is taken is in coordinator/connect_test.go.
+// coordinator/connect_test.go tests which certificates are accepted.
 
 func TestTLSHandshakeHasTheSameDeadline(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		own := []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}
-		// Whatever error ends this is the point of no test.
+		// The test does not depend on the error that ends this.
 		_, _ = tls.Server(far, &tls.Config{Certificates: own}).Read(make([]byte, 1))
 	})
 	socket := &writeCounter{Conn: near}
@@ -78,7 +78,7 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 	serving.Wait()
 }
 
-// The zone of an address is this machine's, and no certificate has it.
+// The zone of an address is this machine's, and no certificate contains it.
 func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	eventstest.Must(t, err)
@@ -145,8 +145,8 @@ func (a *tlsAuthority) issue(t *testing.T, name string, from, until time.Duratio
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// A certificate that the server refuses is told, with what is known of it here: in place of the handshake by TLS 1.2, and of the first
-// answer by TLS 1.3.
+// A certificate that the server refuses is reported, with what is known of it here. With TLS 1.2 that comes in place of the handshake, and
+// with TLS 1.3 in place of the first answer.
 func TestARefusedCertificateIsTold(t *testing.T) {
 	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
 	good := ours.issue(t, "good", -time.Hour, time.Hour)
@@ -155,7 +155,7 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 	trusted.AddCert(ours.certificate)
 	for name, c := range map[string]struct {
 		own  []tls.Certificate
-		says string // nothing: it is not refused
+		says string // "": it is not refused
 	}{
 		"good":             {[]tls.Certificate{good}, ""},
 		"of two, one fits": {[]tls.Certificate{strange.issue(t, "first", -time.Hour, time.Hour), good}, ""},
@@ -169,7 +169,7 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 			var serving sync.WaitGroup
 			serving.Go(func() {
 				conn := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted})
-				_, _ = conn.Write([]byte{1}) // or the alert, which the client is to tell
+				_, _ = conn.Write([]byte{1}) // or the alert, which the client has to report
 				eventstest.Check(t, far.Close())
 			})
 			conn, err := secure(t.Context(), near, "zk.example.com:2281", &tls.Config{Certificates: c.own, RootCAs: trusted, MaxVersion: version})

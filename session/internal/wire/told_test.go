@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// requestFrame and replyFrame are frames with so many bytes behind their headers.
+// requestFrame and replyFrame are frames with so many bytes after their headers.
 func requestFrame(xid, op int32, tail ...byte) []byte {
 	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
 	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(op)), tail...))
@@ -26,7 +26,7 @@ func replyFrame(xid, code int32, tail ...byte) []byte {
 	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(code)), tail...))
 }
 
-// established returns a wire behind its handshake.
+// established returns a wire after its handshake.
 func established(t *testing.T, events Events) *wire {
 	t.Helper()
 	w, far, _ := wirePair(t, events)
@@ -37,7 +37,8 @@ func established(t *testing.T, events Events) *wire {
 	return w
 }
 
-// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when the connection ends; and then nothing more.
+// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when the connection ends. It hears nothing more after
+// that.
 func TestEachRequestIsToldOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var told []Request
@@ -50,18 +51,18 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 		send(requestFrame(1, opcode.GetData, 1, 2, 3))
 		send(requestFrame(xidPing, opcode.Ping))
 		receive(replyFrame(1, 0, 1, 2))
-		receive(replyFrame(xidEvent, 0, 1, 2)) // answers nothing
+		receive(replyFrame(xidEvent, 0, 1, 2)) // answers no request
 		receive(replyFrame(xidPing, 0))
 		send(requestFrame(2, opcode.Delete))
 		receive(replyFrame(2, zkerr.CodeNoNode))
 		send(requestFrame(3, opcode.Multi))
 		receive(replyFrame(3, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0)) // the result of a delete
 		send(requestFrame(4, opcode.Multi))
-		receive(replyFrame(4, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0)) // that of an error
+		receive(replyFrame(4, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0)) // the result of an error
 		send(requestFrame(5, opcode.Exists))
 		send(requestFrame(xidPing, opcode.Ping))
 		eventstest.Check(t, w.Close())
-		receive(replyFrame(5, 0)) // was on its way
+		receive(replyFrame(5, 0)) // it was on its way
 		receive(replyFrame(xidPing, 0))
 		want := []Request{
 			{"connect", "zk1:2181", 4 + 44 + 4 + 36, 0, nil},
@@ -79,7 +80,7 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestAGreetingThatIsNotAnswered is a request as well, and so is one that the server answers with the end of the session.
+// TestAGreetingThatIsNotAnswered: a hook hears of it as of any request, also if the server answers it with the end of the session.
 func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	for what, test := range map[string]struct {
 		back func(w *wire) error
@@ -102,7 +103,7 @@ func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestRequestsCostNothingWithoutHooks: to follow a request and its answer takes no allocation, nor does it to have the lease renewed.
+// TestRequestsCostNothingWithoutHooks: following a request and its answer takes no allocation. Nor does renewing the lease.
 func TestRequestsCostNothingWithoutHooks(t *testing.T) {
 	for what, events := range map[string]Events{
 		"without a hook":                 {},
@@ -120,7 +121,7 @@ func TestRequestsCostNothingWithoutHooks(t *testing.T) {
 	}
 }
 
-// TestOperationsAndErrorsHaveNames: whatever comes, the hook has something to go by.
+// TestOperationsAndErrorsHaveNames: every operation and code has a name for the hook.
 func TestOperationsAndErrorsHaveNames(t *testing.T) {
 	for op, want := range map[int32]string{
 		opcode.Connect: "connect", opcode.Create: "create", opcode.Multi: "multi", opcode.GetChildren2: "getChildren2", opcode.CloseSession: "closeSession",
@@ -139,6 +140,6 @@ func TestOperationsAndErrorsHaveNames(t *testing.T) {
 		}
 	}
 	if got := zkerr.ErrorOf(-77); got == nil {
-		t.Error("a code that nobody knows is no error, want one")
+		t.Error("an unknown code is no error, want one")
 	}
 }

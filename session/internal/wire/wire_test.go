@@ -30,7 +30,7 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 			case 2: // answers, but not to the end
 				c.handshake()
 				_, _ = c.Write(frameOf(grantBody(testTimeout, 7))[:20])
-			case 3: // grants less than was asked for, then goes
+			case 3: // grants less than was asked for, then closes
 				c.handshake()
 				c.grant(testTimeout/3, 7)
 				time.Sleep(time.Second)
@@ -80,7 +80,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			mu.Unlock()
 			switch n {
 			case 1:
-				c.grant(testTimeout, 7) // and goes
+				c.grant(testTimeout, 7) // and closes
 			case 2:
 				c.grant(0, 0) // expired, and leaves the socket open
 				c.echo()
@@ -96,7 +96,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 		r.await(t, zk.StateExpired)
 		r.await(t, zk.StateConnected)
 		r.await(t, zk.StateDisconnected)
-		r.await(t, zk.StateDisconnected) // it goes on trying, and is told only once
+		r.await(t, zk.StateDisconnected) // it goes on trying, and reports only once
 		if err := r.dialer.LastError(); !errors.Is(err, errSecondSession) {
 			t.Error(err)
 		}
@@ -151,7 +151,7 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 	})
 }
 
-// answer is what onAnswered got.
+// answer is what OnAnswered got.
 type answer struct{ op, zkErr int32 }
 
 func TestBadFramesCloseTheConnection(t *testing.T) {
@@ -206,7 +206,7 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
-					t.Errorf("a refusal was told: %v, want it only of a closed connection", told)
+					t.Errorf("a refusal was told: %v, want that only for a closed connection", told)
 				}
 				r.end(t)
 				f.wg.Wait()
@@ -364,7 +364,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 			t.Errorf("the write ends with %v after %v, want no error after 22s", err, time.Since(start))
 		}
 		if _, err := w2.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 22*time.Second {
-			t.Errorf("the read behind the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
+			t.Errorf("the read after the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
 		}
 		for _, c := range []io.Closer{w, w, w2, far, far2} {
 			eventstest.Check(t, c.Close())

@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a connection. What it does on each is up to serve,
-// which gets the number of the connection, from 1.
+// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a connection. serve decides what it does on each,
+// and gets the number of the connection, from 1.
 type fakeServer struct {
 	serve func(n int, c fakeConn)
 
@@ -26,7 +26,7 @@ type fakeServer struct {
 	wg    sync.WaitGroup
 }
 
-// countingConn is the client's end; it knows whether it has been closed.
+// countingConn is the client's end. It knows whether it was closed.
 type countingConn struct {
 	net.Conn
 	closed chan struct{}
@@ -85,7 +85,7 @@ func (c fakeConn) recv() []byte {
 	return body
 }
 
-// send sends a frame; that the client has gone shows at the next recv.
+// send sends a frame. If the client has gone, the next recv shows it.
 func (c fakeConn) send(body []byte) { _, _ = c.Write(frameOf(body)) }
 
 // handshake reads the request and returns the session id in it.
@@ -107,7 +107,7 @@ func grantBody(timeout time.Duration, id int64) []byte {
 	return append(body, make([]byte, 16)...)
 }
 
-// reply answers a request with a header and nothing else. There is no answer to a request that never came.
+// reply answers a request with a header only. A nil request gets no answer.
 func (c fakeConn) reply(request []byte, code int32) {
 	if request == nil {
 		return
@@ -186,7 +186,7 @@ func (r *rig) await(t *testing.T, want zk.State) {
 	}
 }
 
-// endWithin is end, and fails the test if that takes longer.
+// endWithin is end, and fails the test if it takes longer.
 func (r *rig) endWithin(t *testing.T, most time.Duration) {
 	t.Helper()
 	if took := r.end(t); took > most {
@@ -194,7 +194,7 @@ func (r *rig) endWithin(t *testing.T, most time.Duration) {
 	}
 }
 
-// Took fails the test unless just so much time has passed since start.
+// took fails the test unless exactly so much time has passed since start.
 func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// codeError is what the client makes of a code it has no value for.
+// codeError is the client's error for a code for which it has no value.
 func codeError(code int) error { return fmt.Errorf("unknown error: %v", zk.ErrCode(code)) }
 
 func TestClassify(t *testing.T) {

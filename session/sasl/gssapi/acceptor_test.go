@@ -28,21 +28,21 @@ const realm = "ZKGRANT.TEST"
 // noon is the time of the tests without a KDC.
 func noon() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 123456789, time.UTC) }
 
-// acceptor is the server's side of an exchange, as one may be that has no good intentions.
+// acceptor is the server's side of an exchange, which may be malicious.
 type acceptor struct {
 	tb   testing.TB
 	keys *keytab.Keytab
 
 	subkey bool // it chooses a key of its own
 	proof  func(p *messages.EncAPRepPart)
-	key    func(k *types.EncryptionKey) // that the proof is encrypted with
+	key    func(k *types.EncryptionKey) // the key that encrypts the proof
 
 	asked  messages.APReq
 	ours   wrapping
 	theirs wrapping
 }
 
-// newAcceptor returns a server, and an exchange of bob with it.
+// newAcceptor returns a server, and bob's exchange with it.
 func newAcceptor(tb testing.TB, kind int32) (*acceptor, *exchange) {
 	tb.Helper()
 	s := &acceptor{tb: tb, keys: keytab.New(), proof: func(*messages.EncAPRepPart) {}, key: func(*types.EncryptionKey) {}}
@@ -89,7 +89,7 @@ func (s *acceptor) accept(token []byte) []byte {
 	return answer
 }
 
-// offer offers protections, and what is the largest message.
+// offer offers protections, and says how large a message may be.
 func (s *acceptor) offer(protections byte) []byte {
 	s.tb.Helper()
 	token, err := s.ours.wrap([]byte{protections, 1, 0, 0})
@@ -97,17 +97,17 @@ func (s *acceptor) offer(protections byte) []byte {
 	return token
 }
 
-// next takes a step that has to go well, and to go on.
+// next takes a step that has to succeed, and not to be the last.
 func next(tb testing.TB, e *exchange, said []byte) []byte {
 	tb.Helper()
 	answer, done, err := e.Next(said)
 	if err != nil || done {
-		tb.Fatalf("behind %x: done %v, %v; want an answer", said, done, err)
+		tb.Fatalf("after %x: done %v, %v; want an answer", said, done, err)
 	}
 	return answer
 }
 
-// turn turns what follows the header to the right, as a server may.
+// turn turns the bytes after the header to the right, as a server may.
 func turn(token []byte, by int) []byte {
 	b, body := bytes.Clone(token), token[wrapHeader:]
 	binary.BigEndian.PutUint16(b[6:], uint16(by))
@@ -115,7 +115,7 @@ func turn(token []byte, by int) []byte {
 	return append(append(b[:wrapHeader], body[len(body)-by:]...), body[:len(body)-by]...)
 }
 
-// kindsOfKeys are the encryption types that exchanges are made with. Of aes256-sha384 gokrb5 makes no ticket: see [TestRealKerberos].
+// kindsOfKeys are the encryption types of the exchanges. gokrb5 makes no ticket of aes256-sha384: see [TestRealKerberos].
 func kindsOfKeys() map[string]int32 {
 	return map[string]int32{
 		"aes128-sha1": etypeID.AES128_CTS_HMAC_SHA1_96, "aes256-sha1": etypeID.AES256_CTS_HMAC_SHA1_96,

@@ -20,7 +20,7 @@ import (
 
 const aes256 = etypeID.AES256_CTS_HMAC_SHA1_96
 
-// TestExchange plays all of it, with each type of key, and with a key that the server chooses.
+// TestExchange plays an exchange, with each type of key, and with a key that the server chooses.
 func TestExchange(t *testing.T) {
 	for name, kind := range kindsOfKeys() {
 		for _, subkey := range []bool{false, true} {
@@ -76,7 +76,7 @@ func TestAServerThatCannotProveItselfIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed on the way, or comes from somebody else.
+// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed on the way, or comes from another sender.
 func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	for name, change := range map[string]func(s *acceptor) []byte{
 		"nothing":         func(*acceptor) []byte { return nil },
@@ -106,7 +106,7 @@ func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerThatWantsMoreIsRefused: it signs or encrypts all that follows, or has no offer.
+// TestAServerThatWantsMoreIsRefused: it signs or encrypts all later messages, or has no offer.
 func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	for _, protections := range []byte{0, 2, 4, 6} {
 		s, e := newAcceptor(t, aes256)
@@ -117,7 +117,7 @@ func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerOfAnotherMechanism is told from one that cannot prove itself.
+// TestAServerOfAnotherMechanism is distinguished from a server that cannot prove itself.
 func TestAServerOfAnotherMechanism(t *testing.T) {
 	request, err := frame(tokenRequest, nil)
 	eventstest.Must(t, err)
@@ -125,7 +125,7 @@ func TestAServerOfAnotherMechanism(t *testing.T) {
 		_, e := newAcceptor(t, aes256)
 		next(t, e, nil)
 		if _, _, err := e.Next(said); !errors.Is(err, sasl.ErrMechanism) {
-			t.Errorf("behind %q: %v, want %v", said, err, sasl.ErrMechanism)
+			t.Errorf("after %q: %v, want %v", said, err, sasl.ErrMechanism)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 	}
 }
 
-// TestExplain: a server that refuses a ticket gives no reason, and the client names what it may be.
+// TestExplain: a server that refuses a ticket gives no reason, and the client names possible ones.
 func TestExplain(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	const want = "its log has the cause; perhaps its keytab lacks the key of zookeeper/zk1@ZKGRANT.TEST, version 3, or its clock differs from this one (2030-01-01T12:00:00Z) by more than 5m0s"
@@ -168,7 +168,7 @@ func TestAnOldKindOfKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestATicketIsKeptWhileItIsFresh, a tenth of its life or a minute short of its end, and goes to one exchange at a time.
+// TestATicketIsKeptWhileItIsFresh, until a tenth of its life or a minute before its end, and goes to one exchange at a time.
 func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	m, now := e.mechanism, noon()
@@ -193,7 +193,7 @@ func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	}
 }
 
-// FuzzServer: whatever the server says, there is an error, and no panic.
+// FuzzServer: every message of the server that is not right is an error, and none causes a panic.
 func FuzzServer(f *testing.F) {
 	s, e := newAcceptor(f, aes256)
 	proof := s.accept(next(f, e, nil))

@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// written is a file with that text.
+// written returns a file with the text.
 func written(tb testing.TB, text string) (path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "file")
@@ -22,7 +22,7 @@ func written(tb testing.TB, text string) (path string) {
 	return path
 }
 
-// keytabOf is a keytab with a key of each principal.
+// keytabOf returns a keytab with a key of each principal.
 func keytabOf(tb testing.TB, principals ...string) (path string) {
 	tb.Helper()
 	table := keytab.New()
@@ -113,7 +113,7 @@ func TestKrb5ConfigIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestServersAreNamedByHost, without a look into DNS, and in the realm of the host.
+// TestServersAreNamedByHost, without a query to DNS, and in the realm of the host.
 func TestServersAreNamedByHost(t *testing.T) {
 	keys := keytabOf(t, "bob@ZKGRANT.TEST")
 	for _, c := range []struct{ principal, server, want string }{

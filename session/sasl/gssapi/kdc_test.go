@@ -24,7 +24,7 @@ import (
 
 const server = "localhost:2181"
 
-// mechanismOf is that of a keytab.
+// mechanismOf is the mechanism of a keytab.
 func mechanismOf(tb testing.TB, k *kdctest.KDC, name, keytab string, options ...Option) *mechanism {
 	tb.Helper()
 	m, err := Keytab(name, keytab, append(options, Config(k.Config()))...)
@@ -32,7 +32,7 @@ func mechanismOf(tb testing.TB, k *kdctest.KDC, name, keytab string, options ...
 	return m.(*mechanism)
 }
 
-// ticketOf is the ticket that an exchange begins with.
+// ticketOf returns the ticket with which an exchange begins.
 func ticketOf(ctx context.Context, m sasl.Mechanism, at string) (ticket, error) {
 	e, err := m.Start(ctx, at)
 	if err != nil {
@@ -41,7 +41,8 @@ func ticketOf(ctx context.Context, m sasl.Mechanism, at string) (ticket, error) 
 	return e.(*exchange).ticket, nil
 }
 
-// TestTickets of a real KDC: with and without a proof beforehand, of each type of key, and kept for the next exchange once it was accepted.
+// TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A ticket is kept for the next exchange once the
+// server has accepted it.
 func TestTickets(t *testing.T) {
 	k := kdctest.Start(t, realm)
 	k.Add("zookeeper/localhost")
@@ -70,7 +71,7 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfAKDC are final, and say who is refused what.
+// TestRefusalsOfAKDC are final, and name the client and the ticket that it did not get.
 func TestRefusalsOfAKDC(t *testing.T) {
 	k := kdctest.Start(t, realm)
 	k.Add("zookeeper/localhost")
@@ -107,7 +108,7 @@ func TestRefusalsOfAKDC(t *testing.T) {
 	}
 }
 
-// TestAnotherRealm: the server is in one that trusts the client's, which krb5.conf names, or only the KDC knows.
+// TestAnotherRealm: the server is in a realm that trusts the client's. krb5.conf names that realm, or only the KDC knows it.
 func TestAnotherRealm(t *testing.T) {
 	ours, theirs := kdctest.Start(t, realm), kdctest.Start(t, "OTHER.TEST")
 	bob := ours.Add("bob")
@@ -171,7 +172,7 @@ func TestACache(t *testing.T) {
 	}
 	k.Kinit(path, "ann", ann)
 	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "ann@") {
-		t.Errorf("with the tickets of somebody else: %v, want %v", err, ErrCredentials)
+		t.Errorf("with the tickets of another principal: %v, want %v", err, ErrCredentials)
 	}
 	eventstest.Must(t, os.WriteFile(path, []byte("\x05"), 0o600))
 	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, sasl.ErrTemporary) || !errors.Is(err, ErrCredentials) {
@@ -179,7 +180,7 @@ func TestACache(t *testing.T) {
 	}
 }
 
-// TestAKeytabThatIsChanged is read again: its principal has another key by now.
+// TestAKeytabThatIsChanged is read again: its principal has another key by then.
 func TestAKeytabThatIsChanged(t *testing.T) {
 	k := kdctest.Start(t, realm)
 	k.Add("zookeeper/localhost")
@@ -212,7 +213,7 @@ func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
 	}
 }
 
-// TestAnOldAnswerIsRefused, which somebody has heard before.
+// TestAnOldAnswerIsRefused: an attacker may have recorded it.
 func TestAnOldAnswerIsRefused(t *testing.T) {
 	k := kdctest.Start(t, realm)
 	k.Add("zookeeper/localhost")
@@ -246,7 +247,7 @@ func TestAnOldAnswerIsRefused(t *testing.T) {
 	_, err = ticketOf(t.Context(), m, server)
 	eventstest.Must(t, err)
 	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, ErrKDC) || !strings.Contains(err.Error(), "answers another request") {
-		t.Errorf("behind the answer to an earlier request: %v, want %v", err, ErrKDC)
+		t.Errorf("after the answer to an earlier request: %v, want %v", err, ErrKDC)
 	}
 }
 
@@ -256,7 +257,7 @@ func confWith(tb testing.TB, kdcs ...string) (path string) {
 	return written(tb, "[libdefaults]\n default_realm = "+realm+"\n[realms]\n "+realm+" = {\n  kdc = "+strings.Join(kdcs, "\n  kdc = ")+"\n }\n")
 }
 
-// answering is a KDC that does that with each connection.
+// answering is a KDC that treats each connection like that.
 func answering(tb testing.TB, answer func(net.Conn)) (addr string) {
 	tb.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -280,7 +281,7 @@ func answering(tb testing.TB, answer func(net.Conn)) (addr string) {
 // silent reads all that comes, and says nothing.
 func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// TestAnotherKDCIsAsked if the first is gone, silent, or has something else to do.
+// TestAnotherKDCIsAsked if the first is gone, silent, or has no answer for the moment.
 func TestAnotherKDCIsAsked(t *testing.T) {
 	k := kdctest.Start(t, realm)
 	k.Add("zookeeper/localhost")
@@ -315,7 +316,7 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 	}
 }
 
-// TestStartEndsWithItsContext: no goroutine is left, and nobody waits for a KDC that is silent.
+// TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a KDC that is silent.
 func TestStartEndsWithItsContext(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	addr := answering(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })
@@ -341,7 +342,7 @@ func TestAKDCThatIsNone(t *testing.T) {
 		m, err := Keytab("bob", keytabOf(t, "bob@"+realm), Config(confWith(t, addr)))
 		eventstest.Must(t, err)
 		if e, err := m.Start(t.Context(), server); err == nil {
-			t.Errorf("behind %q: %v, want an error", said, e)
+			t.Errorf("after %q: %v, want an error", said, e)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func newRig(t *testing.T, skew int, bob string, settings ...ensemble.Setting) ri
 	return r
 }
 
-// addr is the server by the name that it has in the KDC.
+// addr is the server's address, by its name in the KDC.
 func (r rig) addr(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(r.proxy.Addr())
@@ -62,7 +62,7 @@ func (r rig) addr(t *testing.T) string {
 	return net.JoinHostPort("localhost", port)
 }
 
-// connect connects with an access list for bob alone.
+// connect connects with an access list for bob only.
 func (r rig) connect(t *testing.T, m sasl.Mechanism, options ...coordinator.Option) (*coordinator.Coordinator, error) {
 	t.Helper()
 	options = append(options, coordinator.WithSASL(m), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + realm}}))
@@ -73,7 +73,7 @@ func (r rig) connect(t *testing.T, m sasl.Mechanism, options ...coordinator.Opti
 	return c, err
 }
 
-// lock takes and releases a lock that is bob's alone.
+// lock takes and releases a lock that only bob may use.
 func lock(t *testing.T, c *coordinator.Coordinator, path string) error {
 	t.Helper()
 	a := c.Mutex(path).Acquire(t.Context())
@@ -83,7 +83,7 @@ func lock(t *testing.T, c *coordinator.Coordinator, path string) error {
 	return err
 }
 
-// hold takes a lock, and returns what tells that it is lost or released.
+// hold takes a lock, and returns the acquisition, which tells its loss or release.
 func hold(t *testing.T, c *coordinator.Coordinator, path string) *coordinator.Acquisition {
 	t.Helper()
 	a := c.Mutex(path).Acquire(t.Context())
@@ -92,7 +92,7 @@ func hold(t *testing.T, c *coordinator.Coordinator, path string) *coordinator.Ac
 	return a
 }
 
-// stillHeld fails the test if it is not.
+// stillHeld fails the test if the lock is not held.
 func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	select {
@@ -102,7 +102,7 @@ func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	}
 }
 
-// TestRealKerberos: a lock that is bob's alone, before and behind lost connections, on servers that use the client's key, or one of their own,
+// TestRealKerberos: a lock that only bob may use, before and after lost connections. The servers use the client's key, or one of their own,
 // of another type.
 func TestRealKerberos(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestRealKerberos(t *testing.T) {
 	}
 }
 
-// late is a mechanism whose clock is wrong when it shows the ticket, but not when it asks for one.
+// late is a mechanism with a clock that is wrong when it shows the ticket, but not when it asks for one.
 type late struct {
 	*mechanism
 	by time.Duration
@@ -150,7 +150,7 @@ func (l late) Start(ctx context.Context, server string) (sasl.Exchange, error) {
 	return e, err
 }
 
-// counted is a mechanism that counts the exchanges it was to begin.
+// counted is a mechanism that counts the exchanges that it is asked to begin.
 type counted struct {
 	*mechanism
 	starts atomic.Int32
@@ -161,7 +161,7 @@ func (c *counted) Start(ctx context.Context, server string) (sasl.Exchange, erro
 	return c.mechanism.Start(ctx, server)
 }
 
-// TestRealServer has one server for what needs no setting of its own.
+// TestRealServer has one server for the tests that need no setting.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 300, "+requires_preauth")
@@ -170,7 +170,7 @@ func TestRealServer(t *testing.T) {
 	r.refusals(t)
 }
 
-// refusals end Connect at once, and say what can be known.
+// refusals end Connect at once, and give the reason as far as it is known.
 func (r rig) refusals(t *testing.T) {
 	refused := func(what string, m sasl.Mechanism, cause error, says string) {
 		t.Helper()
@@ -206,7 +206,7 @@ func (r rig) names(t *testing.T) {
 	}
 }
 
-// outage: Connect waits for a KDC, or names it when its time is over. Without a ticket no server is dialled.
+// outage: Connect waits for a KDC, or names it when its time is over. Without a ticket it dials no server.
 func (r rig) outage(t *testing.T) {
 	r.kdc.Stop()
 	m := &counted{mechanism: mechanismOf(t, r.kdc, "bob", r.bob)}
@@ -239,11 +239,11 @@ func (r rig) outage(t *testing.T) {
 	eventstest.Check(t, eventstest.Receive(t, ended, "a session"))
 }
 
-// TestRealTicketsEnd: a session lives on behind the end of its ticket, and reconnects with another one; the old one is of no use to the server
-// any more. One of a credential cache has to be renewed by somebody else.
+// TestRealTicketsEnd: a session outlives its ticket, and reconnects with another one. The server does not accept the old one any more. The
+// user has to renew the ticket of a credential cache.
 func TestRealTicketsEnd(t *testing.T) {
 	t.Parallel()
-	const skew, life = 1, 2 // seconds, of which the times of Kerberos are
+	const skew, life = 1, 2 // seconds, as in Kerberos
 	r := newRig(t, skew, fmt.Sprintf("-maxlife %dseconds", life))
 	cache := filepath.Join(t.TempDir(), "cache")
 	r.kdc.Kinit(cache, "bob", r.bob)
@@ -289,7 +289,7 @@ func TestRealTicketsEnd(t *testing.T) {
 	}
 }
 
-// stale is a mechanism with one ticket, however old.
+// stale is a mechanism with one ticket, whatever its age.
 type stale struct {
 	*mechanism
 	old ticket

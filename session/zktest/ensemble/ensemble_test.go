@@ -39,14 +39,14 @@ func written(t *testing.T, conn *zk.Conn, path, data string) {
 	})
 }
 
-// TestOneServer shares one server among what can be seen on one.
+// TestOneServer shares one server among the tests that need only one.
 func TestOneServer(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
 	e := Start(t, 1, Tick(100*time.Millisecond))
 	t.Run("it says what it is and serves", func(t *testing.T) { tryStandalone(t, e) })
 	t.Run("killed, it keeps its data and its address", func(t *testing.T) { tryKill(t, e) })
-	t.Run("stopped, it goes on", func(t *testing.T) { tryStop(t, e) }) // the last: it ends stopped
+	t.Run("stopped, it goes on", func(t *testing.T) { tryStop(t, e) }) // the last test: the server ends stopped
 }
 
 func tryStandalone(t *testing.T, e *Ensemble) {
@@ -76,7 +76,7 @@ func tryStandalone(t *testing.T, e *Ensemble) {
 	}
 }
 
-// What was acknowledged survives a kill: without fsync, too, the process had handed it to the operating system.
+// Acknowledged data survive a kill, also without fsync: the process had handed them to the operating system.
 func tryKill(t *testing.T, e *Ensemble) {
 	t.Helper()
 	ctx := t.Context()
@@ -122,10 +122,10 @@ func tryStop(t *testing.T, e *Ensemble) {
 	if now, err := e.status(ctx, 0); err != nil || !now.serves() {
 		t.Errorf("after Cont the status is %+v, %v; want one that serves", now, err)
 	}
-	eventstest.Must(t, e.Stop(0)) // and is killed in that state by the clean-up
+	eventstest.Must(t, e.Stop(0)) // the clean-up kills it in that state
 }
 
-// TestLeaderIsKilled has an ensemble of its own. Behind the proxies of TestLinksIsolate the next leader takes long: a server
+// TestLeaderIsKilled has an ensemble of its own. Through the proxies of TestLinksIsolate an election takes long: a server
 // that dials a proxy too early is not refused.
 func TestLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
@@ -165,13 +165,13 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 }
 
-// A server that is cut off from its leader goes on answering reads from what it knows, writes nothing, and catches up
-// when it is healed.
+// A server that is cut off from its leader goes on answering reads from what it knows, writes nothing, and catches up when
+// it is healed.
 func TestLinksIsolate(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
 	links := NewLinks(t)
-	e := Start(t, 3, links.Setting(), SyncLimit(60)) // it is a while until a server closes a connection to another
+	e := Start(t, 3, links.Setting(), SyncLimit(60)) // so that a server does not close a connection to another one too soon
 	ctx := t.Context()
 	followers, err := e.Followers(ctx)
 	eventstest.Must(t, err)
@@ -186,7 +186,7 @@ func TestLinksIsolate(t *testing.T) {
 		_, err := writer.Create("/isolated", nil, 0, zk.WorldACL(zk.PermAll))
 		answered <- err
 	}()
-	written(t, client(t, e.Addr(followers[1])), "/others", "") // the rest has a quorum
+	written(t, client(t, e.Addr(followers[1])), "/others", "") // the others have a quorum
 	if found, _, err := reader.Exists("/others"); found || err != nil {
 		t.Errorf("the isolated follower shows what the others wrote: %v, %v; want it missing", found, err)
 	}
@@ -239,7 +239,7 @@ func TestListOfMembers(t *testing.T) {
 	}
 }
 
-// Each server's zoo.cfg says who observes, and the observer's own says so of itself.
+// Each server's zoo.cfg names the observers, and an observer's own says that it is one.
 func TestObservers(t *testing.T) {
 	servers := []*server{{index: 0}, {index: 1}, {index: 2}}
 	c := newConfig([]Setting{Observers(1)})
@@ -257,7 +257,8 @@ func TestObservers(t *testing.T) {
 	}
 }
 
-// A server that cannot start is reported with its own words, at once and not when the time is up, and leaves no process.
+// A server that cannot start is reported with the end of its log, at once and not when the time is up, and leaves no
+// process.
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
@@ -279,7 +280,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A port taken by another process fails the attempt, and the next one uses others.
+// If another process has taken a port the attempt fails, and the next one uses other ports.
 func TestTakenPortIsRetried(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
@@ -290,7 +291,7 @@ func TestTakenPortIsRetried(t *testing.T) {
 			taken.Close()
 		}
 	}()
-	// The hook runs after the ports have been picked and before a server is started.
+	// The hook runs after the ports were picked and before a server is started.
 	steal := QuorumVia(func(_, _, port int) int {
 		if taken == nil {
 			l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

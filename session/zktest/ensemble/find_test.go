@@ -54,7 +54,7 @@ func TestFindInZooKeeperHome(t *testing.T) {
 	}
 }
 
-// A ZOOKEEPER_HOME that holds none is a mistake, and must not be passed over in favour of whatever else is installed.
+// A ZOOKEEPER_HOME without a ZooKeeper is a mistake. Another installation must not be used instead.
 func TestFindInWrongZooKeeperHome(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	_, err := Find()
@@ -63,7 +63,7 @@ func TestFindInWrongZooKeeperHome(t *testing.T) {
 	}
 }
 
-// A JAVA_HOME that holds none is a mistake, too.
+// A JAVA_HOME without a Java is a mistake, too.
 func TestFindInWrongJavaHome(t *testing.T) {
 	home := t.TempDir()
 	touch(t, filepath.Join(home, "zookeeper.jar"))
@@ -85,7 +85,7 @@ func TestFindInDeps(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", "")
 	t.Setenv("JAVA_HOME", "")
 	t.Chdir(filepath.Join(project, "nested/deep"))
-	// Where a temporary folder is reached through a link, the working directory is its other name.
+	// If a temporary folder is reached through a link, the working directory is its other name.
 	dir, err := os.Getwd()
 	eventstest.Must(t, err)
 	deps := filepath.Join(dir, "../../.deps")

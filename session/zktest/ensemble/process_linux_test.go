@@ -17,8 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// childVariable tells the test below, run by itself in another process, to be the one that is killed; it holds the
-// folder to use.
+// childVariable tells the test below, run by itself in another process, that it is the one to be killed. It holds
+// the folder to use.
 const childVariable = "ENSEMBLE_TEST_CHILD"
 
 // A test process that is killed runs no clean-up. Its servers must die all the same.
@@ -71,8 +71,8 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// running reports whether the process is neither gone nor waiting for somebody to ask how it ended. An orphan's new
-// parent is whoever runs as number 1, who may never ask.
+// running reports whether the process is neither gone nor a zombie. An orphan's new parent is process number 1,
+// which may never collect it.
 func running(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// echo is a server that says what it hears, and hangs up when it hears no more.
+// echo is a server that sends back what it receives, and hangs up when it receives no more.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -27,7 +27,7 @@ func echo(t *testing.T) string {
 			}
 			running.Go(func() {
 				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // ends with the connection, however that ends
+				_, _ = io.Copy(conn, conn) // this ends with the connection, however that ends
 			})
 		}
 	})
@@ -38,7 +38,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// through dials the proxy.
+// through dials through the proxy.
 func through(t *testing.T, p *Proxy) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp4", p.Addr())
@@ -70,7 +70,7 @@ func read(t *testing.T, conn net.Conn, n int) (string, error) {
 	return string(text), err
 }
 
-// hears fails the test unless exactly that arrives.
+// hears fails the test unless exactly this text arrives.
 func hears(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	if got, err := read(t, conn, len(want)); err != nil || got != want {
@@ -88,7 +88,7 @@ func silent(t *testing.T, conn net.Conn) {
 	}
 }
 
-// ends fails the test unless the connection does.
+// ends fails the test unless the connection ends.
 func ends(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if got, err := read(t, conn, 1); err == nil {
@@ -96,8 +96,7 @@ func ends(t *testing.T, conn net.Conn) {
 	}
 }
 
-// On a silent way nothing passes, neither on connections there are nor on new ones, and all of it arrives when it is
-// over.
+// On a silent way nothing passes, neither on open connections nor on new ones. All of it arrives when the silence is over.
 func TestProxyHolds(t *testing.T) {
 	for _, ways := range []Direction{ToServer, ToClient, BothWays} {
 		t.Run(ways.String(), func(t *testing.T) {
@@ -122,8 +121,7 @@ func TestProxyHolds(t *testing.T) {
 	}
 }
 
-// One way goes on while the other is silent: what was said before it fell silent is answered, or not, by that way
-// alone.
+// One way goes on while the other is silent. Text that was sent before it fell silent is answered, or not, by that way alone.
 func TestProxyHoldsOneWayOnly(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	eventstest.Must(t, err)
@@ -138,7 +136,7 @@ func TestProxyHoldsOneWayOnly(t *testing.T) {
 	say(t, back, "heard")
 	hears(t, front, "heard")
 	silent(t, back)
-	p.Hold(ToClient) // and no longer to the server
+	p.Hold(ToClient) // and to the server no longer
 	hears(t, back, "lost")
 	say(t, back, "later")
 	silent(t, front)
@@ -185,7 +183,7 @@ func TestProxyLags(t *testing.T) {
 	hears(t, conn, "-")
 }
 
-// TestALagLimitsNoThroughput: what is sent without a pause arrives without one, however late.
+// TestALagLimitsNoThroughput: bytes that are sent without a pause arrive without one, however late.
 func TestALagLimitsNoThroughput(t *testing.T) {
 	const lag, size = 100 * time.Millisecond, 4 << 20
 	p := StartProxy(t, echo(t))
@@ -211,8 +209,8 @@ func TestALagLimitsNoThroughput(t *testing.T) {
 	}
 }
 
-// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of some is what the proxy can do, and
-// the rest is what else the machine does.
+// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of several is what the proxy can do. The rest is
+// what else the machine does.
 func TestALagIsExact(t *testing.T) {
 	const lag = 500 * time.Microsecond
 	p := StartProxy(t, echo(t))
@@ -254,7 +252,7 @@ func TestProxyRefusesAndCuts(t *testing.T) {
 	say(t, again, "-")
 	hears(t, again, "-")
 	p.Hold(BothWays)
-	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the one at the test's end
+	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the Close at the test's end
 	ends(t, again)
 	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling the closed proxy = %v, %v; want it refused", conn, err)

@@ -54,7 +54,7 @@ func TestParseCounters(t *testing.T) {
 	}
 }
 
-// A stopped server's kernel takes the connection and nobody answers. Asking it must end with the caller's context.
+// If a server is stopped its kernel takes the connection, and there is no answer. A question to it must end with the caller's context.
 func TestAskEndsWithItsContext(t *testing.T) {
 	mute, err := net.Listen("tcp4", "127.0.0.1:0")
 	eventstest.Must(t, err)

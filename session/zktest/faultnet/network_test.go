@@ -39,10 +39,10 @@ func TestPartitionIsSilent(t *testing.T) {
 				if took := time.Since(start); took != time.Minute {
 					t.Errorf("a dial in a partition takes %v, want the minute of its context", took)
 				}
-				r.srv.CutAll() // which nobody hears either, unless it goes up
+				r.srv.CutAll() // the client does not hear this either, unless only the way up is cut
 				time.AfterFunc(time.Second, r.net.Heal)
 				if _, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr()); err != nil {
-					t.Errorf("a dial that the healing comes to ends with %v, want a connection", err)
+					t.Errorf("a dial that waits until Heal ends with %v, want a connection", err)
 				}
 				answered, err := c.received()
 				if want := []int32{sent}; name == "down" && (!slices.Equal(answered, want) || !errors.Is(err, io.EOF)) {
@@ -117,7 +117,7 @@ func TestRefuseAndCut(t *testing.T) {
 	})
 }
 
-// The server's end of a connection is the client's.
+// The server's end of a connection is also the client's.
 func TestTheServersLastWordsAreRead(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		c := r.session()
@@ -148,7 +148,7 @@ func TestAWriteWaitsForRoom(t *testing.T) {
 		eventstest.Must(t, c.SetWriteDeadline(time.Time{}))
 		time.AfterFunc(time.Second, r.net.Heal)
 		if _, err = c.Write(frame); err != nil || time.Since(start) != 2*time.Second {
-			t.Errorf("the write that the healing comes to ends with %v after %v, want success after 2s", err, time.Since(start))
+			t.Errorf("the write that waits until Heal ends with %v after %v, want success after 2s", err, time.Since(start))
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestADeadlineAppliesToAReadThatWaits(t *testing.T) {
 	})
 }
 
-// What is held for a time is let go before it is over, and what lags arrives when everything heals.
+// A frame that is held for a time is let go before it is over, and a frame that lags arrives when everything heals.
 func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 	holding := func(f faultnet.Frame) faultnet.Verdict {
 		if f.Op == zktest.OpCreate && f.Direction == faultnet.Up {
@@ -188,7 +188,7 @@ func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 		"held, released":   {holding, 0, (*faultnet.Network).Release, true},
 		"held, healed":     {holding, 0, (*faultnet.Network).Heal, true},
 		"lagging, healed":  {nil, time.Hour, (*faultnet.Network).Heal, true},
-		"lagging, release": {nil, time.Hour, (*faultnet.Network).Release, false}, // which is not about the lag
+		"lagging, release": {nil, time.Hour, (*faultnet.Network).Release, false}, // the lag stays
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, tt.rule, func(r *rig) {
@@ -209,7 +209,7 @@ func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 	}
 }
 
-// Whoever waits for the end of a partition to connect hears of what comes instead.
+// A dial that waits for the end of a partition ends early if something else comes first.
 func TestADialInAPartitionEnds(t *testing.T) {
 	for name, end := range map[string]func(*faultnet.Network){
 		"refused": func(n *faultnet.Network) { n.Refuse(true) },

@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// The whole library over sockets: the answer to each seventh write is lost, creates and deletes, the others may
-// be late, and the connections are cut between.
+// The whole library over sockets: the answer to each seventh write, create or delete, is lost. The others may be late, and the connections
+// are cut in between.
 func TestOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	var writes atomic.Int64
@@ -47,7 +47,7 @@ func TestOverTCP(t *testing.T) {
 		a.Release()
 		<-a.Done()
 	}
-	// A partition just long enough to be one: the clock is real.
+	// A partition is short here, because the clock is real.
 	network.Partition()
 	a := c.Mutex("/locks/a").Acquire(t.Context())
 	time.AfterFunc(20*time.Millisecond, network.Heal)
@@ -60,7 +60,7 @@ func TestOverTCP(t *testing.T) {
 	}
 }
 
-// A connection that was closed during a partition, and never heard of again, is closed with the network.
+// A connection that was closed during a partition, and of which nothing more was heard, is closed with the network.
 func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
@@ -80,7 +80,7 @@ func Example() {
 	}
 	defer srv.Close()
 
-	// The node is created, and the client cannot know: the connection ends instead of the answer.
+	// The node is created, and the client cannot know that: the connection ends instead of the answer.
 	var cut atomic.Bool
 	network := faultnet.New(srv.DialContext, func(f faultnet.Frame) faultnet.Verdict {
 		if f.Direction == faultnet.Down && f.Op == zktest.OpCreate && f.Code == 0 && cut.CompareAndSwap(false, true) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Three creates are sent, and the rule decides about the second or its answer. The connection is quiet before each,
-// so that nothing is under way that a cut may lose or not.
+// so that a cut loses nothing that is under way.
 func TestVerdicts(t *testing.T) {
 	for _, test := range []struct {
 		direction faultnet.Direction
@@ -51,7 +51,7 @@ func TestVerdicts(t *testing.T) {
 				c := r.session()
 				paths := []string{"/1", "/2", "/3"}
 				if errors.Is(test.ended, syscall.ECONNRESET) {
-					paths = paths[:2] // nothing can be sent behind the cut
+					paths = paths[:2] // nothing can be sent after the cut
 				}
 				for _, path := range paths {
 					c.create(path)
@@ -95,7 +95,7 @@ func TestReleaseLetsGoInOrder(t *testing.T) {
 		}
 		r.net.Release()
 		if answered, _ := c.received(); !slices.Equal(answered, []int32{first, second}) {
-			t.Errorf("behind the second release %v is answered, want %d and %d", answered, first, second)
+			t.Errorf("after the second release %v is answered, want %d and %d", answered, first, second)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestFramesAreTold(t *testing.T) {
 		c := r.session()
 		step := func(op zktest.Op, fields ...any) {
 			c.ask(op, fields...)
-			synctest.Wait() // the answer is told, too
+			synctest.Wait() // the hook hears of the answer, too
 		}
 		step(zktest.OpExists, "/x", true)
 		step(zktest.OpPing)
@@ -151,7 +151,7 @@ func TestFramesAreTold(t *testing.T) {
 	})
 }
 
-// What is not the protocol cannot be judged.
+// Bytes of another protocol cannot be judged.
 func TestGarbageIsCut(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		c := r.dial()
