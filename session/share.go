@@ -141,7 +141,7 @@ func (s *Session) together(seat *Seat) []*Seat {
 	return []*Seat{seat}
 }
 
-// lostNode tells the other holders of the seat's node that it is gone. None of them holds any more.
+// lostNode tells the other holders of the seat's node that it is gone. None of them holds any more, nor does the seat.
 func (s *Session) lostNode(c *client, seat *Seat) {
 	node := s.holders[seat]
 	for _, other := range s.together(seat) {

@@ -179,8 +179,8 @@ func (a arguments) flags(op Op) (int32, error) {
 	return flags, nil
 }
 
-// acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the password
-// here. Without the argument every client has all permissions.
+// acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the
+// password of a digest. Without the argument every client has all permissions.
 func (a arguments) acls() ([]acl, error) {
 	entries, given := a.list("acl")
 	if !given {
