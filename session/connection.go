@@ -290,7 +290,7 @@ type turnedAway struct {
 	err error
 }
 
-// onTurnedAway gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
+// on gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
 // server's own. It does so for a moment if it lags behind. If the ensemble has lost its data it does so for ever, and then no server will
 // say that the session is over.
 //
@@ -310,7 +310,7 @@ func (m turnedAway) on(s *Session) {
 // rested: a new session is old enough for requests.
 type rested struct{ c *client }
 
-// greet adds the identities, once the session is old enough for requests.
+// on adds the identities, once the session is old enough for requests.
 func (m rested) on(s *Session) {
 	c := m.c
 	switch {
@@ -328,7 +328,7 @@ type greeted struct {
 	err error
 }
 
-// onGreeted announces the session.
+// on announces the session.
 func (m greeted) on(s *Session) {
 	c, err := m.c, m.err
 	defer s.finish(c)
@@ -374,7 +374,7 @@ type vouched struct {
 	err    error
 }
 
-// onVouched goes on with a connection that has answered a request.
+// on goes on with a connection that has answered a request.
 func (m vouched) on(s *Session) {
 	defer s.finish(m.c)
 	if outcome, _ := zkerr.Classify(m.err); outcome == zkerr.Unknown {

@@ -43,7 +43,7 @@ type Link struct {
 	id       int64
 	granted  time.Duration
 	replaced bool      // OnReplaced has been called
-	debt     time.Time // since when servers have owed an answer on a connection that was given up for that; zero: there is no such connection, or a server has answered since
+	debt     time.Time // since when an answer was owed on a connection that was given up for that; zero: none was, or a server has answered since
 }
 
 // NewLink returns a link that has had no session yet. Use one for each client.
