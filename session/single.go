@@ -23,11 +23,15 @@ import (
 //     comes before any answer that knows of a later node. A reading that found nothing may be older than the node. So after such a reading
 //     the session looks again ([verifying]).
 //   - A claim checks that there is a node, and then that it is the seat's.
-//   - A delete is sent only by the claimant (see [claimants]).
-//   - A delete is not simply sent again, for this reason: A's delete is executed, and its reply is lost; B makes its node; A deletes that
-//     node. So A looks first, behind a write through the quorum. It also does so if it has been without a connection and nothing has told
-//     since that its node is still there.
+//   - A delete is sent only by the claimant (see [claimants]). It is not simply sent again: the claimant looks first, behind a write through
+//     the quorum. It also does so if it has been without a connection and nothing has told since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
+//
+// A delete that is simply sent again could remove another contender's node:
+//
+//  1. A's delete is executed, and its reply is lost.
+//  2. B makes its node.
+//  3. A deletes that node.
 //
 // Limitation: A deletes B's node if A's node is removed by hand, and B makes its own, before A has its node watched or in the moment in
 // which A's delete is under way.
