@@ -65,7 +65,7 @@ func (a *Acquisition) Err() error { return a.actor.Err() }
 // No Grant can be read after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
-// crash is Release for a caller that has not come to the end of what it did under the lock. It does nothing behind a Release.
+// crash is Release for a caller that has not finished its work under the lock. It does nothing after a Release.
 func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 
 // Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
@@ -89,9 +89,8 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	return events.Grant{}, cmp.Or(err, ErrReleased)
 }
 
-// granting waits for the Grant and takes it. Only what bounds the acquisition itself bounds that: to wait for its context
-// here as well could leave with an error while the Grant is on its way. Nor is Done waited for, which comes when the
-// servers have answered.
+// granting waits for the Grant and takes it. It does not wait for ctx, which bounds the acquisition already: it could fail while
+// the Grant is on its way. It does not wait for Done, which needs an answer of the servers.
 func (a *Acquisition) granting() (events.Grant, error) {
 	ended := make(chan error, 1)
 	forget := a.actor.OnEnd(func(end error) { ended <- end })
@@ -115,7 +114,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 		}
 		cancel(err)
 	})
-	context.AfterFunc(ctx, forget) // and not of parent: that may outlive any number of locks
+	context.AfterFunc(ctx, forget) // not of parent, which may outlive any number of locks
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
@@ -129,7 +128,7 @@ func FromContext(ctx context.Context) (*Acquisition, bool) {
 	return o.acquisition, true
 }
 
-// ownerOfActor is an Acquisition as its actor sees it.
+// ownerOfActor is the Acquisition as its actor sees it.
 type ownerOfActor Acquisition
 
 var _ actors.Owner = (*ownerOfActor)(nil)
@@ -168,9 +167,9 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing tells what the context already holds of the lock. The lock is entered again
-// with one of the owners, if there are any, or with the turn of a cached lock. The writer is one whose place a reader may take.
-// It fails if the caller would wait for itself.
+// standing tells what the context already holds of the lock. If there are owners or the turn of a cached lock, the lock is entered
+// again with them. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for
+// itself.
 func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, turn *actors.Lock, _ error) {
 	if m := l.multi(); m != nil {
 		return nil, nil, nil, m.standing(ctx)
@@ -181,7 +180,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		at := held.lock.at(l.path)
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
-		case !at.isOfKind(l): // which is no wait for oneself, but two kinds of lock
+		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
 			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
@@ -189,7 +188,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 				return nil, nil, held.actor, nil
 			}
 			owners = append(owners, held.seat)
-		case writer != nil || deadlock != nil: // the latest of them has decided
+		case writer != nil || deadlock != nil: // the latest holder in the chain has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
 			writer = held.seat
 		default:
@@ -202,7 +201,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 	return owners, writer, nil, nil
 }
 
-// deadlockWith is the error of a caller that would wait for the lock that its own context holds, with the way out if there is one.
+// deadlockWith is the error of a caller that would wait for the lock that its own context holds. It names the way out if there is
+// one.
 func (l *Lock) deadlockWith(held *Lock) error {
 	if held.rule.Kind().Reads() && !l.rule.Kind().Reads() {
 		return fmt.Errorf("%w to read: %s: write with Acquisition.Txn and a check of the version that was read, "+

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// keeping returns how the cache of a path gets its nodes. What queues up for one is an acquisition of its own, of which nobody hears.
+// keeping returns how the cache of a path gets its nodes: by an acquisition of its own, without a caller.
 func (l *Lock) keeping(data []byte) actors.CacheConfig {
 	c := l.c
 	return actors.CacheConfig{Idle: c.keep.idle, Interval: c.session.Interval, Queue: func(
@@ -57,7 +57,7 @@ func (l *Lock) cache(cfg acquireConfig) *actors.Cache {
 	return l.c.caches.At(l.path, terms, func() actors.CacheConfig { return l.keeping(cfg.data) })
 }
 
-// wants has cached nodes at the paths of the lock go, which is about to queue up there.
+// wants has the cached nodes at the paths of the lock removed, because the lock is about to queue there.
 func (l *Lock) wants() {
 	if m := l.multi(); m != nil {
 		for _, member := range m.locks {
@@ -68,7 +68,7 @@ func (l *Lock) wants() {
 	l.c.caches.Want(l.path)
 }
 
-// checkCached finds what is wrong with a lock that may be cached.
+// checkCached finds what is wrong with a lock that is cached.
 func (l *Lock) checkCached() error {
 	c := l.cfg.cached
 	switch {

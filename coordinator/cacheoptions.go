@@ -14,7 +14,7 @@ const (
 	defaultCacheSize = 1024
 	defaultCacheIdle = time.Minute
 	mostHandoffs     = 1 << 20
-	// mostCachedData is how much data a node has at most that is kept: the data tell which acquisitions share it.
+	// mostCachedData bounds the data of a node that is kept: the data tell which acquisitions share it.
 	mostCachedData = 1 << 10
 )
 

@@ -43,8 +43,8 @@ func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...Acqu
 	return err
 }
 
-// announce calls the function with each leader until stop is called, which waits for the last call. ctx gives its values: who leads is
-// told for as long as Run runs, which may be longer.
+// announce calls the function with each leader until stop is called. stop waits for the last call. Of ctx only the values count:
+// Run may go on after the end of ctx.
 func (e *Election) announce(ctx context.Context, onNewLeader func(events.Leader)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	leaders, ended := e.Observe(ctx), make(chan struct{})

@@ -68,7 +68,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	if c.live.len() > 0 {
 		c.session.Quiesce(requests)
 	}
-	left := c.live.len() // the answers of the last flight have been counted
+	left := c.live.len() // the answers to the last requests have been counted
 	farewell, cancel := context.WithDeadline(ctx, end.Add(-bound/8))
 	defer cancel()
 	var err error
@@ -82,7 +82,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = errors.Join(context.Cause(ctx), err)
 		c.cfg.Logger.Warn("something may be left on the servers", zap.Error(err))
 	}
-	<-empty // the end of the session ends what is left
+	<-empty // the end of the session ends the acquisitions that are left
 	c.house.Stream.Close(bound / 8)
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.house.Group.Close()
@@ -96,7 +96,7 @@ func (a *Acquisition) returned() <-chan struct{} { return a.actor.Returned() }
 
 func (a *Acquisition) cleared() <-chan struct{} { return a.actor.Cleared() }
 
-// awaitAll waits for what each of them waits for, until ctx ends, and returns of how many it has not come.
+// awaitAll waits for the event of each acquisition until ctx ends. It returns how many events have not come.
 func awaitAll(ctx context.Context, all []*Acquisition, event func(*Acquisition) <-chan struct{}) (left int) {
 	for i, a := range all {
 		select {

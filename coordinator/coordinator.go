@@ -31,7 +31,7 @@ type Coordinator struct {
 	session *session.Session
 	house   actors.House
 	terms   actors.House // the same for elections
-	keepers actors.House // for the nodes of cached locks, of which nobody hears
+	keepers actors.House // for the nodes of cached locks; its stream has no reader
 	keep    cacheConfig
 	caches  *actors.Caches
 	lastID  atomic.Uint64
@@ -45,7 +45,7 @@ type Coordinator struct {
 // with [ErrClosed], or with the cause of ctx and the latest connection error.
 func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
 
-// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
+// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator closes.
 func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
 		return ErrClosed

@@ -20,7 +20,7 @@ func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
 }
 
-// checkDetect finds what keeps the lock from having a record.
+// checkDetect reports why the lock cannot have a record.
 func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	if !l.cfg.detect {
 		return nil
@@ -28,6 +28,6 @@ func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	if l.path == "/" {
 		return fmt.Errorf("%w: / has no room beside it for the record of a holder", ErrPath)
 	}
-	// The record names the holder's node, or two, and its own path goes with that.
+	// The record holds the names of one or two nodes of the holder, and its own path is sent as well.
 	return l.checkSize(cfg, size+3*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix)))
 }

@@ -58,11 +58,11 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 	switch {
 	case err == nil:
 		return more && e.goesOn(ctx, a, yield)
-	case ctx.Err() != nil: // comes before the loss: the cause may be that of another lock, and would be one for ever
+	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one for ever
 		yield(nil, context.Cause(ctx))
 		return false
 	case errors.As(err, &lost):
-		return true // it was granted for so short a time that nobody could lead
+		return true // the term was too short to lead
 	default:
 		yield(nil, err)
 		return false
@@ -75,7 +75,7 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 	end := term.aftermath()
 	var lost *LostError
 	switch {
-	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // of the last the next campaign tells
+	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // the next campaign reports ErrClosed
 		return true
 	default:
 		yield(nil, errors.Join(context.Cause(ctx), end))

@@ -12,18 +12,17 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is for state that is kept in ZooKeeper: what is written in one
-// transaction with a check of the lock's node is written by the holder, or not at
-// all. No clock has a say in it.
+// This file is for state that is kept in ZooKeeper. A write in one transaction with a check of the lock's node is made by the
+// holder, or not at all; clocks do not matter.
 
-// nobody is the name of a node that is not made.
+// nobody is the name of a node that is never created.
 const nobody = "_not_held_"
 
 // Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of a connection of your own. It never
 // succeeds before the Grant and for an unfair lock. Prefer [Acquisition.Txn].
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	_, done := a.actor.Use()
-	done(true) // a check that comes late would be believed of the next holder under the node
+	done(true) // a late check could succeed for the next holder under the node
 	grant, _, _ := a.actor.Tenure()
 	node := grant.Node
 	if node == "" || recipes.Single(a.lock.rule) {
@@ -43,8 +42,8 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 // result of Err where the lock is not held, [ErrOperation], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of package zk, or
 // the cause of ctx.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	// One look at all of it. With two the Grant could come in between: a transaction with the guard of no Grant, for any
-	// epoch, would be made because the lock is held by then.
+	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with
+	// the guard of no Grant, for any epoch.
 	grant, epoch, held := a.actor.Tenure()
 	if !held {
 		return nil, a.notHeld(grant)
@@ -57,7 +56,7 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	responses, err := seat.Transact(ctx, epoch, nodesOf(grant), ops)
 	done(errors.Is(err, ErrOutcomeUnknown))
 	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
-	case over && !a.actor.Holding(): // released meanwhile, and the delete was quicker; or the loss is known
+	case over && !a.actor.Holding(): // the lock was released meanwhile, and the delete came first; or the loss is known
 		return nil, a.notHeld(grant)
 	case errors.Is(err, session.ErrGuard):
 		lost := &LostError{Path: a.lock.path, Reason: events.ReasonNodeRemoved}
@@ -69,7 +68,7 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	}
 }
 
-// notHeld says why the lock is not held, which is known to be so.
+// notHeld returns why the lock is not held. The caller knows that it is not.
 func (a *Acquisition) notHeld(grant events.Grant) error {
 	if err := a.actor.Ending(); err != nil {
 		return err

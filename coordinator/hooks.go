@@ -19,7 +19,7 @@ type HookAcquire interface {
 	OnAcquire(ctx context.Context, info AcquireInfo)
 }
 
-// HookEvent is told every event in order, and leaves none out. No Grant counts as taken.
+// HookEvent is told every event, in order. No Grant counts as taken.
 type HookEvent interface{ OnEvent(event events.Event) }
 
 // HookRequest is told of each request when it is answered or its connection ends.
@@ -64,7 +64,7 @@ type hooksOption struct {
 	all []Hook
 }
 
-// hooks are a coordinator's, by what they hear.
+// hooks are a coordinator's hooks, by what they hear.
 type hooks struct {
 	acquire []HookAcquire
 	event   []HookEvent
@@ -92,7 +92,7 @@ func (h *hooks) add(hook Hook) bool {
 	return acquires || hears || requests || leases
 }
 
-// joins adds the hook to those of an interface, if it implements that.
+// joins adds the hook to the hooks of an interface, if it implements that interface.
 func joins[H any](all *[]H, hook Hook) bool {
 	h, is := hook.(H)
 	if is {
@@ -107,7 +107,7 @@ func (h *hooks) acquired(ctx context.Context, info AcquireInfo) {
 	}
 }
 
-// overhear has the hooks for events called by the stream.
+// overhear has the stream call the hooks for events.
 func (h *hooks) overhear(stream *actors.Stream) {
 	if all := h.event; len(all) > 0 {
 		stream.Overhear(func(event events.Event) {
@@ -118,7 +118,7 @@ func (h *hooks) overhear(stream *actors.Stream) {
 	}
 }
 
-// configure has the hooks for requests and the lease called by the session.
+// configure has the session call the hooks for requests and the lease.
 func (h *hooks) configure(cfg *session.Config) {
 	if all := h.request; len(all) > 0 {
 		cfg.OnRequest = func(r session.Request) {

@@ -7,34 +7,34 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// kind is what a path is used as, and what that differs in, beside its rule. One path is one of them at a time.
+// kind is what a path is used as, and how that differs from the other kinds, beside its rule. A path is one kind at a time.
 type kind struct {
 	name    string  // for an error, with its article
 	word    string  // for hooks and the log
-	kazoo   *kind   // the same with kazoo's names; nil: kazoo has none
-	can     ability // the options that it may have
+	kazoo   *kind   // the same kind with kazoo's names; nil: kazoo has none
+	can     ability // the options that it supports
 	permits bool    // it takes permits
 	leads   bool    // its holder leads
 
-	// What it does its own way; nil: as all do. The methods stand in the file of the kind.
-	check   func(*Lock, acquireConfig, int) error // what is wrong with a call, whose create takes so many bytes
-	place   func(*Lock, *session.Place)           // what its seat has to know
+	// What the kind does its own way; nil: as all kinds do. The methods are in the file of the kind.
+	check   func(*Lock, acquireConfig, int) error // what is wrong with a call of which the create takes so many bytes
+	place   func(*Lock, *session.Place)           // what its seat needs
 	explain func(*Lock, actors.End) error         // an end that no other kind has
 }
 
-// ability is what some kinds of lock can, and others cannot.
+// ability is what some kinds of lock support, and others do not.
 type ability uint8
 
 const (
-	canDetect ability = 1 << iota // have DetectCrash
-	canRevoke                     // have Revocable
-	canJoin                       // be part of a multi-lock
+	canDetect ability = 1 << iota // has DetectCrash
+	canRevoke                     // has Revocable
+	canJoin                       // may be part of a multi-lock
 	isKazoo                       // its names are those of AsKazoo
 )
 
-// The kinds. Nobody writes to them.
+// The kinds. They are constant.
 //
-//nolint:gochecknoglobals // see there
+//nolint:gochecknoglobals // they are constant
 var (
 	kindMutex     = &kind{name: "a mutex", word: "mutex", kazoo: kazooMutex, can: canDetect | canRevoke | canJoin}
 	kindReadWrite = &kind{name: "a read/write lock", word: "write", kazoo: kazooReadWrite, can: canDetect | canRevoke | canJoin}
@@ -50,7 +50,7 @@ var (
 	kazooElection  = &kind{name: "an election as kazoo's", word: "election", can: canDetect | canRevoke | isKazoo, leads: true}
 )
 
-// as returns what the kind is with kazoo's names, if the config asks for them and they exist.
+// as returns the kind with kazoo's names, if the config asks for them and kazoo has the kind.
 func (k *kind) as(cfg lockConfig) *kind {
 	if cfg.kazoo && k.kazoo != nil {
 		return k.kazoo
@@ -58,7 +58,7 @@ func (k *kind) as(cfg lockConfig) *kind {
 	return k
 }
 
-// checkOptions fails if the lock has an option that its kind cannot have, or if nobody would have any permission for its nodes.
+// checkOptions fails if the lock has an option that its kind cannot have, or an empty ACL.
 func (l *Lock) checkOptions() error {
 	switch {
 	case l.cfg.acl != nil && len(l.cfg.acl) == 0:
@@ -74,7 +74,7 @@ func (l *Lock) checkOptions() error {
 	}
 }
 
-// isOfKind tells whether both may be used at one path.
+// isOfKind tells whether both locks may be used at one path.
 func (l *Lock) isOfKind(o *Lock) bool { return l.kind == o.kind && l.cfg.detect == o.cfg.detect }
 
 // usedAs names what isOfKind compares, for an error, with its article.

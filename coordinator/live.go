@@ -5,20 +5,18 @@ import (
 	"sync"
 )
 
-// live is what a coordinator has asked for and is not gone yet, by path: the latest
-// acquisition at a path, which has the one before it, and so on. A lock that is held costs
-// it little, which is why it is no map of maps.
+// live has the acquisitions that are not over, by path: the latest one at a path, which links to the one before it, and so on.
+// Locks that are held are many, so it is no map of maps.
 type live struct {
 	mu     sync.Mutex
 	paths  map[string]*Acquisition
 	count  int
-	empty  chan struct{} // closed when there is nothing, once closing
+	empty  chan struct{} // closed when the count is 0 and closed is set
 	closed bool
-	others map[*Acquisition][]*Acquisition // of multi-locks: what stands for them at the paths of all members but the first; nil until there is one
+	others map[*Acquisition][]*Acquisition // by multi-lock: its entries at the paths of all members but the first; nil until there is one
 }
 
-// enter takes an acquisition in, unless the coordinator is closed or its path is in use
-// as another kind of lock.
+// enter adds an acquisition, unless the coordinator is closed or its path is in use as another kind of lock.
 func (l *live) enter(a *Acquisition) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,8 +35,8 @@ func (l *live) enter(a *Acquisition) error {
 	return nil
 }
 
-// enterOthers takes in what stands for a multi-lock at the other paths, unless one of them all is in use as another kind of lock. It
-// is called with mu held.
+// enterOthers adds the entries of a multi-lock at the other paths, unless one of its paths is in use as another kind of lock. It is
+// called with mu held.
 func (l *live) enterOthers(a *Acquisition, m *members) error {
 	for _, member := range m.locks {
 		if err := l.checkKind(member); err != nil {
@@ -49,7 +47,7 @@ func (l *live) enterOthers(a *Acquisition, m *members) error {
 		l.others = map[*Acquisition][]*Acquisition{}
 	}
 	for _, member := range m.locks[1:] {
-		other := &Acquisition{lock: member, actor: a.actor} // without a number
+		other := &Acquisition{lock: member, actor: a.actor} // without an ID
 		l.link(other)
 		l.others[a] = append(l.others[a], other)
 	}
@@ -73,22 +71,21 @@ func (l *live) checkKind(lock *Lock) error {
 		return nil
 	}
 	for other := latest; other != nil; other = other.earlier {
-		if !other.lock.isOfKind(lock) && !other.isDone() { // else its end is known, and its node is about to be
+		if !other.lock.isOfKind(lock) && !other.isDone() { // if it is done, its end is known, and its node is about to go
 			return fmt.Errorf("%w: %s is %s here, and not %s", ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
 		}
 	}
 	return nil
 }
 
-// isOf fails if the coordinator uses the path as another kind of lock than this.
+// isOf fails if the coordinator uses the path as another kind of lock.
 func (l *live) isOf(lock *Lock) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.checkKind(lock)
 }
 
-// leave forgets an acquisition of which nothing is left. It does nothing for one that
-// never was let in.
+// leave forgets an acquisition that is over. It does nothing for one that enter refused.
 func (l *live) leave(a *Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +99,7 @@ func (l *live) leave(a *Acquisition) {
 	l.lessOne()
 }
 
-// unlink reports whether it was linked. It is called with mu held.
+// unlink reports whether a was linked. It is called with mu held.
 func (l *live) unlink(a *Acquisition) bool {
 	switch path := a.lock.path; {
 	case a.later != nil:
@@ -117,11 +114,11 @@ func (l *live) unlink(a *Acquisition) bool {
 	if a.earlier != nil {
 		a.earlier.later = a.later
 	}
-	a.earlier, a.later = nil, nil // a caller may keep it for long
+	a.earlier, a.later = nil, nil // a caller may keep a for long
 	return true
 }
 
-// hold counts the node of a cached lock, which has no acquisition, until unhold.
+// hold counts the node of a cached lock, which has no acquisition here, until unhold.
 func (l *live) hold() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +143,8 @@ func (l *live) lessOne() {
 	}
 }
 
-// close lets nobody in any more. It returns what there is, what tells that nothing is, and
-// whether this is the first time.
+// close refuses every later enter. It returns the live acquisitions, a channel that is closed when none is left, and whether this
+// is the first call.
 func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +158,7 @@ func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	all = make([]*Acquisition, 0, l.count)
 	for _, a := range l.paths {
 		for ; a != nil; a = a.earlier {
-			if a.id != 0 { // else it is somewhere else, too
+			if a.id != 0 { // an ID of 0: a multi-lock's entry at another path
 				all = append(all, a)
 			}
 		}
@@ -169,7 +166,7 @@ func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	return all, l.empty, true
 }
 
-// at returns what there is at a path.
+// at returns the acquisitions at a path.
 func (l *live) at(path string) (all []*Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// overhead is more than a create needs beside the path, the data and the access
-// control list.
+// overhead is more than a create takes beside the path, the data and the ACL.
 const overhead = 1 << 10
 
 // systemTree is where a server keeps its own configuration and quotas.
@@ -68,22 +67,22 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a := &Acquisition{id: id, lock: l}
 	var with []*session.Seat
 	var in *session.Seat
-	var turn *actors.Lock // that it enters again
+	var turn *actors.Lock // the turn that it enters again
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
 		with, in, turn, err = l.standing(ctx)
-		// A reader in the place of its own writer waits for nobody, and would find that in its way.
+		// A reader in the place of its own writer waits for no other contender, and a try would find that writer ahead.
 		cfg.try = cfg.try && in == nil
 	}
 	if err == nil && in != nil {
-		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
+		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // the create also names the writer's node
 	}
 	var cache *actors.Cache
 	if err == nil && len(with) == 0 {
-		cache = l.cache(cfg) //nolint:contextcheck // a node that several share does not end with the context of one
+		cache = l.cache(cfg) //nolint:contextcheck // a node that several acquisitions share does not end with the context of one
 	}
 	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
 	if turn != nil || cache != nil {
@@ -106,7 +105,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	return a
 }
 
-// seat returns the seat of an acquisition, which shares the node of others that hold, or takes the place of a writer, if there are any.
+// seat returns the seat of an acquisition. It shares the node of the holders in with, or takes the place of the writer in, if they
+// are given.
 func (l *Lock) seat(cfg acquireConfig, with []*session.Seat, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
@@ -121,7 +121,7 @@ func (l *Lock) seat(cfg acquireConfig, with []*session.Seat, in *session.Seat) *
 	return l.c.session.Seat(place)
 }
 
-// check finds what is wrong before anything is sent.
+// check finds what is wrong before a request is sent.
 func (l *Lock) check(cfg acquireConfig) error {
 	if m := l.multi(); m != nil && m.err != nil {
 		return m.err
@@ -157,7 +157,7 @@ func (l *Lock) check(cfg acquireConfig) error {
 	return nil
 }
 
-// marks returns what its nodes bear.
+// marks returns what the nodes bear.
 func (l *Lock) marks() events.Marks {
 	m := l.multi()
 	switch {
@@ -170,7 +170,7 @@ func (l *Lock) marks() events.Marks {
 	}
 }
 
-// size returns how many bytes a create takes, but for the overhead.
+// size returns how many bytes a create takes, without the overhead.
 func (l *Lock) size(cfg acquireConfig) int {
 	data := len(cfg.data)
 	if l.marks()&events.MarkRevocable != 0 {
@@ -182,8 +182,8 @@ func (l *Lock) size(cfg acquireConfig) int {
 	return len(l.c.chroot) + len(l.path) + data + l.sizeOfACL()
 }
 
-// checkSize fails if a request of so many bytes is more than servers accept. They drop the connection over one, and
-// would drop the next one, too, for as long as it is made again.
+// checkSize fails if a request of so many bytes is more than servers accept. They drop the connection at such a request, and again
+// each time it is retried.
 func (l *Lock) checkSize(cfg acquireConfig, size int) error {
 	if m := l.multi(); m != nil && size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
@@ -209,7 +209,7 @@ func (c *Coordinator) checkPath(path string) error {
 	return nil
 }
 
-// sizeOfACL returns how many bytes of a create the access control list takes.
+// sizeOfACL returns how many bytes of a create the ACL takes.
 func (l *Lock) sizeOfACL() int {
 	acl := l.cfg.acl
 	if acl == nil {
@@ -230,9 +230,9 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) err
 	return run(ctx, f, l.acquire(ctx, cfg))
 }
 
-// run is what Do does with an acquisition that keeps its node for it.
+// run is Do for an acquisition that keeps its node until it is released.
 func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
-	defer a.crash() // unless it was released before
+	defer a.crash() // does nothing after a Release
 	grant, err := a.granting()
 	if err != nil {
 		a.Release()
@@ -246,10 +246,10 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 	return err
 }
 
-// aftermath returns what is to be told of the end of a lock that was granted and has been released: the loss, or ErrClosed, if that
-// came first; otherwise, when the servers have answered, what they had against the release.
+// aftermath returns how a lock ended that was granted and released: the loss, or ErrClosed, if that came first. Otherwise it waits
+// for the servers, and returns their error if they refused the release.
 func (a *Acquisition) aftermath() error {
-	// Which of them came first is known by now; the event of a loss may still be on its way to the channel.
+	// The first end is known by now; the event of a loss may still be on its way to the channel.
 	if end := a.actor.Ending(); end != nil {
 		return end
 	}
@@ -257,7 +257,7 @@ func (a *Acquisition) aftermath() error {
 	return a.Err()
 }
 
-// checkRevocable finds what is wrong with a lock that may be asked for, and with what its nodes would say.
+// checkRevocable fails if the kind of the lock cannot be asked for, or if the data would be taken for a wish.
 func (l *Lock) checkRevocable(data []byte) error {
 	if l.cfg.revocable && l.kind.can&canRevoke == 0 {
 		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, l.kind.name, l.path)

@@ -102,16 +102,16 @@ const mostSpots = 64
 // walk is where a walk through a tree stands.
 type walk struct {
 	c     *Coordinator
-	ahead []spot // what is to come, the next one last, so that it is cheap to put nodes before the others
+	ahead []spot // the spots to come, the next one last, so that it is cheap to put nodes before the others
 
-	known, waiting map[string]session.Found // the waiters that an earlier walk and this one have seen, by their paths
+	known, waiting map[string]session.Found // the waiters that an earlier walk and this one have seen, by path
 }
 
 // spot is a node on the way.
 type spot struct {
 	path  string
 	seen  bool
-	locks []sighting // that stand there, once it was seen
+	locks []sighting // the locks there, once seen
 }
 
 // sighting is what is yielded.
@@ -120,7 +120,7 @@ type sighting struct {
 	err  error
 }
 
-// look looks at those of the next spots that were not seen yet, and puts the nodes below each of them behind it.
+// look inspects the next spots that were not seen yet, and puts the nodes below each spot after it.
 func (w *walk) look(ctx context.Context) error {
 	var at []int
 	var paths []string
@@ -133,7 +133,7 @@ func (w *walk) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for k, i := range at { // the last of the slice first: what is put before the others moves those behind it alone
+	for k, i := range at { // from the end of the slice: an insertion moves only what is after it
 		sights := all[k]
 		w.ahead[i].seen, w.ahead[i].locks = true, sights.locks()
 		w.remember(sights, w.ahead[i].locks)
@@ -152,7 +152,7 @@ func (w *walk) look(ctx context.Context) error {
 // mostRemembered bounds the bytes that are kept of a waiter from one walk to the next.
 const mostRemembered = 4 << 10
 
-// remember keeps the waiters of a node whose data is short. The data of a holder may change.
+// remember keeps the waiters of a node that have little data. The data of a holder may change.
 func (w *walk) remember(n inspected, locks []sighting) {
 	waits := map[string]bool{}
 	for _, l := range locks {
@@ -200,7 +200,7 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[str
 		if err != nil {
 			return err
 		}
-		// Behind the queue, for the reason that Semaphore.Queue has.
+		// The permits are read after the queue, as in Semaphore.Queue.
 		taken, err := c.session.Inspect(ctx, permits, func(string) bool { return true }, known)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (n inspected) size() int {
 	return 0
 }
 
-// contenders returns those that stand in the node itself.
+// contenders returns the contenders in the node itself.
 func (n inspected) contenders() (found []session.Found) {
 	for _, f := range n.node.Found {
 		if f.Name != session.SizeNode {
@@ -239,7 +239,7 @@ func (n inspected) contenders() (found []session.Found) {
 	return found
 }
 
-// isSemaphore tells whether there is a permit that some session has taken, or nothing but what a semaphore consists of.
+// isSemaphore tells whether a session has taken a permit, or the node has a size and only what a semaphore consists of.
 func (n inspected) isSemaphore() bool {
 	for _, f := range n.permits.Found {
 		if session.IsPermit(f.Name) && session.Ephemeral(f.Stat) {
@@ -280,19 +280,19 @@ func (n inspected) locks() (all []sighting) {
 	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue}})
 }
 
-// unseen is what is yielded of a lock that may not be seen.
+// unseen is what is yielded for a lock that cannot be read.
 func (n inspected) unseen(kind LockKind, err error) sighting {
 	return sighting{LockInfo{Path: n.path, Kind: kind}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
 }
 
-// below returns the nodes below it that may be locks, or have locks below them, in their order.
+// below returns the nodes below n that may be locks, or have locks below them, in order.
 func (n inspected) below() (all []string) {
 	if n.node.Stat != nil && session.Ephemeral(n.node.Stat) {
 		return nil
 	}
 	waiting, permits := session.SemaphoreDirs("")
 	names, semaphore := slices.Clone(n.node.Rest), n.isSemaphore()
-	for _, f := range n.node.Found { // contenders have nothing below them, but other programs' nodes with such names may
+	for _, f := range n.node.Found { // contenders have no children, but other programs' nodes with such names may
 		if f.Stat.NumChildren > 0 || f.Name == session.SizeNode && !semaphore {
 			names = append(names, f.Name)
 		}
@@ -311,7 +311,7 @@ func (n inspected) below() (all []string) {
 	return all
 }
 
-// kindOf tells by its contenders what kind of lock a queue is, and by which rule they hold it.
+// kindOf tells from its contenders what kind of lock a queue is, and by which rule they hold it.
 func kindOf(found []session.Found) (LockKind, recipes.Rule) {
 	owned, sided := false, false
 	for _, f := range found {

@@ -11,18 +11,17 @@ import (
 
 // What is logged, by level:
 //
-//   - Error: a node that nobody owns could not be removed.
-//   - Warn: a connection or a session was lost, the lease ran out, a lock was lost,
-//     a server refused an identity or did not answer, no server can be used, the servers
-//     changed the session timeout, something may be left on them at the end.
+//   - Error: a node without an owner could not be removed.
+//   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a server refused an identity or did not
+//     answer, no server can be used, the servers changed the session timeout, nodes may be left on them at the end.
 //   - Info: a session was established, resumed or closed. Of elections: a campaign, and a term from its beginning to its end.
-//   - Debug: the same of each lock, failed requests, the client's own words.
+//   - Debug: the same of each lock, failed requests, messages of the client library.
 //
-// In each line path is the lock's, as the caller named it, id the acquisition's, token the fencing token as in its Grant, session
-// the session's id as in ZooKeeper's own logs; waited and held are durations.
+// In each line path is the lock's as the caller named it, id the acquisition's, token the fencing token of its Grant, session the
+// session's id as in ZooKeeper's own logs; waited and held are durations.
 //
-// Above Debug each message is limited to so many lines a second, and every so-manyth
-// beyond that: a session that takes ten thousand locks with it is one event.
+// Above Debug, each message is limited to linesPerSecond, and beyond that to one in oneInSoMany: a session that is lost with ten
+// thousand locks is one event.
 const (
 	linesPerSecond = 10
 	oneInSoMany    = 1000
@@ -63,7 +62,7 @@ func (l *Lock) house() *actors.House {
 	return &l.c.house
 }
 
-// logAsked tells of the beginning of what [actors.House] tells of.
+// logAsked logs that a lock is asked for; [actors.House] logs what comes after.
 func (l *Lock) logAsked(id uint64, cfg acquireConfig) {
 	level, what := zap.DebugLevel, "lock asked for"
 	if l.kind.leads {

@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is for those who look at a lock and do not ask for it.
+// This file is for callers that look at a lock and do not ask for it.
 
 // Queue returns the holders and waiters of the lock in order, other libraries' included. It is a snapshot for people, not for decisions:
 // Holding is no proof of a Grant. It waits for a connection until ctx ends.
@@ -49,13 +49,13 @@ func queueOf(dir string, rule recipes.Rule, found []session.Found) []events.Cont
 	return queue
 }
 
-// isContender tells whether a node in a lock's directory is one by its name.
+// isContender tells whether the name is a contender's.
 func isContender(name string) bool {
 	_, ok := events.ParseName(name)
 	return ok
 }
 
-// holder returns whoever has an unfair lock.
+// holder returns the holder of an unfair lock.
 func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
 	found, err := l.c.look(ctx, l.path, func(ctx context.Context) ([]session.Found, error) {
 		return l.c.session.Look(ctx, l.path)
@@ -76,8 +76,7 @@ func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
 	return rw.write.Queue(ctx)
 }
 
-// contender is what a node says of whoever made it; what it wants and has, its name
-// and its neighbours say.
+// contender is what a node says of its contender. Its name and its neighbours say what it wants and has.
 func contender(dir string, f session.Found) events.Contender {
 	return events.Contender{
 		Node:    path.Join(dir, f.Name),
@@ -89,8 +88,7 @@ func contender(dir string, f session.Found) events.Contender {
 	}
 }
 
-// readQueue reads those of a directory's nodes that are wanted, in no order, with the
-// errors of [Lock.Queue].
+// readQueue reads the wanted nodes of a directory, in no order, with the errors of [Lock.Queue].
 func (c *Coordinator) readQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
 		return c.session.ReadQueue(ctx, dir, wanted)
@@ -104,7 +102,7 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 	}
 	err := c.whileOpen(ctx, func(bounded context.Context) (err error) {
 		found, err = read(bounded)
-		if err != nil && bounded.Err() == nil { // a server's word
+		if err != nil && bounded.Err() == nil { // the server's error
 			return fmt.Errorf("zkgrant: looking at %s: %w", at, err)
 		}
 		return err
@@ -138,7 +136,7 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
+	// The permits are read after the queue: a waiter that enters in between is found here, and not in neither.
 	found, err := c.readQueue(ctx, permits, nil)
 	if err != nil {
 		return nil, err
@@ -146,12 +144,12 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	return withPermits(waiting, permits, found), nil
 }
 
-// withPermits puts the holders of the permits that were found before the waiters. A contender that has entered meanwhile is in both.
+// withPermits puts the holders of the permits before the waiters. A contender that entered between the two reads is in both.
 func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
 	slices.SortFunc(permits, func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
 	})
-	entered := map[string]int{} // where the holder is
+	entered := map[string]int{} // the index of each holder
 	all := make([]events.Contender, 0, len(permits)+len(waiting))
 	for _, f := range permits {
 		attempt := session.AttemptOf(f.Name)

@@ -17,7 +17,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: m}
 	if len(locks) > 0 && locks[0] != nil {
-		l.path = locks[0].path // also if something is wrong with them: the event of its end names it
+		l.path = locks[0].path // also if a member is wrong: the event of the end names it
 	}
 	if m.err = m.check(c); m.err != nil {
 		return l
@@ -36,7 +36,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 type members struct {
 	recipes.Multi
 	locks []*Lock
-	err   error // what is wrong with them
+	err   error // what is wrong with the members
 }
 
 // multi returns the members of a multi-lock, or nil.
@@ -45,7 +45,7 @@ func (l *Lock) multi() *members {
 	return m
 }
 
-// marks returns what its nodes bear: it can be asked for if each of its members can.
+// marks returns what the nodes bear: a multi-lock can be asked for if each member can.
 func (m *members) marks() events.Marks {
 	for _, member := range m.locks {
 		if !member.cfg.revocable {
@@ -55,7 +55,7 @@ func (m *members) marks() events.Marks {
 	return events.MarkRevocable
 }
 
-// machineRule is the rule by which its machine goes.
+// machineRule is the rule of the machine.
 func (l *Lock) machineRule() recipes.Rule {
 	if m := l.multi(); m != nil {
 		return m.Multi
@@ -123,7 +123,7 @@ func (m *members) checkPaths(c *Coordinator) error {
 	return bad
 }
 
-// places says where all of them queue up.
+// places says where the members queue.
 func (m *members) places() []session.Place {
 	places := make([]session.Place, len(m.locks))
 	for i, l := range m.locks {
@@ -132,7 +132,7 @@ func (m *members) places() []session.Place {
 	return places
 }
 
-// standing fails if the context holds one of them already.
+// standing fails if the context holds one of the members already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
 		_, writer, _, err := l.standing(ctx)

@@ -18,7 +18,7 @@ import (
 // Option configures a coordinator for [Open] and [Connect].
 type Option interface{ option }
 
-type option = session.Option // a test server has one, too
+type option = session.Option // an option of package zktest is one, too
 
 // sessionConfig returns what the options say.
 func sessionConfig(options []Option) session.Config {
@@ -38,8 +38,8 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
 	cached    *actors.Terms
-	adopt     bool // another opinion of a semaphore's size counts
-	detect    bool // the lock tells of crashes
+	adopt     bool // the size on the servers counts
+	detect    bool // the lock reports crashes
 	delay     time.Duration
 	kazoo     bool // kazoo's names
 	reentrant bool
@@ -61,7 +61,7 @@ type acquireConfig struct {
 	bounded bool
 	maxWait time.Duration
 	data    []byte
-	permits *int // nil: as many as the lock's kind takes
+	permits *int // nil: the default of the kind
 }
 
 type acquireOption func(*acquireConfig)

@@ -14,11 +14,11 @@ import (
 
 // Semaphore is a handle for a number of permits.
 type Semaphore struct {
-	lock *Lock // its rule is that of who takes one permit
+	lock *Lock // its rule is for one permit
 
 	mu       sync.RWMutex // held for reading from taking to acquire
-	size     int64        // in the opinion of this handle
-	resizing int          // how many are about to change it, and do not know yet whether they have
+	size     int64        // as this handle knows it
+	resizing int          // calls of Resize of which the outcome is open
 }
 
 // Semaphore returns a handle for the semaphore at the path, with so many permits, which are granted in the order of arrival. The first
@@ -81,10 +81,12 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	return nil
 }
 
-// announce says that the size is about to change. Who has asked before, or asks before it is
-// known whether it has, takes it as it finds it, or this would happen: 1. somebody asks for a
-// permit; 2. Resize returns; 3. a server tells the caller the new size, which is not the one that it
-// asked with.
+// announce says that the size is about to change. Until the outcome is known, every earlier acquisition at the path, and every new
+// one of this handle, takes the size as it finds it. Otherwise:
+//
+//  1. A caller asks for a permit.
+//  2. Resize returns.
+//  3. A server tells the caller the new size, which is not the one that it asked with.
 func (s *Semaphore) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +98,7 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// taking returns what one acquisition asks for. What does not fit the rule's numbers is
-// found by checkPermits. It is called with mu held.
+// taking returns the lock for one acquisition. checkPermits finds the numbers that do not fit the rule. It is called with mu held.
 func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 	permits := int64(1)
 	if cfg.permits != nil {
@@ -108,7 +109,7 @@ func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 	return &l
 }
 
-// fitting returns the number, or 0, which no number of permits is, if it is none.
+// fitting returns n, or 0 if n is no number of permits.
 func fitting(n int64) int32 {
 	if n < 0 || n > math.MaxInt32 {
 		return 0
@@ -116,20 +117,19 @@ func fitting(n int64) int32 {
 	return int32(n)
 }
 
-// permits returns how many permits of a semaphore the lock takes; 0: it is none.
+// permits returns how many permits of a semaphore the lock takes, or 0 if it is no semaphore.
 func (l *Lock) permits() int {
 	s, _ := l.rule.(recipes.Semaphore)
 	return int(s.Permits)
 }
 
-// placePermits tells the seat of them.
+// placePermits tells the seat of the permits.
 func (l *Lock) placePermits(place *session.Place) {
 	s, _ := l.rule.(recipes.Semaphore)
 	place.Size, place.Permits = s.Size, s.Permits
 }
 
-// checkPermits finds numbers that cannot be had. each is how many bytes of a request a permit
-// takes, about.
+// checkPermits finds numbers that cannot be granted. each is about how many bytes of a request a permit takes.
 func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	switch {
@@ -140,15 +140,14 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case s.Permits > s.Size && !s.Adopt:
 		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
-	const names = 128 // of a permit, with what a request has around it
+	const names = 128 // the names of a permit, with what a request has around them
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d permits of %s in one request", ErrTooLarge, s.Permits, l.path)
 	}
 	return nil
 }
 
-// checkOwn fails if the context holds so many permits already that there can never be as
-// many as it asks for.
+// checkOwn fails if the context already holds so many permits that the size leaves too few for the request.
 func (l *Lock) checkOwn(ctx context.Context) error {
 	s, ok := l.rule.(recipes.Semaphore)
 	if !ok || s.Adopt {
@@ -166,7 +165,7 @@ func (l *Lock) checkOwn(ctx context.Context) error {
 	return nil
 }
 
-// explainSize says in what the opinions differ.
+// explainSize says how the sizes or numbers differ.
 func (l *Lock) explainSize(end actors.End) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	if end.Why == recipes.WhySizeMismatch {

@@ -18,7 +18,7 @@ func WithSlog(handler slog.Handler) Option {
 	return WithLogger(zap.New(slogCore{handler}))
 }
 
-// slogCore writes to a handler what zap is told.
+// slogCore writes the entries of zap to a handler.
 type slogCore struct{ handler slog.Handler }
 
 var _ zapcore.Core = slogCore{}
@@ -48,7 +48,7 @@ func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.handler.Handle(context.Background(), record)
 }
 
-// Sync does nothing: a handler keeps nothing back that anybody could ask for.
+// Sync does nothing: a handler has no flush.
 func (slogCore) Sync() error { return nil }
 
 // slogLevel is the level of the same name.
@@ -74,7 +74,7 @@ func attrs(fields []zapcore.Field) (all []slog.Attr) {
 		}
 		values := zapcore.NewMapObjectEncoder()
 		f.AddTo(values)
-		for _, key := range slices.Sorted(maps.Keys(values.Fields)) { // one, of most fields
+		for _, key := range slices.Sorted(maps.Keys(values.Fields)) { // most fields have one value
 			all = append(all, slog.Any(key, values.Fields[key]))
 		}
 	}
