@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// interval is how long at least lies between the beginnings of two looks, unless [WithInterval] says otherwise.
+// interval is the least time between the beginnings of two looks, unless [WithInterval] says otherwise.
 const interval = 500 * time.Millisecond
 
 // Board is an http.Handler that shows locks. It may be used from any goroutine.
@@ -27,7 +27,7 @@ type Board struct {
 	end  context.CancelFunc
 	runs sync.WaitGroup // of the poller
 
-	turn sync.Mutex // of the poller, of which there is one at a time
+	turn sync.Mutex // of the poller: there is one at a time
 	poll poll
 	due  time.Time // when the next look may begin
 
@@ -35,7 +35,7 @@ type Board struct {
 	state   state
 	viewers map[*viewer]struct{}
 	stop    context.CancelFunc // ends the poller
-	drop    *time.Timer        // forgets what was seen, some time after the last viewer
+	drop    *time.Timer        // forgets what was seen, some time after the last viewer left
 }
 
 // Option configures [New].
@@ -115,7 +115,8 @@ func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	return v, func() { b.leave(v) }, true
 }
 
-// leave takes a viewer away, and ends the poller behind the last one. What was seen is kept for a while: the page may be opened again.
+// leave takes a viewer away, and ends the poller after the last one. What was seen is kept for a while: the page may be opened
+// again.
 func (b *Board) leave(v *viewer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +126,7 @@ func (b *Board) leave(v *viewer) {
 	}
 }
 
-// forget drops what was seen, unless somebody looks. The timeline stays.
+// forget drops what was seen, unless the poller runs. The timeline stays.
 func (b *Board) forget() {
 	if !b.turn.TryLock() {
 		return
@@ -139,7 +140,7 @@ func (b *Board) forget() {
 	}
 }
 
-// tell changes the state, and lets the viewers know. It waits for none of them.
+// tell changes the state, and pokes the viewers. It waits for none of them.
 func (b *Board) tell(change func(*state)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +148,7 @@ func (b *Board) tell(change func(*state)) {
 	for v := range b.viewers {
 		select {
 		case v.poke <- struct{}{}:
-		default: // it has not taken the last one yet
+		default: // it has not taken the last poke yet
 		}
 	}
 }

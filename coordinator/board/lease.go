@@ -7,12 +7,13 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Lease hears when the session's lease ends. Give one to [coordinator.WithHooks] and to [WithLease]. The zero value is ready.
+// Lease hears of each new deadline of the session's lease. Give one to [coordinator.WithHooks] and to [WithLease]. The zero
+// value is ready.
 type Lease struct {
 	mu       sync.Mutex
 	session  int64
 	deadline time.Time
-	length   time.Duration // the longest time to a deadline that was heard of
+	length   time.Duration // the longest time to a deadline so far
 }
 
 // OnLease is for [coordinator.HookLease].

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// patience is how long one look may take, for example without a connection.
+	// patience bounds one look, for example without a connection.
 	patience = 10 * time.Second
-	// mostReads is how many requests a second the looks have, about.
+	// mostReads is about how many requests a second the looks may make.
 	mostReads = 1000
 )
 
 // poll walks through the locks.
 type poll func(context.Context) iter.Seq2[coordinator.LockInfo, error]
 
-// sighting is what one look sees of a lock.
+// sighting is what one look sees at a lock.
 type sighting struct {
 	info  coordinator.LockInfo
 	err   error          // why it cannot be read
-	bytes map[string]int // how long the data are of those contenders, by their nodes, whose data are cut
+	bytes map[string]int // the length of the data that are cut, by contender's node
 }
 
-// sight keeps what is shown of a lock: the beginning of the data, and times that JSON has.
+// sight keeps what is shown of a lock: the beginning of the data, and times that JSON can have.
 func sight(info coordinator.LockInfo, err error) sighting {
 	f := sighting{info: info, err: err}
 	for i := range info.Contenders {
 		c := &info.Contenders[i]
-		if year := c.Since.UTC().Year(); year < 0 || year > 9999 { // the servers' clock says so
+		if year := c.Since.UTC().Year(); year < 0 || year > 9999 { // the servers' clock can say so
 			c.Since = time.Unix(0, 0)
 		}
 		if len(c.Data) <= mostData {
@@ -42,7 +42,7 @@ func sight(info coordinator.LockInfo, err error) sighting {
 			f.bytes = map[string]int{}
 		}
 		f.bytes[c.Node] = len(c.Data)
-		c.Data = []byte(cut(c.Data)) // a copy, without the rest behind it
+		c.Data = []byte(cut(c.Data)) // a copy, without the rest of the data
 	}
 	return f
 }
@@ -99,14 +99,14 @@ func (b *Board) run(ctx context.Context) {
 	}
 }
 
-// look is one walk, which is not waited for any longer than is useful.
+// look is one walk. It gives up after patience.
 func (b *Board) look(ctx context.Context) ([]sighting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("ZooKeeper does not answer"))
 	defer cancel()
 	return b.poll.walk(ctx)
 }
 
-// reads estimates how many requests a look has: a listing for each node, and a read for each holder.
+// reads estimates how many requests a look makes: a listing for each node, and a read for each holder.
 func reads(found []sighting) (n int) {
 	for _, f := range found {
 		n += 2
@@ -122,7 +122,8 @@ func reads(found []sighting) (n int) {
 	return n
 }
 
-// due is when the next look may begin: looks fill at most half of the time, and stay within mostReads.
+// due returns when the next look may begin: looks fill at most half of the time, and stay within
+// mostReads.
 func due(began, ended time.Time, interval time.Duration, reads int) time.Time {
 	next := began.Add(max(interval, time.Duration(reads)*time.Second/mostReads))
 	if rested := ended.Add(ended.Sub(began)); rested.After(next) {

@@ -18,7 +18,7 @@ const (
 	mostRequest = 4 << 10 // bytes
 )
 
-// revocation is what /revoke is sent.
+// revocation is the body of a request to /revoke.
 type revocation struct {
 	Board string  `json:"board"`
 	Lock  string  `json:"lock"`
@@ -36,7 +36,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // what another site cannot send without asking
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // a page of another site cannot send this type without a preflight
 		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -80,10 +80,10 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read takes in the whole body: net/http notices only then that the client goes.
+// read reads the whole body: only then does net/http notice that the client is gone.
 func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Now().Add(sending)) // a wrapper that has none does without
+	_ = out.SetReadDeadline(time.Now().Add(sending)) // a wrapper without deadlines does without
 	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&asked); err != nil {

@@ -16,7 +16,7 @@ import (
 //go:embed page
 var page embed.FS
 
-// policy lets the page use its own files, and its own data, and nothing else.
+// policy lets the page use its own files and data only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -33,7 +33,7 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	switch r.URL.Path {
-	case "": // the prefix without its slash, below which relative addresses would lead elsewhere
+	case "": // the prefix without its slash, from which relative addresses would lead elsewhere
 		at, _, _ := strings.Cut(r.RequestURI, "?")
 		h.Set("Location", "./"+path.Base(at)+"/")
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -48,7 +48,7 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// only lets some methods through.
+// only refuses all but some methods.
 func (b *Board) only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(methods, r.Method) {
@@ -60,7 +60,7 @@ func (b *Board) only(next http.HandlerFunc, methods ...string) http.HandlerFunc 
 	}
 }
 
-// file serves what the page consists of.
+// file serves the files of the page.
 func (b *Board) file(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
@@ -72,7 +72,7 @@ func (b *Board) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(text)
-	w.Header().Set("Cache-Control", "no-cache") // it is asked for again, and mostly answered with 304
+	w.Header().Set("Cache-Control", "no-cache") // it is asked for again, and usually answered with 304
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }

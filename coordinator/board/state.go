@@ -21,11 +21,11 @@ const (
 	mostInLane = 12
 	// mostData is how many bytes of a contender's data are shown.
 	mostData = 256
-	// mostGone is how many locks that are gone are kept in mind for pages that are behind.
+	// mostGone is how many departed locks are kept, for pages that are behind.
 	mostGone = 1000
 )
 
-// state is what is known of the locks. Each change has a number, so that what a page has to be told is everything behind a number.
+// state is what is known of the locks. Each change has a number: a page is told everything after the number that it has.
 type state struct {
 	version uint64
 	lastID  uint64
@@ -38,13 +38,13 @@ type state struct {
 
 	blank  bool          // nothing is known of the locks
 	looked time.Time     // when the latest look ended, whether it saw anything or not
-	seen   time.Time     // when the latest one ended that came to its end
-	took   time.Duration // that it took
-	pace   time.Duration // from the latest one's beginning to that of the next
-	failed string        // why the latest one did not
+	seen   time.Time     // when the latest complete look ended
+	took   time.Duration // that the latest complete look took
+	pace   time.Duration // from the beginning of the latest look to the beginning of the next one
+	failed string        // why the latest look failed
 }
 
-// place tells locks apart: a queue and a semaphore may be at the same path.
+// place tells locks apart: a queue and a semaphore may share a path.
 type place struct {
 	path      string
 	semaphore bool
@@ -58,11 +58,11 @@ func placeOf(info coordinator.LockInfo) place {
 type known struct {
 	id      uint64
 	version uint64 // of its latest change
-	look    uint64 // that has seen it, the version behind it
+	look    uint64 // the version after the look that saw it last
 	info    coordinator.LockInfo
 	bytes   map[string]int // as in a sighting
 	failed  string
-	held    map[identity]time.Time // when a waiter was first seen to hold; not for holders whose waiting was not seen
+	held    map[identity]time.Time // when a waiter was first seen to hold; nothing for a holder that was not seen to wait
 	lane    json.RawMessage        // what pages are sent
 }
 
@@ -78,15 +78,15 @@ func (s *state) drop() {
 	s.blank, s.looked, s.failed = true, time.Time{}, ""
 }
 
-// fail notes that a look saw nothing.
+// fail notes that a look failed.
 func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
 
-// apply takes in what a look has seen: it notes what is new, has changed, or is gone, and what that says has happened.
+// apply takes in what a look has seen: it notes what is new, changed or gone, and adds the moments that this tells of.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
 	look := s.version // moments have numbers of their own
 	fresh := s.seen.IsZero()
-	away := s.blank || began.Sub(s.seen) > patience // what has happened meanwhile has no time
+	away := s.blank || began.Sub(s.seen) > patience // what happened meanwhile has no time
 	if away && !fresh {
 		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
 	}
@@ -129,7 +129,7 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }
 
-// hidden returns the known locks that a look has not seen because a node at or above them cannot be read. They may be held as before.
+// hidden returns the known locks that a look did not see because a node at or above them cannot be read. They may still be held.
 func (s *state) hidden(found []sighting) (all []sighting) {
 	errs, there := map[string]error{}, map[place]bool{}
 	for _, f := range found {
@@ -158,7 +158,7 @@ func (s *state) hidden(found []sighting) (all []sighting) {
 	return all
 }
 
-// heldSince returns since when contenders hold that have waited before. A blind look does not know.
+// heldSince returns since when contenders hold that have waited before. A blind look cannot tell.
 func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
 	waited, held := map[identity]bool{}, map[identity]time.Time{}
 	for _, c := range before {
@@ -177,12 +177,12 @@ func heldSince(known map[identity]time.Time, before, after []events.Contender, n
 	return held
 }
 
-// take keeps what was seen, and reports whether that is new.
+// take keeps what was seen, and reports whether it is new.
 func (k *known) take(f sighting) bool {
 	failed := ""
 	if f.err != nil {
 		failed = f.err.Error()
-		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // those of the last time, to compare with
+		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // the contenders of the last time, to compare with
 	}
 	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
 		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes)
@@ -195,7 +195,7 @@ func sameContender(a, b events.Contender) bool {
 		a.Since.Equal(b.Since) && bytes.Equal(a.Data, b.Data)
 }
 
-// news is what a page has to be told.
+// news is what a page is told.
 type news struct {
 	Reset   bool              `json:"reset,omitempty"` // the page forgets what it has
 	Locks   []json.RawMessage `json:"locks,omitempty"`
@@ -203,7 +203,7 @@ type news struct {
 	Moments []moment          `json:"events,omitempty"`
 }
 
-// since returns what is behind a version, and the latest version. A page that has nothing has version 0.
+// since returns the changes after a version, and the latest version. A page that has nothing has version 0.
 func (s *state) since(version uint64) (n news, _ uint64) {
 	if version == 0 || version < s.missed {
 		n.Reset, version = true, 0
@@ -313,7 +313,7 @@ func idText(id uint64) string { return strconv.FormatUint(id, 10) }
 // sessionText is a session as the servers' logs name it.
 func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// encode returns the JSON of a value of this package, none of which can fail.
+// encode returns the JSON of a value of this package. No such value can fail.
 func encode(value any) json.RawMessage {
 	text, err := json.Marshal(value)
 	if err != nil {

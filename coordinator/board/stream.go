@@ -11,7 +11,7 @@ import (
 
 // update is a message of the stream.
 type update struct {
-	Board    string     `json:"board"` // another one: the ids are others
+	Board    string     `json:"board"` // if it is another one, so are all ids
 	Root     string     `json:"root"`
 	Now      int64      `json:"now_ms"`
 	State    string     `json:"state"` // of the session
@@ -20,12 +20,12 @@ type update struct {
 	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
 	Took     float64    `json:"took_ms"`
 	Interval int64      `json:"interval_ms"`     // between the beginnings of two looks, as of late
-	Failed   string     `json:"error,omitempty"` // why the latest look saw nothing
+	Failed   string     `json:"error,omitempty"` // why the latest look failed
 	Revoke   bool       `json:"revoke,omitempty"`
 	news
 }
 
-// update returns what a page has to be told that knows everything up to a version, and the latest version.
+// update returns what is to be told to a page that knows everything up to a version, and the latest version.
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
 		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
@@ -41,9 +41,9 @@ func (b *Board) update(version uint64) (u update, _ uint64) {
 	return u, version
 }
 
-// stream sends updates until the page, the board or the coordinator ends. The first one has a look as it would be if the page had been open
-// before, or says why there is none. What is kept of a page is the version that it has: a slow one misses what is outdated, and holds up no
-// other.
+// stream sends updates until the page, the board or the coordinator ends. The first update has a look as if the page had been open
+// before, or says why there is none. Of a page only its version is kept: a slow page misses outdated changes, and delays no other
+// page.
 func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -90,7 +90,7 @@ type listing struct {
 	Locks   []lockView `json:"locks"`
 }
 
-// queues answers with all contenders of all locks, or of the one in the query, as a look has seen them that is not older than the interval.
+// queues answers with all contenders of all locks, or of the lock in the query. The look is not older than the interval.
 func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodHead {
@@ -108,7 +108,7 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	leave() // who is slow to read needs no further looks
+	leave() // a slow reader needs no further looks
 	id := r.URL.Query().Get("lock")
 	b.mu.Lock()
 	failed, own := b.state.failed, b.state.own
@@ -134,10 +134,10 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	}
 	out := http.NewResponseController(w)
 	defer b.hurry(out)()
-	_ = b.send(w, out, encode(l)) // what cannot be sent is not wanted any more
+	_ = b.send(w, out, encode(l)) // a client that is gone needs no answer
 }
 
-// next waits for something to tell a viewer. It answers a request that has to end without it.
+// next waits until there is something to tell a viewer. If the request has to end before, it answers the request and returns false.
 func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	select {
 	case <-v.poke:
@@ -150,7 +150,7 @@ func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	}
 }
 
-// send writes, and waits for who reads no longer than for an update. The writer's deadline ends with the board, by hurry.
+// send writes, and waits for a slow reader no longer than sending. The writer's deadline ends with the board, by hurry.
 func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text []byte) error {
 	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
 	if b.ctx.Err() != nil {
@@ -162,7 +162,7 @@ func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text [
 	return out.Flush()
 }
 
-// pace is how much time lies between the beginnings of two looks.
+// pace returns the time between the beginnings of two looks.
 func (b *Board) pace() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +179,7 @@ func unavailable(w http.ResponseWriter) {
 	http.Error(w, "the board is closed", http.StatusServiceUnavailable)
 }
 
-// hurry lets a write that is under way end with the board, until the function is called that it returns.
+// hurry makes a write that is under way end with the board, until the returned function is called.
 func (b *Board) hurry(out *http.ResponseController) func() {
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(b.ctx, func() {
@@ -190,6 +190,6 @@ func (b *Board) hurry(out *http.ResponseController) func() {
 		if !stop() {
 			<-hurried
 		}
-		_ = out.SetWriteDeadline(time.Time{}) // of what comes next on the connection
+		_ = out.SetWriteDeadline(time.Time{}) // for what comes next on the connection
 	}
 }

@@ -21,9 +21,9 @@ type moment struct {
 	Note string `json:"note,omitempty"`
 }
 
-// add puts a moment at the end of the timeline.
+// add appends a moment to the timeline.
 func (s *state) add(m moment) {
-	if s.version == 0 { // no page has been told anything
+	if s.version == 0 { // no page was told anything
 		s.version = 1
 	}
 	s.version++
@@ -37,7 +37,8 @@ func (s *state) add(m moment) {
 	s.moments = append(s.moments, m)
 }
 
-// changed notes what two looks at a queue say has happened. This process's own grants and ends are told by events, and not seen twice.
+// changed adds the moments between two looks at a queue. This process's own grants and ends come from its events, and are not added
+// twice.
 func (s *state) changed(path string, own int64, before, after []events.Contender, now time.Time) {
 	for _, c := range changes(before, after) {
 		mine := own != 0 && c.Session == own
@@ -54,10 +55,10 @@ type change struct {
 	events.Contender
 }
 
-// identity tells the contenders of a lock apart. The node of a semaphore's contender is another one once it holds; its token stays.
+// identity tells the contenders of a lock apart. A semaphore's contender has another node once it holds; its token stays.
 type identity struct {
 	session, token int64
-	node           string // where there is no token
+	node           string // if there is no token
 }
 
 func identityOf(c events.Contender) identity {
@@ -92,7 +93,7 @@ func changes(before, after []events.Contender) (all []change) {
 	return all
 }
 
-// ownMoment is what an event of this process says, if it belongs into the timeline.
+// ownMoment returns the moment of an event of this process, if the timeline shows it.
 func ownMoment(event events.Event) (m moment, ok bool) {
 	m.Own = true
 	switch e := event.(type) {
@@ -124,13 +125,13 @@ func ownMoment(event events.Event) (m moment, ok bool) {
 		m.What, m.Note = "resumed", "the same session"
 	case events.SessionExpired:
 		m.What, m.Note = "expired", "session "+sessionText(e.Session)
-	default: // events.Queued: it is seen in the queue
+	default: // events.Queued: the look at the queue shows it
 		return moment{}, false
 	}
 	return m, true
 }
 
-// short is a duration without needless digits.
+// short renders a duration without needless digits.
 func short(d time.Duration) string {
 	if d >= time.Minute {
 		return d.Round(time.Second).String()

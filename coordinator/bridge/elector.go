@@ -50,7 +50,7 @@ func (e *Elector) Run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		e.cfg.watch(term) //nolint:contextcheck // a release ends it, too, and is no loss
+		e.cfg.watch(term) //nolint:contextcheck // a release ends the watch, too, and is no loss
 		e.lead(term)
 		<-term.Context(ctx).Done()
 		e.lead(nil)

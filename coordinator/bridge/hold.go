@@ -74,7 +74,7 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	}
 	end := context.Cause(a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
 	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
-		return end // came before the release
+		return end // the loss came before the release
 	}
 	select {
 	case <-a.Done():

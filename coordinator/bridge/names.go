@@ -102,7 +102,7 @@ func (n *Names) RenewLockLease(ctx context.Context, name string, _ time.Duration
 	}
 	a, err := n.cfg.hold(ctx, n.lock(name))
 	if err != nil {
-		return err // Unlock tells of the loss
+		return err // Unlock reports the loss
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

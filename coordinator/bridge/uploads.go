@@ -48,10 +48,9 @@ type Upload struct {
 	held *coordinator.Acquisition
 }
 
-// Lock asks the holder to unlock if there is one, and waits for the lock, at most until ctx ends. By then the holder has been asked, and has to
-// unlock or loses the lock all the same. requestUnlock is called, at most once, when
-// another request asks for the upload, and when the lock is lost. Its errors are those of [coordinator.Acquisition.Wait] and of
-// [coordinator.Coordinator.Revoke], and [coordinator.ErrInvalid] if it is locked already.
+// Lock waits for the lock, at most until ctx ends, and asks a holder to unlock. A holder that was asked has to unlock, or loses the lock, also
+// after the end of ctx. requestUnlock is called at most once: when another request asks for the upload, or when the lock is lost. The errors
+// are those of [coordinator.Acquisition.Wait] and of [coordinator.Coordinator.Revoke], and [coordinator.ErrInvalid] if it is locked already.
 func (u *Upload) Lock(ctx context.Context, requestUnlock func()) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -60,7 +59,7 @@ func (u *Upload) Lock(ctx context.Context, requestUnlock func()) error {
 	}
 	lock := u.of.c.Mutex(u.path, coordinator.Revocable())
 	for {
-		// It does not queue: a request to the holder might reach the waiter that has just become the holder.
+		// No queueing: a request to the holder could reach the waiter that has just become the holder.
 		a, err := u.of.cfg.hold(ctx, lock, coordinator.Try())
 		if err == nil {
 			u.held = a
@@ -76,7 +75,7 @@ func (u *Upload) Lock(ctx context.Context, requestUnlock func()) error {
 	}
 }
 
-// listen calls the function when the lock is asked for or lost.
+// listen calls the function when another request asks for the lock, or when the lock is lost.
 func listen(a *coordinator.Acquisition, requestUnlock func()) {
 	held := a.Context(context.Background())
 	select {

@@ -32,9 +32,9 @@ type Locker struct {
 
 	mu   sync.Mutex
 	held int                   // locks that are not given back
-	kept map[*lock]*time.Timer // those whose jobs are done
-	over bool                  // nothing more is locked
-	rush bool                  // the minimum does not count any more
+	kept map[*lock]*time.Timer // the locks of which the jobs are done
+	over bool                  // no further lock is granted
+	rush bool                  // the minimum time does not count any more
 	idle chan struct{}         // closed when over and nothing is held
 }
 
@@ -89,7 +89,7 @@ func (l *Locker) watch(a *coordinator.Acquisition) {
 	})
 }
 
-// given counts a lock that is not held any more.
+// given counts a lock as given back.
 func (l *Locker) given() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ type lock struct {
 	a   *coordinator.Acquisition
 	due time.Time // the end of the minimum time
 
-	unlocked bool // with the mutex of the locker
+	unlocked bool // guarded by the mutex of the locker
 }
 
 // Unlock gives the lock back. Before the end of the minimum time it returns at once, and the lock is given back then. Otherwise it waits
@@ -170,7 +170,7 @@ func (k *lock) Unlock(ctx context.Context) error {
 	}
 	end := context.Cause(k.a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
 	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
-		return end // came before the release
+		return end // the loss came before the release
 	}
 	return context.Cause(ctx)
 }
@@ -182,7 +182,7 @@ func (k *lock) expire() {
 	_, kept := l.kept[k]
 	delete(l.kept, k)
 	l.mu.Unlock()
-	if kept { // and not given back by Shutdown
+	if kept { // else Shutdown has given it back
 		k.a.Release()
 		l.given()
 	}
