@@ -19,20 +19,20 @@ import (
 // election is the kind of an election's acquisitions.
 const election = "election"
 
-// Hook tells OpenTelemetry of one coordinator. It is for [coordinator.WithHooks].
+// Hook reports one coordinator to OpenTelemetry. It is for [coordinator.WithHooks].
 type Hook struct {
 	tracer trace.Tracer
 	in     instruments
 	nameOf func(path string) string
 	stop   metric.Registration
 
-	// Held for moments, and never while a provider is called: a collector waits for it, and the library waits for the hook.
+	// Held for moments, and never while a provider is called: a collector waits for mu, and the library waits for the hook.
 	mu           sync.Mutex
 	acquisitions map[uint64]*acquisition
 	session      session
 }
 
-// session is what the latest events say of it.
+// session is what the latest events say of the session.
 type session struct {
 	state  string
 	id     int64
@@ -119,7 +119,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	case events.Revoked:
 		if a := h.change(ev.ID, func(*live) {}); a != nil {
 			a.note(event)
-			if !a.revoked { // else the deadline is a sooner one
+			if !a.revoked { // else the deadline is an earlier one
 				a.revoked = true
 				a.count(h.in.revoked)
 			}
@@ -153,7 +153,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	}
 }
 
-// concerns is told what happens to the session, which concerns every acquisition.
+// concerns is told an event of the session, which concerns every acquisition.
 func (h *Hook) concerns(event events.Event) {
 	h.mu.Lock()
 	next, word := h.session.behind(event)
@@ -166,7 +166,7 @@ func (h *Hook) concerns(event events.Event) {
 	}
 }
 
-// behind returns the session behind an event, and the event's name.
+// behind returns the session after an event, and the event's name.
 func (s session) behind(event events.Event) (session, string) {
 	switch ev := event.(type) {
 	case events.Connected:

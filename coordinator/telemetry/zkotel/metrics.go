@@ -29,9 +29,9 @@ const (
 	keyResult   = attribute.Key("result")
 )
 
-// The bounds of buckets, in seconds. Nobody writes to them.
+// The bounds of buckets, in seconds. They are constant.
 //
-//nolint:gochecknoglobals // see there
+//nolint:gochecknoglobals // they are constant
 var (
 	waits    = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600}
 	requests = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
@@ -42,13 +42,13 @@ type instruments struct {
 	acquire, hold, request                            metric.Float64Histogram
 	lost, requeued, revoked, abandoned, sessionEvents metric.Int64Counter
 
-	// Of what is live, whenever somebody collects. What adds up over several coordinators is a sum.
+	// These describe what is live, and are observed at each collection. Sums add up over several coordinators.
 	waiting, held, leader, state       metric.Int64ObservableUpDownCounter
 	ahead                              metric.Int64ObservableGauge
 	longestWait, longestHold, leaseEnd metric.Float64ObservableGauge
 }
 
-// newInstruments returns them with what went wrong; a meter returns an instrument in any case.
+// newInstruments returns the instruments, and joins the errors. A meter returns an instrument also with an error.
 func newInstruments(m metric.Meter) (in instruments, _ error) {
 	var errs []error
 	histogram := func(name, text string, bounds []float64) metric.Float64Histogram {
@@ -99,7 +99,7 @@ func (in *instruments) observables() []metric.Observable {
 // live is an acquisition between Acquire and its end, for metrics.
 type live struct {
 	lock, kind string
-	permits    int       // 1 if it is no semaphore's
+	permits    int       // 1 if the lock is no semaphore
 	since      time.Time // of the wait, or of the hold
 	ahead      int       // of a waiter; 0: not known
 	holds      bool
@@ -123,18 +123,18 @@ func (l live) places() []live {
 // place is a member of a multi-lock.
 type place struct{ lock, node string }
 
-// series is what metrics tell apart of acquisitions.
+// series tells acquisitions apart in metrics.
 type series struct{ lock, kind string }
 
-// tally is what gauges say of the live acquisitions of one series.
+// tally is what gauges show for the live acquisitions of one series.
 type tally struct {
 	waiting, held int
 	ahead         int // of the oldest waiter
 	wait, hold    time.Duration
 }
 
-// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "". Acquisitions that have
-// entered a lock again share its node, which counts once.
+// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "". Acquisitions
+// that entered a lock again share its node, which counts once.
 func tallyOf(all []live, now time.Time) map[series]tally {
 	sums, nodes := map[series]tally{}, map[[2]string]bool{}
 	for _, l := range all {
@@ -162,7 +162,7 @@ func tallyOf(all []live, now time.Time) map[series]tally {
 	return sums
 }
 
-// observe is called when somebody collects.
+// observe is called at each collection.
 func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 	h.mu.Lock()
 	all := make([]live, 0, len(h.acquisitions))

@@ -8,15 +8,15 @@ import (
 
 const (
 	mostChildren = 50  // of one parent that have names of their own
-	manyParents  = 10  // so many times the locks of one parent are told apart in all
-	fewNames     = 100 // that there are in any case
+	manyParents  = 10  // the limit of all names, in times the limit of one parent
+	fewNames     = 100 // the least limit of all names
 	mostBytes    = 256 // of a name; a longer one is rest
 	rest         = "*" // the name of every lock that has no other
 )
 
-// names give locks the names that metrics have for them, and bound how many there are.
+// names give locks their names in metrics, and bound how many there are.
 type names struct {
-	choose func(path string) string // a user's, or nil
+	choose func(path string) string // the user's function, or nil
 	most   int
 
 	mu      sync.Mutex

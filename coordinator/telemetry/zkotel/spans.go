@@ -38,7 +38,8 @@ const (
 // mostText is how many bytes of a path or an error an attribute has.
 const mostText = 1 << 10
 
-// clean returns text that any exporter takes: some refuse everything because of one attribute that is not UTF-8.
+// clean returns text that every exporter takes: some refuse a whole batch because of one attribute that is not
+// UTF-8.
 func clean(text string) string {
 	if len(text) > mostText {
 		text = text[:mostText]
@@ -110,7 +111,7 @@ func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err er
 	a.span.End()
 }
 
-// fail gives the span the status Error if the word is one.
+// fail gives the span the status Error if the word stands for an error.
 func (a *acquisition) fail(word, what string, err error) {
 	if isError(word) {
 		a.span.SetStatus(codes.Error, clean(fmt.Sprint(err)))

@@ -7,7 +7,7 @@ import (
 
 const (
 	defaultMost = 50
-	manyParents = 10 // so many times the locks of one parent are told apart in all
+	manyParents = 10 // the limit of all labels, in times the limit of one parent
 	fewLabels   = 100
 	longest     = 256 // bytes of a label
 	others      = "*" // the label of every lock that has none of its own

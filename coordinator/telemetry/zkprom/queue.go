@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// The metrics of [Queues]. Nobody writes to them.
+// The metrics of [Queues]. They are constant.
 //
-//nolint:gochecknoglobals // see there
+//nolint:gochecknoglobals // they are constant
 var (
 	queueWaiting     = describe("queue_waiting", "Contenders of any process that wait.", "lock", "kind")
 	queueHeld        = describe("queue_held", "Contenders of any process that hold; permits of a semaphore.", "lock", "kind")
@@ -29,7 +29,7 @@ type queues struct {
 	choose func(path string) string
 	labels *labels
 
-	locks  map[string]*present  // by their labels, as the last walk has shown them
+	locks  map[string]*present  // by label, as the last walk has shown them
 	known  map[string]time.Time // since when each contender holds, by its node; the zero time if it waits
 	errors uint64
 	took   time.Duration
@@ -39,7 +39,7 @@ func newQueues(cfg config) *queues {
 	return &queues{choose: cfg.choose, labels: newLabels(cfg.most)}
 }
 
-// look is a walk that goes on.
+// look is a walk that is under way.
 type look struct {
 	q      *queues
 	locks  map[string]*present
@@ -51,7 +51,7 @@ func (q *queues) begin() *look {
 	return &look{q: q, locks: map[string]*present{}, known: map[string]time.Time{}}
 }
 
-// at returns what is seen of the locks with the label of a path.
+// at returns what is seen of the locks that share the label of a path.
 func (k *look) at(path string) *present {
 	if k.q.choose != nil {
 		return k.labelled(k.q.labels.given(k.q.choose(path)))
@@ -76,7 +76,8 @@ func (k *look) labelled(label string) *present {
 	return p
 }
 
-// see is told a lock. A holder that is new holds since its node was created, and one that has waited since now.
+// see takes in a lock. A holder that is new holds since its node was created. A holder that waited before holds
+// since now.
 func (k *look) see(now time.Time, lock coordinator.LockInfo) {
 	p, kind := k.at(lock.Path), lock.Kind.String()
 	p.seen(kind)
@@ -98,13 +99,13 @@ func (k *look) see(now time.Time, lock coordinator.LockInfo) {
 	}
 }
 
-// fail is told an error. The walk is none if the root could not be read.
+// fail takes in an error. The walk has failed if the root could not be read.
 func (k *look) fail(root bool) {
 	k.q.errors++
 	k.failed = k.failed || root
 }
 
-// end is told how long the walk took. What an incomplete one has seen is not exported.
+// end takes in how long the walk took. What an incomplete walk has seen is not exported.
 func (k *look) end(took time.Duration) {
 	k.q.took = took
 	if k.failed {

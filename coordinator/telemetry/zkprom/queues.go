@@ -18,7 +18,7 @@ type Queues struct {
 	interval time.Duration
 	patience time.Duration
 
-	turn   chan struct{} // size 1; full while a scrape walks, or reads what follows
+	turn   chan struct{} // size 1; full while a scrape walks, or reads the fields below
 	ended  time.Time     // the last walk
 	queues *queues
 }
@@ -47,7 +47,7 @@ func (q *Queues) Describe(to chan<- *prometheus.Desc) {
 func (q *Queues) Collect(to chan<- prometheus.Metric) {
 	came := time.Now()
 	q.turn <- struct{}{}
-	// The walk that a scrape has waited for is its own, too.
+	// If the walk for which a scrape has waited has ended, the scrape uses its result.
 	if now := time.Now(); !q.ended.After(came) && now.Sub(q.ended) >= q.interval {
 		q.poll(now)
 		q.ended = time.Now()

@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
-// The metrics of [Metrics]. Nobody writes to them.
+// The metrics of [Metrics]. They are constant.
 //
-//nolint:gochecknoglobals // see there
+//nolint:gochecknoglobals // they are constant
 var (
 	acquireDuration = describe("acquire_duration_seconds", "Time from Acquire to the Grant, or to the end of the wait.", "lock", "kind", "outcome")
 	holdDuration    = describe("hold_duration_seconds", "Time from the Grant to the end of the hold.", "lock", "kind", "end")
@@ -43,7 +43,7 @@ func descriptions() []*prometheus.Desc {
 	}
 }
 
-// sample is a value of a metric, without the work that Prometheus has with it.
+// sample is a value of a metric, before it becomes one of Prometheus.
 type sample struct {
 	desc      *prometheus.Desc
 	kind      prometheus.ValueType
@@ -107,7 +107,7 @@ func (s *state) snapshot(now time.Time) samples {
 	return all
 }
 
-// standing looks at everything that waits or holds. Acquisitions that have entered a lock again share its node, which counts once.
+// standing looks at every waiter and holder. Acquisitions that entered a lock again share its node, which counts once.
 func (s *state) standing() (all map[*lock]*present, holds bool) {
 	all = make(map[*lock]*present, len(s.locks))
 	for _, l := range s.locks {

@@ -9,11 +9,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// state is what the hooks have told. It has no clock, and no lock of its own.
+// state is what the hooks were told. It has no clock, and no lock of its own.
 type state struct {
 	labels *labels
-	locks  map[string]*lock        // by their labels
-	live   map[uint64]*acquisition // by their IDs, until they hold nothing any more
+	locks  map[string]*lock        // by label
+	live   map[uint64]*acquisition // by ID, until it holds nothing any more
 
 	session  string // one of sessionStates
 	lease    time.Time
@@ -21,10 +21,10 @@ type state struct {
 	requests map[request]*histogram
 }
 
-// lock is what is counted of the locks with one label.
+// lock is what is counted for the locks with one label.
 type lock struct {
 	label string
-	into  *lock // the one that has replaced it, or nil
+	into  *lock // the lock that has replaced it, or nil
 
 	kinds                        map[string]bool
 	acquired                     map[how]*histogram
@@ -38,7 +38,7 @@ type how struct{ kind, end string }
 
 type request struct{ op, result string }
 
-// acquisition is one that waits or holds.
+// acquisition is a waiter or a holder.
 type acquisition struct {
 	lock    *lock
 	kind    string
@@ -53,13 +53,13 @@ type acquisition struct {
 	revoked bool
 }
 
-// place is one that an acquisition holds.
+// place is a lock that an acquisition holds.
 type place struct {
 	lock   *lock
 	tenure tenure
 }
 
-// tenure is what acquisitions share that have entered a lock again.
+// tenure is what acquisitions share that entered a lock again.
 type tenure struct{ kind, node string }
 
 func newState(most int) *state {
@@ -88,8 +88,8 @@ func (s *state) labelled(label string) *lock {
 	return l
 }
 
-// at returns the lock at a path, by the label that it is given or else by the default. What was counted of the locks whose labels are
-// replaced is counted of the one that replaces them.
+// at returns the lock at a path, by the given label or else by the default. If labels are replaced, their counts move to the lock
+// that replaces them.
 func (s *state) at(path, label string, given bool) *lock {
 	if given {
 		return s.labelled(s.labels.given(label))
@@ -124,7 +124,7 @@ func (l *lock) absorb(o *lock) {
 	l.abandoned += o.abandoned
 }
 
-// now returns the lock that counts for it: a label is replaced once.
+// now returns the lock that counts for l: a label is replaced once.
 func (l *lock) now() *lock {
 	if l.into != nil {
 		return l.into
@@ -147,7 +147,7 @@ func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info coordi
 	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
 }
 
-// event is told an event. The labels are those of a Grant's members, if a user's function gives labels.
+// event takes in an event. given are the labels of a Grant's members, if a user's function gives labels.
 func (s *state) event(now time.Time, event events.Event, given ...string) {
 	switch event := event.(type) {
 	case events.Queued:
@@ -161,7 +161,7 @@ func (s *state) event(now time.Time, event events.Event, given ...string) {
 	case events.Grant:
 		s.grant(now, event, given)
 	case events.Revoked:
-		if a := s.live[event.ID]; a != nil && !a.revoked { // a sooner deadline is no other request
+		if a := s.live[event.ID]; a != nil && !a.revoked { // an earlier deadline is no other request
 			a.revoked = true
 			a.lock.now().revoked++
 		}
@@ -212,7 +212,7 @@ func (s *state) ended(now time.Time, e events.Ended) {
 	if a.holds() {
 		if e.Held > 0 {
 			a.ends(endOf(e.Err, true), e.Held)
-		} else { // the Grant was not taken, or not for long
+		} else { // the Grant was not taken, or at once given back
 			a.ends(endOf(e.Err, false), now.Sub(a.granted))
 		}
 		return
@@ -246,7 +246,7 @@ func (s *state) sessionEvent(event events.Event) {
 	}
 }
 
-// request is told a request.
+// request takes in a request.
 func (s *state) request(r coordinator.RequestInfo) {
 	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, requests).observe(r.Duration)
 	if r.Op == words.Closing && r.Err == nil {
@@ -254,7 +254,7 @@ func (s *state) request(r coordinator.RequestInfo) {
 	}
 }
 
-// leased is told how far the lease reaches.
+// leased takes in how far the lease reaches.
 func (s *state) leased(l coordinator.LeaseInfo) {
 	s.lease = l.Deadline
 	if l.RanOut {

@@ -16,8 +16,8 @@ var ErrNotFound = errors.New("promtest: no Prometheus to run; run bench/deps, or
 // Installation is a Prometheus that can be run.
 type Installation struct{ Prometheus, Promtool string }
 
-// Find returns the programs: those in PROMETHEUS_HOME, which must then hold them, those on PATH, those in .deps of the project the working
-// directory belongs to. The error is [ErrNotFound] if there are none.
+// Find returns the programs: those in PROMETHEUS_HOME, which must then hold them; or those on PATH; or those in .deps of the
+// project that the working directory belongs to. The error is [ErrNotFound] if there are none.
 func Find() (Installation, error) {
 	if home := os.Getenv("PROMETHEUS_HOME"); home != "" {
 		return in(home)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	between  = 50 * time.Millisecond // it tells nobody when it is ready
+	between  = 50 * time.Millisecond // it does not tell when it is ready
 	attempts = 3                     // another program may take the port first
 )
 
@@ -83,7 +83,7 @@ func start(ctx context.Context, installation Installation, folder string) (*Serv
 	}
 	go func() {
 		defer close(s.ended)
-		// It is killed in the end, and how it fares before shows in whether it answers.
+		// Close kills it, and an earlier failure shows when it does not answer.
 		_ = s.cmd.Wait()
 	}()
 	for {
@@ -132,7 +132,7 @@ func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// tail keeps what a process has said last.
+// tail keeps the last output of a process.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
