@@ -20,16 +20,16 @@ type caller struct {
 	wish
 	a      *coordinator.Acquisition
 	inner  context.Context // of the function
-	lock   context.Context // of the lock, from the grant on
-	finish chan string     // what the function shall do; nil if there is none
+	lock   context.Context // of the lock, from the Grant on
+	finish chan string     // what the function has to do; nil if there is none
 	left   chan struct{}   // closed when the function has ended
 
 	grant   events.Grant // as it was taken
-	granted bool         // and taken
+	granted bool         // and the Grant was taken
 	checked bool         // see check
 	over    bool
-	lost    int // how often the loss was told on the channel
-	stream  int // and on the stream
+	lost    int // how often its channel told the loss
+	stream  int // how often the stream did
 	why     error
 }
 
@@ -38,10 +38,10 @@ type wish struct {
 	kind      string
 	paths     []string
 	sides     []string // per path: "r" and "w" of read/write locks
-	permits   bool     // several hold it
-	takes     int      // so many of them; 0 is 1
+	permits   bool     // its holders may be several
+	takes     int      // the number of permits; 0 is 1
 	placeless bool     // it waits without a node
-	in        *caller  // in whose place it may enter
+	in        *caller  // the caller in the place of which it may enter
 	data      string
 	lockWords string
 	options   []coordinator.LockOption
@@ -53,15 +53,15 @@ type wish struct {
 	obeys     time.Duration // negative: not at all
 }
 
-// shared reports whether several may hold the lock at a path, which is one of several.
+// shared reports whether the nth path of several may have several holders.
 func (w wish) shared(nth int) bool { return w.sides[nth] == "r" }
 
-// excludes reports whether one that holds it holds it alone.
+// excludes reports whether a holder of the lock is alone.
 func (w wish) excludes() bool { return !w.permits && !w.shared(0) }
 
-// caller returns what a name stands for: the one that asked last.
+// caller returns the latest caller of a name.
 func (s *scene) caller(name string) *caller {
-	s.mu.Lock() // an interceptor asks, too
+	s.mu.Lock() // interceptors call it, too
 	defer s.mu.Unlock()
 	for i := len(s.callers) - 1; i >= 0; i-- {
 		if s.callers[i].name == name {
@@ -72,7 +72,7 @@ func (s *scene) caller(name string) *caller {
 	return nil
 }
 
-// wish reads what a session wishes for.
+// wish reads what a session asks for.
 func (s *scene) wish(session string, words []string) wish {
 	s.Helper()
 	w := wish{kind: "mutex", ctx: s.Context(), obeys: -1}
@@ -102,11 +102,11 @@ func (s *scene) wish(session string, words []string) wish {
 				w.in = c
 			}
 			if c.inner != nil {
-				w.ctx = c.inner //nolint:fatcontext // one word is one context inside another
+				w.ctx = c.inner //nolint:fatcontext // each word nests one context
 			} else {
 				w.ctx = c.a.Context(w.ctx)
 			}
-		case "detached": // a context that outlives the locks it tells of
+		case "detached": // a context that outlives the locks that it carries
 			w.ctx = context.WithoutCancel(w.ctx)
 		case "within":
 			ctx, cancel := context.WithTimeout(w.ctx, s.duration(value))
@@ -144,14 +144,14 @@ func (s *scene) wish(session string, words []string) wish {
 	return w
 }
 
-// lock is what every kind of lock has.
+// lock is the interface of every kind of lock.
 type lock interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 	Queue(ctx context.Context) ([]events.Contender, error)
 	Path() string
 }
 
-// Candidates has an election's candidates acquire.
+// Candidates has the candidates of an election acquire.
 type Candidates struct{ *coordinator.Election }
 
 // Acquire campaigns.
@@ -159,7 +159,7 @@ func (c Candidates) Acquire(ctx context.Context, options ...coordinator.AcquireO
 	return c.Campaign(ctx, options...)
 }
 
-// bothSides is a read/write lock, to be looked at.
+// bothSides is a read/write lock of which the queue is read.
 type bothSides struct {
 	*coordinator.Lock
 	rw *coordinator.ReadWrite
@@ -238,7 +238,7 @@ func (s *scene) acquire(do bool, name, session string, words []string) {
 	go s.await(c)
 }
 
-// await notes what an acquisition tells.
+// await notes what an acquisition reports.
 func (s *scene) await(c *caller) {
 	granted := c.a.Granted()
 	if c.untaken {
@@ -258,7 +258,7 @@ func (s *scene) await(c *caller) {
 			}
 			select {
 			case g := <-c.a.Granted():
-				s.Errorf("%s is granted behind its end: %+v", c.name, g)
+				s.Errorf("%s is granted after its end: %+v", c.name, g)
 			default:
 			}
 			s.mu.Lock()
@@ -272,7 +272,7 @@ func (s *scene) await(c *caller) {
 	}
 }
 
-// enters notes a grant.
+// enters notes a Grant.
 func (s *scene) enters(c *caller, g events.Grant, what string) {
 	beside := ""
 	s.mu.Lock()
@@ -317,7 +317,7 @@ type function interface {
 	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
 }
 
-// do runs a function under a lock that stays inside until it is told to finish.
+// do runs a function under a lock. The function stays inside until it is told to finish.
 func (s *scene) do(c *caller, l function) {
 	returned := false
 	defer func() {
@@ -369,7 +369,7 @@ func (s *scene) do(c *caller, l function) {
 	s.hear(c.name, false, func() string { return "DO " + errorName(err) })
 }
 
-// endCallers ends what is under way, and checks how it ends.
+// endCallers ends the callers, and checks how each one ends.
 func (s *scene) endCallers() {
 	s.Helper()
 	for _, c := range s.callers {

@@ -13,15 +13,15 @@ import (
 )
 
 // These are checked in every scene:
-//   - The tokens of holders that exclude each other grow. One that enters a lock again has the token and the deadline of the one that it
-//     is in the place of, and its node, unless it reads where that one writes.
-//   - The nodes of a Grant are there, are the session's, and have the caller's data. Its ID is its own.
-//   - A Grant is told once. One that waits has none.
-//   - A try in vain creates nothing.
-//   - A loss is told once on each channel. The acquisition ends with its error, and the lock's context has ended.
-//   - When all have released, each ends, and no node is left.
+//  - The tokens of holders that exclude each other grow. A holder that entered a lock again has the token and the deadline of the
+//    holder in the place of which it is. It also has its node, unless it reads in a writer's place.
+//  - The nodes of a Grant exist, belong to the session, and have the caller's data. Its ID is unique.
+//  - A Grant is told once. A waiter has none.
+//  - A try in vain creates nothing.
+//  - A loss is told once on each channel. The acquisition ends with its error, and the lock's context has ended.
+//  - When every caller has released, each one ends, and no node is left.
 
-// placed reports whether each that waits has its nodes. A virtual server is idle by then.
+// placed reports whether each waiter has its nodes. A virtual server is idle by then.
 func (s *scene) placed() bool {
 	if s.srv != nil {
 		return true
@@ -44,7 +44,7 @@ func (s *scene) placed() bool {
 	return true
 }
 
-// created counts the requests that may have created something.
+// created counts the requests that may have created a node.
 func (s *scene) created() int {
 	if s.srv == nil {
 		return 0
@@ -52,7 +52,7 @@ func (s *scene) created() int {
 	return s.srv.Requests(zktest.OpCreate) + s.srv.Requests(zktest.OpMulti)
 }
 
-// checkTries checks that callers that have tried in vain have created nothing.
+// checkTries checks that callers that tried in vain have created nothing.
 func (s *scene) checkTries(line string, callers []*caller, created int) {
 	s.Helper()
 	tries, vain := 0, 0
@@ -65,11 +65,11 @@ func (s *scene) checkTries(line string, callers []*caller, created int) {
 		}
 	}
 	if tries > 0 && vain == tries && created > 0 {
-		s.Errorf("behind %q: a try in vain has led to %d requests that create", line, created)
+		s.Errorf("after %q: a try in vain has made %d requests that create", line, created)
 	}
 }
 
-// checkCallers checks each caller as it stands when nothing is under way, and those that were granted since the last time.
+// checkCallers checks each caller when nothing is under way, and the Grants since the last time.
 func (s *scene) checkCallers() {
 	s.Helper()
 	s.mu.Lock()
@@ -99,7 +99,7 @@ func (s *scene) checkCallers() {
 	}
 }
 
-// checkGrant checks the Grant of one that was just granted.
+// checkGrant checks the Grant of a caller that was just granted the lock.
 func (s *scene) checkGrant(c *caller) {
 	s.Helper()
 	grant, id := c.a.Grant(), s.sessions[c.session].SessionID()
@@ -134,7 +134,7 @@ func (s *scene) checkGrant(c *caller) {
 	}
 }
 
-// checkAbandoned checks that the one that has crashed is the one with that data.
+// checkAbandoned checks that the reported crash is of the caller with that data.
 func (s *scene) checkAbandoned(c *caller, b *events.Abandoned) {
 	s.Helper()
 	for _, other := range s.callers {
@@ -145,7 +145,7 @@ func (s *scene) checkAbandoned(c *caller, b *events.Abandoned) {
 	s.Errorf("%s is told of a crash of %+v, and no such caller was granted the lock", c.name, b)
 }
 
-// checkInner checks the Grant of one that is in the place of another: with its node, or with one of its own.
+// checkInner checks the Grant of a caller in the place of another: with the same node, or with one of its own.
 func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
 	s.Helper()
 	outer := c.in.a.Grant()
@@ -174,7 +174,7 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 	}
 	tree, token := s.on.tree(), grant.Token
 	if c.permits {
-		token = 0 // that of the place in the queue, which has gone
+		token = 0 // the token of the place in the queue, which is gone
 	}
 	for i, m := range nodes {
 		if len(nodes) != len(c.paths) || m.Path != c.paths[i] || !slices.Contains(tree, m.Node+" "+c.data) {
@@ -185,20 +185,20 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 	}
 }
 
-// checkLeader checks what an observer is told.
+// checkLeader checks what an observer hears.
 func (s *scene) checkLeader(o *observer, l events.Leader) {
 	s.Helper()
 	for _, c := range s.callers {
 		if grant := c.a.Grant(); grant.Node == l.Node && grant.Token != l.Token {
-			s.Errorf("%s hears %+v, which was granted %+v", o.name, l, grant)
+			s.Errorf("%s hears of %+v, which was granted %+v", o.name, l, grant)
 		}
 	}
 	if l.Token < o.last.Token || l.Token == o.last.Token && l.Node != o.last.Node {
-		s.Errorf("%s hears %+v behind %+v", o.name, l, o.last)
+		s.Errorf("%s hears of %+v after %+v", o.name, l, o.last)
 	}
 }
 
-// checkLoss checks how one has ended that has lost its lock.
+// checkLoss checks how a caller ended that lost its lock.
 func (s *scene) checkLoss(c *caller) {
 	s.Helper()
 	s.mu.Lock()
@@ -206,12 +206,12 @@ func (s *scene) checkLoss(c *caller) {
 	if err := c.a.Err(); c.lost > 0 && errorName(err) != errorName(c.why) {
 		s.Errorf("%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
 	}
-	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil { // nil: its grant was read on the stream alone
+	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil { // nil: its Grant was read on the stream alone
 		s.Errorf("%s has lost its lock: %v; its context has not ended", c.name, c.why)
 	}
 }
 
-// checkEnd checks that all end that were released, and leave nothing.
+// checkEnd checks that every released caller ends, and leaves nothing.
 func (s *scene) checkEnd() {
 	s.Helper()
 	for _, c := range s.callers {

@@ -1,5 +1,5 @@
-// Package coordtest is what most tests of package coordinator have in common: a test server in virtual time, sessions on it, and
-// the few things that one does with a lock. Meters count what a lock costs; the rest is for tests against real servers.
+// Package coordtest is what most tests of package coordinator share: a test server in virtual time, sessions on it, and the
+// usual steps with a lock. Meters count what a lock costs. The rest is for tests against real servers.
 package coordtest
 
 import (
@@ -55,14 +55,14 @@ func Hold(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOptio
 	return a, grant
 }
 
-// Queue returns an acquisition that has taken its place in the queue. It works in bubbles only.
+// Queue returns an acquisition that has its place in the queue. It works in bubbles only.
 func Queue(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	a := l.Acquire(context.Background(), options...)
 	synctest.Wait()
 	return a
 }
 
-// Soon waits for the grant, for at most five seconds of virtual time.
+// Soon waits for the Grant, for at most five seconds of virtual time.
 func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -74,10 +74,10 @@ func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	return grant
 }
 
-// Warm has each of them hold the lock twice, so that they know its directory for ours.
+// Warm has each coordinator hold the lock twice, so that its session knows the directory for ours.
 func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
 	t.Helper()
-	for range 2 { // the one that makes the directory learns by the next listing that it is ours
+	for range 2 { // the coordinator that makes the directory learns from the next listing that it is ours
 		for _, c := range cs {
 			a, _ := Hold(t, c.Mutex(LockPath))
 			a.Release()
@@ -115,7 +115,7 @@ func Traffic(srv *zktest.Server) *atomic.Int32 {
 	return &n
 }
 
-// Admin is a plain client, for what a test arranges behind a coordinator's back. It is closed at the end of the test.
+// Admin is a plain client, for changes that no coordinator makes. It is closed at the end of the test.
 func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zk.Conn {
 	t.Helper()
 	return client(t, addr, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {

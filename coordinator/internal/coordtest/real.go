@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// RealMax bounds every wait on real servers. It is far more than anything takes, also on a machine with other work.
+// RealMax bounds every wait on real servers. It is far more than any wait takes, also on a machine with other work.
 const RealMax = 3 * time.Minute
 
 // RealContext ends with the test, or after RealMax, which is longer on a machine with other work.
@@ -42,13 +42,13 @@ func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *c
 	return c
 }
 
-// RawClient is a client of a real server that knows nothing of locks.
+// RawClient is a plain client of a real server.
 func RawClient(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
 	return client(t, addr, zk.WithDialer(net.DialTimeout))
 }
 
-// QueueOf returns the names in a lock's directory by the number that the server gave them.
+// QueueOf returns the names in a lock's directory, by the number that the server gave them.
 func QueueOf(t *testing.T, raw *zk.Conn, dir string) []string {
 	t.Helper()
 	names, err := queueOf(raw, dir)
@@ -105,7 +105,7 @@ func EndOf(t *testing.T, a *coordinator.Acquisition) error {
 	return a.Err()
 }
 
-// NotLost checks that the lock is held, and that its holder has heard nothing else.
+// NotLost checks that the lock is held, and that its holder was told no loss.
 func NotLost(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	select {
@@ -122,7 +122,7 @@ func NotLost(t *testing.T, a *coordinator.Acquisition) {
 
 // Toll is what a real server has counted.
 type Toll struct {
-	Packets float64 // received, without those that ask for the counters
+	Packets float64 // received, without the requests for the counters
 	Bytes   float64 // received
 	Woken   float64 // watches that fired because a node was deleted
 }
@@ -130,7 +130,7 @@ type Toll struct {
 // RealToll returns what the server counts while do runs.
 func RealToll(t *testing.T, e *ensemble.Ensemble, do func()) Toll {
 	t.Helper()
-	asked := 0.0 // each question is a packet, and has been counted when it is answered
+	asked := 0.0 // each request for the counters is a packet, and is counted when it is answered
 	read := func() Toll {
 		var counters map[string]float64
 		var err error

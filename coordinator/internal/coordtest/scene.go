@@ -19,12 +19,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Scenes plays a file of scenes, or each file of a folder, in virtual time on the in-process server. In a scene callers with sessions of
-// their own take locks and release them, and something breaks. Below each block of lines stands what came of it. After a change of
-// behaviour run the test with -rewrite and read the difference.
+// Scenes plays a file of scenes, or each file of a folder, in virtual time on the in-process server. In a scene callers with
+// sessions of their own take locks and release them, and faults strike. Below each block of lines is what came of it. After a
+// change of behaviour run the test with -rewrite and read the difference.
 //
-// A file with a line "# for $x: a b" is played once with a in the place of $x and once with b, and both times the same has to come of
-// it (a_b stands for two words).
+// A file with a line "# for $x: a b" is played once with a in the place of $x and once with b, with the same result (a_b stands for
+// two words).
 //
 // A scene begins with its head, which says what is printed:
 //
@@ -34,7 +34,7 @@ import (
 //	  nocost                 requests are not printed
 //	  vague                  nor times, nor how often watches were set anew, which are random where a connection is made anew
 //	  ownerless              nor whose a node is
-//	  exclusive              a grant BESIDE a holder is told, which nobody can avoid where a server ends a session or deletes a node
+//	  exclusive              a grant BESIDE a holder is printed: unavoidable where a server ends a session or deletes a node
 //	  brief                  each line has what came of it beside it: who holds, who waits, and what else was told. A caller's name is
 //	                         the data of its nodes, and the streams of all sessions are read
 //	  leases                 a brief scene tells how many permits are taken
@@ -48,12 +48,12 @@ import (
 //	                           at=PATH reentrant detect revocable kazoo adopt
 //	                           try max=1m within=1m data=text permits=2
 //	                           in=B: with B's context (detached: that outlives B); ctx=C: with the context that `cancel C` ends
-//	                           untaken: nobody reads the Grant
+//	                           untaken: the Grant is not read
 //	do A s1 LOCK             the same as a function under the lock, which stays inside until it is told to finish;
 //	                         obeys=2s: it returns by itself so long after its context has ended
 //	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
 //	release A B
-//	leave A B                releases one by one, and tells if one of them does not hold any more, or another caller holds that did not before
+//	leave A B                releases one by one, and tells if one of them lost the lock before, or another caller came in
 //	observe O s1 at=PATH     an observer of an election (slow: it hears something only with `read O`)
 //	proclaim s1 A text, resize s1 N LOCK, txn A /path
 //	revoke R s1 LOCK grace=3s  asks for a lock back
@@ -62,12 +62,12 @@ import (
 //	close s1, wait 5s
 //	expire, cut s1; mute, lag, unmute, unlag s1; down, up
 //	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
-//	next s1 create ACTION    what becomes of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
+//	next s1 create ACTION    the fate of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
 //	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
 //	                         any more. A fault that strikes no request fails the scene
 //	hold s1 create           the next such request waits at the server, until `resume ACTION`
 //
-// Each scene is checked for what holds in all of them: see checks.go.
+// Each scene is checked for the rules of checks.go.
 func Scenes(t *testing.T, path string) {
 	t.Helper()
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
@@ -80,8 +80,8 @@ func Scenes(t *testing.T, path string) {
 	})
 }
 
-// RealScenes plays those scenes of a file on a real server that are marked for it. What is told has to be the same as on the double,
-// sooner or later and in any order.
+// RealScenes plays the scenes of a file that are marked for it on a real server. It has to tell the same as the double, sooner or
+// later and in any order.
 func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	t.Helper()
 	if rewriting() {
@@ -108,7 +108,7 @@ func Scene(t *testing.T, srv *zktest.Server, lines ...string) string {
 	return told
 }
 
-// runFile plays each scene of a file in a place of its own: the double, unless there is another place.
+// runFile plays each scene of a file at a place of its own: the double, unless another place is given.
 func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	t.Helper()
 	replacer := strings.NewReplacer(variant...)
@@ -175,7 +175,7 @@ func variants(t *testing.T, file string) [][]string {
 	return all
 }
 
-// A scene is what is played in one place, from one head to the next.
+// A scene is played at one place, from one head to the next.
 type scene struct {
 	*testing.T
 	on  stage
@@ -186,22 +186,22 @@ type scene struct {
 	place                                              string // of the block that is played: its file and line
 
 	sessions  map[string]*coordinator.Coordinator
-	streams   map[string]bool  // whose stream is read
+	streams   map[string]bool  // the sessions of which the stream is read
 	ids       map[int64]string // of sessions, also of those that are over
-	broken    map[string]int64 // the session that was muted, or reads what is past
+	broken    map[string]int64 // sessions that are muted, or read the past, by name
 	callers   []*caller
 	observers []*observer
 	contexts  map[string]context.Context
 	cancel    map[string]context.CancelCauseFunc
-	handles   map[string]lock   // of semaphores: Resize changes what a handle believes
+	handles   map[string]lock   // of semaphores: Resize changes the size that a handle knows
 	labels    map[string]string // of nodes
 	named     []int64           // the tokens that have names, in the order in which they were granted
 	highest   map[string]int64  // the greatest token granted at a path
-	alone     map[string]int64  // the greatest one of a holder that excludes all
+	alone     map[string]int64  // the greatest token of a holder that excludes all others
 	grants    map[string]string // from sessions and IDs of grants to callers
 
 	mu     sync.Mutex // guards what follows, and the fields of callers
-	line   int        // that is played
+	line   int        // the line that is played
 	start  time.Time
 	heard  []news
 	asked  map[int64]map[zktest.Op]int
@@ -240,7 +240,7 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 	return s
 }
 
-// play plays lines, and returns what was told. want has what was written below them, if the place is one where it has to be awaited.
+// play plays lines, and returns what was told. want has the lines that were written below them, if the place has to wait for that.
 func (s *scene) play(lines, want []string) string {
 	s.Helper()
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
@@ -299,7 +299,7 @@ func (s *scene) play(lines, want []string) string {
 	return strings.Join(told, "\n") + "\n"
 }
 
-// begin forgets what was told, and what was asked for.
+// begin forgets what was told and asked for.
 func (s *scene) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func sameTold(one, other string) bool {
 	return slices.Equal(sorted(one), sorted(other))
 }
 
-// end mends what is broken, ends what is under way, and checks that nothing is left.
+// end mends every fault, ends what is under way, and checks that nothing is left.
 func (s *scene) end() {
 	s.Helper()
 	if s.srv != nil {
@@ -327,7 +327,7 @@ func (s *scene) end() {
 		cancel(nil)
 	}
 	for _, c := range s.sessions {
-		_ = c.Close() // what it says is the business of `close`
+		_ = c.Close() // `close` checks what it returns
 	}
 	if s.srv != nil {
 		synctest.Wait()

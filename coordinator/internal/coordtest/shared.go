@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// shared are the real servers that the tests of a package share: one ensemble a size, started when a test first asks for it.
+// shared are the real servers that the tests of a package share: one ensemble of each size, started when a test first asks for it.
 type shared struct {
 	mu        sync.Mutex
 	ensembles map[int]*ensemble.Ensemble
@@ -36,8 +36,9 @@ func (c closing) Run() int {
 	return code
 }
 
-// Servers returns an ensemble of n servers that the tests of the package share. A test uses paths of its own there, and neither
-// kills a server nor counts what it does. Without a ZooKeeper on the machine it skips the test, or fails it if real ones are asked for.
+// Servers returns an ensemble of n servers that the tests of the package share. A test uses paths of its own there, kills no
+// server, and does not count what a server does. Without a ZooKeeper on the machine it skips the test, or fails it if real servers
+// are required.
 func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	t.Helper()
 	servers.mu.Lock()

@@ -17,19 +17,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A stage is where a scene is played: the double or a real server. The methods of the double's server are as there.
+// A stage is where a scene is played: the double or a real server. The methods of the double's server are as in
+// package zktest.
 type stage interface {
 	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
-	// tree returns all ephemeral nodes with what their owners have stored there, as "path data".
+	// tree returns all ephemeral nodes with their data, as "path data".
 	tree() []string
 	Children(path string) []string
 	Data(path string) (data []byte, there bool)
-	// made returns an error unless the session has made the node, with the token if there is one.
+	// made returns an error unless the session made the node, with the token if there is one.
 	made(node string, session, token int64) error
 	Create(path string, data []byte) error
 	SetData(path string, data []byte) error
 	Delete(path string) error
-	// settle waits until the state is the one that is wanted, or cannot change any more.
+	// settle waits until the state is reached, or cannot change any more.
 	settle(reached func() bool)
 }
 
@@ -77,7 +78,7 @@ type realStage struct {
 	servers, root string
 }
 
-// rewriting reports whether the transcripts are written anew.
+// rewriting reports whether the transcripts are rewritten.
 func rewriting() bool {
 	rewrite := flag.Lookup("rewrite")
 	return rewrite != nil && rewrite.Value.String() == "true"
@@ -92,7 +93,7 @@ func (s *realStage) tree() (nodes []string) {
 	walk = func(node string) {
 		names, _, err := s.raw.Children(s.root + node)
 		if err != nil {
-			return // it has gone
+			return // the node is gone
 		}
 		for _, name := range names {
 			child := path.Join("/", node, name)

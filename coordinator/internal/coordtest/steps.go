@@ -17,24 +17,24 @@ import (
 
 var errCancelled = errors.New("cancelled by the caller")
 
-// needed is how many words a step needs behind its first one.
+// needed is how many words a step needs after its first one.
 var needed = map[string]int{
 	"connect": 1, "acquire": 2, "do": 2, "finish": 1, "cancel": 1, "release": 1, "leave": 1, "observe": 2, "read": 1, "proclaim": 3,
 	"resize": 2, "txn": 2, "revoke": 2, "queue": 1, "warm": 1, "close": 1, "wait": 1, "expire": 1, "cut": 1, "mute": 1, "lag": 1,
 	"unmute": 1, "unlag": 1, "delete": 1, "create": 1, "set": 1, "data": 1, "sequence": 2, "next": 3, "always": 3, "hold": 2, "resume": 1,
 }
 
-// step does one step, and returns what it has to say by itself.
+// step does one step, and returns what the step itself tells.
 func (s *scene) step(words []string) (said []string) {
 	s.Helper()
 	if len(words) == 0 {
 		return nil
 	}
 	if need := needed[words[0]]; len(words) <= need {
-		s.Fatalf("%q has %d words behind it, want %d at least", words[0], len(words)-1, need)
+		s.Fatalf("%q has %d words after it, want %d at least", words[0], len(words)-1, need)
 	}
 	verb, words := words[0], append(words[1:len(words):len(words)], make([]string, 3)...)
-	args := words[:len(words)-3] // the words that are there; one that is missing is empty
+	args := words[:len(words)-3] // the words that are there; a missing one is empty
 	text := []byte(strings.Join(args[min(1, len(args)):], " "))
 	tell := func(err error) {
 		if err != nil {
@@ -67,7 +67,7 @@ func (s *scene) step(words []string) (said []string) {
 		for _, name := range args {
 			a := s.caller(name).a
 			if a.Release(); a.Valid() {
-				s.Errorf("%s is valid right behind its release", name)
+				s.Errorf("%s is valid right after its release", name)
 			}
 		}
 	case "observe":
@@ -106,7 +106,7 @@ func (s *scene) step(words []string) (said []string) {
 			s.hear(words[0], err == nil, func() string { return "CLOSED " + errorName(err) })
 		}()
 	case "wait":
-		if d := s.duration(words[0]); s.srv != nil { // on a real server what comes of it is awaited
+		if d := s.duration(words[0]); s.srv != nil { // on a real server the expected state is awaited
 			time.Sleep(d) // the watchdog would take a long wait for a timer for a hang
 		}
 	case "delete":
@@ -123,7 +123,7 @@ func (s *scene) step(words []string) (said []string) {
 		said = append(said, fmt.Sprintf("%s has %q", words[0], data))
 	default:
 		if s.srv == nil {
-			s.Fatalf("no step %q that a real server can be had to do", verb)
+			s.Fatalf("no step %q for a real server", verb)
 		}
 		said = s.fault(verb, words, args)
 	}
@@ -184,7 +184,7 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 		case s.resume <- s.action(words[0])():
 			s.resume = nil
 		case <-s.inVain():
-			s.Fatalf("no request is held that could go on")
+			s.Fatalf("no request is held")
 		}
 	case "pass":
 		s.noFaults()
@@ -205,7 +205,7 @@ func (s *scene) mend() {
 	}
 }
 
-// A fault is what becomes of the next such request, or of every one.
+// A fault is the fate of the next such request, or of every one.
 type fault struct {
 	session string
 	op      string
@@ -227,7 +227,7 @@ func (s *scene) addFault(f *fault) {
 	s.faults = append(s.faults, f)
 }
 
-// noFaults forgets the faults, and fails for each that has struck no request.
+// noFaults forgets the faults, and fails for each fault that struck no request.
 func (s *scene) noFaults() {
 	s.Helper()
 	s.mu.Lock()
@@ -250,7 +250,7 @@ func operations() (names []string) {
 	return names
 }
 
-// action reads what becomes of a request.
+// action reads the fate of a request.
 func (s *scene) action(text string) func() zktest.Action {
 	s.Helper()
 	key, value, _ := strings.Cut(text, "=")
@@ -282,7 +282,7 @@ func (s *scene) action(text string) func() zktest.Action {
 	return func() zktest.Action { return action }
 }
 
-// intercept counts a request and says what becomes of it.
+// intercept counts a request and decides its fate.
 func (s *scene) intercept(r zktest.Request) zktest.Action {
 	if r.Op == zktest.OpPing || r.Op == zktest.OpClose {
 		return zktest.Pass()
@@ -315,7 +315,8 @@ func (s *scene) decide(r zktest.Request) func() zktest.Action {
 	return nil
 }
 
-// node returns the path that is named: a path, a label, or a caller's node, or another one of its nodes by number.
+// node returns the path that the words name: a path, a label, or a caller's node, with a number another one of its
+// nodes.
 func (s *scene) node(words ...string) string {
 	s.Helper()
 	name, nth := words[0], 0
@@ -345,7 +346,7 @@ func (s *scene) node(words ...string) string {
 	return nodes[nth]
 }
 
-// session returns the coordinator of that name, which is connected when it is first named.
+// session returns the coordinator of that name, which is connected at its first use.
 func (s *scene) session(name string) *coordinator.Coordinator {
 	s.Helper()
 	if s.sessions[name] == nil {
@@ -387,7 +388,7 @@ func (s *scene) nameLocked(id int64) string {
 	return or(s.ids[id], "the server")
 }
 
-// leave releases the callers one by one, and tells if somebody is in meanwhile who was not before.
+// leave releases the callers one by one, and tells if another caller is in that was not in before.
 func (s *scene) leave(names []string) string {
 	others := func() (in []string) {
 		synctest.Wait()

@@ -17,20 +17,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// moment is less than anything that is waited for on purpose, and more than a new connection takes.
+// moment is less than any wait on purpose, and more than a new connection takes.
 const moment = 100 * time.Millisecond
 
-// news is what somebody was told.
+// news is what a caller or an observer was told.
 type news struct {
 	line  int
 	at    time.Duration
 	who   string
-	whose string        // of several that are told something at once, none is first
-	quiet bool          // not told in a brief scene, where it shows in who holds and who waits
+	whose string        // of several callers that are told something at once, none is first
+	quiet bool          // not told in a brief scene, which shows it in the holders and waiters
 	text  func() string // called when nothing is under way
 }
 
-// hear notes what somebody was told, in whatever goroutine.
+// hear notes what a caller or an observer was told, in any goroutine.
 func (s *scene) hear(who string, quiet bool, text func() string) {
 	s.hearOf(who, "", quiet, text)
 }
@@ -119,7 +119,7 @@ func (s *scene) who() (parts []string) {
 	return parts
 }
 
-// standing tells who holds and who waits, which ephemeral nodes there are and whose, and what was asked for.
+// standing returns the holders and waiters, the ephemeral nodes with their owners, and the requests.
 func (s *scene) standing() (lines []string) {
 	var nodes, asked []string
 	for _, line := range s.on.tree() {
@@ -137,7 +137,7 @@ func (s *scene) standing() (lines []string) {
 	for id, ops := range requests {
 		var parts []string
 		for op, n := range ops {
-			again := s.vague && op == zktest.OpSetWatches // how often the connection was made
+			again := s.vague && op == zktest.OpSetWatches // they tell how often the connection was made
 			if parts = append(parts, op.String()); n > 1 && !again {
 				parts[len(parts)-1] = fmt.Sprint(n, " ", op)
 			}
@@ -153,7 +153,7 @@ func (s *scene) standing() (lines []string) {
 	return lines
 }
 
-// remember gives every ephemeral node that it has not seen a label, in the order of their numbers.
+// remember gives every new ephemeral node a label, in the order of their numbers.
 func (s *scene) remember() {
 	var nodes []string
 	for _, line := range s.on.tree() {
@@ -170,7 +170,7 @@ func (s *scene) remember() {
 	}
 }
 
-// label names a node, whose path has a GUID in it.
+// label names a node. Its path has a GUID in it.
 func (s *scene) label(node string) string {
 	if node == "" {
 		return "no node"
@@ -214,7 +214,7 @@ func (s *scene) granted(g events.Grant) (text string) {
 	return text
 }
 
-// tree lists every node but those of the servers, with labels for those that have a GUID.
+// tree lists every node except those of the servers, with labels for those that have a GUID.
 func (s *scene) tree() string {
 	s.remember()
 	var all []string
@@ -230,7 +230,8 @@ func (s *scene) tree() string {
 	return strings.Join(all, " ")
 }
 
-// queue says what a look at a queue finds. In a brief scene it checks that each contender is what its node says.
+// queue returns what a look at a queue finds. In a brief scene it checks that each contender is as its node
+// says.
 func (s *scene) queue(session string, words []string) string {
 	s.Helper()
 	l, w := s.handle(session, words)
@@ -274,13 +275,13 @@ func (s *scene) checkContender(f events.Contender, c *caller) {
 	if f.Permits != permits {
 		s.Errorf("%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
 	}
-	// Who reads in a writer's place has another node than its token says.
+	// A reader in a writer's place has another node than its token says.
 	if token := c.a.Grant().Token; f.Holding && token != 0 && c.in == nil && f.Token != token {
 		s.Errorf("%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
 	}
 }
 
-// follow notes what a coordinator's stream says.
+// follow notes what a coordinator's stream tells.
 func (s *scene) follow(stream <-chan events.Event, session string) {
 	note := func(id uint64, quiet bool, text string) {
 		whose := ""
@@ -343,7 +344,7 @@ func (s *scene) callerOf(session string, id uint64) *caller {
 	return nil
 }
 
-// An observer is told who leads.
+// An observer hears of each leader.
 type observer struct {
 	name string
 	seen <-chan events.Leader
@@ -363,7 +364,7 @@ func (s *scene) observe(name, session string, words []string) {
 	s.observers = append(s.observers, &observer{name: name, seen: s.session(session).Election(dir).Observe(s.Context()), slow: slow})
 }
 
-// listen notes what an observer is told.
+// listen notes what an observer hears.
 func (s *scene) listen(name string) {
 	s.Helper()
 	for _, o := range s.observers {
@@ -388,7 +389,7 @@ func (s *scene) listen(name string) {
 	}
 }
 
-// HeardSoFar returns what an observer has heard that it has not read yet, and whether it hears no more.
+// HeardSoFar returns what an observer has heard and not read yet, and whether the channel is closed.
 func HeardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	select {
 	case l, open := <-seen:
@@ -407,7 +408,7 @@ func or(text, otherwise string) string {
 
 var errFinished = errors.New("unfinished work")
 
-// errorName names the errors that callers may test for, with what else they tell.
+// errorName names the errors that callers may test for, with their details.
 func errorName(err error) string {
 	if err == nil {
 		return "nil"
