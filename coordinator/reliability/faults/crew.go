@@ -15,8 +15,7 @@ import (
 // killedTick is the servers' tick.
 const killedTick = 500 * time.Millisecond
 
-// crew is a number of locks with a holder and a waiter each, in sessions of their own, while something is done to the
-// servers.
+// crew is a number of locks with a holder and a waiter each, in sessions of their own, while a fault strikes the servers.
 type crew struct {
 	e     *ensemble.Ensemble
 	pairs []*pair
@@ -76,8 +75,8 @@ func (p *pair) gap() time.Duration {
 	return longest
 }
 
-// survive has every lock held while fault happens, and passed on when it is over. It returns how many were lost, for
-// how long not all servers served, and for how long a session had no connection.
+// survive has every lock held during fault, and passed on after it. It returns how many locks were lost, for how long not all
+// servers served, and for how long a session had no connection.
 func (c *crew) survive(t *testing.T, name string, fault func(f *crewFault)) (lost int, outage, gap time.Duration) {
 	t.Helper()
 	for i, p := range c.pairs {
@@ -118,7 +117,7 @@ func (c *crew) survive(t *testing.T, name string, fault func(f *crewFault)) (los
 	return lost, f.outage, gap
 }
 
-// crewFault is what may be done to the servers of a crew.
+// crewFault breaks the servers of a crew.
 type crewFault struct {
 	*crew
 	t      *testing.T
@@ -156,7 +155,7 @@ func (f *crewFault) restart(servers ...int) {
 	f.serving()
 }
 
-// serving waits until all servers do again.
+// serving waits until all servers serve again.
 func (f *crewFault) serving() {
 	if err := f.e.Wait(patiently(f.t)); err != nil {
 		f.t.Fatal(err)
@@ -177,7 +176,7 @@ func (f *crewFault) others(i int) []int {
 	return slices.DeleteFunc(f.all(), func(j int) bool { return j == i })
 }
 
-// halt stops every server for so long.
+// halt stops every server for the duration.
 func (f *crewFault) halt(d time.Duration) {
 	f.down = time.Now()
 	for _, i := range f.all() {
@@ -197,8 +196,8 @@ func (f *crewFault) halt(d time.Duration) {
 	f.serving()
 }
 
-// rollingRestart kills and restarts each server in turn, the leader last, under load. The sessions that contend go on while a server is
-// away. In an outage shorter than half of their timeout they lose nothing.
+// rollingRestart kills and restarts each server in turn, the leader last, under load. The contending sessions go on while a server
+// is away. In an outage shorter than half of their timeout they lose nothing.
 func (f *crewFault) rollingRestart(timeout time.Duration) {
 	l := startLoad(f.t, f.e.Connect(), timeout)
 	leader := f.leader()

@@ -18,7 +18,7 @@ const (
 	loadHold     = 2 * time.Millisecond
 )
 
-// load is sessions that take and release the same locks all the time, each judged by a referee.
+// load is sessions that take and release the same locks all the time. Each lock has a referee.
 type load struct {
 	sessions [loadSessions]atomic.Pointer[coordinator.Coordinator]
 
@@ -28,14 +28,14 @@ type load struct {
 	ended  sync.WaitGroup
 }
 
-// referee knows who holds one lock.
+// referee knows the holder of one lock.
 type referee struct {
 	mu     sync.Mutex
-	inside *coordinator.Acquisition // nil if it has left
+	inside *coordinator.Acquisition // nil if it has released
 	token  int64                    // of the latest grant
 }
 
-// startLoad begins, on the servers of the list. The caller stops it.
+// startLoad starts a load on the servers of the list. The caller stops it.
 func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func (l *load) contend(ctx context.Context, t *testing.T, lock func() *coordinat
 	}
 }
 
-// enter judges a grant: another holder has been told that it lost the lock, and the token is greater than every earlier one.
+// enter judges a grant: any other holder was told of its loss, and the token is greater than every earlier one.
 func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant
 		select {
 		case <-r.inside.Lost():
 		default:
-			t.Errorf("%s: granted with token %#x, and the last holder has not been told", g.Path, g.Token)
+			t.Errorf("%s: granted with token %#x, and the last holder was not told of its loss", g.Path, g.Token)
 		}
 	}
 	if g.Token <= r.token {
@@ -124,8 +124,8 @@ func (l *load) goesOn(t *testing.T, while string) {
 	}
 }
 
-// move has each session's contenders go over to the servers of another list, as a program does: what is new is asked for there, and the old
-// session is closed when what was asked for in it has ended.
+// move moves each session's contenders to the servers of another list, as a program does: new acquisitions are asked for there, and
+// the old session is closed when its acquisitions have ended.
 func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
 	t.Helper()
 	for i := range l.sessions {

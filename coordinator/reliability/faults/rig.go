@@ -14,19 +14,19 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// patience is how long a wait may take here. Nothing takes nearly as long.
+// patience is how long a wait may take here. No wait takes nearly as long.
 const patience = 60 * time.Second
 
-// patient returns a context that ends when patience does.
+// patient returns a context that ends after patience.
 func patient() (context.Context, context.CancelFunc) { return eventstest.Patient(patience) }
 
-// patiently ends with the test, or when something does not happen.
+// patiently returns a context that ends with the test, or after patience.
 func patiently(t *testing.T) context.Context {
 	t.Helper()
 	return eventstest.Patiently(t, patience)
 }
 
-// pause lets time pass, which is the subject here; whoever calls it has referees at work meanwhile.
+// pause lets time pass, which is what is tested: the callers have referees at work meanwhile.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -51,13 +51,13 @@ func happens(t *testing.T, what string, cond func() bool) bool {
 	return true
 }
 
-// connect returns a coordinator with a session of its own that is closed at the end of the test.
+// connect returns a coordinator with a session of its own. It is closed at the end of the test.
 func connect(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
 ) *coordinator.Coordinator {
 	t.Helper()
 	options = append(options, coordinator.WithSessionTimeout(timeout))
-	if tick != 0 { // else the coordinator is not told
+	if tick != 0 { // else the coordinator does not know the tick
 		options = append(options, coordinator.WithTickTime(tick))
 	}
 	c, err := coordinator.Connect(patiently(t), servers, options...)
@@ -106,10 +106,10 @@ func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.Ev
 	return conn
 }
 
-// queued waits until so many nodes stand in the lock's directory.
+// queued waits until so many nodes are in the lock's directory.
 func queued(t *testing.T, raw *zk.Conn, dir string, n int) {
 	t.Helper()
-	happens(t, fmt.Sprintf("%d stand at %s", n, dir), func() bool {
+	happens(t, fmt.Sprintf("%d nodes are at %s", n, dir), func() bool {
 		names, _, err := raw.Children(dir)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)

@@ -13,24 +13,24 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// trial is one lock on its way from a holder, to whom something happens, to the next one, and the referee who watches.
+// trial is one lock on its way from a holder, which a fault strikes, to the next holder, under the eyes of a referee.
 type trial struct {
 	name       string
 	path       string
 	timeout    time.Duration // of the holder's session
 	away, near *coordinator.Coordinator
-	cached     bool // the holder's lock is, and its grant a later turn of a node that was kept
+	cached     bool // the holder's lock is cached, and its grant a later turn of a node that was kept
 
 	held, wanted *coordinator.Acquisition
-	inside       context.Context // what the holder works with
+	inside       context.Context // with which the holder works
 	grant        events.Grant
-	deleted      <-chan zk.Event            // of the held node, if somebody near the leader watches it
-	local        []*coordinator.Acquisition // of a cached lock: one waits behind the holder, one asks when it has lost
+	deleted      <-chan zk.Event            // of the held node, if a client near the leader watches it
+	local        []*coordinator.Acquisition // of a cached lock: one waits behind the holder, one asks when the holder has lost it
 
 	released atomic.Bool   // set before the holder gives the lock back by itself
-	over     chan struct{} // closed when the next one has the lock, or never will
+	over     chan struct{} // closed when the next holder has the lock, or never will
 
-	// The referee's until then.
+	// The referee's until over is closed.
 	next    events.Grant
 	loss    events.Lost
 	flipped time.Time // when Valid turned false, lost: when Lost was read, and so on; zero if it was not seen
@@ -39,7 +39,7 @@ type trial struct {
 	granted time.Time
 }
 
-// hold has the trial's lock held by away and wanted by near, and a referee watch both from then on. With a raw client
+// hold has the trial's lock held by away and wanted by near. From then on a referee watches both. With a raw client
 // the referee also sees when the servers delete the node.
 func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	t.Helper()
@@ -75,7 +75,7 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	}()
 }
 
-// lock is the holder's. If it is cached nothing but a loss ends its turns.
+// lock is the holder's. If it is cached, only a loss ends its turns.
 func (tr *trial) lock() *coordinator.Lock {
 	if !tr.cached {
 		return tr.away.Mutex(tr.path)
@@ -96,8 +96,8 @@ func (tr *trial) keep(t *testing.T) {
 	}
 }
 
-// referee notes what happens to the lock until the next one has it, and checks that it happens in the order that is
-// promised. Lost counts as delivered when it is in its channel: whoever looks there finds it.
+// referee notes what happens to the lock until the next holder has it, and checks the promised order. Lost counts as
+// delivered when it is in its channel: a reader of the channel finds it.
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	lost := func(loss events.Lost) {
 		tr.loss, tr.lost = loss, time.Now()
@@ -105,7 +105,7 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 			tr.flipped = tr.lost
 		}
 		if tr.held.Valid() {
-			t.Errorf("%s: lost, and valid", tr.name)
+			t.Errorf("%s: lost, and still valid", tr.name)
 		}
 		if tr.cached {
 			tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
@@ -135,26 +135,26 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 		case ev := <-deleted:
 			deleted = nil
 			if ev.Type != zk.EventNodeDeleted {
-				continue // the raw client has been closed
+				continue // the raw client is closed
 			}
 			tr.expired = time.Now()
 			if look(); tr.lost.IsZero() && !tr.released.Load() {
-				t.Errorf("%s: the node is gone, and nobody has been told", tr.name)
+				t.Errorf("%s: the node is gone, and the holder was not told of its loss", tr.name)
 			}
 		case tr.next = <-tr.wanted.Granted():
 			tr.granted = time.Now()
 			if tr.held.Valid() {
-				t.Errorf("%s: valid, and granted to somebody else: two holders", tr.name)
+				t.Errorf("%s: valid, and granted to the next contender: two holders", tr.name)
 			}
 			if look(); tr.lost.IsZero() && !tr.released.Load() {
-				t.Errorf("%s: granted to somebody else, and the holder has not been told", tr.name)
+				t.Errorf("%s: granted to the next contender, and the holder was not told of its loss", tr.name)
 			}
 			if tr.inside.Err() == nil && !tr.released.Load() {
-				t.Errorf("%s: granted to somebody else, and the holder's context goes on", tr.name)
+				t.Errorf("%s: granted to the next contender, and the holder's context goes on", tr.name)
 			}
 			for _, a := range tr.local {
 				if g := a.Grant(); g.Token != 0 {
-					t.Errorf("%s: %+v of the holder's process was granted behind %+v, which is lost", tr.name, g, tr.grant)
+					t.Errorf("%s: %+v of the holder's process was granted after %+v, which is lost", tr.name, g, tr.grant)
 				}
 			}
 			if tr.next.Token <= tr.grant.Token {
@@ -162,18 +162,18 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 			}
 			return
 		case <-tr.wanted.Done():
-			t.Errorf("%s: the one who waited ended: %v", tr.name, tr.wanted.Err())
+			t.Errorf("%s: the waiter ended: %v", tr.name, tr.wanted.Err())
 			return
 		case <-ctx.Done():
-			t.Errorf("%s: wedged: nobody has the lock after %v (was lost: %t)", tr.name, patience, !tr.lost.IsZero())
+			t.Errorf("%s: wedged: the lock has no holder after %v (was lost: %t)", tr.name, patience, !tr.lost.IsZero())
 			return
 		}
 	}
 }
 
-// handOver ends the trial once the fault is over: a holder who is one still gives the lock back, the next one gets
-// it, and the one who had it first gets it back in his turn. It reports whether the lock was held up to now, and may
-// be called from any goroutine.
+// handOver ends the trial once the fault is over: a holder that still holds gives the lock back, the next one gets it,
+// and the first one gets it back in its turn. It reports whether the lock was held up to now. It may be called from
+// any goroutine.
 func (tr *trial) handOver(t *testing.T) (kept bool) {
 	t.Helper()
 	kept = tr.held.Valid()
@@ -181,7 +181,7 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 	tr.held.Release()
 	<-tr.over
 	if tr.granted.IsZero() {
-		return kept // the referee has said so
+		return kept // the referee has reported it
 	}
 	ctx, cancel := patient()
 	defer cancel()

@@ -13,14 +13,13 @@ import (
 )
 
 // turnstile is what a coordinator dials through so that its session can be ended from outside, as a server ends it
-// when it expires: whoever knows a session's id and password may say goodbye for it. Both are in the answer to the
-// handshake.
+// when it expires: a client with the session's id and password can close it. Both are in the answer to the handshake.
 type turnstile struct {
 	mu      sync.Mutex
-	session []byte // id and password, as they stand in the answer; nil between two sessions
+	session []byte // id and password, as in the answer; nil between two sessions
 	conn    net.Conn
-	made    time.Time     // when the session was, or was resumed
-	shut    chan struct{} // not nil: nobody passes until it is closed
+	made    time.Time     // when the session was made or resumed
+	shut    chan struct{} // not nil: no connection passes until it is closed
 }
 
 // Parts of the answer to a handshake: length, protocol, timeout, id, length of the password, password.
@@ -49,7 +48,7 @@ func (s *turnstile) dial(ctx context.Context, network, addr string) (net.Conn, e
 	}
 }
 
-// enter takes the connection, or returns what to wait for.
+// enter takes the connection, or returns the channel to wait for.
 func (s *turnstile) enter(conn net.Conn) (shut chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +58,8 @@ func (s *turnstile) enter(conn net.Conn) (shut chan struct{}) {
 	return s.shut
 }
 
-// answered takes note of a session's id and password. Both are zero if the server says that it has ended; to
-// say goodbye with those would be to ask for a new one.
+// answered takes note of a session's id and password. Both are zero if the server says that the session has ended; to
+// close a session with those would ask for a new one.
 func (s *turnstile) answered(session []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +76,7 @@ func (s *turnstile) age() time.Duration {
 	return time.Since(s.made)
 }
 
-// overheard is a connection whose first answer is read along.
+// overheard is a connection of which the first answer is read along.
 type overheard struct {
 	net.Conn
 	by  *turnstile
@@ -95,8 +94,8 @@ func (c *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expire ends the session at the server. Its owner is kept away meanwhile: he and the goodbye would take the session,
-// and the connection that goes with it, from each other. It returns the session's id.
+// expire ends the session at the server, and returns its id. Its owner is kept away meanwhile: otherwise the two
+// would take the session, and the connection that goes with it, from each other.
 func (s *turnstile) expire(t *testing.T, addr string) int64 {
 	t.Helper()
 	var session []byte
@@ -118,18 +117,18 @@ func (s *turnstile) expire(t *testing.T, addr string) int64 {
 	return int64(binary.BigEndian.Uint64(session))
 }
 
-// close keeps the owner away from then on if he has a session, which it returns.
+// close keeps the owner away from then on if it has a session. It returns the session.
 func (s *turnstile) close(shut chan struct{}) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != nil {
 		s.shut = shut
-		_ = s.conn.Close() // he may have given it up already
+		_ = s.conn.Close() // the owner may have given it up already
 	}
 	return s.session
 }
 
-// errEnded is the answer for a session that there is not.
+// errEnded is the answer for a session that does not exist.
 var errEnded = errors.New("the session has ended")
 
 // sayGoodbye resumes the session and closes it.

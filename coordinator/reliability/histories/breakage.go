@@ -13,7 +13,7 @@ import (
 // virtualTick is the tick of servers in virtual time.
 const virtualTick = time.Second
 
-// breakage breaks the server for somebody, and mends it after a while.
+// breakage breaks the server for one session or for all, and mends it after a while.
 type breakage struct {
 	srv     *zktest.Server
 	history *history
@@ -21,7 +21,7 @@ type breakage struct {
 	timeout time.Duration
 }
 
-// newBreakage starts a server, with what the seed decides.
+// newBreakage starts a server. The seed decides its settings.
 func newBreakage(t *testing.T, seed uint64, h *history) *breakage {
 	t.Helper()
 	b := &breakage{history: h, random: rand.New(rand.NewPCG(seed, 0))}
@@ -34,7 +34,7 @@ func newBreakage(t *testing.T, seed uint64, h *history) *breakage {
 	return b
 }
 
-// connect returns what makes a coordinator, one like the other.
+// connect returns a function that makes one coordinator like the other.
 func (b *breakage) connect() func() (*coordinator.Coordinator, error) {
 	options := []coordinator.Option{
 		b.srv.Option(), coordinator.WithSessionTimeout(b.timeout), coordinator.WithTickTime(virtualTick),
@@ -47,10 +47,10 @@ func (b *breakage) connect() func() (*coordinator.Coordinator, error) {
 	}
 }
 
-// until breaks something, and waits for up to pause, again and again until all have finished.
+// until breaks something, waits for up to pause, and repeats that until finished is closed.
 func (b *breakage) until(finished <-chan struct{}, pause time.Duration, breaks func()) {
 	for {
-		time.Sleep(b.upTo(pause)) // which the watchdog takes for no hang, unlike a timer
+		time.Sleep(b.upTo(pause)) // the watchdog takes a sleep for no hang, unlike a timer
 		select {
 		case <-finished:
 			return
@@ -64,14 +64,14 @@ func (b *breakage) upTo(d time.Duration) time.Duration {
 	return time.Duration(b.random.Int64N(int64(d) + 1))
 }
 
-// something happens to a session, or to all of them, for at most twice the session timeout.
+// something breaks for a session, or for all of them, for at most twice the session timeout.
 func (b *breakage) something(session int64) {
 	lasting := b.upTo(2 * b.timeout)
 	switch b.random.IntN(8) {
 	case 0:
 		b.history.note("%#x expires", session)
 		b.history.end(session)
-		_ = b.srv.Expire(session) // there is none between two sessions
+		_ = b.srv.Expire(session) // between two sessions there is none
 	case 1, 2:
 		b.history.note("%#x is cut", session)
 		b.srv.Cut(session)
@@ -83,7 +83,7 @@ func (b *breakage) something(session int64) {
 		b.history.note("%#x is stranded for %v", session, lasting)
 		b.srv.Strand(session, true)
 		time.AfterFunc(lasting, func() {
-			b.srv.Cut(session) // as a follower does that finds out
+			b.srv.Cut(session) // a follower does so when it finds out
 			b.srv.Strand(session, false)
 		})
 	default:

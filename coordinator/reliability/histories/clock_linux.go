@@ -6,15 +6,15 @@ import (
 	"unsafe"
 )
 
-// machineTime is the time since the machine was started, in nanoseconds: the same for all its processes, and nobody
-// can set it.
+// machineTime is the time since the machine was started, in nanoseconds: the same for all its processes. It cannot
+// be set.
 func machineTime() int64 {
 	const monotonic = 1 // CLOCK_MONOTONIC
 	var t syscall.Timespec
-	// The pointer is converted in the call itself, as package unsafe wants it.
+	// The pointer is converted in the call itself, as package unsafe requires.
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&t)), 0)
 	if errno != 0 {
-		return time.Now().UnixNano() // no Linux is known that comes here
+		return time.Now().UnixNano() // not reached on any known Linux
 	}
 	return t.Nano()
 }

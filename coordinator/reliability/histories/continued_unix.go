@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// holdJob holds the lock again and again, until it is lost each time.
+// holdJob holds the lock again and again, each time until it is lost.
 func holdJob(ctx context.Context, j job, up *parent) error {
 	c, err := coordinator.Connect(ctx, j.Servers,
 		coordinator.WithSessionTimeout(j.Timeout), coordinator.WithTickTime(j.Tick))
@@ -35,20 +35,20 @@ func holdJob(ctx context.Context, j job, up *parent) error {
 			return goHome(ctx, c, err)
 		}
 		select {
-		case <-continued: // from the last time, when it was heard of behind the loss
+		case <-continued: // the signal of the last time, if it came after the loss
 		default:
 		}
 		if err := up.link.send(message{Kind: "granted", Token: grant.Token}); err != nil {
 			return goHome(ctx, c, err)
 		}
-		// Whoever is awake first after the pause asks at once, and goes on asking until the loss is told.
+		// The goroutine that is awake first after the pause asks at once, and goes on asking until the loss is read.
 		asking, enough := context.WithCancel(ctx)
 		believed := make(chan belief, 1)
 		go func() { believed <- believes(asking, lock, continued) }()
 		var lost events.Lost
 		select {
 		case lost = <-lock.Lost():
-		case <-up.said: // hung up
+		case <-up.said: // the parent has hung up
 			enough()
 			return goHome(ctx, c, nil)
 		}
@@ -66,13 +66,13 @@ func holdJob(ctx context.Context, j job, up *parent) error {
 	}
 }
 
-// belief is what a process did after it had been continued.
+// belief is what a process believed after it was continued.
 type belief struct {
-	awake int64 // when the first of its goroutines ran; 0 if it was not this one
-	valid int64 // when it last asked Valid and was told yes
+	awake int64 // when its first goroutine ran; 0 if this goroutine was not the first
+	valid int64 // when Valid was last true
 }
 
-// believes asks Valid when the process has been continued, and then until ctx ends.
+// believes asks Valid when the process is continued, and then until ctx ends.
 func believes(ctx context.Context, lock *coordinator.Acquisition, continued <-chan os.Signal) (b belief) {
 	select {
 	case <-continued:
@@ -94,12 +94,13 @@ func believes(ctx context.Context, lock *coordinator.Acquisition, continued <-ch
 	return b
 }
 
-// pause is one trial: a process was halted while it held a lock, somebody else got it, and the process went on.
+// pause is one trial: a process was halted while it held a lock, the next contender got the lock, and the
+// process went on.
 type pause struct {
 	halted, granted, continued time.Duration // since the machine was started
 	awake, lost                time.Duration
 	reason                     string
-	believed                   time.Duration // when Valid last said yes after the process had gone on
+	believed                   time.Duration // when Valid was last true after the process had gone on
 }
 
 func percentiles(all []time.Duration) string {
@@ -116,7 +117,7 @@ func percentiles(all []time.Duration) string {
 // resumption is the trials of all processes.
 type resumption struct {
 	next   *coordinator.Coordinator
-	waking sync.Mutex // one process wakes up at a time, or they would wait for each other and for the cores
+	waking sync.Mutex // one process wakes up at a time: otherwise they would wait for each other and for the cores
 
 	mu     sync.Mutex
 	pauses []pause
@@ -129,9 +130,10 @@ func (r *resumption) count() int {
 	return len(r.pauses)
 }
 
-// trial has the child hold the lock, halts it until somebody else holds it, and waits until it knows.
+// trial has the child hold the lock, halts it until the next contender holds the lock, and waits until the
+// child knows.
 func (r *resumption) trial(t *testing.T, c *helper, path string) error {
-	if _, err := c.hear(); err != nil { // that it was granted
+	if _, err := c.hear(); err != nil { // the child reports its Grant
 		return err
 	}
 	ctx, cancel := eventstest.Patient(realMax)
@@ -170,7 +172,7 @@ func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p.lost < p.continued { // it was not halted yet
+	if p.lost < p.continued { // the loss came before the halt
 		r.early++
 	} else {
 		r.pauses = append(r.pauses, p)

@@ -6,36 +6,36 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// crashKind is what an operation on a lock that tells of crashes is about.
+// crashKind is what an operation on a lock with DetectCrash is about.
 type crashKind uint8
 
 const (
 	crashGranted  crashKind = iota + 1 // a Grant was read
-	crashReleased                      // its holder has released, and the servers have heard of it
-	crashUnheard                       // its holder has released, and nobody knows whether they have
+	crashReleased                      // its holder has released, and the servers have executed it
+	crashUnheard                       // its holder has released, and it is unknown whether the servers have executed it
 	crashCrashed                       // its holder has ended in another way
-	crashUnseen                        // a claim of somebody who may never have heard that he held, nor the servers that he gave up
+	crashUnseen                        // a claim without a Grant that was read, or an end that the servers may not have heard of
 )
 
-// crashOperation is what a worker did with a lock that tells of crashes, from the call to the answer. An end takes effect
-// when the node goes. When that is nobody knows, but that it is before the next Grant; so its answer comes at no certain time.
+// crashOperation is what a worker did with a lock that reports crashes, from the call to the answer. An end takes effect when
+// the node goes. That is before the next Grant, at an unknown time, so its answer has no certain time.
 type crashOperation struct {
 	Path   string
 	Kind   crashKind
 	Worker int
-	Who    string // what it stores in its node, which no other acquisition does
+	Who    string // what it stores in its node; unique among the acquisitions
 	Shares bool   // it reads
 
-	Holder holding // its own node
-	Told   holding // of a Grant: who has crashed
+	Holder holding // its node
+	Told   holding // of a Grant: the crashed holder that it names
 
 	Call, Return int64
 }
 
-// never is when something is answered whose answer nobody reads.
+// never is the time of an answer that is never read.
 const never = int64(1) << 62
 
-// holding is the node of a holder; the zero value is nobody's. No node has the token of another.
+// holding is the node of a holder; the zero value is no node. No two nodes have the same token.
 type holding struct {
 	Token int64
 	Node  string // the last component of its path
@@ -49,18 +49,19 @@ func (h holding) String() string {
 	return fmt.Sprintf("%s (%#x)", h.Who, h.Token)
 }
 
-// crashTeller is the model of one lock that tells of crashes: who holds it, and who has left without a release since there was
-// one. It is an order of claims and of nodes that go. It is comparable.
+// crashTeller is the model of one lock that reports crashes: its holder, and the first holder that left without a release
+// since there was one. It is an order of claims and of nodes that go. It is comparable.
 //
-// The read/write lock's model sees to readers who hold. Here they come while nobody writes, are told, and change nothing.
+// The read/write lock's own model checks which readers hold. Here readers come while there is no writer, are told, and change
+// nothing.
 type crashTeller struct {
 	holder  holding
-	left    holding // the first who crashed since the last release
+	left    holding // the first that crashed since the last release
 	granted int64   // the token of the newest holder
 }
 
-// steps returns the states in which the lock may be after the operation, none if it cannot have answered so. There are two
-// where nobody knows what the servers have heard.
+// steps returns the states that the lock may have after the operation; none if it cannot have answered so. There are two if it
+// is unknown what the servers have executed.
 func (m crashTeller) steps(op crashOperation) []crashTeller {
 	free, released := m, m
 	free.holder = holding{}

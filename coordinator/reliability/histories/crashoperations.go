@@ -7,14 +7,15 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What the servers have heard. A release that returns without an error need not have reached them, and a session may end
+// What the servers have executed: a release that returns without an error need not have reached them, and a session may end
 // between a claim and the Grant. But a session that lives on has done all it was asked to:
 //
-//  1. A, of session S, has released, or given up without a Grant; if it had a node, the node is to be removed.
-//  2. Another acquisition of S is granted the lock, which it claims when A's node is gone.
-//  3. S lives then. So it has not ended before, and the node has not gone with it; it was removed, and the record with it.
+//  1. Acquisition A of session S has released, or given up without a Grant. If it had a node, the node is to be removed.
+//  2. Another acquisition of S is granted the lock. It claims the lock when A's node is gone.
+//  3. Hence S lives then. It did not end before, and A's node did not go with it. The node was removed, and the record with
+//     it.
 //
-// So whoever has a later Grant of his session on the same lock is not excused.
+// So an acquisition with a later Grant of its session on the same lock is not excused.
 
 // operations returns the history of all locks for the search.
 func (c *chronicle) operations() (ops []crashOperation) {
@@ -35,7 +36,7 @@ func (c *chronicle) operations() (ops []crashOperation) {
 		if !e.shares {
 			ops = append(ops, c.endOf(e))
 		}
-		// That nobody is told of an unseen claim changes nothing for anybody.
+		// If no Grant names an unseen claim, that makes no difference to any caller.
 		of, known := byWho[op.Told.Who]
 		if known && op.Told.Token != of.grant.Token && !unseen[op.Told] && c.excused(of, e.path) {
 			unseen[op.Told] = true
@@ -62,7 +63,7 @@ func toldBy(a *events.Abandoned) holding {
 	return holding{Token: a.Token, Node: path.Base(a.Node), Who: string(a.Data)}
 }
 
-// endOf is how an acquisition ended whose Grant was read. A crash may have come at any moment.
+// endOf is the end of an acquisition of which the Grant was read. A crash may have come at any moment.
 func (c *chronicle) endOf(e *episode) crashOperation {
 	op := e.operation(crashUnheard)
 	op.Call, op.Return = e.asked, never
@@ -91,9 +92,9 @@ func (c *chronicle) livesOn(at string, session int64, isLater func(*episode) boo
 	return false
 }
 
-// excused tells whether an acquisition may have held the lock in a session that ended before it heard of that. It has one node
-// in a session. So may one that has heard of nothing but the loss: a Grant that is lost before anybody has taken it, because
-// its lease ran out or the connection was suspended, leaves its record, though the session may live on.
+// excused tells whether an acquisition may have held the lock in a session that ended before it heard so. An acquisition has
+// one node in a session. An acquisition that has heard only of the loss is excused as well: a Grant that is lost before it was
+// taken, because the lease ran out or the connection was suspended, leaves its record, though the session may live on.
 func (c *chronicle) excused(e *episode, at string) bool {
 	switch {
 	case e.path != at || e.shares:
@@ -138,10 +139,10 @@ func (n *crashTally) count(ops []crashOperation) {
 	}
 }
 
-// missing names what there was none of, of that which a history without says nothing about.
+// missing names what did not occur: a history without it proves nothing about it.
 func (n *crashTally) missing() (what []string) {
 	for name, count := range map[string]int{
-		"grants": n.grants, "grants that tell of a crash": n.told, "readers who are told": n.readersTold, "crashes": n.crashes,
+		"grants": n.grants, "grants that tell of a crash": n.told, "readers that are told": n.readersTold, "crashes": n.crashes,
 		"releases": n.releases, "grants that tell of none": n.grants - n.told,
 	} {
 		if count == 0 {
@@ -153,6 +154,6 @@ func (n *crashTally) missing() (what []string) {
 
 func (n *crashTally) String() string {
 	return fmt.Sprintf("%d grants, %d of them to readers; %d told of a crash, %d of them readers; %d crashes, "+
-		"%d releases, %d perhaps unheard, %d claims that nobody saw granted",
+		"%d releases, %d perhaps unheard, %d claims of which no Grant was read",
 		n.grants, n.readers, n.told, n.readersTold, n.crashes, n.releases, n.unheard, n.unseen)
 }

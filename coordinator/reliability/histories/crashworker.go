@@ -17,7 +17,7 @@ import (
 // crashPaths are the locks of these histories: a mutex, and a read/write lock.
 func crashPaths() []string { return []string{"/locks/told", "/locks/told/rw"} }
 
-// desk has a coordinator, and another one when that is closed.
+// desk has a coordinator, and makes another one when that is closed.
 type desk struct {
 	connect func() (*coordinator.Coordinator, error)
 	renewal sync.Mutex
@@ -32,7 +32,7 @@ func (d *desk) current() *coordinator.Coordinator {
 	return d.now
 }
 
-// renew closes the coordinator, whatever its workers hold, and connects another one. One renewal at a time is enough.
+// renew closes the coordinator, whatever its workers hold, and connects another one. There is one renewal at a time.
 func (d *desk) renew(t *testing.T) {
 	if !d.renewal.TryLock() {
 		return
@@ -60,27 +60,27 @@ func (d *desk) close(t *testing.T) {
 	}
 }
 
-// witness takes one lock that tells of crashes after the other, and ends in all ways there are.
+// witness takes one lock that reports crashes after the other, and ends in every way.
 type witness struct {
 	number    int
 	desk      *desk
 	chronicle *chronicle
 	paths     []string
-	pace      time.Duration // how long it holds a lock at most, as a rule
-	patience  time.Duration // how long it waits for one at most, as a rule
+	pace      time.Duration // how long it usually holds a lock at most
+	patience  time.Duration // how long it usually waits for a lock at most
 	random    *rand.Rand
 	round     int
 }
 
-// upTo returns some part of the duration.
+// upTo returns a random part of the duration.
 func (w *witness) upTo(d time.Duration) time.Duration {
 	return time.Duration(1 + w.random.Int64N(int64(d)))
 }
 
-// oneIn is true once in so many times.
+// oneIn is true once in n times.
 func (w *witness) oneIn(n int) bool { return w.random.IntN(n) == 0 }
 
-// run works as long as more says so.
+// run works while more returns true.
 func (w *witness) run(more func(done int) bool) {
 	for w.round = 0; more(w.round); {
 		w.round++
@@ -89,7 +89,7 @@ func (w *witness) run(more func(done int) bool) {
 	}
 }
 
-// begin notes that it is about to ask for a lock, and returns the handle.
+// begin notes that the worker is about to ask for a lock, and returns the handle.
 func (w *witness) begin(path string, shares bool) (*episode, *coordinator.Lock) {
 	c := w.desk.current()
 	e := &episode{
@@ -107,7 +107,7 @@ func (w *witness) begin(path string, shares bool) (*episode, *coordinator.Lock) 
 	}
 }
 
-// once sees one acquisition through.
+// once runs one acquisition to its end.
 func (w *witness) once(path string) {
 	e, lock := w.begin(path, kindAt(path) == readWrite && w.oneIn(3))
 	if w.oneIn(3) {
@@ -126,7 +126,7 @@ func (w *witness) options(e *episode) []coordinator.AcquireOption {
 	return options
 }
 
-// stay is how long it holds the lock this time.
+// stay is how long the worker holds the lock this time.
 func (w *witness) stay() time.Duration {
 	if w.oneIn(12) {
 		return w.upTo(6 * w.pace)
@@ -134,7 +134,7 @@ func (w *witness) stay() time.Duration {
 	return w.upTo(w.pace)
 }
 
-// acquire has an acquisition from Acquire to Done, and returns its end.
+// acquire runs an acquisition from Acquire to Done, and returns its end.
 func (w *witness) acquire(lock *coordinator.Lock, e *episode) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -144,7 +144,7 @@ func (w *witness) acquire(lock *coordinator.Lock, e *episode) error {
 	if w.oneIn(4) {
 		giveUp = time.After(w.upTo(w.patience))
 	}
-	if w.oneIn(4) { // the Grant waits for it, or is taken back
+	if w.oneIn(4) { // the Grant waits for the worker, or is taken back
 		granted, look = nil, time.After(w.upTo(w.patience))
 	}
 	for {
@@ -177,7 +177,7 @@ func (w *witness) acquire(lock *coordinator.Lock, e *episode) error {
 // errBug is what a function under a lock panics with.
 var errBug = errors.New("histories: panic")
 
-// do has a function under the lock that returns or panics, and returns the end.
+// do runs a function under the lock that returns or panics, and returns the end.
 func (w *witness) do(lock *coordinator.Lock, e *episode) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.upTo(2*w.patience))
 	defer cancel()
@@ -193,7 +193,7 @@ func (w *witness) do(lock *coordinator.Lock, e *episode) (err error) {
 	return lock.Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		e.granted(grant)
 		done := ctx.Done()
-		if w.oneIn(3) { // one that does not listen
+		if w.oneIn(3) { // a worker that does not listen
 			done = nil
 		}
 		select {
@@ -208,7 +208,7 @@ func (w *witness) do(lock *coordinator.Lock, e *episode) (err error) {
 	}, w.options(e)...)
 }
 
-// chronicle is what all of them have seen. It is safe for concurrent use.
+// chronicle is what all workers have seen. It is safe for concurrent use.
 type chronicle struct {
 	*history // for its clock, its notes, and the sessions that were ended by force
 
@@ -223,7 +223,7 @@ func (c *chronicle) add(e *episode) {
 	c.episodes = append(c.episodes, e)
 }
 
-// episode is one acquisition. Only its worker writes to it.
+// episode is one acquisition. Only its worker writes it.
 type episode struct {
 	chronicle *chronicle
 	path      string
@@ -231,10 +231,10 @@ type episode struct {
 	who       string
 	shares    bool
 
-	began, ended int64 // the session when it asked, and when it was over; 0 if there was none
+	began, ended int64 // the session when it asked, and when it was over; 0: none
 	asked        int64
-	read         int64 // when the Grant was; 0 if it never was
-	left         int64 // when it was about to release or to panic; 0 if it never was
+	read         int64 // when the Grant was read; 0: never
+	left         int64 // when it was about to release or to panic; 0: never
 	done         int64
 	session      func() int64 // of its coordinator
 
@@ -251,7 +251,7 @@ func (e *episode) ends() { e.left = e.chronicle.now() }
 
 func (e *episode) over(err error) { e.err, e.ended, e.done = err, e.session(), e.chronicle.now() }
 
-// crashed tells whether the holder has ended otherwise than by a release, for certain.
+// crashed tells whether the holder has certainly ended otherwise than by a release.
 func (e *episode) crashed() bool {
 	var lost *coordinator.LostError
 	return errors.As(e.err, &lost) || errors.Is(e.err, coordinator.ErrClosed) || errors.Is(e.err, errBug)

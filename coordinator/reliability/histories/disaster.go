@@ -13,30 +13,31 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// realMax ends what hangs on real servers. Nothing takes nearly as long on an idle machine, and it is longer on another one.
+// realMax ends what hangs on real servers. Nothing takes nearly as long on an idle machine. On a busy one the limit is
+// longer.
 const realMax = 2 * time.Minute
 
 const (
 	crewSize     = 3 // workers of a coordinator
-	timeoutTicks = 4 // of the servers, in a session timeout
+	timeoutTicks = 4 // a session timeout, in ticks of the servers
 	slowLock     = "/locks/slow"
 )
 
 // disaster breaks real servers and the ways to them.
 type disaster struct {
 	ensemble *ensemble.Ensemble
-	networks [3][]*faultnet.Network // what breaks together: one of each crew's
-	history  *history               // of those that may be asked for their locks
-	told     *history               // of those that tell of crashes
+	networks [3][]*faultnet.Network // the networks that break together: one of each crew
+	history  *history               // of the locks that may be asked for
+	told     *history               // of the locks that report crashes
 	random   *rand.Rand
 	timeout  time.Duration
 
 	coordinators []*coordinator.Coordinator
-	wanted       []string // the paths of locks that somebody may ask for; nil if nobody does
+	wanted       []string // the paths of locks that Revoke may ask for; nil: none
 	asking       sync.WaitGroup
 }
 
-// dial returns what dials through the network that breaks with the others of that number.
+// dial returns an option to dial through the network that breaks with the others of that number.
 func (d *disaster) dial(t *testing.T, number int) coordinator.Option {
 	t.Helper()
 	network := faultnet.New((&net.Dialer{}).DialContext, nil)
@@ -53,13 +54,13 @@ func (d *disaster) connect(dial coordinator.Option) (*coordinator.Coordinator, e
 		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
 }
 
-// note tells both histories.
+// note adds a note to both histories.
 func (d *disaster) note(format string, args ...any) {
 	d.history.note(format, args...)
 	d.told.note(format, args...)
 }
 
-// strike breaks something, lets a while go by, and mends it. All kinds have their turn.
+// strike breaks something, lets a while go by, and mends it. All kinds take turns.
 func (d *disaster) strike(t *testing.T, turn int) {
 	t.Helper()
 	ctx, cancel := eventstest.Patient(realMax)
@@ -76,7 +77,7 @@ func (d *disaster) strike(t *testing.T, turn int) {
 	if d.wanted != nil {
 		path, asks := pickRevocable(d.random, d.wanted), d.coordinators[d.random.IntN(len(d.coordinators))]
 		grace := time.Duration(d.random.Int64N(int64(d.timeout)))
-		d.history.note("somebody asks for %s within %v", path, grace)
+		d.history.note("Revoke asks for %s within %v", path, grace)
 		d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
 	}
 	switch turn % 8 {
@@ -132,5 +133,5 @@ func (d *disaster) kill(t *testing.T, servers ...int) {
 	}
 }
 
-// wait lets time pass while the workers work, who check each other.
+// wait lets time pass while the workers check each other.
 func (d *disaster) wait(long time.Duration) { <-time.After(long) }

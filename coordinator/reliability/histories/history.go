@@ -9,13 +9,13 @@ import (
 
 // history is what all workers have noted. It is safe for concurrent use.
 type history struct {
-	// halted says that a worker's process may be halted at any moment, so that it hears of a loss late. What counts
-	// then is when it last asked Valid and was told yes.
+	// halted says that a worker's process may be halted at any moment, so that it hears of a loss late. What counts then
+	// is when Valid was last true.
 	halted bool
-	// clock tells the time of a call or an answer; nil if it does nothing but count.
+	// clock tells the time of a call or an answer; nil: the history only counts.
 	clock func() int64
 
-	// grace is for how long a Lost may lie in its channel until its reader gets round to it.
+	// grace is how long a Lost may lie in its channel before it is read.
 	grace time.Duration
 
 	mu      sync.Mutex
@@ -27,20 +27,20 @@ type history struct {
 	ended   map[int64]int64      // when a session was ended by force
 }
 
-// moment is what the clock of a history that counts first showed at a time.
+// moment is the count that the clock of a counting history first showed at a time.
 type moment struct {
 	at    time.Time
 	count int64
 }
 
-// note is something that was done to the workers.
+// note is a fault that struck the workers.
 type note struct {
 	count int64
 	text  string
 }
 
-// newHistory is for workers of one process. Its clock counts: that is the order of things without a doubt, also among
-// those that happen at the same instant of virtual time.
+// newHistory is for workers of one process. Its clock counts: that orders even events at the same instant of virtual
+// time.
 func newHistory(grace time.Duration) *history {
 	return &history{grace: grace, tenures: map[string][]*tenure{}, ended: map[int64]int64{}}
 }
@@ -52,7 +52,7 @@ func newHaltedHistory() *history {
 	return h
 }
 
-// now returns a time that is later than all it has returned before.
+// now returns a later time than ever before.
 func (h *history) now() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,12 +72,12 @@ func (h *history) tick() int64 {
 	return h.count
 }
 
-// delivered returns when what is read now may have been put into its channel. Who is told and when he runs are not the
-// same:
+// delivered returns when what is read now may have been put into its channel. The order in which goroutines are told is
+// not the order in which they run:
 //
-//  1. the holder's Lost is put into its channel, and wakes his goroutine;
-//  2. the node is given up, and the next holder's Grant is put into its channel;
-//  3. the next holder's goroutine runs first.
+//  1. The holder's Lost is put into its channel, and wakes the holder's goroutine.
+//  2. The node is given up, and the next holder's Grant is put into its channel.
+//  3. The next holder's goroutine runs first.
 func (h *history) delivered() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *history) delivered() int64 {
 	return h.times[min(i, len(h.times)-1)].count
 }
 
-// note remembers what was done, for whoever looks into a failure.
+// note remembers a fault, for the reader of a failure.
 func (h *history) note(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +102,7 @@ func (h *history) add(op operation) {
 	h.ops = append(h.ops, op)
 }
 
-// take returns what has been noted since it was called last.
+// take returns what was noted since the last take.
 func (h *history) take() (ops []operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,14 +110,14 @@ func (h *history) take() (ops []operation) {
 	return ops
 }
 
-// size returns how many operations have been noted.
+// size returns how many operations were noted.
 func (h *history) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.ops)
 }
 
-// holder returns a worker who was granted the lock and has neither lost it nor given it back.
+// holder returns a worker that was granted the lock and has neither lost it nor given it back.
 func (h *history) holder(path string) (worker int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,18 +127,18 @@ func (h *history) holder(path string) (worker int, held bool) {
 	return h.tenures[path][0].op.Worker, true
 }
 
-// end notes that a session is ended by force, for which nobody can be prepared: whatever it held may be somebody else's
-// from now on.
+// end notes that a session is ended by force. No client can be prepared for that: from now on what it held may be
+// another contender's.
 func (h *history) end(session int64) {
 	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, before := h.ended[session]; !before { // its client may not have learnt of the first time yet
+	if _, before := h.ended[session]; !before { // its client may not have learnt of the first end yet
 		h.ended[session] = now
 	}
 }
 
-// operations returns the history for the search, in which nothing is held in a session that was ended by force.
+// operations returns the history for the search, without what is held in a session after its forced end.
 func (h *history) operations() []operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,18 +17,18 @@ import (
 // memory is a set that the test keeps.
 type memory struct {
 	set  []int
-	seen fence // the greatest one it was shown
+	seen fence // the greatest fence that it was shown
 }
 
-// latest is the Grant that the keeper has heard of last.
+// latest is the last Grant that the keeper has heard of.
 type latest struct {
 	holder *helper // nil if there was none
 	fence  fence
-	left   bool // it has left the critical section. If the lock is cached its process may keep the node
-	grants int  // up to this one
+	left   bool // it has left the critical section. If the lock is cached, its process may keep the node
+	grants int  // how many grants there were by then
 }
 
-// keeper keeps the sets of one kind of processes, and remembers what they did.
+// keeper keeps the sets of one kind of process, and remembers what the processes did.
 type keeper struct {
 	mu        sync.Mutex
 	registers map[string]*memory
@@ -46,7 +46,7 @@ func newKeeper() *keeper {
 	return k
 }
 
-// finish lets each worker go home that is not in the critical section.
+// finish lets each worker go home that is outside the critical section.
 func (k *keeper) finish() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,7 +76,7 @@ func (k *keeper) serve(t *testing.T, c *helper) {
 	}
 }
 
-// answer does what a child asks for.
+// answer answers a request of a child.
 func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -112,8 +112,8 @@ func (k *keeper) look() latest {
 	return k.latest
 }
 
-// pauseHolder halts the latest holder once may says so. It is halted for as long as others need to get into the critical
-// section, and the rest of the period goes by.
+// pauseHolder halts the latest holder once may allows it. The holder stays halted until other workers have been in the
+// critical section, and the rest of the period is over.
 func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry time.Duration) {
 	start := time.Now()
 	var at latest
@@ -137,7 +137,7 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	k.pauses++
 	k.mu.Unlock()
 	halted := time.Now()
-	// The server lets nobody else in before the session has expired; then some get their turn.
+	// The server grants the lock to no other contender before the session has expired; then some get their turn.
 	k.until(patient, func() bool {
 		return k.look().grants > at.grants+3 && time.Since(halted) > expiry
 	})
@@ -162,7 +162,7 @@ func (k *keeper) until(ctx context.Context, cond func() bool) {
 	}
 }
 
-// operations returns what everybody saw.
+// operations returns what all workers saw.
 func (k *keeper) operations() (ops []operation) {
 	for _, s := range k.sections {
 		ops = append(ops, s.Ops...)
@@ -170,8 +170,8 @@ func (k *keeper) operations() (ops []operation) {
 	return ops
 }
 
-// overlaps counts the sections that began while an earlier one went on, by what their processes believed, and returns
-// the longest time for which two did.
+// overlaps counts the sections that began, as their processes believed, while an earlier one went on. It returns the
+// longest time for which two overlapped.
 func (k *keeper) overlaps() (count int, longest time.Duration) {
 	byTime := func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }
 	sections := slices.SortedFunc(slices.Values(k.sections), byTime)
@@ -200,8 +200,8 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
 }
 
-// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though they were
-// sent when somebody else had been granted the lock already.
+// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though another
+// worker had been granted the lock before they were sent.
 func (k *keeper) outcome(register string) outcome {
 	o := outcome{register: register}
 	set := map[int]bool{}

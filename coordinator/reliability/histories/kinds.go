@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// lockKind is a kind of lock. Which one is at a path its last component says.
+// lockKind is a kind of lock. The last component of the path tells it.
 type lockKind uint8
 
 const (
@@ -48,7 +48,7 @@ type acquirer interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 }
 
-// handle returns the one for what the operation asks for, and chooses that.
+// handle returns a handle for the operation, and chooses what the operation asks for.
 func (w *worker) handle(op *operation) acquirer {
 	switch kindAt(op.Path) {
 	case semaphore:
@@ -68,7 +68,7 @@ func (w *worker) handle(op *operation) acquirer {
 	}
 }
 
-// member is handle for a lock that may be had together with others.
+// member is handle for a lock that may be a member of a multi-lock.
 func (w *worker) member(op *operation) *coordinator.Lock {
 	if kindAt(op.Path) != readWrite {
 		return w.coordinator.Mutex(op.Path, w.marks...)
@@ -79,7 +79,7 @@ func (w *worker) member(op *operation) *coordinator.Lock {
 	return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
 }
 
-// joins tells whether the lock at the path may be had together with others. A cached one may, without being cached.
+// joins tells whether the lock at the path may be in a multi-lock. A cached lock may, without its cache.
 func joins(lock string) bool {
 	kind := kindAt(lock)
 	return kind == mutex || kind == readWrite || kind == cached
@@ -92,7 +92,7 @@ func (c campaign) Acquire(ctx context.Context, options ...coordinator.AcquireOpt
 	return c.Campaign(ctx, options...)
 }
 
-// mostPermits is how many the semaphore has.
+// mostPermits is the size of the semaphore.
 const mostPermits = 3
 
 // bulk asks for several permits.
@@ -105,13 +105,13 @@ func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption)
 	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(b.permits))...)
 }
 
-// A multi-lock is had for all of its members at once: each of its operations stands in the history of every member, with the same
-// token. So the model of that lock sees whether one of them was not held.
+// A multi-lock is held for all of its members at once: each of its operations is in the history of every member, with the same
+// token. So the model of each lock sees whether its member was not held.
 
-// mostMembers is how many locks are had together at most.
+// mostMembers is the greatest number of members.
 const mostMembers = 3
 
-// choose returns a handle for the lock of the tenure: for that alone, or together with others.
+// choose returns a handle for the lock of the tenure: alone, or in a multi-lock.
 func (w *worker) choose(t *tenure) acquirer {
 	if !joins(t.op.Path) || w.random.IntN(4) != 0 {
 		return w.handle(&t.op)
@@ -131,7 +131,7 @@ func (w *worker) choose(t *tenure) acquirer {
 	return w.coordinator.Multi(locks...)
 }
 
-// parts returns the tenures of the single locks that it consists of, to note something in. Its own path comes first.
+// parts returns the tenures of the single locks that it consists of, its own path first.
 func (t *tenure) parts() []*tenure {
 	all := []*tenure{t}
 	if len(t.others) > 0 {
@@ -162,7 +162,7 @@ func (t *tenure) isOf(grant events.Grant) bool {
 	return slices.EqualFunc(grant.Members, t.parts(), func(m events.Member, part *tenure) bool { return m.Path == part.op.Path })
 }
 
-// revoke asks for a lock, in which all handles are revocable, and waits for so long.
+// revoke asks for a lock of which all handles are revocable, and waits for at most patience.
 func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -191,7 +191,7 @@ func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, 
 	}
 }
 
-// pickRevocable returns one of the paths: any but that of an unfair lock, which nobody can ask for.
+// pickRevocable returns one of the paths, except that of an unfair lock, which cannot be asked for.
 func pickRevocable(random *rand.Rand, paths []string) string {
 	for {
 		if path := paths[random.IntN(len(paths))]; kindAt(path) != unfair {
@@ -200,7 +200,7 @@ func pickRevocable(random *rand.Rand, paths []string) string {
 	}
 }
 
-// goOnReading has a writer become a reader, and give the write lock back when it is, or when that cannot be.
+// goOnReading has a writer become a reader. The write lock is given back when the reader holds, or cannot.
 func (a *attempt) goOnReading() {
 	w := a.worker
 	w.round++
@@ -228,7 +228,7 @@ func (a *attempt) goOnReading() {
 				w.use(reader)
 			}
 			reader.release()
-		case <-giveUp: // the writer had nothing to give any more
+		case <-giveUp: // the writer has nothing to give any more
 			a.tenure.release()
 			reader.release()
 		case lost := <-a.lock.Lost():
@@ -243,7 +243,7 @@ func (a *attempt) goOnReading() {
 	}
 }
 
-// sameNumber tells whether two nodes of one directory bear the same number.
+// sameNumber tells whether two nodes of one directory have the same sequence number.
 func sameNumber(a, b string) bool {
 	x, ok := events.ParseName(path.Base(a))
 	y, too := events.ParseName(path.Base(b))

@@ -11,14 +11,14 @@ type kind uint8
 
 const (
 	kindAcquire kind = iota + 1 // a Grant was read
-	kindHold                    // Valid said yes
+	kindHold                    // Valid returned true
 	kindWrite                   // the token was shown, for a read or a write, to a resource that compares tokens
 	kindGuard                   // a transaction of the acquisition was sent to the servers
 	kindLose                    // a Lost was read
 	kindRelease                 // Release was called, or the wait was over
 	kindRead                    // what the resource holds was read
-	kindAsk                     // Revoke was called; it is nobody's
-	kindGone                    // a Revoke that began when this one held returned nil
+	kindAsk                     // Revoke was called; no worker's operation
+	kindGone                    // a Revoke that began while this acquisition held returned nil
 )
 
 // operation is what a worker did, from the time of the call to that of the answer.
@@ -26,16 +26,16 @@ type operation struct {
 	Path   string `json:"path"`
 	Kind   kind   `json:"kind"`
 	Worker int    `json:"worker"` // from 0, below maxWorkers
-	Round  int32  `json:"round"`  // which of the worker's acquisitions it belongs to, from 1
+	Round  int32  `json:"round"`  // the worker's acquisition that it belongs to, from 1
 
 	Permits int   `json:"permits,omitempty"` // of a semaphore
-	Shares  bool  `json:"shares,omitempty"`  // it was asked for together with others, to read
+	Shares  bool  `json:"shares,omitempty"`  // it was asked for to read, together with others
 	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
 	Value   int64 `json:"value,omitempty"`   // what was read
 
-	From    int32 `json:"from,omitempty"`    // of a reader in a writer's place: the round in which the worker holds that
-	With    int   `json:"with,omitempty"`    // how many other locks are had together with it
-	Revoked bool  `json:"revoked,omitempty"` // of a loss: somebody had asked, and the grace ran out
+	From    int32 `json:"from,omitempty"`    // of a reader in a writer's place: the round of the worker's write lock
+	With    int   `json:"with,omitempty"`    // the number of other members of the multi-lock
+	Revoked bool  `json:"revoked,omitempty"` // of a loss: Revoke had asked, and the grace ran out
 
 	Token    int64  `json:"token,omitempty"`    // of the Grant
 	Turn     uint64 `json:"turn,omitempty"`     // of the Grant: 0 unless the lock is cached
@@ -46,7 +46,7 @@ type operation struct {
 	Return int64 `json:"return"`
 }
 
-// fence is what grows from Grant to Grant. Holders of a cached lock that share a node have the same token.
+// fence grows from Grant to Grant. Holders of a cached lock that share a node have the same token.
 type fence struct {
 	token int64
 	turn  uint64
@@ -72,7 +72,7 @@ func (f fence) String() string { return fmt.Sprintf("%#x.%d", f.token, f.turn) }
 // maxWorkers is how many workers a history may have.
 const maxWorkers = 16
 
-// The sides of a lock. Of a mutex and of a semaphore there is one.
+// The sides of a lock. A mutex and a semaphore have one.
 const (
 	toWrite = iota
 	toRead
@@ -90,23 +90,24 @@ func (op operation) side() int {
 // rounds are the rounds of the workers' acquisitions; 0 is none.
 type rounds [maxWorkers]int32
 
-// state is the model of one lock of any kind, and of the resource behind it. It is comparable, as the search compares states often.
+// state is the model of one lock of any kind, and of the resource behind it. It is comparable, because the search compares states
+// often.
 //
-// Holders show their fences to the resource. It refuses a writer whose fence is smaller than one it has seen, and never a reader. A
-// reader that took a writer's place shows that writer's token: one of its own would be greater than that of a writer that waits
-// behind it and is yet to come. So what a reader has once read does not change while it holds: a write would be that of a second
-// holder, or one with an old token.
+// Holders show their fences to the resource. It refuses a writer with a smaller fence than it has seen, and never a reader. A
+// reader that took a writer's place shows that writer's token: one of its own would be greater than the token of a writer that
+// waits behind it. So what a reader has read does not change while it holds: a write would be by a second holder, or with an old
+// token.
 type state struct {
 	kind    lockKind
 	held    [sides]rounds // in which the workers hold
 	over    [sides]rounds // the last ones that are over
 	permits [maxWorkers]int
 	wrote   fence // of the newest writer, or holder
-	read    fence // the greatest one of a reader
-	seen    fence // the greatest one that the resource has been shown
-	value   int64 // what it holds: the token of the writer that wrote it
+	read    fence // the greatest fence of a reader
+	seen    fence // the greatest fence that the resource has seen
+	value   int64 // what the resource holds: the token of the writer that wrote it
 	granted rounds
-	asked   rounds // what granted was when somebody asked for the lock for the last time
+	asked   rounds // the value of granted at the latest Revoke
 }
 
 // admits tells for each kind of lock whether a Grant is in order: no holder excludes it, and its fence is new.
@@ -114,9 +115,9 @@ func (m state) admits(op operation) bool {
 	switch m.kind {
 	case readWrite:
 		return m.admitsTo(op)
-	case semaphore: // the holder is younger than all before it, whether these still hold anything or not
+	case semaphore: // the holder is younger than all before it, whether or not they still hold
 		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && m.taken()+op.Permits <= mostPermits
-	default: // a mutex, cached or not, an election, and an unfair lock, too: it is fenced, and who comes next is not in the model
+	default: // a mutex, cached or not, an election, and an unfair lock: the model does not know which contender is next
 		return m.held == [sides]rounds{} && op.fence().after(m.wrote)
 	}
 }
@@ -125,7 +126,7 @@ func (m state) admits(op operation) bool {
 func (m state) admitsTo(op operation) bool {
 	writes, reads := m.held[toWrite] != rounds{}, m.held[toRead] != rounds{}
 	switch {
-	case op.Shares && op.Writer != 0: // which may still be there, and behind which no other can have written yet
+	case op.Shares && op.Writer != 0: // the writer may still be there, and no other can have written behind it yet
 		others := m.held[toWrite]
 		others[op.Worker] = 0
 		return m.wrote.token == op.Writer && op.Token == op.Writer && others == rounds{}
@@ -158,7 +159,7 @@ func (m state) step(op operation) (state, bool) {
 		return m, holds
 	case kindGone:
 		return m, !holds
-	case kindLose: // nobody loses a lock to a Revoke that came before its Grant
+	case kindLose: // a Revoke before the Grant is no reason for a loss
 		untold := op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From)
 		return m.free(op), holds && !untold
 	case kindRelease: // or a withdrawal
@@ -168,7 +169,7 @@ func (m state) step(op operation) (state, bool) {
 	}
 }
 
-// use is step for what is done to the resource. A semaphore has none that one of several holders could write.
+// use is step for an operation on the resource. A semaphore has no resource that one of several holders could write.
 func (m state) use(op operation) (state, bool) {
 	switch {
 	case m.kind == semaphore:
@@ -179,11 +180,11 @@ func (m state) use(op operation) (state, bool) {
 		legal := !m.seen.after(op.fence())
 		m.seen, m.value = op.fence(), op.Token
 		return m, legal
-	case op.Kind == kindRead && m.kind == readWrite: // nothing else has readers
+	case op.Kind == kindRead && m.kind == readWrite: // other locks have no readers
 		m.seen = m.seen.or(op.fence())
 		return m, op.Value == m.value
 	case op.Kind == kindGuard && m.kind != readWrite:
-		// The node may be there for a while after its owner has been told of a loss, but not beside a newer Grant.
+		// The node may stay for a while after its owner was told of a loss, but not beside a newer Grant.
 		return m, !op.Accepted || op.fence() == m.wrote
 	default:
 		return m, false
@@ -244,7 +245,7 @@ func (op operation) String() string {
 	case kindLose:
 		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]
 	case kindAsk:
-		return "somebody asked"
+		return "Revoke asked"
 	case kindGone:
 		return who + " is gone, as was asked"
 	case kindRelease:
@@ -258,7 +259,7 @@ func (op operation) String() string {
 
 func (op operation) place() place { return place{op.Path, op.Worker, op.Call, op.Return} }
 
-// model is the model in the terms of the search. The path tells what kind of lock it is.
+// model is the model for the search. The path tells the kind of lock.
 func (operation) model() porcupine.Model {
 	return porcupine.Model{
 		Partition: partition[operation],

@@ -20,12 +20,12 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// jobVariable makes a process of the test binary a child, which does the job that is described there and no tests.
+// jobVariable makes a process of the test binary a child, which does the job in it and no tests.
 const jobVariable = "ZKGRANT_HISTORIES_JOB"
 
 // job is what a child is to do.
 type job struct {
-	Name    string        `json:"name"` // of one of the jobs below
+	Name    string        `json:"name"` // one of the jobs below
 	Servers string        `json:"servers"`
 	Path    string        `json:"path"`
 	Timeout time.Duration `json:"timeout"` // of the session that holds the lock
@@ -37,7 +37,7 @@ type job struct {
 	Nodes   []string      `json:"nodes"`   // the registers in ZooKeeper
 }
 
-// jobs are what children can do. They end when the parent hangs up, which ends their context, too.
+// jobs are what children can do. A job ends when the parent hangs up, which also ends its context.
 func jobs() map[string]func(context.Context, job, *parent) error {
 	return map[string]func(context.Context, job, *parent) error{
 		"hold":        holdJob,
@@ -46,7 +46,7 @@ func jobs() map[string]func(context.Context, job, *parent) error {
 	}
 }
 
-// runChild does the job of this process and does not return, if it has one.
+// runChild does the job of this process, if there is one, and does not return then.
 func runChild() {
 	child.Job(jobVariable, func(text string) error {
 		var j job
@@ -112,7 +112,7 @@ func newParent(hungUp context.CancelFunc) *parent {
 		for {
 			m, err := p.link.receive()
 			if err != nil {
-				return // there is nobody to tell
+				return // there is no parent to tell
 			}
 			p.said <- m
 		}
@@ -156,12 +156,12 @@ func startChild(t *testing.T, j job) *helper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goOn := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // it may have ended
+	goOn := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // the child may have ended
 	c := child.Start(t, fmt.Sprint("child ", j.Worker), jobVariable, string(text), goOn)
 	return &helper{&link{json.NewEncoder(c.In), json.NewDecoder(c.Out)}, c}
 }
 
-// hear receives what the child has to say. A child that says nothing for very long is sent home.
+// hear receives a message of the child. A child that is silent for very long is sent home.
 func (c *helper) hear() (message, error) {
 	var silent atomic.Bool
 	ctx, cancel := eventstest.Patient(realMax)
@@ -180,5 +180,5 @@ func (c *helper) hear() (message, error) {
 // halt stops the process: it keeps its connections, and does nothing.
 func (c *helper) halt() error { return c.Process.Signal(syscall.SIGSTOP) }
 
-// goOn lets it go on.
+// goOn continues the process.
 func (c *helper) goOn() error { return c.Process.Signal(syscall.SIGCONT) }

@@ -12,8 +12,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// searchMax is how long the search for a legal order may take. It takes seconds for the longest histories here. It is less than half
-// of go test's own limit of ten minutes, so that what is undecided is told.
+// searchMax bounds the search for a legal order, which takes seconds for the longest histories here. It is less than half of go
+// test's own limit of ten minutes, so that an undecided search is reported.
 const searchMax = 4 * time.Minute
 
 // noted is an operation of a history.
@@ -21,7 +21,7 @@ type noted interface {
 	comparable
 	fmt.Stringer
 	place() place
-	model() porcupine.Model // of histories of such operations
+	model() porcupine.Model // for histories of such operations
 }
 
 // place is where an operation belongs to: a lock, a worker, and the time from the call to the answer.
@@ -57,7 +57,7 @@ func search[O noted](ops []O) (porcupine.CheckResult, porcupine.LinearizationInf
 	return porcupine.CheckOperationsVerbose((*new(O)).model(), history, searchMax)
 }
 
-// check fails the test if the history is not legal, keeps a drawing of it then, and says how far an order was found.
+// check fails the test and keeps a drawing if the history is not legal. It returns how far an order was found.
 func check[O noted](t *testing.T, name string, ops []O, notes []note) (verdict string) {
 	t.Helper()
 	result, info := search(ops)
@@ -68,15 +68,15 @@ func check[O noted](t *testing.T, name string, ops []O, notes []note) (verdict s
 		t.Errorf("%s: %d operations were too much to decide about in %v", name, len(ops), searchMax)
 		return "undecided"
 	default:
-		// The drawing is looked at when the test is over, so it is not put where the test cleans up.
+		// The drawing is looked at after the test, so it is not in a folder that the test removes.
 		t.Errorf("%s: %d operations, and no lock can have answered them so; %s%s",
 			name, len(ops), draw[O](info, os.TempDir()), impasse(ops, notes, info))
 		return "illegal"
 	}
 }
 
-// impasse says for each lock whose history is illegal how far an order was found: its last operations, the first of those that
-// nothing can be made of, and what was done to the workers before.
+// impasse reports, for each illegal history of a lock, how far an order was found: its last operations, the first operations that
+// do not fit, and the faults before.
 func impasse[O noted](ops []O, notes []note, info porcupine.LinearizationInfo) string {
 	const shown = 8
 	var text strings.Builder
@@ -109,7 +109,7 @@ func impasse[O noted](ops []O, notes []note, info porcupine.LinearizationInfo) s
 	return text.String()
 }
 
-// draw writes the picture of a history into a folder and says where it is.
+// draw writes the picture of a history into a folder and returns where it is.
 func draw[O noted](info porcupine.LinearizationInfo, folder string) string {
 	file, err := os.CreateTemp(folder, "zkgrant-history-*.html")
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 )
 
 // The registers of the workloads. Each holds a set of numbers; to add one a worker reads the set, waits, and writes it
-// back with the number in it. What differs is what stands between a worker that is late and the set.
+// back with the number in it. They differ in what stops a late worker.
 const (
-	registerTrusting  = "in memory, trusting the Grant" // nothing
-	registerAsking    = "in memory, Valid asked first"  // a look at the watch
+	registerTrusting  = "in memory, trusting the Grant" // nothing stops it
+	registerAsking    = "in memory, Valid asked first"  // a look at the lease
 	registerComparing = "in memory, tokens compared"    // the keeper refuses a fence smaller than one it was shown
-	registerPlain     = "in ZooKeeper, plain"           // nothing
+	registerPlain     = "in ZooKeeper, plain"           // nothing stops it
 	registerGuard     = "in ZooKeeper, Guard"           // the servers: Guard in a Multi of another session
 	registerTxn       = "in ZooKeeper, Txn"             // the servers: Txn
-	// Nothing, under the lock that the client library brings.
+	// Nothing stops it, under the lock of the client library.
 	registerStock = "in memory, lock of the ZooKeeper client, trusting it"
 )
 
-// nodeOf is where a register is kept that is in ZooKeeper.
+// nodeOf is the node of a register in ZooKeeper.
 func nodeOf(register string) string {
 	return "/registers/" + strings.NewReplacer(",", "", " ", "-").Replace(register)
 }
@@ -54,7 +54,7 @@ func (s *section) fence() fence { return fence{s.Token, s.Turn} }
 // element returns a number that no other section adds.
 func element(worker, round int) int { return worker*1_000_000 + round }
 
-// written is what became of adding the element.
+// written is the result of adding the element.
 type written struct {
 	Register string `json:"register"`
 	Sent     int64  `json:"sent"`
@@ -104,14 +104,14 @@ func workJob(ctx context.Context, j job, up *parent) error {
 	return goHome(ctx, c, err)
 }
 
-// work enters the critical section until the parent has had enough.
+// work enters the critical section until the parent ends it.
 func (w *worksite) work(ctx context.Context) error {
 	for {
 		answer, err := w.up.ask(message{Kind: "ready"})
 		if err != nil || !answer.Accepted {
 			return err
 		}
-		<-time.After(w.upTo(w.rest)) // one that was halted here goes on with Acquire
+		<-time.After(w.upTo(w.rest)) // a worker that was halted here goes on with Acquire
 		w.round++
 		if err := w.enter(ctx); err != nil {
 			return err
@@ -181,11 +181,11 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 	for _, register := range w.job.Nodes {
 		set, err := readNode(w.raw, nodeOf(register))
 		if err != nil {
-			continue // not to be written then
+			continue // it is not written either
 		}
 		sets[register] = append(set, w.section.Element)
 	}
-	// A worker that thinks about what it has read, and of nothing else.
+	// The worker thinks about what it has read, and of nothing else.
 	<-time.After(rand.N(w.job.Window))
 
 	for _, register := range []string{registerTrusting, registerAsking, registerComparing} {
@@ -231,12 +231,12 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 	return nil
 }
 
-// note adds what became of a write. One of unknown outcome counts as not acknowledged.
+// note adds the result of a write. An unknown outcome counts as not acknowledged.
 func (w *worksite) note(register string, sent int64, accepted bool) {
 	w.section.Writes = append(w.section.Writes, written{register, sent, accepted})
 }
 
-// stockJob is workJob with the lock that the client library brings, which knows no token and tells of no loss.
+// stockJob is workJob with the lock of the client library, which has no token and reports no loss.
 func stockJob(_ context.Context, j job, up *parent) error {
 	conn, err := rawClient(j.Servers, j.Timeout)
 	if err != nil {
@@ -252,7 +252,7 @@ func stockJob(_ context.Context, j job, up *parent) error {
 		for round := 1; ask(message{Kind: "ready"}).Accepted; round++ {
 			lock := zk.NewLock(conn, j.Path, zk.WorldACL(zk.PermAll))
 			if err := lock.Lock(); err != nil {
-				continue // its session has ended; it has another one, or will have
+				continue // its session has ended; the client has another one, or will have
 			}
 			s := &section{Worker: j.Worker, Element: element(j.Worker, round), Granted: machineTime()}
 			ask(message{Kind: "granted"})
@@ -267,7 +267,7 @@ func stockJob(_ context.Context, j job, up *parent) error {
 		}
 		ask(message{Kind: "home"})
 	}()
-	// Lock cannot be called off: when the parent hangs up this process ends where it stands.
+	// Lock cannot be cancelled: when the parent hangs up, this process ends at once.
 	for {
 		select {
 		case m := <-asked:
@@ -284,7 +284,7 @@ func stockJob(_ context.Context, j job, up *parent) error {
 	}
 }
 
-// rawClient is a client that knows nothing of locks.
+// rawClient is a plain client.
 func rawClient(servers string, timeout time.Duration) (*zk.Conn, error) {
 	conn, news, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {

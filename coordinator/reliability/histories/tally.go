@@ -56,7 +56,7 @@ func (n *tally) count(ops []operation) {
 	}
 }
 
-// want fails the test if there were none of something: then the history says nothing about it.
+// want fails the test if something did not occur: then the history proves nothing about it.
 func (n *tally) want(t *testing.T) {
 	t.Helper()
 	var none []string
@@ -70,7 +70,7 @@ func (n *tally) want(t *testing.T) {
 		}
 	}
 	if n.asked > 0 && n.revoked*n.gone == 0 {
-		none = append(none, "losses to those who asked, or holders gone when Revoke returned")
+		none = append(none, "losses to a Revoke, or holders gone when Revoke returned")
 	}
 	if len(none) > 0 {
 		slices.Sort(none)
@@ -82,7 +82,7 @@ func (n *tally) String() string {
 	text := fmt.Sprintf("%d grants, %d losses, %d releases and withdrawals, %d times valid, %d writes accepted, %d refused",
 		n.grants, n.losses, n.releases, n.holds, n.accepted, n.refused)
 	if n.readers > 0 {
-		text += fmt.Sprintf("; %d of the grants to readers, %d in a writer's place, who read %d times", n.readers, n.downgrades, n.reads)
+		text += fmt.Sprintf("; %d of the grants to readers, %d in a writer's place; %d reads", n.readers, n.downgrades, n.reads)
 	}
 	if n.multi > 0 {
 		text += fmt.Sprintf("; %d grants at members of multi-locks", n.multi)

@@ -28,7 +28,7 @@ func (h *history) begin(worker int, round int32, path string) *tenure {
 	return &tenure{history: h, op: operation{Path: path, Worker: worker, Round: round}, asked: now, known: now}
 }
 
-// granted notes a Grant that was read, and asks everybody who believes to hold the lock.
+// granted notes a Grant that was read, and asks every tenure that believes to hold the lock.
 func (t *tenure) granted(grant events.Grant) {
 	t.op.Token, t.op.Turn = grant.Token, grant.Turn
 	op := t.op
@@ -49,28 +49,28 @@ func (t *tenure) granted(grant events.Grant) {
 	}
 }
 
-// valid asks whether the lock is held, and notes if it is. When it was granted, anybody may call it.
+// valid asks whether the lock is held, and notes it if so. After the Grant any goroutine may call it.
 func (t *tenure) valid() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	op := t.op
 	op.Kind, op.Call = kindHold, t.history.now()
-	if op.Token == 0 || !t.lock.Valid() { // a Grant that nobody has read is nobody's
+	if op.Token == 0 || !t.lock.Valid() { // a Grant that was not read is held by no worker
 		return false
 	}
 	t.add(op)
-	t.known = op.Call // it may be lost, and somebody else's, between the answer and now
+	t.known = op.Call // between the answer and now it may be lost, and granted to another
 	return true
 }
 
-// wrote notes a write to the resource, or a transaction, that was sent at the given time.
+// wrote notes a write to the resource, or a transaction, with the time when it was sent.
 func (t *tenure) wrote(k kind, sent int64, accepted bool) {
 	op := t.op
 	op.Kind, op.Call, op.Accepted = k, sent, accepted
 	t.add(op)
 }
 
-// read notes what was read from the resource, which was asked at the given time.
+// read notes what was read from the resource, with the time when it was asked.
 func (t *tenure) read(sent, value int64) {
 	op := t.op
 	op.Kind, op.Call, op.Value = kindRead, sent, value
@@ -80,7 +80,7 @@ func (t *tenure) read(sent, value int64) {
 // lost notes that the loss was read.
 func (t *tenure) lost(lost events.Lost) {
 	op := t.op
-	// Of a multi-lock it is not known at which of its paths somebody asked.
+	// For a multi-lock it is not known at which of its paths Revoke asked.
 	op.Kind, op.Revoked = kindLose, lost.Reason == events.ReasonRevoked && op.With == 0
 	if t.history.halted {
 		op.Call = t.lastKnown()
@@ -97,7 +97,7 @@ func (t *tenure) lost(lost events.Lost) {
 func (t *tenure) release() {
 	op := t.op
 	op.Kind = kindRelease
-	t.valid() // so that the time at which it was last known is this moment, if it still is held
+	t.valid() // if it is still held, it was last known to be so at this moment
 	op.Call = t.history.now()
 	if t.history.halted {
 		op.Call = t.lastKnown()
@@ -121,12 +121,13 @@ func (t *tenure) done() {
 	t.forget()
 }
 
-// amend has a loss take the place of the Release of the same acquisition, if there was one, and reports whether there was: it
-// gave nothing back then. Only of what was lost is a Lost read behind a Release, which its worker checks when it is done:
+// amend has a loss take the place of the Release of the same acquisition, if there was one, and reports whether there was. That
+// Release gave nothing back. A Lost is read after a Release only if the lock was lost before, which the worker checks when it
+// is done:
 //
-//  1. a deadline ends, and the lock is lost;
-//  2. the worker releases it, of which the time is over as well;
-//  3. the Lost is put into the channel.
+//  1. A deadline ends, and the lock is lost.
+//  2. The worker releases the lock, because its time is over as well.
+//  3. The Lost is put into the channel.
 func (h *history) amend(lost operation) (amended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,8 +140,8 @@ func (h *history) amend(lost operation) (amended bool) {
 	return amended
 }
 
-// hear reads a loss that came before its owner got round to what he does, as one does at once to whoever was asked for the lock
-// while he waited.
+// hear reads a loss that came before the worker got round to its next step. An acquisition that was asked for its lock while it
+// waited is an example: its loss comes at once.
 func (t *tenure) hear() {
 	select {
 	case lost := <-t.lock.Lost():
@@ -149,8 +150,7 @@ func (t *tenure) hear() {
 	}
 }
 
-// forget is called when the acquisition holds nothing any more. A Grant that is read from now on answers no earlier
-// call.
+// forget is called when the acquisition holds nothing any more. A Grant that is read later answers no earlier call.
 func (t *tenure) forget() {
 	h := t.history
 	h.mu.Lock()

@@ -18,7 +18,7 @@ type witnesses struct {
 	renewals  sync.WaitGroup
 }
 
-// open adds a coordinator, which those use who are hired next.
+// open adds a coordinator. The workers that are hired next use it.
 func (c *witnesses) open(t *testing.T, connect func() (*coordinator.Coordinator, error)) {
 	t.Helper()
 	d := &desk{connect: connect}
@@ -36,7 +36,7 @@ func (c *witnesses) hire(random *rand.Rand, pace, patience time.Duration) {
 	})
 }
 
-// start sets all of them to work. The channel is closed when they have finished.
+// start sets all workers to work. The channel is closed when they have finished.
 func (c *witnesses) start(more func(done int) bool) (finished <-chan struct{}) {
 	return start(c.all, func(w *witness) { w.run(more) })
 }
@@ -48,7 +48,7 @@ func (c *witnesses) renew(t *testing.T, d *desk) {
 	c.renewals.Go(func() { d.renew(t) })
 }
 
-// finish asks each lock a last time whether somebody has crashed, when everything is in order, and closes.
+// finish asks each lock a last time about crashes, when every fault is over, and closes.
 func (c *witnesses) finish(t *testing.T) {
 	t.Helper()
 	c.renewals.Wait()

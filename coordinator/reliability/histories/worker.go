@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// resource is what a lock protects: it takes a write if it has not been shown a greater fence before.
+// resource is what a lock protects: it accepts a write unless it was shown a greater fence before.
 type resource struct {
 	mu    sync.Mutex
 	seen  fence
@@ -28,7 +28,7 @@ func (r *resource) write(under fence) (accepted bool) {
 	return true
 }
 
-// read returns what was written last. A smaller fence than the reader's is late from then on.
+// read returns the last write. A smaller fence than the reader's is late from then on.
 func (r *resource) read(under fence) (value int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,30 +36,30 @@ func (r *resource) read(under fence) (value int64) {
 	return r.value
 }
 
-// worker takes one lock after the other and notes what it sees. It believes what it is told and nothing else.
+// worker takes one lock after the other and notes what it sees. It believes only what it is told.
 type worker struct {
 	number      int
 	coordinator *coordinator.Coordinator
 	history     *history
 	resources   map[string]*resource // by the path of the lock
 	paths       []string
-	marks       []coordinator.LockOption  // of its handles
-	cache       []coordinator.CacheOption // of those that are cached
-	pace        time.Duration             // how long it holds a lock at most, as a rule
-	patience    time.Duration             // how long it waits for one at most, as a rule
-	rest        time.Duration             // how long it does without one at most
+	marks       []coordinator.LockOption  // of all its handles
+	cache       []coordinator.CacheOption // of the cached ones
+	pace        time.Duration             // how long it usually holds a lock at most
+	patience    time.Duration             // how long it usually waits for a lock at most
+	rest        time.Duration             // how long it goes without a lock at most
 	random      *rand.Rand
 	round       int32
 	more        func() bool
-	past        *tenure // one that is over; its owner may not know, or have a write under way
+	past        *tenure // a tenure that is over; its owner may not know it, or may have a write under way
 }
 
-// upTo returns some part of the duration.
+// upTo returns a random part of the duration.
 func (w *worker) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(d) + 1))
 }
 
-// run works until so many acquisitions are over, or as long as more says so.
+// run works until so many acquisitions are over, or while more returns true.
 func (w *worker) run(t *testing.T, more func(done int) bool) {
 	w.more = func() bool { return more(int(w.round) - 1) }
 	for w.round = 0; more(int(w.round)); {
@@ -72,7 +72,7 @@ func (w *worker) run(t *testing.T, more func(done int) bool) {
 	}
 }
 
-// acquire sees one acquisition through, from the request to Done.
+// acquire runs one acquisition, from the request to Done.
 func (w *worker) acquire(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -85,7 +85,7 @@ func (w *worker) acquire(t *testing.T) {
 		a.giveUp = time.After(w.upTo(w.patience))
 	}
 	granted := lock.Granted()
-	if w.random.IntN(4) == 0 { // one that has other things to do: the Grant waits for it, or is taken back
+	if w.random.IntN(4) == 0 { // a busy worker: the Grant waits for it, or is taken back
 		granted, a.look = nil, time.After(w.upTo(w.patience))
 	}
 	for {
@@ -103,7 +103,7 @@ func (w *worker) acquire(t *testing.T) {
 		case lost := <-lock.Lost():
 			tenure.lost(lost)
 			if lock.Valid() {
-				t.Errorf("worker %d, round %d: lost, and valid", w.number, w.round)
+				t.Errorf("worker %d, round %d: lost, and still valid", w.number, w.round)
 			}
 			w.past = tenure
 		case <-a.work:
@@ -123,7 +123,7 @@ func (w *worker) acquire(t *testing.T) {
 				t.Errorf("worker %d, round %d: told of a loss, and ended with %v", w.number, w.round, lock.Err())
 			}
 			if lock.Valid() {
-				t.Errorf("worker %d, round %d: done, and valid", w.number, w.round)
+				t.Errorf("worker %d, round %d: done, and still valid", w.number, w.round)
 			}
 			if tenure.op.Token != 0 && w.random.IntN(8) == 0 {
 				w.past = tenure
@@ -158,7 +158,7 @@ type attempt struct {
 	left   int              // turns
 }
 
-// turn writes under the lock, or gives it back when there was enough of that.
+// turn writes under the lock, or gives it back when its turns are over.
 func (a *attempt) turn() {
 	a.work = nil
 	if a.left == 0 || !a.worker.more() {
@@ -177,12 +177,12 @@ func (a *attempt) turn() {
 	}
 	pace := a.worker.pace / 6
 	if a.worker.random.IntN(20) == 0 {
-		pace *= 24 // one that takes its time
+		pace *= 24 // a worker that takes its time
 	}
 	a.work = time.After(a.worker.upTo(pace))
 }
 
-// use sends a write under the tenure's fence, or reads if that is what it is for.
+// use sends a write under the tenure's fence, or reads if the tenure is a reader's.
 func (w *worker) use(of *tenure) {
 	for _, part := range of.parts() {
 		w.useOne(part)
@@ -193,7 +193,7 @@ func (w *worker) use(of *tenure) {
 func (w *worker) useOne(of *tenure) {
 	resource, sent := w.resources[of.op.Path], w.history.now()
 	if kindAt(of.op.Path) == semaphore {
-		return // there is nothing that one of several could write
+		return // one of several holders has nothing to write
 	}
 	if !of.op.Shares {
 		of.wrote(kindWrite, sent, resource.write(of.op.fence()))
@@ -202,7 +202,7 @@ func (w *worker) useOne(of *tenure) {
 	of.read(sent, resource.read(of.op.fence()))
 }
 
-// late reads a Grant where none can be.
+// late reads a Grant where there can be none.
 func (a *attempt) late() {
 	select {
 	case grant := <-a.lock.Granted():
@@ -218,7 +218,7 @@ type crew struct {
 	paths     []string
 	workers   []*worker
 	marks     []coordinator.LockOption  // of all handles
-	cache     []coordinator.CacheOption // of those that are cached
+	cache     []coordinator.CacheOption // of the cached ones
 }
 
 func newCrew(grace time.Duration, paths ...string) *crew {
@@ -239,13 +239,13 @@ func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patie
 	return w
 }
 
-// start sets all of them to work. The channel is closed when they have finished.
+// start sets all workers to work. The channel is closed when they have finished.
 func (c *crew) start(t *testing.T, more func(done int) bool) (finished <-chan struct{}) {
 	t.Helper()
 	return start(c.workers, func(w *worker) { w.run(t, more) })
 }
 
-// start has each of them work, at the same time. The channel is closed when they have finished.
+// start runs work for each of them, at the same time. The channel is closed when all have finished.
 func start[W any](all []W, work func(W)) (finished <-chan struct{}) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
