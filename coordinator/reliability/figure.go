@@ -11,21 +11,21 @@ import (
 
 // The environment of `make reliability`.
 const (
-	// MeasureVariable asks for as many trials as a figure needs if it is 1.
+	// MeasureVariable asks for as many trials as a figure needs, if it is 1.
 	MeasureVariable = "ZKGRANT_RELIABILITY"
 	// FileVariable names the file that figures are appended to, a line of JSON for each.
 	FileVariable = "ZKGRANT_FIGURES"
 )
 
-// Figure is something that was measured.
+// Figure is a result of a measurement.
 type Figure struct {
 	Row  Row    `json:"row"`
 	Test string `json:"test"`
 	Text string `json:"text"`
 }
 
-// Report logs a figure with the test and, under `make reliability`, hands it on to the table. Nothing is handed on for a
-// test that has failed: what it has measured is not the promise.
+// Report logs a figure with the test. Under `make reliability` it also hands it on to the table, unless the test has
+// failed: what a failed test measures is not the promise.
 func Report(tb testing.TB, row Row, format string, args ...any) {
 	tb.Helper()
 	figure := Figure{Row: row, Test: tb.Name(), Text: fmt.Sprintf(format, args...)}
@@ -48,7 +48,7 @@ func appendTo(name string, figure Figure) error {
 		return err
 	}
 	if _, err := file.Write(append(line, '\n')); err != nil {
-		_ = file.Close() // the figure is missing whatever this says
+		_ = file.Close() // the error of the write is returned
 		return err
 	}
 	return file.Close()

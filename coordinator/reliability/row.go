@@ -21,7 +21,7 @@ const (
 	RowFault
 )
 
-// description says what a row is about and what is to be reached.
+// description says what a row measures, and its goal.
 type description struct{ name, property, goal string }
 
 func descriptions() []description {
@@ -41,7 +41,7 @@ func descriptions() []description {
 	}
 }
 
-// Rows are all there are, in the order of the table.
+// Rows returns every row, in the order of the table.
 func Rows() []Row {
 	var all []Row
 	for r := RowPartition; r.known(); r++ {
@@ -62,13 +62,13 @@ func (r Row) describe() description {
 // String is the row's short name.
 func (r Row) String() string { return r.describe().name }
 
-// Property says what is measured.
+// Property says what the row measures.
 func (r Row) Property() string { return r.describe().property }
 
-// Goal says what is to be reached.
+// Goal says what has to be reached.
 func (r Row) Goal() string { return r.describe().goal }
 
-// MarshalText gives the short name.
+// MarshalText returns the short name.
 func (r Row) MarshalText() ([]byte, error) {
 	if !r.known() {
 		return nil, fmt.Errorf("reliability: no row %d", uint8(r))
@@ -76,7 +76,7 @@ func (r Row) MarshalText() ([]byte, error) {
 	return []byte(r.String()), nil
 }
 
-// UnmarshalText takes the short name.
+// UnmarshalText reads the short name.
 func (r *Row) UnmarshalText(text []byte) error {
 	for _, row := range Rows() {
 		if row.String() == string(text) {

@@ -1,5 +1,5 @@
 // Calibrate runs a fixed amount of work on all processors and prints how many milliseconds that took. `make test` compares
-// its own time with it, so that load on the machine alone fails nothing.
+// its own time with it, so that load on the machine fails no test.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	fmt.Fprintln(os.Stdout, time.Since(began).Milliseconds())
 }
 
-// work is what tests do most: they compute, allocate, and hand values from one goroutine to another.
+// work does what tests do most: compute, allocate, and hand values from one goroutine to another.
 func work() {
 	there, back := make(chan []byte), make(chan [sha256.Size]byte)
 	go func() {

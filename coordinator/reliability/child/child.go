@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// patience ends the wait for a child that hangs. It needs a moment, and gets more than this on a machine with other work.
+// patience ends the wait for a child that hangs. A child needs a moment; a machine with other work gets more than this.
 const patience = time.Minute
 
 // Child is a process that does a job.
@@ -28,8 +28,8 @@ type Child struct {
 	killed atomic.Bool
 }
 
-// Job has the process do its job and exit, if the variable says that it has one; it returns if not. An error is
-// written to the standard error.
+// Job has the process do its job and exit if the variable holds one. Otherwise it returns. An error is written to the standard
+// error.
 func Job(variable string, do func(job string) error) {
 	job, ok := os.LookupEnv(variable)
 	if !ok {
@@ -54,9 +54,9 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 	return Run(tb, name, cmd, goOn)
 }
 
-// Run starts a program as a child, which runs until the test has ended, or its job is done. The name is for messages. When the test ends,
-// the child's input is closed, and it is waited for; goOn, which may be nil, is called before that, for a child that
-// cannot end by itself as it is. The test fails if the child fails or says something on its standard error.
+// Run starts a program as a child, until the test has ended or its job is done. The name is for messages. When the test ends, goOn
+// is called, the child's input is closed, and the child is waited for. goOn, which may be nil, is for a child that cannot end by
+// itself, such as a halted one. The test fails if the child fails or writes to its standard error.
 func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	dieWithParent(cmd)
@@ -75,7 +75,7 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 	}
 	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close)}
 	tb.Cleanup(func() {
-		_ = c.HangUp() // it may have closed its end
+		_ = c.HangUp() // the child may have closed its end
 		if goOn != nil {
 			goOn(cmd.Process)
 		}
@@ -85,7 +85,7 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 			tb.Errorf("%s did not end within %v of the end of its input: it is killed", name, patience)
 			_ = cmd.Process.Kill()
 		})()
-		_, _ = io.Copy(io.Discard, out) // until it has closed its end, as Wait wants it
+		_, _ = io.Copy(io.Discard, out) // until the child has closed its end, as Wait requires
 		if err := cmd.Wait(); err != nil && !c.killed.Load() || said.Len() > 0 {
 			tb.Errorf("%s: %v\n%s", name, err, said.Bytes())
 		}
@@ -93,10 +93,10 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 	return c
 }
 
-// HangUp closes the child's input, at which it ends. A second call says what the first one did.
+// HangUp closes the child's input, at which the child ends. A second call returns what the first one did.
 func (c *Child) HangUp() error { return c.hangUp() }
 
-// Kill ends the process as it is, which is no failure of it.
+// Kill ends the process at once. The test does not fail for that.
 func (c *Child) Kill() error {
 	c.killed.Store(true)
 	return c.Process.Kill()

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the child when this process ends, however it ends: one that is halted would
-// otherwise stay so for ever.
+// dieWithParent has the kernel kill the child when this process ends in whatever way: a halted child would
+// otherwise stay for ever.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// enough finders of a bug are looked for. A bug that so many find is no reason to keep any one of them.
+	// enough is how many finders of a bug are looked for. If a bug has more, no single one of them is needed for it.
 	enough = 5
-	// budget is how many times the median the tests may take together that are run for one bug. With 40, bugs get nine tenths of the
-	// finders that they get with 200 (a sample of 25 bugs).
+	// budget is how many times the median the tests for one bug may take together. With 40, bugs get nine tenths of the finders that
+	// they get with 200 (a sample of 25 bugs).
 	budget = 40
-	// slowest is how many times the median a test may take, to be run for every bug that it reaches.
+	// slowest is how many times the median a test may take to be run for every bug that it reaches.
 	slowest = 25
-	// batch is how many tests run in one process. If a bug makes one of them hang, it costs a multiple of what all of them take.
+	// batch is how many tests run in one process. If a bug makes one of them hang, that costs a multiple of the time of all.
 	batch = 15
 )
 
@@ -35,11 +35,11 @@ type Kills struct {
 	Bugs  []*Bug
 	Tests []Finder         // those that were run
 	Left  []Left           // those that were not
-	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, those named with it aside
-	Spent map[int]int      // how many tests that reach the bug were not run, because the budget was spent
+	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, and those that the list names
+	Spent map[int]int      // how many tests that reach the bug were not run because the budget was spent
 }
 
-// Left is a test that is not run for each bug, and how it ended alone and without one. If it Passed, it takes too long.
+// Left is a test that is not run for each bug, and how it ended alone and without a bug. If it Passed, it takes too long.
 type Left struct {
 	Finder
 	Verdict Verdict
@@ -65,12 +65,12 @@ type probe struct {
 	reaches map[int]bool // the numbers of bugs, from 1
 }
 
-// rank is low for a test that is likely to find in a short time a bug that it reaches.
+// rank is low for a test that is likely to find a bug that it reaches in a short time.
 func (p probe) rank() time.Duration { return p.took * time.Duration(len(p.reaches)) }
 
-// KillMatrix runs the tests of the lab's packages for each bug that they reach, until enough have found it or the budget is spent. The
-// first are those that are quick and reach few bugs: what a test reaches is more often its subject if it reaches little. A test that
-// leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
+// KillMatrix runs the tests of the lab's packages for each bug that they reach, until enough have found it or the budget is spent.
+// Tests that are quick and reach few bugs are first: what a test reaches is more often its subject if it reaches little. A test
+// that leaves goroutines, or fails only in company, counts as passed. said hears of the progress.
 func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
 	probes, left, err := l.probe(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) 
 	return k, ctx.Err()
 }
 
-// each does something for each number, on all processors.
+// each calls do for each number, on all processors.
 func each(n int, do func(i int)) {
 	todo := make(chan int)
 	var all sync.WaitGroup
@@ -118,7 +118,7 @@ func each(n int, do func(i int)) {
 	all.Wait()
 }
 
-// probe runs each test alone and without a bug. It returns those that pass and are quick, the quickest first.
+// probe runs each test alone and without a bug. It returns the tests that pass and are quick, the quickest first.
 func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) {
 	var tests []Finder
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
@@ -153,7 +153,7 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) 
 	return probes, left, nil
 }
 
-// patience bounds a test that is run alone. It is twice what the matrix lets a test take, going by those that have been run so far.
+// patience bounds a test that is run alone. It is twice what the matrix lets a test take, by the tests that were run so far.
 func (l *Lab) patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +172,7 @@ func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	}
 	l.measure(run.Took)
 	p := probe{f, run.Verdict, run.Took, map[int]bool{}}
-	text, _ := os.ReadFile(into) // missing if none is reached
+	text, _ := os.ReadFile(into) // missing if no bug is reached
 	for line := range strings.Lines(string(text)) {
 		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
 			p.reaches[n] = true
@@ -181,7 +181,7 @@ func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	return p
 }
 
-// kill returns tests that find the bug, enough of them if there are so many, and how many it did not run for lack of time.
+// kill returns tests that find the bug, up to enough, and how many it did not run for lack of time.
 func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Duration) (found []Finder, rest int) {
 	for len(probes) > 0 && len(found) < enough && ctx.Err() == nil {
 		if left < 0 {
@@ -205,7 +205,7 @@ func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Durat
 
 var result = regexp.MustCompile(`(?m)^(=== RUN|=== CONT|--- PASS:|--- FAIL:|--- SKIP:) +(Test\w+)( |$)`)
 
-// together runs some tests of a package in one process. A test that ends the process counts as failed; those behind it have not
+// together runs some tests of a package in one process. A test that ends the process counts as failed; the tests after it have not
 // ended.
 func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map[Finder]bool, failed []Finder) {
 	var names []string
@@ -234,7 +234,7 @@ func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map
 		failed = append(failed, f)
 	}
 	if len(ended) == 0 || len(ended) < len(company) && run.Verdict != Crashed && run.Verdict != Hung {
-		for _, p := range company { // nobody can tell what became of them
+		for _, p := range company { // it is unknown what became of them
 			ended[p.Finder] = true
 		}
 	}
@@ -279,7 +279,7 @@ func (k *Kills) Write(to io.Writer) error {
 	return out.Flush()
 }
 
-// finders returns the tests that find the bug of that number from 0, or have a subtest or a world that does.
+// finders returns the tests that find the bug of that number from 0, or that have a subtest or a world that does.
 func (k *Kills) finders(i int) map[Finder]bool {
 	all := map[Finder]bool{}
 	for _, f := range slices.Concat(k.By[i], k.Bugs[i].Finders) {
@@ -288,7 +288,7 @@ func (k *Kills) finders(i int) map[Finder]bool {
 	return all
 }
 
-// Summary says in a line what the matrix says.
+// Summary sums the matrix up in a line.
 func (k *Kills) Summary() string {
 	one, runs := 0, 0
 	for i := range k.Bugs {

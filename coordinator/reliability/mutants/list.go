@@ -31,10 +31,10 @@ type Finder struct {
 	World string
 }
 
-// pattern matches that test alone.
+// pattern matches this test alone.
 func (f Finder) pattern() string { return "^" + strings.ReplaceAll(f.Test, "/", "$/^") + "$" }
 
-// whole is the test that f is, or is a subtest or a world of.
+// whole is the test that f is, or of which f is a subtest or a world.
 func (f Finder) whole() Finder {
 	test, _, _ := strings.Cut(f.Test, "/")
 	return Finder{Pkg: f.Pkg, Test: test}
@@ -171,7 +171,7 @@ func parseFinder(text string) (Finder, error) {
 	}
 }
 
-// add takes a line of the change: one that stays, goes or comes.
+// add adds a line of the change: one that stays, goes or comes.
 func (e *Edit) add(line string) {
 	if line[0] != '+' {
 		e.Old += line[1:] + "\n"

@@ -23,13 +23,13 @@ type Verdict uint8
 const (
 	Passed  Verdict = iota + 1
 	Failed          // by its own checks
-	Leaked          // failed because of goroutines that were left
-	Crashed         // by a panic, or a deadlock that the runtime noticed
+	Leaked          // failed because goroutines were left
+	Crashed         // a panic, or a deadlock that the runtime noticed
 	Hung            // its time limit ended it, twice
 	Broken          // it did not run, or its output does not tell how it ended
 )
 
-// String says it in one or two words.
+// String names the verdict in one or two words.
 func (v Verdict) String() string {
 	if names := []string{"", "passed", "failed", "leak", "crash", "time limit", "broken"}; int(v) < len(names) {
 		return names[v]
@@ -37,10 +37,10 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// Finds reports whether a test that ended so has found a bug.
+// Finds reports whether a test with this verdict has found a bug.
 func (v Verdict) Finds() bool { return v >= Failed && v <= Hung }
 
-// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a binary without that test fails, too.
+// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a binary without the test fails, too.
 func Judge(exit error, output string) Verdict {
 	var status *exec.ExitError
 	switch {
@@ -72,7 +72,7 @@ type Run struct {
 	Output  string
 }
 
-// Lab has the woven test binaries, and what each test takes without a bug. It is safe for concurrent use.
+// Lab has the woven test binaries, and how long each test takes without a bug. It is safe for concurrent use.
 type Lab struct {
 	tree     Tree
 	dir      string
@@ -80,7 +80,7 @@ type Lab struct {
 
 	mu       sync.Mutex
 	sound    map[Finder]*baseline
-	measured []time.Duration // what the tests without a bug took
+	measured []time.Duration // how long the tests without a bug took
 }
 
 // baseline is a test without a bug, run once.
@@ -89,7 +89,7 @@ type baseline struct {
 	run  Run
 }
 
-// NewLab weaves the bugs into the library and builds the tests of each package that a finder is in. All its files lie in dir.
+// NewLab weaves the bugs into the library and builds the tests of each package with a finder. All its files are in dir.
 func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) {
 	woven, err := t.Weave(bugs)
 	if err != nil {
@@ -117,7 +117,7 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 			l.binaries[f.Pkg] = filepath.Join(dir, path.Base(f.Pkg)+".test") // as the go command names it
 		}
 	}
-	// A bug need not be vetted: unreachable code is part of some.
+	// Bugs are not vetted: some contain unreachable code.
 	args := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-o", dir}
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
 		args = append(args, "./"+pkg)
@@ -130,7 +130,7 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 	return l, nil
 }
 
-// Sound returns what a test says without a bug. It runs the test once, whoever asks.
+// Sound returns the run of a test without a bug. The test runs once, also for several callers.
 func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	l.mu.Lock()
 	b := l.sound[f]
@@ -146,7 +146,7 @@ func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	return b.run
 }
 
-// measure notes what a test took without a bug.
+// measure notes how long a test took without a bug.
 func (l *Lab) measure(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *Lab) measure(took time.Duration) {
 }
 
 // Try runs a test with the bug of that number. Its time limit is a multiple of what tests take without a bug, on this machine
-// with its present load. A test that reaches the limit is run once more with a longer one.
+// with its present load. A test that reaches the limit is run once more with a longer limit.
 func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	sound := l.Sound(ctx, f)
 	l.mu.Lock()
@@ -177,8 +177,8 @@ func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) R
 	return run
 }
 
-// start runs the tests of a package that match. What has the form of a flag is handed over as one, the rest is for the
-// environment. The folder of the process has a copy of the package's testdata: some tests write into it.
+// start runs the tests of a package that match. Arguments in the form of a flag are flags, the rest is for the environment.
+// The folder of the process has a copy of the package's testdata, because some tests write into it.
 func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Duration, more ...string) Run {
 	dir, err := os.MkdirTemp(l.dir, "run")
 	if err != nil {

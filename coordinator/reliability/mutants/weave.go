@@ -23,14 +23,14 @@ func (t Tree) read(name string) (string, error) {
 	return string(text), err
 }
 
-// Switch is the environment variable that chooses a bug in a woven binary: its number, from 1. Without it there is none.
+// Switch is the environment variable that chooses a bug in a woven binary: its number, from 1. Without it no bug is active.
 const Switch = "ZKGRANT_SEEDED_BUG"
 
 // Reached is the environment variable that asks a woven binary which bugs it reaches: the name of a file. The number of each
-// is appended to it, once.
+// is appended to the file, once.
 const Reached = "ZKGRANT_SEEDED_REACHED"
 
-// seeded is a function of the woven source: whether a bug is chosen. The file that it stands in has its name, too.
+// seeded is a function of the woven source: whether a bug is chosen. The file that it is in has its name, too.
 const seeded = "zkgrantSeeded"
 
 // chooser is the text of that file.
@@ -71,7 +71,7 @@ type body struct {
 	at     int // where the sound body begins in the sound file
 	bug    int // its number
 	text   string
-	result bool // the function returns something
+	result bool // the function has a result
 }
 
 // Weave returns the source of the library with all bugs in it, by the names of the files that differ. Each function that a
@@ -79,7 +79,7 @@ type body struct {
 //
 //	if zkgrantSeeded(17) { … }
 //
-// So one build serves all bugs, and production code has no hook for it. A bug can change the bodies of functions alone.
+// So one build serves all bugs, and production code has no hook for it. A bug can change only the bodies of functions.
 func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 	bodies := map[string][]body{}
 	var misfits []error
@@ -108,7 +108,7 @@ func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 	return woven, nil
 }
 
-// bodies returns the bodies that differ between a file as it is and with the bug.
+// bodies returns the bodies that the bug changes in a file.
 func (t Tree) bodies(b *Bug, number int, file string) ([]body, error) {
 	text, err := t.read(file)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t Tree) bodies(b *Bug, number int, file string) ([]body, error) {
 	return found, nil
 }
 
-// declaration is a top-level declaration: all of it is head unless it is a function.
+// declaration is a top-level declaration. Only a function has a body beside its head.
 type declaration struct {
 	head, body string
 	at         int // where the body begins
@@ -189,7 +189,7 @@ func insert(text string, bodies []body) string {
 	return out.String()
 }
 
-// Tests returns the names of the tests in a package's folder. TestMain is none.
+// Tests returns the names of the tests in a package's folder, without TestMain.
 func (t Tree) Tests(pkg string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(t.on(pkg), "*_test.go"))
 	if err != nil {

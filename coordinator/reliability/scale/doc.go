@@ -1,10 +1,10 @@
-// Package scale looks at many locks in one process: what each of them costs while it
-// is held, and how far apart the news come when all of them are lost at once.
+// Package scale looks at many locks in one process: what each of them costs while it is held, and how far apart the
+// losses come when all of them are lost at once.
 //
-// The server is a process of its own, so that what is measured here is the client's alone: the library with the
-// ZooKeeper client in it, and each lock with a handle, an acquisition and the channels that a select needs.
+// The server is a process of its own, so that only the client is measured: the library with the ZooKeeper client in
+// it, and each lock with a handle, an acquisition and the channels that a select needs.
 //
-// What can be counted is asserted: bytes of heap and goroutines for each lock, one Lost for each. Times are reported.
+// Counts are asserted: bytes of heap and goroutines for each lock, one Lost for each. Times are reported.
 //
 //	go test -v ./coordinator/reliability/scale
 package scale

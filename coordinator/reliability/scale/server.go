@@ -19,19 +19,19 @@ import (
 // serverVariable makes a process of the test binary a server, which runs no tests.
 const serverVariable = "ZKGRANT_SCALE_SERVER"
 
-// What a server can be asked, one word a line. It answers with a number.
+// The questions to a server, one word a line. It answers with a number.
 const (
 	askExpire  = "expire"  // end all sessions; how many there were
 	askWatches = "watches" // how many watches are armed
 )
 
-// runServer serves, and does not return, if that is what this process is for. It ends when its input does, so it does
-// not outlive the test however that ends.
+// runServer serves, and does not return, if this process is a server. It ends when its input does, so it does not
+// outlive the test.
 func runServer() {
 	child.Job(serverVariable, func(string) error { return serve(os.Stdin, os.Stdout) })
 }
 
-// serve says its address and then answers.
+// serve writes its address and then answers.
 func serve(in io.Reader, out io.Writer) error {
 	srv, err := zktest.New()
 	if err != nil {

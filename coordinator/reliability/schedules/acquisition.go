@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Promise 4, which is about one acquisition and its channels.
+// Promise 4: one acquisition and its channels.
 
 // record is one acquisition.
 type record struct {
@@ -19,16 +19,16 @@ type record struct {
 	path      string
 	script    script
 	born      time.Time
-	ctx       context.Context // of the lock; nil if nobody looks at it
+	ctx       context.Context // of the lock; nil if it is not looked at
 	tenure    *tenure         // the Grant that was read
-	loss      *events.Lost    // that was read
+	loss      *events.Lost    // the Lost that was read
 	released  bool
 	cancelled bool
 	cancel    context.CancelCauseFunc // of the wait
-	belated   bool                    // it was asked for when Close had been called, and perhaps when that had returned
+	belated   bool                    // it was asked for after Close was called, and perhaps after it returned
 
-	writer *tenure       // whose place it is to take, or share, by asking with his context; nil: it is asked for alone
-	known  chan struct{} // closed when it is known whether it was granted, if there is a writer
+	writer *tenure       // the writer of which it takes or shares the place, by asking with its context; nil: it is asked for alone
+	known  chan struct{} // closed when it is known whether it was granted; nil without a writer
 }
 
 func newRecord(l *life, path string, s script, a *coordinator.Acquisition) *record {
@@ -70,7 +70,7 @@ func (r *record) granted(grant events.Grant) {
 	r.isKnown()
 }
 
-// isKnown lets the writer go who waits for that.
+// isKnown lets the writer go on that waits for known.
 func (r *record) isKnown() {
 	if r.known != nil {
 		close(r.known)
@@ -111,12 +111,12 @@ func (r *record) release() {
 	}
 	select {
 	case <-r.ctx.Done():
-	case <-time.After(time.Millisecond): // a loss that was quicker ends it, and has not said so yet
+	case <-time.After(time.Millisecond): // a loss that came first ends the context, which may take a moment
 		r.failf("the context lives after Release")
 	}
 }
 
-// empty fails if anything can be read that says that the lock is held.
+// empty fails if anything says that the lock is held.
 func (r *record) empty(when string) {
 	select {
 	case grant := <-r.a.Granted():
@@ -148,9 +148,9 @@ func (r *record) done() {
 	switch {
 	case errors.As(err, &lost):
 		w.count("ended: lost", 1)
-		// A loss may come between a Grant on the stream, or its retraction, and the reading of it.
+		// A loss may come between a Grant on the stream, or its retraction, and the read of it.
 		if r.tenure != nil && r.loss == nil {
-			r.failf("ended with %v, and nothing was told", err)
+			r.failf("ended with %v, and no Lost was read", err)
 		}
 	case r.loss != nil:
 		r.failf("ended with %v after a loss", err)
@@ -167,9 +167,9 @@ func (r *record) done() {
 	case r.tenure != nil:
 		r.failf("held, and ended with %v", err)
 	case errors.Is(err, coordinator.ErrKind) && r.life.client.mayBeRefused():
-		w.count("ended: kazoo does not see somebody", 1)
+		w.count("ended: a contender that kazoo does not see", 1)
 	case r.writer != nil && (errors.Is(err, coordinator.ErrNotAcquired) || errors.Is(err, coordinator.ErrReleased)):
-		w.count("ended: the place is not there any more", 1)
+		w.count("ended: the place is gone", 1)
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		w.count("ended: not acquired", 1)
 		if !r.released && !r.script.try {
@@ -193,7 +193,7 @@ func (r *record) judgeContext(err error) {
 	switch {
 	case cause == nil:
 		r.failf("the context lives after Done")
-	case r.released && errors.Is(cause, coordinator.ErrReleased): // which is all that a Release says, granted or not
+	case r.released && errors.Is(cause, coordinator.ErrReleased): // a Release says nothing more, granted or not
 	case errors.As(err, &lost) && errors.As(cause, &because) && *lost == *because:
 	case err == nil || !errors.Is(cause, err):
 		r.failf("the context ended with %v, the acquisition with %v", cause, err)

@@ -11,15 +11,15 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Schedules of cached locks: the acquisitions that share a node hold it turn by turn, how many turns may go before a contender that waits, and which nodes
-// are left when nobody wants the lock.
+// Schedules of cached locks: the acquisitions that share a node hold it turn by turn. Checked are how many turns may go before a
+// contender that waits, and which nodes are left when the lock is not wanted.
 
-// caching is how nodes are kept.
+// caching is how nodes are cached.
 type caching struct {
 	size     int
 	idle     time.Duration
 	handoffs int
-	lasts    time.Duration // that they may take
+	lasts    time.Duration // the time for these handoffs
 	mixed    bool          // some handles are uncached, and some acquisitions share their node with a part of the others only
 	closes   bool          // idle nodes are left to Close
 }
@@ -36,13 +36,13 @@ func newCaching(seed uint64) caching {
 	}
 }
 
-// others picks who is not like most of those at a path. The virtual instant decides, as for a multi-lock.
+// others tells whether an acquisition differs from most at its path. The virtual instant decides, as for a multi-lock.
 func (w *world) others() bool {
 	now := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0
 }
 
-// cached returns the handle.
+// cached returns a handle for the path.
 func (l *life) cached(path string) *coordinator.Lock {
 	w := l.client.world
 	options := l.client.options()
@@ -52,7 +52,7 @@ func (l *life) cached(path string) *coordinator.Lock {
 	return l.Mutex(path, append(options, coordinator.Cached(coordinator.CacheHandoffs(w.caching.handoffs), coordinator.CacheFor(w.caching.lasts)))...)
 }
 
-// path picks one. A client of cached locks keeps to one for a while.
+// path picks a path. A client of cached locks keeps to one path for a while.
 func (k *worker) path() string {
 	w := k.world
 	anyone := pick(k.random, w.paths...)
@@ -63,7 +63,7 @@ func (k *worker) path() string {
 	return w.paths[(k.client.number+turn)%len(w.paths)]
 }
 
-// pause returns how long a worker does without a lock.
+// pause returns how long a worker goes without a lock.
 func (k *worker) pause() time.Duration {
 	d := k.upTo(k.client.timeout / 5)
 	if k.world.recipe == cached && !k.oneIn(3) {
@@ -72,7 +72,7 @@ func (k *worker) pause() time.Duration {
 	return time.Millisecond + d
 }
 
-// brief returns how long to hold, as much or less.
+// brief returns how long to hold: hold, or less.
 func (k *worker) brief(hold time.Duration) time.Duration {
 	if k.world.recipe == cached && !k.oneIn(4) {
 		return min(hold, k.upTo(20*time.Millisecond))
@@ -80,10 +80,10 @@ func (k *worker) brief(hold time.Duration) time.Duration {
 	return hold
 }
 
-// passed is a node that was granted while another contender waited.
+// passed is a waiting contender, and the node by which it was passed.
 type passed struct{ node, by string }
 
-// passes notes which contenders are there at a Grant that asked no server, unless it was read late.
+// passes notes which contenders wait at a Grant without a request, unless the Grant was read late.
 func (t *tenure) passes() {
 	w := t.world()
 	if t.grant.Turn == 0 || !t.quick {
@@ -103,8 +103,8 @@ func (t *tenure) passes() {
 	}
 }
 
-// judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: an answer to a write that was
-// sent within two probe intervals comes behind the news of it.
+// judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: the answer to a write
+// that was sent within two probe intervals comes after the news of the contender.
 func (w *world) judgePasses() {
 	for p, all := range w.passed {
 		if w.excused(all[0]) {
@@ -129,7 +129,8 @@ func (w *world) judgePasses() {
 	}
 }
 
-// settleIdle lets idle nodes go, and reports whether they do before Close. There is one at a path at most: any other contender has it go.
+// settleIdle lets idle nodes go, and reports whether they go before Close. A path has one at most: any other contender has it
+// removed.
 func (w *world) settleIdle() bool {
 	for _, p := range w.paths {
 		left := w.nodes(p)

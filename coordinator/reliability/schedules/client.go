@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// client is one coordinator after the other, behind a network of its own.
+// client is one coordinator after the other, on a network of its own.
 type client struct {
 	clientPlan
 	world   *world
@@ -21,27 +21,28 @@ type client struct {
 	name    string
 	network *faultnet.Network
 	faults  *frameFaults
-	lossy   atomic.Bool // frames were lost without the connection
+	lossy   atomic.Bool // frames were lost, and not the connection
 
 	restarting atomic.Bool
 
 	mu       sync.Mutex
 	current  *life // nil while there is none
 	lives    []*life
-	sessions []int64 // it ever had, as far as anybody looked
+	sessions []int64 // all its sessions that were looked at
 }
 
-// life is one coordinator with what its stream has said.
+// life is one coordinator, and what its stream has told.
 type life struct {
 	*coordinator.Coordinator
 	client  *client
 	read    chan struct{} // closed when the stream has ended; nil without one
 	closing atomic.Pointer[time.Time]
-	// cutShort: a slow reader was asleep when the coordinator was closed, and what was left for him was dropped.
+	// cutShort: a slow reader was asleep when the coordinator was closed, and the events left for it were
+	// dropped.
 	cutShort bool
 
 	mu    sync.Mutex
-	said  map[uint64]string // about each acquisition, a letter for each event
+	said  map[uint64]string // of each acquisition, a letter for each event
 	ended map[uint64]error
 	known []*record
 }
@@ -109,7 +110,7 @@ func (c *client) id() int64 {
 	return id
 }
 
-// ids returns all sessions that anybody has looked at.
+// ids returns all sessions that were looked at.
 func (c *client) ids() []int64 {
 	c.id()
 	c.mu.Lock()
@@ -117,8 +118,8 @@ func (c *client) ids() []int64 {
 	return slices.Clone(c.sessions)
 }
 
-// stop closes the coordinator, which is bounded by the session timeout. A healthy network leaves nothing to
-// complain about.
+// stop closes the coordinator, which is bounded by the session timeout. On a healthy network Close returns no
+// error.
 func (c *client) stop() {
 	c.mu.Lock()
 	l := c.current
@@ -145,7 +146,7 @@ func (c *client) stop() {
 	}
 }
 
-// restart replaces the coordinator. It comes back as soon as there is a session.
+// restart replaces the coordinator. The next one is there as soon as it has a session.
 func (c *client) restart() {
 	defer c.restarting.Store(false)
 	c.stop()

@@ -13,9 +13,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Locks that tell of crashes: what each holder was told, beside what is known of those before him.
+// Locks that report crashes: what each holder was told is compared with what is known of the holders before.
 
-// detectsOf shares the seeds out, independently of what recipeOf, again and formOf look at.
+// detectsOf distributes the seeds, independently of recipeOf, again and formOf.
 func detectsOf(seed uint64) bool {
 	switch r := recipeOf(seed); {
 	case r == semaphore || r == unfair || r == several || r == cached:
@@ -28,7 +28,7 @@ func detectsOf(seed uint64) bool {
 // errPanic is what a function under a lock panics with.
 var errPanic = errors.New("schedules: panic")
 
-// recovered is Do, and returns what its function panics with.
+// recovered is Do. It also returns the panic of the function.
 func recovered(
 	ctx context.Context, h handle, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption,
 ) (err error) {
@@ -44,15 +44,15 @@ func recovered(
 	return h.Do(ctx, f, options...)
 }
 
-// fate is what became of one acquisition that was granted.
+// fate is how one granted acquisition ended.
 type fate struct {
 	token    int64
 	node     string
 	side     side
 	told     *events.Abandoned
-	crashed  bool // its holder took the Grant and did not release, for certain
-	released bool // its holder released, and nobody held together with it who did not, as far as this one knows
-	gone     bool // the session lived when the node was gone, which nobody else has deleted
+	crashed  bool // its holder certainly took the Grant and did not release
+	released bool // its holder released, and so did every holder beside it, as far as this one knows
+	gone     bool // the session lived when the node went, and no other client deleted it
 }
 
 // fateOf judges an acquisition that is over.
@@ -83,20 +83,20 @@ func (w *world) fateOf(path string, s side, grant events.Grant, how string, err 
 	}
 }
 
-// isOver notes what became of the acquisition.
+// isOver notes how the acquisition ended.
 func (r *record) isOver(err error) {
 	w, grant := r.life.client.world, r.a.Grant()
 	how := ""
 	if r.tenure != nil {
 		how = r.tenure.how
 	} else if !r.released || err != nil {
-		return // nobody had it
+		return // it had no holder
 	}
 	w.fateOf(r.path, r.script.side, grant, how, err)
 }
 
-// judgeFates compares what each was told with what is known. Of many nobody knows what became of them: a release that is
-// made without a connection may be executed, or come too late.
+// judgeFates compares what each holder was told with what is known. Many fates are unknown: a release without a connection
+// may be executed, or come too late.
 func (w *world) judgeFates() {
 	for _, path := range w.paths {
 		w.mu.Lock()
@@ -114,7 +114,7 @@ func (w *world) judgeFates() {
 	}
 }
 
-// judgeRecord fails if there is a record of one who has released, or of one behind whom somebody has.
+// judgeRecord fails if there is a record of a holder that has released, or of a holder before one that has released.
 func (w *world) judgeRecord(path string, all []fate) {
 	data, stands := w.srv.Data(path + session.RecordSuffix)
 	if !stands {
@@ -132,8 +132,9 @@ func (w *world) judgeRecord(path string, all []fate) {
 	}
 }
 
-// judgeSilence fails if the latest before a holder who was told nothing has crashed for certain. One between the two of whom
-// that is not certain may have released. So may the writer in whose place a reader stands, by the time that reader looks.
+// judgeSilence fails if a holder was told of no crash, and the latest holder before it certainly crashed. A holder between
+// the two that did not certainly crash may have released. So may the writer in the place of which a reader stands, by the
+// time the reader looks.
 func (w *world) judgeSilence(path string, all []fate, f fate) {
 	var latest int64
 	for _, g := range all {
@@ -151,14 +152,14 @@ func (w *world) judgeSilence(path string, all []fate, f fate) {
 		}
 	}
 	if crashed {
-		w.failf("%s: the holder of %s was told of no crash, and the one before with token %x has crashed", path, f.node, latest)
+		w.failf("%s: the holder of %s was told of no crash, and the holder before it, with token %x, has crashed", path, f.node, latest)
 	}
 }
 
-// taken tells whether it is known what the holder did.
+// taken tells whether it is known how the holder ended.
 func taken(f fate) bool { return f.crashed || f.released }
 
-// clean tells whether the holders with a token have released, all of them, for certain.
+// clean tells whether every holder with the token has certainly released.
 func clean(all []fate, token int64) bool {
 	gone := false
 	for _, f := range all {

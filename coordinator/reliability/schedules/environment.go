@@ -9,9 +9,9 @@ import (
 // The environment of the tests here.
 const (
 	seedVariable   = "ZKGRANT_SEED"      // play this schedule only, and print it
-	numberVariable = "ZKGRANT_SCHEDULES" // play so many
+	numberVariable = "ZKGRANT_SCHEDULES" // play so many schedules
 	recipeVariable = "ZKGRANT_RECIPE"    // every schedule is about this kind of lock, by its name
-	soakVariable   = "ZKGRANT_SOAK"      // 1: play fresh ones until stopped
+	soakVariable   = "ZKGRANT_SOAK"      // 1: play fresh schedules until stopped
 )
 
 func replayed() bool { return os.Getenv(seedVariable) != "" }
@@ -30,7 +30,7 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// onlyRecipe returns what every schedule is to be about, or 0.
+// onlyRecipe returns the kind of lock of every schedule, or 0 for any.
 func onlyRecipe() recipe {
 	text := os.Getenv(recipeVariable)
 	for r := mutex; text != "" && r <= cached; r++ {

@@ -19,7 +19,7 @@ func (w *world) disturb() {
 		c := w.victim(r)
 		pause := r.upTo(c.timeout)
 		if w.kind == mild {
-			pause += w.longest() // so that each lease has recovered from the last one
+			pause += w.longest() // so that each lease has recovered from the fault before
 		}
 		if time.Now().Add(pause).After(end) {
 			time.Sleep(time.Until(end))
@@ -41,7 +41,7 @@ func (w *world) disturb() {
 	}
 }
 
-// victim is anybody, or one who holds a lock.
+// victim is any client, or one that holds a lock.
 func (w *world) victim(r random) *client {
 	anybody := pick(r, w.clients...)
 	if r.oneIn(3) {
@@ -72,7 +72,7 @@ func (w *world) later(after time.Duration, undo func()) {
 func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	id := c.id()
 	if id == 0 {
-		return // there is no session to break, and 0 means those that are just being made
+		return // there is no session to break, and 0 means the sessions that are being made
 	}
 	if w.size.resizes && w.recipe == semaphore && r.oneIn(3) {
 		w.resize(r)
@@ -137,7 +137,7 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		said("data changed")
 		for _, lock := range w.paths {
 			for _, node := range w.nodes(lock) {
-				_ = w.srv.SetData(node, []byte("changed")) // one that has gone meanwhile is none to change
+				_ = w.srv.SetData(node, []byte("changed")) // a node that is gone is not changed
 			}
 		}
 	case 27:
@@ -148,9 +148,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	}
 }
 
-// isolate keeps a session from being heard of, by any way, and the client from making another connection,
-// perhaps after answers have been slow for a while. Nothing else goes wrong meanwhile: this is when a lease
-// has to run out in time.
+// isolate cuts a session off in every way, and keeps the client from making another connection, perhaps
+// after answers have been slow for a while. There is no other fault meanwhile: this is when a lease has to
+// run out in time.
 func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	if w.kind != mild {
 		took = c.timeout*9/10 + r.upTo(c.timeout)
@@ -171,7 +171,7 @@ func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	case 3:
 		c.network.Partition(faultnet.Up) // answers under way arrive
 	}
-	w.srv.Strand(id, true) // what its follower has heard of goes no further either
+	w.srv.Strand(id, true) // what its follower has heard goes no further either
 	w.behind.Store(true)
 	time.Sleep(took)
 	w.srv.Strand(id, false)
@@ -179,7 +179,7 @@ func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	c.network.Heal()
 }
 
-// breakFurther is for what not every kind of schedule allows.
+// breakFurther has the faults that some kinds of schedule exclude.
 func (w *world) breakFurther(r random, c *client, choice int, took time.Duration, said func(string)) {
 	switch {
 	case w.kind == decreed && choice <= 19:
@@ -212,7 +212,7 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	}
 }
 
-// frameFaults is the rule of one network: for a time some of the frames meet with something.
+// frameFaults is the rule of one network: for a time some of its frames meet with a fault.
 type frameFaults struct {
 	client *client
 	mu     sync.Mutex
@@ -222,7 +222,7 @@ type frameFaults struct {
 	focus zktest.Op // 0: any
 }
 
-// begin makes faults for a time: seldom on any frame, or often on those of one operation.
+// begin starts faults for a time: seldom on any frame, or often on the frames of one operation.
 func (f *frameFaults) begin(r random, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -265,7 +265,7 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 		v = faultnet.Swallow()
 		f.client.lossy.Store(true)
 	case 8:
-		// No network loses a frame and keeps the connection; a server that does crashes in a moment.
+		// A network does not lose a frame and keep the connection. A server that does crashes in a moment.
 		v = faultnet.Drop()
 		f.client.lossy.Store(true)
 		w.later(f.upTo(timeout), f.client.network.Cut)
@@ -278,7 +278,7 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 	return v
 }
 
-// intercept loses some replies to creates, of which it is then known which node they made.
+// intercept loses some replies to creates. The test then knows which node they made.
 func (w *world) intercept(q zktest.Request) zktest.Action {
 	w.enters(q)
 	if w.kind == mild || w.healed() {
@@ -296,7 +296,7 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 	return zktest.CutAfter()
 }
 
-// created returns what the request is to create, alone or as a part of a transaction, or nothing.
+// created returns the path that the request creates, alone or in a transaction, or nothing.
 func created(q zktest.Request) string {
 	if q.Op == zktest.OpCreate {
 		return q.Path

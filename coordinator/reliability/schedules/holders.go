@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Promises 1, 2 and 3, which are about those who hold: in what order, for how long, and with what token.
+// Promises 1, 2 and 3: in what order holders hold, for how long, and with what token.
 
 // tenure is a Grant that was taken, until it was given back or lost.
 type tenure struct {
@@ -17,11 +17,11 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	root    string // the node of the Grant and whose it is, or those of the one in whose place it stands
+	root    string // the node and ID of the Grant, or of the Grant in the place of which it stands
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
-	quick   bool        // whoever holds reads his channels at once
+	quick   bool        // the holder reads its channels at once
 	valid   func() bool // asks the library
 
 	// Guarded by the world's mutex.
@@ -40,7 +40,7 @@ func newTenure(l *life, path string, s side, grant events.Grant, born time.Time,
 
 func (t *tenure) world() *world { return t.life.client.world }
 
-// begin looks who else holds, and who was there before.
+// begin checks the other holders, and the contenders before.
 func (t *tenure) begin() {
 	w := t.world()
 	w.logf("%d of %s: granted %s, token %x, turn %d, session %x",
@@ -70,8 +70,8 @@ func (t *tenure) begin() {
 	t.passes()
 }
 
-// exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if the first is valid before
-// and after the second was seen to be, both are in between.
+// exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if a is valid before and
+// after b was seen to be valid, both are valid in between.
 func (w *world) exclusive(a, b *tenure) {
 	if a.path != b.path || a == b || together(a, b) || !a.valid() || !b.valid() || !a.valid() || w.excused(a) || w.excused(b) {
 		return
@@ -81,19 +81,19 @@ func (w *world) exclusive(a, b *tenure) {
 		a.grant.ID, a.life.client.name, a.grant.Token, a.at.Sub(w.begun), b.grant.ID, b.life.client.name, b.grant.Token)
 }
 
-// excused tells whether nobody could have told the holder in time.
+// excused tells whether the library could not have told the holder in time.
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
-// first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
+// first fails if there is a node with a smaller number that has to be waited for. While the own node exists, the directory is the
 // same, and the numbers are the order in which the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
 	if w.recipe == semaphore || w.recipe == unfair {
-		return // it has no place any more, see enters, or never had
+		return // a semaphore's holder has left the queue, see enters; an unfair lock has none
 	}
 	number := sequence(t.grant.Node)
 	ahead := ""
@@ -103,7 +103,7 @@ func (t *tenure) first() {
 		}
 	}
 	if ahead != "" && w.srv.Exists(t.grant.Node) && !w.excused(t) {
-		w.failf("%d of %s was granted %s behind %s", t.grant.ID, t.life.client.name, t.grant.Node, ahead)
+		w.failf("%d of %s was granted %s, and has to wait for %s", t.grant.ID, t.life.client.name, t.grant.Node, ahead)
 	}
 }
 
@@ -132,7 +132,7 @@ func (t *tenure) end(how string, why events.Reason) {
 	}
 }
 
-// judgeReason fails for a loss that had no cause.
+// judgeReason fails for a loss without a cause.
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
@@ -141,7 +141,7 @@ func (t *tenure) judgeReason() {
 	var wrong bool
 	switch t.why {
 	case events.ReasonSessionExpired:
-		wrong = !decreed // or the lease should have run out before
+		wrong = !decreed // else the lease should have run out before
 	case events.ReasonNodeRemoved:
 		wrong = !decreed && !meddled
 	case events.ReasonSuspended:
@@ -159,8 +159,8 @@ func (t *tenure) judgeReason() {
 	}
 }
 
-// ended returns when the tenure was over for whoever held; the zero time if it goes on. A coordinator that
-// is being closed has told everybody when it began to.
+// ended returns when the tenure was over for its holder, or the zero time if it goes on. A coordinator that is being closed has
+// told every holder when Close began.
 func (t *tenure) ended() (time.Time, events.Reason) {
 	w := t.world()
 	w.mu.Lock()
@@ -172,7 +172,7 @@ func (t *tenure) ended() (time.Time, events.Reason) {
 	return over, why
 }
 
-// inspect looks at every holder right behind each tick, which is when sessions end.
+// inspect looks at every holder right after each tick, at which sessions end.
 func (w *world) inspect() {
 	next := w.begun
 	for {
@@ -206,8 +206,8 @@ func (w *world) inspect() {
 	}
 }
 
-// check compares what a holder believes with what the server knows. The loss came before the session's end
-// if it is known a moment behind it: the library had no time to do anything in between.
+// check compares what a holder believes with what the server knows. The loss came before the session's end if it is known a moment
+// after it: the library had no time to do anything in between.
 func (t *tenure) check(lives bool) {
 	w := t.world()
 	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
@@ -230,8 +230,8 @@ func (t *tenure) check(lives bool) {
 	}
 }
 
-// checkWatches fails if there are more watches than nodes to watch, for each session. A connection that has
-// been stranded, or lags, has those of nodes that it does not know to be gone.
+// checkWatches fails if there are more watches than nodes to watch, for each session. A connection that was stranded, or lags,
+// still has watches of nodes that it does not know to be gone.
 func (w *world) checkWatches(sessions int) {
 	if w.behind.Load() {
 		return
@@ -245,7 +245,7 @@ func (w *world) checkWatches(sessions int) {
 	}
 }
 
-// lookouts is how many watches there may be for changes of directories: of semaphores' leases, and of cached locks.
+// lookouts is how many watches there may be for changes of directories: for semaphores' leases, and for cached locks.
 func (w *world) lookouts(sessions int) int {
 	if w.recipe != semaphore && w.recipe != cached {
 		return 0
@@ -253,10 +253,10 @@ func (w *world) lookouts(sessions int) int {
 	return len(w.paths) * sessions
 }
 
-// judgeOrder compares each tenure with all before it on its path that it may not be held together with.
+// judgeOrder compares each tenure with every tenure before it on its path that excludes it.
 func (w *world) judgeOrder() {
 	for _, p := range w.paths {
-		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
+		// The Grant of an excused holder may have been on its way when its session or node was taken away.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
 			return cmp.Or(a.at.Compare(b.at), compareTokens(a, b))
@@ -276,7 +276,7 @@ func compareTokens(a, b *tenure) int {
 	return cmp.Or(cmp.Compare(a.grant.Token, b.grant.Token), cmp.Compare(a.grant.Turn, b.grant.Turn))
 }
 
-// judgeTwo compares two tenures of which the second was granted later.
+// judgeTwo compares two tenures, of which b was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
 	if compareTokens(a, b) >= 0 {
 		w.failf("%s: granted out of order: token %x and turn %d of %s at %v, then %x and %d of %s at %v; want the smaller pair first",
@@ -286,7 +286,7 @@ func (w *world) judgeTwo(a, b *tenure) {
 		return
 	}
 	over, why := a.ended()
-	// At the same instant is in order: whoever has lost a lock gives the node up then.
+	// At the same instant is in order: a holder that has lost a lock gives its node up then.
 	if over.IsZero() || over.After(b.at) {
 		when := "never"
 		if !over.IsZero() {

@@ -6,22 +6,22 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Locks with kazoo's names, and those who ask for locks back.
+// Locks with kazoo's names, and requests in the way of Curator's Revoker.
 
-// form is what the nodes of a schedule's locks are called.
+// form is the form of the names in a schedule.
 type form uint8
 
 const (
 	plainNames  form = iota + 1
-	kazoosNames      // everybody bears kazoo's
-	mixedNames       // one bears kazoo's, and is refused where it sees others
+	kazoosNames      // every client uses kazoo's names
+	mixedNames       // one client uses kazoo's names, and is refused where it sees others
 )
 
 func (f form) String() string {
 	return map[form]string{plainNames: "our names", kazoosNames: "kazoo's names", mixedNames: "kazoo's names and ours"}[f]
 }
 
-// formOf shares the seeds out, independently of what recipeOf and again look at.
+// formOf distributes the seeds, independently of recipeOf and again.
 func formOf(seed uint64) form {
 	switch r := recipeOf(seed); {
 	case r == semaphore || r == unfair || r == several || r == cached:
@@ -35,15 +35,15 @@ func formOf(seed uint64) form {
 	}
 }
 
-// kazoo tells whether the client's locks bear kazoo's names.
+// kazoo tells whether the client's locks use kazoo's names.
 func (c *client) kazoo() bool {
 	return c.world.form == kazoosNames || c.world.form == mixedNames && c.number == 0
 }
 
-// mayBeRefused tells whether the client may meet contenders whom kazoo does not see.
+// mayBeRefused tells whether the client may meet contenders that kazoo does not see.
 func (c *client) mayBeRefused() bool { return c.world.form == mixedNames && c.kazoo() }
 
-// askBack writes to some nodes of a lock what Curator's Revoker does. Whoever holds goes on holding.
+// askBack writes to some nodes of a lock what Curator's Revoker does. A holder goes on holding.
 func (w *world) askBack(r random) {
 	for _, node := range w.nodes(pick(r, w.paths...)) {
 		if r.oneIn(3) {
@@ -52,18 +52,18 @@ func (w *world) askBack(r random) {
 		w.mu.Lock()
 		w.asked[nameOf(node)] = true
 		w.mu.Unlock()
-		_ = w.srv.SetData(node, []byte("__REVOKE__")) // one that has gone meanwhile cannot be asked
+		_ = w.srv.SetData(node, []byte("__REVOKE__")) // a node that is gone cannot be asked
 	}
 }
 
-// wasAsked tells whether somebody has asked for what the node stands for.
+// wasAsked tells whether the node was asked for.
 func (w *world) wasAsked(node string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked[nameOf(node)]
 }
 
-// isKazoos tells whether the node of a holder is called as it should be.
+// isKazoos tells whether the node of a holder has a name of the right form.
 func (c *client) isKazoos(node string) bool {
 	name, _ := events.ParseName(path.Base(node))
 	return name.Kind.Kazoo() == c.kazoo()

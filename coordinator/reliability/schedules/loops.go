@@ -15,27 +15,26 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// A loop releases a lock and acquires it again without waiting for the release to be
-// done: the one may still be under way, or share its request with the other, when
-// something goes wrong.
+// A loop releases a lock and acquires it again without waiting for the end of the release: the release may still be under way, or
+// share its request with the acquire, when a mishap comes.
 
 const (
 	warmUp      = 3 // cycles, after which the directory is known to be ours
-	undisturbed = 2 // cycles, of which each frame meets with something in turn
+	undisturbed = 2 // cycles, of which each frame meets with a mishap in turn
 	afterwards  = 4 // cycles
 	loopDir     = "/loops"
-	cacheIdle   = time.Minute // after which a kept node goes that nobody asks for
+	cacheIdle   = time.Minute // after which a kept node goes if it is not asked for
 )
 
 // runner is a worker in a loop.
 type runner struct {
 	lock  string
-	hold  time.Duration // where it is 0, a cycle takes no time, and the clock stands still
-	other bool          // in a session of its own, to which nothing happens
+	hold  time.Duration // if it is 0, a cycle takes no time, and the clock stands still
+	other bool          // in a session of its own, without a mishap
 	side  side          // of a read/write lock; 0: the lock is a mutex
-	// becomes: a reader, when it has written
+	// becomes a reader after it has written
 	becomes bool
-	permits int  // of a semaphore; 0: it is none
+	permits int  // of a semaphore; 0: the lock is none
 	cached  bool // the mutex's node is kept
 }
 
@@ -69,11 +68,11 @@ func tracks() map[string][]runner {
 	}
 }
 
-// mishap is what a frame meets with, or happens when a request comes to the server.
+// mishap strikes a frame, or a request when it comes to the server.
 type mishap struct {
 	name    string
 	verdict faultnet.Verdict
-	cut     time.Duration // so much later the connection is cut; 0 for never
+	cut     time.Duration // the connection is cut so much later; 0: never
 	expires bool          // the client is kept away until its session has ended
 	server  func(l *laps, session int64) zktest.Action
 	silent  bool // a lease may run out before the client notices and has another connection
@@ -83,23 +82,23 @@ type mishap struct {
 func mishaps() []mishap {
 	return []mishap{
 		{name: "the connection ends before it", verdict: faultnet.CutBefore()},
-		{name: "the connection ends behind it", verdict: faultnet.CutAfter()},
+		{name: "the connection ends after it", verdict: faultnet.CutAfter()},
 		{name: "it is lost, and the connection ends later", verdict: faultnet.Drop(), cut: stageTimeout / 20},
 		{name: "it is lost with all that follows", verdict: faultnet.Swallow(), silent: true},
 		{name: "it is held up", verdict: faultnet.HoldFor(stageTimeout / 20)},
 		{name: "the session ends before it", verdict: faultnet.CutBefore(), expires: true},
-		{name: "the session ends behind it", verdict: faultnet.CutAfter(), expires: true},
+		{name: "the session ends after it", verdict: faultnet.CutAfter(), expires: true},
 		{name: "it is turned away", server: func(*laps, int64) zktest.Action { return zktest.Fail(zktest.Throttled) }},
-		{name: "somebody deletes the nodes before it", robbed: true, server: func(l *laps, session int64) zktest.Action {
+		{name: "another client deletes the nodes before it", robbed: true, server: func(l *laps, session int64) zktest.Action {
 			l.rob(session)
 			return zktest.Pass()
 		}},
-		{name: "somebody deletes the nodes before it, and its answer is lost", robbed: true,
+		{name: "another client deletes the nodes before it, and its answer is lost", robbed: true,
 			server: func(l *laps, session int64) zktest.Action {
 				l.rob(session)
 				return zktest.CutAfter()
 			}},
-		{name: "somebody writes over the directories' data before it", server: func(l *laps, _ int64) zktest.Action {
+		{name: "another client writes over the directories' data before it", server: func(l *laps, _ int64) zktest.Action {
 			l.scribble()
 			return zktest.Pass()
 		}},
@@ -111,18 +110,18 @@ type laps struct {
 	*stage
 	mishap
 	direction faultnet.Direction
-	nth       int // the frame, or request, that meets with it; 0 for none
+	nth       int // the frame, or request, that meets with it; 0: none
 
 	mu     sync.Mutex
 	began  bool
-	frames [faultnet.Down + 1]int // since it began, of the victim; pings are left out
-	asked  int                    // requests of the victim that have come to the server since
+	frames [faultnet.Down + 1]int // since the start, of the victim, without pings
+	asked  int                    // requests of the victim that have come to the server since the start
 	struck bool                   // the mishap has happened
 	holder map[string][]holding
-	last   map[string]holding // of those who exclude others, the latest that was granted
+	last   map[string]holding // by lock, the latest granted holder that excludes others
 }
 
-// run plays it.
+// run plays the laps.
 func (l *laps) run(runners []runner) {
 	l.holder, l.last = map[string][]holding{}, map[string]holding{}
 	l.srv.Intercept(l.intercept)
@@ -170,8 +169,7 @@ func (l *laps) run(runners []runner) {
 	l.leave()
 }
 
-// loop acquires and releases, until it has done so often enough or is stopped. It waits
-// for the last release only.
+// loop acquires and releases until it has done so often enough or is stopped. It waits for the last release only.
 func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-chan struct{}) {
 	lock := r.handle(c, r.side)
 	var last *coordinator.Acquisition
@@ -180,7 +178,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 		ctx, cancel := context.WithTimeout(context.Background(), 10*stageTimeout)
 		grant, err := a.Wait(ctx)
 		cancel()
-		if l.takes(err) { // granted, and lost before anybody had read it
+		if l.takes(err) { // granted, and lost before the Grant was read
 			last = a
 			continue
 		}
@@ -211,7 +209,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 	}
 }
 
-// takes tells whether the error says that a lock was lost in a way in which the mishap takes locks.
+// takes tells whether the error is a loss that the mishap causes.
 func (m mishap) takes(err error) bool {
 	var lost *coordinator.LostError
 	return errors.As(err, &lost) &&
@@ -248,7 +246,7 @@ func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 	return l.verdict
 }
 
-// intercept does the same at the server.
+// intercept does the same for a request at the server.
 func (l *laps) intercept(q zktest.Request) zktest.Action {
 	l.mu.Lock()
 	if !l.began || q.Op == zktest.OpPing || q.Op == zktest.OpConnect || q.Session != l.victim.SessionID() {
@@ -278,7 +276,7 @@ func (l *laps) rob(session int64) {
 	}
 }
 
-// scribble leaves data of somebody else's in the directories.
+// scribble writes data into the directories that the library did not write.
 func (l *laps) scribble() {
 	for _, node := range l.srv.Tree() {
 		if l.srv.Owner(node) != 0 || node == loopDir || path.Base(node) == "size" {
@@ -288,8 +286,8 @@ func (l *laps) scribble() {
 	}
 }
 
-// unlessQuicker fails the test for an error that is none of those which come when somebody else makes or deletes nodes between the look
-// at the tree and this.
+// unlessQuicker fails the test for an error, except those that come when another client makes or deletes nodes between the look at
+// the tree and this.
 func (l *laps) unlessQuicker(err error, quicker ...zktest.Code) {
 	for _, code := range quicker {
 		if errors.Is(err, code) {
@@ -319,7 +317,7 @@ func (r runner) handle(c *coordinator.Coordinator, s side) handle {
 	}
 }
 
-// become asks to read in the writer's place, gives the write lock back, and holds what it has got for as long.
+// become asks to read in the writer's place, gives the write lock back, and holds the read lock for as long.
 func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquisition {
 	read := lock.Acquire(writer.a.Context(context.Background()))
 	if _, err := read.Wait(context.Background()); err != nil {
@@ -336,16 +334,16 @@ func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquis
 	return read
 }
 
-// holding is who was granted a lock.
+// holding is a granted lock.
 type holding struct {
 	a       *coordinator.Acquisition
 	side    side
 	permits int
-	token   int64 // or, of a reader in a writer's place, that writer's
+	token   int64 // of a reader in a writer's place: the writer's token
 	turn    uint64
 }
 
-// granted checks that nobody else holds the lock who does not share it, and that a writer's token, or its turn, has grown.
+// granted checks that no other holder excludes this one, and that a writer's token, or its turn, has grown.
 func (l *laps) granted(lock string, h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -356,7 +354,7 @@ func (l *laps) granted(lock string, h holding) {
 			permits += o.permits
 		}
 		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token && o.turn == h.turn
-		// Validity ends for good: who is valid before and after another was is so in between.
+		// Validity ends for good: a holder that is valid before and after another was is valid in between.
 		if !share && h.a.Valid() && o.a.Valid() && !l.robbed {
 			l.Errorf("two holders of %s", lock)
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Schedules of multi-locks: whoever wants a path wants some others with it, or that one alone, as a mutex or as a multi-lock of one.
-// What holds for a path holds for each of them, so the Grant is a tenure of each path.
+// Schedules of multi-locks: a worker that wants a path wants some others with it, or that path alone, as a mutex or as a multi-lock
+// of one. What holds for a path holds for each of them, so the Grant is a tenure of each path.
 
-// several returns a lock of which the path is the first. What else is in it, the virtual instant decides, and not the worker: his
+// several returns a lock of which the path is the first. The virtual instant decides the other members, and not the worker: its
 // decisions are those of every other kind of lock.
 func (l *life) several(first string) *coordinator.Lock {
 	w := l.client.world
@@ -40,7 +40,7 @@ func (t *tenure) addOthers() {
 	}
 }
 
-// beginOthers is begin for them.
+// beginOthers is begin for the other members.
 func (t *tenure) beginOthers() {
 	w := t.world()
 	for _, other := range t.others {

@@ -11,7 +11,7 @@ type plan struct {
 	kind      kind
 	recipe    recipe
 	form      form
-	detects   bool // the locks tell of crashes
+	detects   bool // the locks report crashes
 	size      sizing
 	caching   caching
 	tick      time.Duration
@@ -21,17 +21,17 @@ type plan struct {
 	length    time.Duration // until everything heals
 }
 
-// kind is what a schedule may do, and so which of the checks hold.
+// kind is which faults a schedule may have, and so which checks apply.
 type kind uint8
 
 const (
-	// ordinary: whatever a network and an ensemble do of themselves.
+	// ordinary: the faults of a network and an ensemble.
 	ordinary kind = iota + 1
-	// mild: nothing that a lease does not outlive.
+	// mild: only faults that a lease outlives.
 	mild
 	// decreed: sessions are ended while they live, too.
 	decreed
-	// meddled: nodes are deleted by somebody else, too.
+	// meddled: nodes are deleted by another client, too.
 	meddled
 )
 
@@ -48,7 +48,7 @@ type clientPlan struct {
 	stream  streamPlan
 	workers int
 
-	unsteady bool // something is wrong with one frame or another all the time
+	unsteady bool // one frame or another meets with a fault all the time
 }
 
 type streamPlan uint8
@@ -67,7 +67,7 @@ func newRandom(seed uint64, p part, number int) random {
 	return random{rand.New(rand.NewPCG(seed, uint64(p)<<32+uint64(number)))}
 }
 
-// part is who decides. Each has a source of his own, so that what one does changes nothing for the others.
+// part is the part that decides. Each has a source of its own, so that its decisions change nothing for the others.
 type part uint64
 
 const (
@@ -116,7 +116,7 @@ func newPlan(seed uint64) plan {
 			workers: 1 + r.IntN(3),
 		}
 		if p.recipe == cached {
-			c.workers += 2 // who share a node
+			c.workers += 2 // that share a node
 		}
 		if p.kind == mild {
 			c.timeout = p.tick * pick[time.Duration](r, 10, 15, 20)
@@ -142,12 +142,12 @@ func (p plan) longest() time.Duration {
 	return longest
 }
 
-// outage returns for how long something is to be broken. In a mild schedule a lease outlives it, also one that was
-// granted a moment ago, after a long wait with nothing but a ping each third of the timeout: it counts from the newest
-// ping that came five eighths of a tick before the claim. The next connection may be a second away by then, and slow.
+// outage returns how long a fault may last. In a mild schedule a lease outlives it. That includes a lease of a lock
+// granted a moment ago, after a long wait with only a ping each third of the timeout: it counts from the newest ping
+// that came five eighths of a tick before the claim. The next connection may be a second away by then, and slow.
 func (p plan) outage(r random, timeout time.Duration) time.Duration {
 	if p.kind == mild {
-		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that nobody has told
+		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that was not told
 		outlived := timeout*19/20 - timeout/3 - window - time.Second - timeout/20
 		return time.Millisecond + r.upTo(min(outlived, timeout*2/5))
 	}

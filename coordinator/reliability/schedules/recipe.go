@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// What kind of lock a schedule is about, what may be asked of it, and who may hold it together.
+// The kind of lock of a schedule, what may be asked of it, and which holders share it.
 
 type recipe uint8
 
@@ -28,8 +28,8 @@ func (r recipe) String() string {
 	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock", cached: "cached mutex"}[r]
 }
 
-// recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
-// recipe is the same schedule of faults.
+// recipeOf distributes the seeds. It takes no decision from the plan, so that a seed played for another recipe is the same schedule
+// of faults.
 func recipeOf(seed uint64) recipe {
 	if only := onlyRecipe(); only != 0 {
 		return only
@@ -45,7 +45,7 @@ const (
 	shared                 // to read
 )
 
-// side picks one.
+// side picks a side.
 func (k *worker) side() side {
 	if k.world.recipe == readWrite && k.oneIn(2) {
 		return shared
@@ -53,13 +53,13 @@ func (k *worker) side() side {
 	return alone
 }
 
-// handle is what all kinds of locks can do.
+// handle is what every kind of lock can do.
 type handle interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
 }
 
-// lock returns the handle.
+// lock returns a handle for the path.
 func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
@@ -83,7 +83,7 @@ func (l *life) lock(path string, s side) handle {
 	}
 }
 
-// nodes returns the nodes of those who hold the lock at a path, and of those who wait for it, wherever these are.
+// nodes returns the nodes of the holders of the lock at a path, and of its waiters.
 func (w *world) nodes(lock string) (paths []string) {
 	dirs := []string{lock}
 	switch {
@@ -100,7 +100,7 @@ func (w *world) nodes(lock string) (paths []string) {
 	return paths
 }
 
-// holds tells whether the node can be that of a holder.
+// holds tells whether the node can be a holder's.
 func (w *world) holds(lock, node string) bool {
 	switch w.recipe {
 	case semaphore:
@@ -112,8 +112,8 @@ func (w *world) holds(lock, node string) bool {
 	}
 }
 
-// nameOf is what all nodes of one acquisition have in common, in one session, and nobody else's: a GUID. Those of an
-// unfair lock bear one name, and who deletes one by hand may have hit anybody's.
+// nameOf is common to all nodes of one acquisition in one session, and to no other: a GUID. The nodes of an unfair lock share one
+// name, so a node deleted by hand may be any contender's.
 func nameOf(node string) string {
 	if id, found := guid(node); found {
 		return id
@@ -127,8 +127,9 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers, those who hold by one node because they have entered it again, and a writer beside the reader that took
-// its place. How many may have permits of a semaphore is not for two to say. The nodes of an unfair lock bear one name.
+// together tells whether both may hold at one instant: readers; holders that share a node because they entered again; and a writer
+// beside the reader that took its place. For a semaphore it is always true: two tenures do not show how many permits are out. The
+// nodes of an unfair lock share one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
@@ -136,10 +137,10 @@ func together(a, b *tenure) bool {
 	return a.side == shared && b.side == shared || a.root == b.root && a.world().recipe != unfair
 }
 
-// A writer becomes a reader: it asks for the read side with the context of the write side, and releases that when
-// it has been granted, or does not wait for that. A reader takes the writer's place if it was granted there.
+// A writer becomes a reader: it asks for the read side with the context of the write side. It releases the write side after the
+// Grant, or without waiting for that. A reader takes the writer's place if it was granted there.
 
-// again tells whether locks are entered again by those who hold them.
+// again tells whether holders enter their locks again.
 func (w *world) again() bool {
 	return w.recipe == reentrant || (w.recipe == readWrite || w.recipe == cached) && w.seed/8%2 == 1
 }
@@ -160,8 +161,7 @@ func (c *client) options() (options []coordinator.LockOption) {
 	return options
 }
 
-// enter has a holder enter the lock again, in another goroutine. Who does that may hold it for longer than the one
-// whose context he has.
+// enter has a holder enter the lock again, in another goroutine. The inner acquisition may hold it for longer than the outer one.
 func (k *worker) enter(r *record, s script) {
 	ctx := r.ctx
 	if s.hasty {
@@ -174,7 +174,7 @@ func (k *worker) enter(r *record, s script) {
 	k.world.crew.Go(func() { k.see(inner) })
 }
 
-// downgrade asks to read in the place of a writer who holds. The channel is closed when it is known what became of it.
+// downgrade asks to read in the place of a writer that holds. The channel is closed when the outcome is known.
 func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
 	s.side, s.downgrade, s.enters = shared, false, 0
 	if s.hasty { // it outlives the writer
@@ -182,14 +182,14 @@ func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known
 	}
 	s.hasty, s.asksToWrite = false, s.context
 	r := k.ask(ctx, writer.life, writer.path, s)
-	told := make(chan struct{}) // r is that of the goroutine which sees to it from then on
+	told := make(chan struct{}) // r belongs to the goroutine that sees it through from then on
 	r.writer, r.known = writer, told
 	k.world.count("downgrades", 1)
 	k.world.crew.Go(func() { k.see(r) })
 	return told
 }
 
-// tookPlace tells whether the Grant is for a place that the writer has had.
+// tookPlace tells whether the Grant is for a place that the writer had.
 func (t *tenure) tookPlace(grant events.Grant) bool {
 	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node) && grant.Turn == t.grant.Turn
 }
@@ -202,7 +202,7 @@ func (r *record) askToWrite() {
 	case <-a.Done():
 	case <-time.After(r.life.client.timeout):
 	}
-	// Whoever has lost the lock asks like anybody else.
+	// A worker that has lost the lock asks like any other.
 	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
 		r.failf("asked to write while it reads: %v", err)
 	}

@@ -11,16 +11,16 @@ import (
 
 // Locks that are asked for with a deadline.
 
-// errImpatient is why somebody does not wait for a lock any more that he has asked for.
+// errImpatient is the cause of a worker that asked for a lock and waits no longer.
 var errImpatient = errors.New("schedules: asked, and not waited for")
 
-// revocable tells whether everybody has agreed to that, independently of what recipeOf, again and formOf look at.
+// revocable tells whether all handles are revocable, independently of recipeOf, again and formOf.
 func (w *world) revocable() bool {
 	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
 }
 
-// revoke has somebody ask for a lock. He gives up before anybody would be removed by force, so whoever is asked has
-// to give it back himself, and nobody is excused. In the end all are.
+// revoke has a client ask for a lock. It gives up before any holder would be removed by force, so a holder that is asked has to
+// give the lock back itself, and none is excused.
 func (w *world) revoke(r random) {
 	life, path := w.victim(r).get(), pick(r, w.paths...)
 	if life == nil {
@@ -48,7 +48,7 @@ func (w *world) revoke(r random) {
 	})
 }
 
-// wasRevoked tells whether somebody has asked for the lock.
+// wasRevoked tells whether the lock was asked for.
 func (w *world) wasRevoked(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

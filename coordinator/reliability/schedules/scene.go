@@ -34,10 +34,10 @@ type scene struct {
 	loss
 	direction faultnet.Direction
 	nth       int // the frame that is lost, counted from the beginning of the story
-	again     int // so many frames later one is lost with its connection; 0 for never
+	again     int // so many frames later another one is lost with its connection; 0: never
 
 	began atomic.Bool
-	base  [faultnet.Down + 1]int // frames before it began
+	base  [faultnet.Down + 1]int // frames before the beginning
 	lost  atomic.Bool
 	most  atomic.Int64 // nodes of this client at one time
 
@@ -53,7 +53,7 @@ func (s *scene) run() {
 		}
 	}
 	if s.ours {
-		s.warm(s.victim, s.other, s.victim) // whoever makes the directory learns by the next listing that it is ours
+		s.warm(s.victim, s.other, s.victim) // the session that makes the directory learns from the next listing that it is ours
 	}
 	if s.others {
 		first := s.first(s.other, s.path).Acquire(context.Background())
@@ -76,7 +76,7 @@ func (s *scene) run() {
 	if a.Valid() {
 		s.Error("valid after Done")
 	}
-	// Whoever comes next gets in, and does not wait longer than for the end of a session.
+	// The next contender gets in, and waits no longer than for the end of a session.
 	start := time.Now()
 	next := s.next(s.other, s.path).Acquire(context.Background())
 	_ = await(s, "the next contender gets in", next.Granted())
@@ -85,7 +85,7 @@ func (s *scene) run() {
 	}
 	next.Release()
 	_ = await(s, "the next contender is out", next.Done())
-	time.Sleep(3 * stageTimeout) // and the network is back for long
+	time.Sleep(3 * stageTimeout) // the network is back for long
 	s.count()
 	remain := s.everything()
 	if s.remain = len(remain); s.remain > 0 {
@@ -97,7 +97,7 @@ func (s *scene) run() {
 	s.leave()
 }
 
-// warm has each of them hold the lock once.
+// warm has each coordinator hold the lock once.
 func (s *scene) warm(cs ...*coordinator.Coordinator) {
 	for _, c := range cs {
 		a := s.next(c, s.path).Acquire(context.Background())
@@ -107,7 +107,7 @@ func (s *scene) warm(cs ...*coordinator.Coordinator) {
 	}
 }
 
-// await receives, and fails if that takes longer than any of this may.
+// await receives, and fails if that takes longer than any step may.
 func await[T any](s *scene, what string, from <-chan T) T {
 	s.Helper()
 	select {
@@ -158,7 +158,7 @@ func (s *scene) rule(f faultnet.Frame) faultnet.Verdict {
 	return s.verdict
 }
 
-// everything returns the nodes of all who hold or wait, and the record of one who held.
+// everything returns the nodes of all holders and waiters, and the record of a crashed holder.
 func (s *scene) everything() (nodes []string) {
 	dirs := s.dirs
 	switch {
@@ -182,7 +182,7 @@ func (s *scene) everything() (nodes []string) {
 func (s *scene) count() int {
 	n := 0
 	for _, node := range s.everything() {
-		// Of two looks the second may find that a node which the other one has is gone: it then has no owner.
+		// Between the two looks the node may go: then it has no owner.
 		if owner := s.srv.Owner(node); owner != 0 && owner != s.other.SessionID() {
 			n++
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // A semaphore's permits: how many are held at one instant, by what the holders believe and by what the server has; that
-// an acquisition has all of its own or none; and that only the first in the queue is let in.
+// an acquisition has all of its permits or none; and that only the first in the queue enters.
 
 const (
 	queueOf  = "/locks"
@@ -20,8 +20,8 @@ const (
 
 // sizing is how many permits there are.
 type sizing struct {
-	first   int // as everybody believes at the beginning
-	most    int // ever
+	first   int // as every handle believes at the beginning
+	most    int // the greatest size so far
 	resizes bool
 }
 
@@ -34,7 +34,7 @@ func newSizing(seed uint64) sizing {
 	return s
 }
 
-// permits picks how many are asked for. What everybody may want there always is.
+// permits picks how many permits to ask for. There are always as many as a worker may ask for.
 func (k *worker) permits() int {
 	if k.world.recipe != semaphore {
 		return 1
@@ -42,7 +42,7 @@ func (k *worker) permits() int {
 	return 1 + k.IntN(k.world.size.first)
 }
 
-// semaphore returns the handle.
+// semaphore returns a handle.
 func (l *life) semaphore(path string) *coordinator.Semaphore {
 	size := l.client.world.size
 	options := l.client.options()
@@ -52,7 +52,7 @@ func (l *life) semaphore(path string) *coordinator.Semaphore {
 	return l.Semaphore(path, size.first, options...)
 }
 
-// resize makes it another size, of as many permits as at first or more.
+// resize changes the size, to as many permits as at first or more.
 func (w *world) resize(r random) {
 	life, lock := w.victim(r).get(), pick(r, w.paths...)
 	permits := w.size.first + r.IntN(w.size.most-w.size.first+1)
@@ -104,7 +104,7 @@ func (w *world) enters(q zktest.Request) {
 	}
 }
 
-// crowd fails if more permits are held on a path at one instant than there ever were.
+// crowd fails if more permits of a path are held at one instant than the greatest size.
 func (w *world) crowd(lock string) {
 	if w.recipe != semaphore {
 		return
@@ -115,7 +115,7 @@ func (w *world) crowd(lock string) {
 	all = slices.DeleteFunc(all, func(t *tenure) bool { return !t.valid() || w.excused(t) })
 	permits := 0
 	for _, t := range all {
-		if t.valid() { // as each was at the moment when the last of them was found to be
+		if t.valid() { // as each was when the last of them was found to be valid
 			permits += t.permits
 		}
 	}
@@ -129,7 +129,8 @@ func (w *world) crowd(lock string) {
 	w.checkLeases(lock)
 }
 
-// checkLeases fails if the server has more leases than there ever were permits, or a part of what belongs together.
+// checkLeases fails if the server has more leases than the greatest size, or only a part of the leases of an
+// acquisition.
 func (w *world) checkLeases(lock string) {
 	have := map[string]int{}
 	leases := w.srv.Children(lock + leasesOf)

@@ -22,7 +22,7 @@ func sideBySide(t *testing.T, play func(t *testing.T, i int) (more bool)) {
 	})
 }
 
-// sample returns every so many-th trial of some that differ little, and one at least. The first depends on start, so that the
+// sample returns every so many-th of some trials that differ little, and one at least. The first depends on start, so that the
 // samples of several lists differ.
 func sample[T any](all []T, start, every int) (some []T) {
 	if len(all) == 0 {

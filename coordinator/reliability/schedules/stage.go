@@ -11,11 +11,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// stageTimeout is the session timeout of those on a stage. Long waits are a multiple of it.
+// stageTimeout is the session timeout on a stage. Long waits are a multiple of it.
 const stageTimeout = 10 * time.Second
 
-// stage is where each frame of a few acquisitions is lost in turn: a server, a coordinator to which that happens, and
-// one to which nothing does.
+// stage is where each frame of a few acquisitions is lost in turn: a server, a coordinator that this happens to, and
+// a coordinator that it does not.
 type stage struct {
 	*testing.T
 	srv     *zktest.Server
@@ -24,7 +24,7 @@ type stage struct {
 	other   *coordinator.Coordinator
 }
 
-// newStage connects both; the rule is about the victim's frames.
+// newStage connects both. The rule is for the victim's frames.
 func newStage(t *testing.T, rule func(faultnet.Frame) faultnet.Verdict) *stage {
 	t.Helper()
 	s := &stage{T: t, srv: zktest.Start(t)}
@@ -40,7 +40,7 @@ func (s *stage) connect(dial faultnet.Dial) *coordinator.Coordinator {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(func() { _ = c.Close() }) // if something fails on the way, or again
+	s.Cleanup(func() { _ = c.Close() }) // if the test fails on the way; a second Close does nothing
 	return c
 }
 
@@ -56,7 +56,7 @@ func (s *stage) keepAway() {
 	}()
 }
 
-// leave ends the play, behind which nothing is left.
+// leave ends the play, and checks that nothing is left.
 func (s *stage) leave() {
 	s.Helper()
 	for _, c := range []*coordinator.Coordinator{s.victim, s.other} {

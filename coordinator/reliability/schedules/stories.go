@@ -18,19 +18,19 @@ type use struct {
 	name string
 	path string
 	lock grip // how it is asked for
-	// first is what others hold, and next what they ask for afterwards, to be alone.
+	// first is what others hold, and next what they ask for afterwards, to hold it alone.
 	first, next grip
 	// nodes is how many one contender may have at one time; 0 is one.
 	nodes int
-	// dirs are where nodes are, below the path; nil: right there.
+	// dirs are where nodes are, below the path; nil: right at the path.
 	dirs []string
 	// itself: the node is at the path.
 	itself bool
-	// ours: the directory is there, and known to be ours.
+	// ours: the directory exists, and is known to be ours.
 	ours bool
-	// others hold the lock before it begins, and release it after a second.
+	// others hold the lock before the story begins, and release it after a second.
 	others bool
-	// play uses the lock, whatever happens to it, and returns when it is over.
+	// play uses the lock, whatever happens to it, and returns when the acquisition is over.
 	play func(s *scene, a *coordinator.Acquisition)
 }
 
@@ -43,7 +43,7 @@ type bulk struct {
 	permits int
 }
 
-// Acquire asks for as many as it is to.
+// Acquire asks for as many permits as the bulk says.
 func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(b.permits))...)
 }
@@ -75,7 +75,7 @@ func waitsBehindACrash(c *coordinator.Coordinator, path string) handle {
 	return c.Mutex(path, coordinator.LockDelay(500*time.Millisecond))
 }
 
-// uses returns all stories. Each kind of lock has what its stories have in common first.
+// uses returns all stories. The stories of each kind of lock begin with what they share.
 func uses() []use {
 	const old, ours, deep, task = "/locks/a", "/locks/ours", "/new/and/deep", "/tasks/a"
 	return slices.Concat(
@@ -121,12 +121,12 @@ func uses() []use {
 		of(use{lock: asBoth, first: asOneOfBoth, next: asBoth, nodes: 2, dirs: []string{"/x", "/y"}},
 			use{name: "both", path: deep, play: hold},
 			use{name: "both, in our directories", path: ours, ours: true, play: hold},
-			use{name: "both, after another who has both", path: ours, ours: true, others: true, first: asBoth, play: hold},
-			use{name: "both, after another who has one", path: deep, others: true, play: hold},
+			use{name: "both, after another that has both", path: ours, ours: true, others: true, first: asBoth, play: hold},
+			use{name: "both, after another that has one", path: deep, others: true, play: hold},
 			use{name: "waits for one of both, and leaves", path: ours, ours: true, others: true, play: giveUp},
 			use{name: "asks for both, and leaves at once", path: deep, play: giveUpAtOnce},
 		),
-		// A node that is not kept goes behind Done, when the next one may be there.
+		// A node that is not kept goes after Done, when the next one may be there.
 		of(use{lock: asCached, first: asMutex, next: asMutex, nodes: 2},
 			use{name: "keeps its node", path: ours, ours: true, play: holdAgain},
 			use{name: "keeps its node, after another", path: old, others: true, play: holdAgain},
@@ -147,7 +147,7 @@ func uses() []use {
 	)
 }
 
-// of gives each story what it leaves open of what the stories of its kind of lock have in common.
+// of fills in what the stories of a kind of lock share.
 func of(common use, stories ...use) []use {
 	for i := range stories {
 		u := &stories[i]
@@ -164,7 +164,7 @@ func of(common use, stories ...use) []use {
 // often is how many distances of a second loss are tried, unless it is measured.
 func (u use) often() int {
 	if u.nodes > 0 {
-		return 2 // what is new in it is long enough
+		return 2 // the new part of the story is long enough
 	}
 	return 3
 }
@@ -192,7 +192,7 @@ func holdAgain(s *scene, a *coordinator.Acquisition) {
 	}
 }
 
-// holdInTurns has two more wait for the lock meanwhile.
+// holdInTurns has two more acquisitions wait for the lock meanwhile.
 func holdInTurns(s *scene, a *coordinator.Acquisition) {
 	lock := s.lock(s.victim, s.path)
 	first, second := lock.Acquire(context.Background()), lock.Acquire(context.Background())
@@ -221,7 +221,7 @@ func goOnReading(s *scene, write *coordinator.Acquisition) {
 	case <-read.Granted():
 		write.Release()
 		s.holding(read)
-	case <-write.Lost(): // and the wait ends, or has nothing to wait for any more
+	case <-write.Lost(): // the wait ends, or has nothing to wait for any more
 		if !s.expires {
 			s.Error("lost the write lock")
 		}
@@ -251,7 +251,7 @@ func goOnReadingInHaste(s *scene, write *coordinator.Acquisition) {
 // crash takes the lock once more, in Do, and panics there.
 func crash(s *scene, a *coordinator.Acquisition) { crashOf(s, a, tellsOfCrashes) }
 
-// crashAndWait does so, and holds the lock behind its delay.
+// crashAndWait does the same, and then holds the lock after its delay.
 func crashAndWait(s *scene, a *coordinator.Acquisition) {
 	crashOf(s, a, waitsBehindACrash)
 	again := waitsBehindACrash(s.victim, s.path).Acquire(context.Background())

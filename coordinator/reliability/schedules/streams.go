@@ -11,11 +11,11 @@ import (
 // story is what a stream may say about an acquisition, a letter for each event.
 var story = regexp.MustCompile(`^[qr]*(Gb*L|Gb*E|E)$`)
 
-// unfinished is a story whose end was dropped, since nobody was there to hear it when the coordinator was
-// closed.
+// unfinished is a story without an end: the end was dropped, because the stream had no reader when the
+// coordinator was closed.
 var unfinished = regexp.MustCompile(`^[qr]*(Gb*)?$`)
 
-// judgeStreams compares what the streams have said with what the channels have.
+// judgeStreams compares what the streams have told with what the channels have.
 func (w *world) judgeStreams() {
 	for _, c := range w.clients {
 		for _, l := range c.lives {
@@ -39,7 +39,7 @@ func (w *world) judgeStreams() {
 					r.failf("stream: %s; granted %v, lost %v", said, r.tenure != nil, r.loss != nil)
 				case strings.Contains(said, "b") && r.tenure != nil && !w.wasAsked(r.tenure.grant.Node) &&
 					!w.wasRevoked(r.path):
-					r.failf("asked back, and nobody has asked: %s", said)
+					r.failf("asked back without a request: %s", said)
 				case ended && !same(err, r.a.Err()):
 					r.failf("stream: ended with %v; acquisition: %v", err, r.a.Err())
 				}

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// enough is after how many failing seeds the rest is not played: they would fail for the same reason.
+// enough is the number of failing seeds after which the rest is not played: they would fail for the same reason.
 const enough = 3
 
-// telling is how many schedules show everything that schedules do: the first few hundred seeds have each kind of lock in each form.
+// telling is how many schedules show all that schedules do: the first few hundred seeds have each kind of lock in each form.
 const telling = 300
 
-// least is how many schedules have to be played for the test to say anything at all. They take seconds on an idle machine.
+// least is how many schedules have to be played for the test to say anything. They take seconds on an idle machine.
 const least = 50
 
 // tally sums the outcomes up.
@@ -101,7 +101,7 @@ func (s *tally) demand(t *testing.T) {
 	}
 }
 
-// demands says how often things have to happen in a thousand schedules, about a third of how often they do.
+// demands says how often events have to occur in a thousand schedules: about a third of how often they do.
 func demands() map[string]int {
 	return map[string]int{
 		"grants":                             15_000,
@@ -152,7 +152,7 @@ func demands() map[string]int {
 		"asked back by a deadline":           60,
 		"revoked":                            100,
 		"lost: revoked":                      50,
-		"ended: kazoo does not see somebody": 100,
+		"ended: a contender that kazoo does not see": 100,
 		"fault: frames":                      200,
 		"fault: expired by decree":           35,
 		"fault: node deleted":                80,

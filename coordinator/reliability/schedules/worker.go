@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// finalHold is for how long a lock is held when everything has healed.
+// finalHold is how long a lock is held when everything has healed.
 const finalHold = 10 * time.Millisecond
 
 // errEnough is the cause with which a worker's patience ends.
@@ -58,7 +58,7 @@ func (k *worker) work() {
 	}
 }
 
-// wait passes time, or leaves early when everything heals.
+// wait passes time. It returns early when everything heals.
 func (k *worker) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -77,11 +77,11 @@ type script struct {
 	late         time.Duration // nothing is read before
 	deaf         bool          // nothing is ever read
 	hold         time.Duration
-	context      bool // looks at its context, too
-	hasty        bool // does not wait until it is over
-	downgrade    bool // goes on as a reader
-	asksToWrite  bool // while it reads
-	enters       int  // it again, so often
+	context      bool // it looks at its context, too
+	hasty        bool // it does not wait until it is over
+	downgrade    bool // it becomes a reader
+	asksToWrite  bool // it asks to write while it reads
+	enters       int  // how often it enters again
 }
 
 func (k *worker) script() script {
@@ -168,7 +168,7 @@ func (k *worker) ask(ctx context.Context, life *life, path string, s script) *re
 	return r
 }
 
-// see sees an acquisition through, and reports whether it was granted.
+// see runs an acquisition to its end, and reports whether it was granted.
 func (k *worker) see(r *record) bool {
 	w, s := k.world, r.script
 	defer r.cancel(nil)
@@ -185,12 +185,12 @@ func (k *worker) see(r *record) bool {
 		granted = nil
 	}
 	var held <-chan time.Time
-	var known <-chan struct{} // what became of the reader that is to take the place
+	var known <-chan struct{} // closed when the outcome of the reader that takes the place is known
 	for {
 		select {
 		case grant := <-granted:
 			r.granted(grant)
-			if w.healed() { // others wait to be told that nobody is stuck
+			if w.healed() { // the others wait until it is known that no worker is stuck
 				s.hold = min(s.hold, finalHold)
 			}
 			held = time.After(s.hold)
@@ -224,7 +224,7 @@ func (k *worker) see(r *record) bool {
 		case <-cancelled:
 			r.cancelled = true
 			r.cancel(errEnough)
-		case <-healing: // nobody gives up any more, and nobody makes others wait
+		case <-healing: // no worker gives up any more, and none makes others wait
 			healing, cancelled = nil, nil
 			if held != nil || s.deaf {
 				r.release()
@@ -236,7 +236,7 @@ func (k *worker) see(r *record) bool {
 	}
 }
 
-// do is follow for the short form.
+// do is follow by Lock.Do.
 func (k *worker) do(life *life, path string, s side) {
 	w := k.world
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -25,11 +25,11 @@ type world struct {
 	crew    sync.WaitGroup
 	healing chan struct{} // closed when the faults are over
 	over    chan struct{} // closed at the very end
-	// disturbed: everybody is connected, and the faults may begin.
+	// disturbed: every client is connected, and the faults may begin.
 	disturbed atomic.Bool
-	// abandoned is closed if somebody is stuck: nobody need try any more.
+	// abandoned is closed if a worker is stuck: the others need not try any more.
 	abandoned chan struct{}
-	behind    atomic.Bool // some connection was stranded, or lagged
+	behind    atomic.Bool // a connection was stranded, or lagged
 
 	mu       sync.Mutex
 	trace    []line
@@ -37,16 +37,16 @@ type world struct {
 	counts   map[string]int
 	tenures  map[string][]*tenure // by path, as they were told
 	decreed  map[int64]bool       // sessions that were ended by decree
-	meddled  map[string]bool      // nodes that somebody else deleted, by nameOf
+	meddled  map[string]bool      // nodes that another client deleted, by nameOf
 	leases   map[string]int       // by GUID, how many belong together
 	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
-	asked    map[string]bool      // nodes that somebody wants back, by nameOf
+	asked    map[string]bool      // nodes that were asked for, by nameOf
 	revoked  map[string]bool      // paths of locks that were asked for with a deadline
-	fates    map[string][]fate    // by path, of a lock that tells of crashes
-	passed   map[passed][]*tenure // turns, each once
+	fates    map[string][]fate    // by path, of a lock that reports crashes
+	passed   map[passed][]*tenure // the turns, each once
 }
 
-// line is one of the trace. It is put into words only if somebody wants to read it.
+// line is a line of the trace. It is formatted only if it is read.
 type line struct {
 	at     time.Duration
 	format string
@@ -59,14 +59,14 @@ type outcome struct {
 	failures []string
 	trace    string
 	counts   map[string]int
-	slowest  time.Duration // from the healing until the last worker had what he wanted
+	slowest  time.Duration // from the healing until the last worker had its lock
 }
 
 // playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time, far below the limit of a bubble. It does not fail the test: the caller does, with the outcome.
 func playSeed(t *testing.T, seed uint64) (out outcome) {
 	t.Helper()
 	defer func() {
-		if r := recover(); r != nil { // the bubble's way to say that goroutines are left, or stuck
+		if r := recover(); r != nil { // so the bubble reports goroutines that are left, or stuck
 			panic(fmt.Sprintf("seed %d: %v", seed, r))
 		}
 	}()
@@ -95,7 +95,7 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 	return out
 }
 
-// run is the whole story.
+// run plays the whole schedule.
 func (w *world) run() time.Duration {
 	w.srv.Intercept(w.intercept)
 	for i, p := range w.plan.clients {
@@ -124,7 +124,7 @@ func (w *world) run() time.Duration {
 	return slowest
 }
 
-// heal ends all faults and waits until all workers have had every lock once more.
+// heal ends all faults and waits until all workers have held every lock once more.
 func (w *world) heal() time.Duration {
 	w.logf("everything heals")
 	close(w.healing)
@@ -134,14 +134,14 @@ func (w *world) heal() time.Duration {
 		w.srv.Mute(id, false)
 	}
 	for _, c := range w.clients {
-		for _, id := range c.ids() { // one that is muted or stranded may have no session any more
+		for _, id := range c.ids() { // a muted or stranded session may be of no client any more
 			w.srv.Mute(id, false)
 			w.srv.Lag(id, false)
 			w.srv.Strand(id, false)
 		}
 		c.network.Heal()
 		if c.lossy.Load() {
-			c.network.Cut() // what a request that was lost waits for
+			c.network.Cut() // a request that was lost waits for this
 		}
 	}
 	start := time.Now()
@@ -161,7 +161,7 @@ func (w *world) heal() time.Duration {
 	case <-time.After(bound):
 	}
 	w.count("wedged", 1)
-	w.failf("somebody still waits %v after everything healed; server:\n%s", bound, strings.Join(w.srv.Tree(), "\n"))
+	w.failf("a worker still waits %v after everything healed; server:\n%s", bound, strings.Join(w.srv.Tree(), "\n"))
 	close(w.abandoned)
 	for _, c := range w.clients {
 		c.stop() // everything ends then, or the bubble says that it does not
@@ -170,9 +170,9 @@ func (w *world) heal() time.Duration {
 	return bound
 }
 
-// settle checks what is left when nobody wants anything any more.
+// settle checks what is left when no worker wants a lock any more.
 func (w *world) settle() {
-	// Nodes of sessions that nobody could end go with those.
+	// Nodes of a session that could not be closed go with the session.
 	time.Sleep(2*w.longest() + 2*w.tick)
 	synctest.Wait()
 	if w.recipe == cached && !w.settleIdle() {
@@ -184,7 +184,7 @@ func (w *world) settle() {
 	}
 }
 
-// judgeLeft fails if there are nodes of anybody.
+// judgeLeft fails if there are nodes of any contender.
 func (w *world) judgeLeft() {
 	for _, path := range w.paths {
 		if left := w.nodes(path); len(left) > 0 {
@@ -220,7 +220,7 @@ func (w *world) logf(format string, args ...any) {
 	w.trace = append(w.trace, line{time.Since(w.begun), format, args})
 }
 
-// failf is logf for what must not be.
+// failf is logf for a violation.
 func (w *world) failf(format string, args ...any) {
 	w.logf("VIOLATION: "+format, args...)
 	w.mu.Lock()

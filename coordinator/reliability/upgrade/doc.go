@@ -3,11 +3,12 @@
 // a lock back.
 //
 // The earlier version is a commit of this repository. Its tree is taken out of the clone, and the program in the folder worker is
-// built in it. The same program is built in this tree. It uses only what every one of the versions has; what is newer stands in a file
-// of its own, which is exchanged (testdata).
+// built in it. The same program is built in this tree. It uses only what every version has. What is newer is in a file of its own,
+// which is replaced (testdata).
 //
-// The processes share a standalone real server. They are told what to do in lines of JSON. While a worker holds a lock, its file is in a
-// folder that stands for the lock, and it looks who else is there: that is the referee, and no lock of any library.
+// The processes share a standalone real server. They get their orders in lines of JSON. While a worker holds a lock, its file is in
+// a folder that stands for the lock, and the worker looks at the other files there. That is the referee, and uses no lock of any
+// library.
 //
 //	ZKGRANT_REAL=1 go test ./coordinator/reliability/upgrade
 //

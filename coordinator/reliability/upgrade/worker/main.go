@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Order is what a worker is told to do.
+// Order is what a worker has to do.
 type Order struct {
 	ID   string `json:"id"`   // of an acquisition, or of a loop
 	Do   string `json:"do"`   // acquire, release, loop, stop, revoke
@@ -40,7 +40,7 @@ type News struct {
 
 func main() {
 	w := &worker{orders: json.NewDecoder(os.Stdin), news: json.NewEncoder(os.Stdout), held: make(map[string]*coordinator.Acquisition), ends: make(map[string]context.CancelFunc)}
-	flag.StringVar(&w.name, "name", "", "who it is")
+	flag.StringVar(&w.name, "name", "", "the name of the worker")
 	flag.StringVar(&w.inside, "inside", "", "the folder of the referee")
 	servers := flag.String("servers", "", "the servers")
 	timeout := flag.Duration("timeout", 10*time.Second, "of the session")
@@ -64,7 +64,7 @@ type worker struct {
 	active sync.WaitGroup
 }
 
-// run does what it is told until its input ends. Then it closes the coordinator, whatever it holds.
+// run follows orders until its input ends. Then it closes the coordinator, whatever it holds.
 func (w *worker) run(servers string, timeout time.Duration) error {
 	c, err := coordinator.Connect(context.Background(), servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(timeout/2))
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *worker) obey() error {
 	}
 }
 
-// grace is what a holder has that is asked for its lock. It needs none: it is there to see that it keeps the lock until then.
+// grace is the time of a holder that is asked for its lock. It needs none: the test checks that it keeps the lock until then.
 const grace = 100 * time.Millisecond
 
 // Acquirer is a handle of a lock of any kind.
@@ -146,7 +146,7 @@ func (w *worker) lock(o Order) Acquirer {
 	panic("no kind of lock: " + o.Kind)
 }
 
-// watch tells what becomes of an acquisition.
+// watch reports what happens to an acquisition.
 func (w *worker) watch(id string, a *coordinator.Acquisition) {
 	granted, lost := a.Granted(), a.Lost()
 	for {
@@ -188,9 +188,9 @@ func (w *worker) loop(ctx context.Context, o Order) error {
 	return nil
 }
 
-// enter has the file of the holder in the lock's folder for a moment, and looks whether the others there may hold, too. Each holder makes its
-// file before it looks and removes it before it releases, so one of two that are there at once sees the other. It notes the grant
-// meanwhile.
+// enter has the file of the holder in the lock's folder for a moment, and looks whether the others there may hold, too. Each holder
+// makes its file before it looks and removes it before it releases, so one of two holders that are there at once sees the other.
+// Meanwhile enter notes the Grant.
 func (w *worker) enter(o Order, g events.Grant) (err error) {
 	folder := filepath.Join(w.inside, strings.ReplaceAll(strings.Trim(o.Path, "/"), "/", "-"))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -229,14 +229,14 @@ func (w *worker) enter(o Order, g events.Grant) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(notes, w.name, o.Kind, g.Token, turn(g)) // one write, which is appended whole
+	_, err = fmt.Fprintln(notes, w.name, o.Kind, g.Token, turn(g)) // one write, so it is appended whole
 	return errors.Join(err, notes.Close())
 }
 
 func (w *worker) tell(n News) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.news.Encode(n) // the test that does not listen any more has ended
+	_ = w.news.Encode(n) // a test that does not listen any more has ended
 }
 
 func text(err error) string {

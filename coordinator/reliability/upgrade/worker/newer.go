@@ -5,7 +5,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has what not every version has. testdata/older.txt takes its place in those.
+// This file has what some versions lack. testdata/older.txt replaces it in those.
 
 func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }
 
