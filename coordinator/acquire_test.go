@@ -51,7 +51,7 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 		a.Release()
 		<-early.Done()
 		if cause := context.Cause(early); !errors.Is(cause, coordinator.ErrReleased) {
-			t.Errorf("behind the release the context ends with %v, want ErrReleased", cause)
+			t.Errorf("after the release the context ends with %v, want ErrReleased", cause)
 		}
 		late := a.Context(t.Context())
 		<-late.Done()
@@ -61,19 +61,17 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
-			t.Errorf("behind the loss the context ends with %v, valid: %v; want ErrSessionExpired", cause, b.Valid())
+			t.Errorf("after the loss the context ends with %v, valid: %v; want ErrSessionExpired", cause, b.Valid())
 		}
 	})
 }
 
-// What has to happen in the end is waited for with a bound here, in virtual time: a
-// lock that gets stuck fails these tests at once, where others would wait for it
-// until the time limit of the whole run.
+// What has to happen in the end is waited for with a bound here, in virtual time: a stuck lock fails these tests at once, and
+// not at the time limit of the whole run.
 
-// A lock in one round trip, and handoffs that do not list: what callers see of them.
+// A lock in one round trip, and handoffs that do not list, as callers see them.
 
-// TestTokensGrowInALoop: each of them is the zxid that created the node, by whichever way
-// that was learnt.
+// TestTokensGrowInALoop: each token is the zxid that created the node, by whichever way it was learnt.
 func TestTokensGrowInALoop(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
@@ -82,7 +80,7 @@ func TestTokensGrowInALoop(t *testing.T) {
 			a, grant := coordtest.Hold(t, cs[i/5%2].Mutex(lockPath))
 			listed := srv.Children(lockPath)
 			if grant.Token <= last || len(listed) != 1 || grant.Node != lockPath+"/"+listed[0] {
-				t.Errorf("cycle %d: %+v is granted behind the token %d, with the nodes %v; want a greater one, and its node alone",
+				t.Errorf("cycle %d: %+v is granted after the token %d, with the nodes %v; want a greater one, and its node alone",
 					i, grant, last, listed)
 			}
 			last = grant.Token
@@ -91,8 +89,8 @@ func TestTokensGrowInALoop(t *testing.T) {
 	})
 }
 
-// TestAWaiterWalksBackAsFarAsItRemembers: those between it and the holder give up, the
-// nearest first. It stays where it is until the holder goes.
+// TestAWaiterWalksBackAsFarAsItRemembers: the waiters between it and the holder give up, the nearest first. It stays where it
+// is until the holder goes.
 func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 	const between = 9 // more than it remembers twice
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -113,14 +111,14 @@ func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 		}
 		holder.Release()
 		if grant := coordtest.Soon(t, last); grant.Token <= held.Token {
-			t.Errorf("%+v is granted behind %+v, want a greater token", grant, held)
+			t.Errorf("%+v is granted after %+v, want a greater token", grant, held)
 		}
 	})
 }
 
-// TestGivingUpLetsNobodyIn: a floor is in the directory, of one who has held the lock
-// before. It says nothing of one who gives up, and that one leaves none.
-func TestGivingUpLetsNobodyIn(t *testing.T) {
+// TestGivingUpGrantsNoLock: the directory has a floor, of an earlier holder. It says nothing of a waiter that gives up, and
+// that waiter writes none.
+func TestGivingUpGrantsNoLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		coordtest.Warm(t, cs...)
@@ -147,12 +145,12 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 	})
 }
 
-// TestAFloorThatIsWrittenOverCostsAListing, and nothing else: between the release and the
-// reading somebody joins who does not know that others are there, and marks the directory.
+// TestAFloorThatIsWrittenOverCostsAListing, and nothing else: between the release and the read a contender joins that does not
+// know of the others, and marks the directory.
 func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 	const waiters = 6
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)} // with two nobody reads the floor
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)} // with two sessions the floor is not read
 		coordtest.Warm(t, cs...)
 		all := make([]*coordinator.Acquisition, 2+waiters)
 		for i := range all {
@@ -171,7 +169,7 @@ func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 		for _, a := range all {
 			grant := coordtest.Soon(t, a)
 			if grant.Token <= last || !a.Valid() {
-				t.Errorf("%+v is granted behind the token %d, valid: %v; want a greater one, and valid", grant, last, a.Valid())
+				t.Errorf("%+v is granted after the token %d, valid: %v; want a greater one, and valid", grant, last, a.Valid())
 			}
 			last = grant.Token
 			a.Release()
@@ -182,7 +180,7 @@ func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 	})
 }
 
-// TestALoneHolderIsToldOfItsLosses, who has made one request.
+// TestALoneHolderIsToldOfItsLosses: it has made one request.
 func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 	const timeout, locks = 10 * time.Second, 20
 	for reason, c := range map[events.Reason]struct {
@@ -201,7 +199,7 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
 				mutex := func(i int) *coordinator.Lock { return cs.Mutex(fmt.Sprint("/locks/", i)) }
-				for i := range 3 * locks { // twice, for the directory to be known
+				for i := range 3 * locks { // twice, so that the directory is known
 					a, _ := coordtest.Hold(t, mutex(i%locks))
 					coordtest.End(a)
 				}
@@ -231,8 +229,8 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 	}
 }
 
-// TestNoSizeForAnotherKindOfLock: a path that is in use as another kind of lock gets no size, whether this process uses it
-// or, where that can be seen, another one.
+// TestNoSizeForAnotherKindOfLock: a path that is in use as another kind of lock gets no size, whether this process uses it or,
+// where that shows, another process.
 func TestNoSizeForAnotherKindOfLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -256,15 +254,13 @@ func TestNoSizeForAnotherKindOfLock(t *testing.T) {
 	})
 }
 
-// steps is how many requests a waiter takes until it waits: create, list, watch the own
-// node, and the one ahead. A free lock in a directory that somebody else has made takes
-// one less, and in one of ours it takes one.
+// steps is how many requests a waiter takes until it waits: create, list, watch its own node, and the node ahead. A free lock
+// in another library's directory takes one less. In one of ours it takes one.
 const steps = 4
 
-// TestContextCancelledAtEachStep ends the context at each request of an acquisition,
-// right before the server executes it, and again between its execution and its
-// answer; at each request of a waiter that is let in meanwhile as well; and in a
-// directory that is known to be ours, and in one of somebody else.
+// TestContextCancelledAtEachStep ends the context at each request of an acquisition, right before the server executes it, and
+// again between its execution and its answer; also at each request of a waiter that is granted the lock meanwhile; in a
+// directory that is known to be ours, and in another library's.
 func TestContextCancelledAtEachStep(t *testing.T) {
 	for _, ours := range []bool{false, true} {
 		for _, queued := range []bool{false, true} {
@@ -352,8 +348,8 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	coordtest.Hold(t, c.Mutex(lockPath))
 }
 
-// TestQueuedComesWithEachListing compares the events with the listings that a waiter
-// makes: behind its create, and again on each new connection.
+// TestQueuedComesWithEachListing compares the events with a waiter's listings: after its create, and again on each new
+// connection.
 func TestQueuedComesWithEachListing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 3 {
@@ -394,8 +390,8 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 	})
 }
 
-// TestWaitIsAFuture: each goroutine gets the same Grant while the lock is held, also one whose context has ended, and when the
-// channel or the stream had it first. After the end it gets what Err says, and ErrReleased where that is nil.
+// TestWaitIsAFuture: each goroutine gets the same Grant while the lock is held, also if its context has ended, and if the
+// channel or the stream had it first. After the end it gets what Err returns, and ErrReleased if that is nil.
 func TestWaitIsAFuture(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playFuture(t, onTheDouble(t, srv)) })
 }
@@ -423,11 +419,11 @@ func playFuture(t *testing.T, s *site) {
 	holder.Release()
 	all.Wait()
 	if g := coordtest.GrantOf(t, a); !reflect.DeepEqual(g, a.Grant()) {
-		t.Errorf("Wait behind the Grant: %+v, want %+v", g, a.Grant())
+		t.Errorf("Wait after the Grant: %+v, want %+v", g, a.Grant())
 	}
 	for i, g := range grants {
 		if !reflect.DeepEqual(g, a.Grant()) || g.Token == 0 {
-			t.Errorf("goroutine %d of %d that have waited got %+v, want %+v", i, len(grants), g, a.Grant())
+			t.Errorf("goroutine %d of the %d that waited got %+v, want %+v", i, len(grants), g, a.Grant())
 		}
 	}
 	if g, err := a.Wait(ended); err != nil || g.Token != a.Grant().Token || len(a.Granted()) != 0 {
@@ -443,7 +439,7 @@ func playFuture(t *testing.T, s *site) {
 	read := c.Mutex(lockPath).Acquire(t.Context())
 	fromChannel := eventstest.Receive(t, read.Granted(), "the Grant")
 	if g := coordtest.GrantOf(t, read); !reflect.DeepEqual(g, fromChannel) {
-		t.Errorf("Wait behind Granted: %+v, want %+v", g, fromChannel)
+		t.Errorf("Wait after Granted: %+v, want %+v", g, fromChannel)
 	}
 	for seen := false; !seen; {
 		g, ok := eventstest.Receive(t, stream, "the Grant on the stream").(events.Grant)
@@ -455,7 +451,7 @@ func playFuture(t *testing.T, s *site) {
 	wantWait(t, read, "lost", coordinator.ErrNodeRemoved)
 }
 
-// wantWait checks what Wait says of an acquisition that has ended, or is about to.
+// wantWait checks what Wait returns for an acquisition that has ended, or is about to.
 func wantWait(t *testing.T, a *coordinator.Acquisition, how string, want error) {
 	t.Helper()
 	<-a.Done()
@@ -482,12 +478,13 @@ func TestWaitInAFunctionThatHasLostItsLock(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, coordinator.ErrSessionExpired) {
-			t.Errorf("Do, whose function returns what Wait says behind the loss: %v, want ErrSessionExpired", err)
+			t.Errorf("Do of a function that returns the error of Wait after the loss: %v, want ErrSessionExpired", err)
 		}
 	})
 }
 
-// TestPosition says how many stand ahead of a waiter of each kind of lock: of a semaphore's first, nobody.
+// TestPosition: how many contenders are ahead of a waiter of each kind of lock. For the first waiter of a semaphore there are
+// none.
 func TestPosition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playPosition(t, onTheDouble(t, srv)) })
 }
@@ -516,7 +513,7 @@ func playPosition(t *testing.T, s *site) {
 	}
 	for kind, k := range map[string]struct {
 		lock        acquirer
-		first, each int // ahead of the first who waits, and for each waiter more
+		first, each int // ahead of the first waiter, and more for each further one
 	}{
 		"mutex":      {c.Mutex("/position/mutex"), 1, 1},
 		"write":      {c.ReadWrite("/position/readwrite").Write(), 1, 1},
@@ -549,6 +546,6 @@ func playPosition(t *testing.T, s *site) {
 		none(kind+": the last one, now the holder", third)
 		third.Release()
 		_ = coordtest.EndOf(t, third)
-		none(kind+": behind the end", third)
+		none(kind+": after the end", third)
 	}
 }

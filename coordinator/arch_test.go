@@ -23,11 +23,11 @@ const (
 	anything  = "*" // in a list of the table below
 )
 
-// room is one floor of the house: a folder with everything below it that is no room itself, and what its files may do,
-// tests excepted.
+// room is one floor of the house: a folder with everything below it that is no room itself, and the rules for its files, except
+// tests.
 type room struct {
 	folder  string
-	rooms   []string // it may import of ours, itself aside
+	rooms   []string // it may import of ours, besides itself
 	modules []string // it may import of others
 	zkNames []string // it may name of package zk; nil for all
 	pure    bool     // no goroutine, channel, clock, or anything else but its arguments
@@ -75,7 +75,7 @@ var rooms = []room{
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 }
 
-// modules of their own lie in these folders. They are no rooms: nothing imports them, so they may use what they like.
+// modules of their own are in these folders. They are no rooms: nothing imports them, so they may import anything.
 var modules = []string{
 	"bench", "cmd/zkgrant", "coordinator/bridge/gocronlock", "coordinator/telemetry/zkotel", "coordinator/telemetry/zkprom",
 	"session/sasl/gssapi",
@@ -109,7 +109,7 @@ func anyWithin(path string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool { return root == anything || within(path, root) })
 }
 
-// violations parses a file, whose name is relative to the module's folder, and lists what breaks the rules of its room.
+// violations parses a file and lists what breaks the rules of its room. The file's name is relative to the module's folder.
 func violations(name, source string) ([]string, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -429,8 +429,8 @@ func TestSourcesAreFound(t *testing.T) {
 	}
 }
 
-// TestWhatUsersLink: a program built on this library, or on the in-process server, links the client and the logger besides,
-// and not package testing and its flags.
+// TestWhatUsersLink: a program that uses this library, or the in-process server, links the client and the logger as well, and not
+// package testing and its flags.
 func TestWhatUsersLink(t *testing.T) {
 	for _, program := range []string{"./coordinator", "./events", "./session/zktest", "./coordinator/board", "./coordinator/bridge", "./examples/quickstart"} {
 		command := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
@@ -454,11 +454,11 @@ func TestWhatUsersLink(t *testing.T) {
 	}
 }
 
-// roomsThatMayChange are the packages below this one whose types nobody has to name who uses it.
+// roomsThatMayChange are the packages below this one of which a user must not have to name a type.
 func roomsThatMayChange() []string { return []string{"session", "actors", "recipes"} }
 
-// TestUsersNameNoTypeOfARoomThatMayChange: what is exported is a type of this package, with its methods in its documentation, or of one
-// that follows semantic versioning.
+// TestUsersNameNoTypeOfARoomThatMayChange: what is exported is a type of this package, with its methods in its documentation, or a
+// type of a package that follows semantic versioning.
 func TestUsersNameNoTypeOfARoomThatMayChange(t *testing.T) {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseDir(files, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.SkipObjectResolution) //nolint:staticcheck // no build tags here
@@ -514,7 +514,7 @@ func TestATypeOfARoomThatMayChangeIsSeen(t *testing.T) {
 	}
 }
 
-// exportedTypes returns what a declaration shows of types to those who use the package.
+// exportedTypes returns the types that a declaration shows to users of the package.
 func exportedTypes(decl ast.Decl) (shown []ast.Node) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -538,7 +538,7 @@ func exportedTypes(decl ast.Decl) (shown []ast.Node) {
 	return shown
 }
 
-// foreign returns the types of rooms that may change which a type shows, fields and methods that are not exported aside.
+// foreign returns the types of rooms that may change which a type shows, without unexported fields and methods.
 func foreign(shown ast.Node) (names []string) {
 	ast.Inspect(shown, func(n ast.Node) bool {
 		switch n := n.(type) {

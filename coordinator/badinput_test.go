@@ -24,7 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What is wrong is said at once, by name, and nothing is sent.
+// A wrong argument is reported at once, by name, and no request is sent.
 
 func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -70,7 +70,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	})
 }
 
-// The servers' own tree is meant where it is, and not what an application calls so.
+// Only the servers' own tree is refused, and not a path of the application with the same name.
 func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		coordtest.Hold(t, connectBelow(t, srv, "/app").Mutex("/zookeeper/x"))
@@ -87,9 +87,8 @@ func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 	})
 }
 
-// What is refused for its size is refused here, and what is not is accepted by the
-// server. A server hangs up on a request that is too long, which would look like an
-// outage, and the request would be made again for ever.
+// What is refused for its size is refused here, and what is not is accepted by the server. A server hangs up at a request
+// that is too long. That would look like an outage, and the request would be retried for ever.
 func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := onTheDouble(t, srv)
@@ -142,8 +141,8 @@ func theLargest(t *testing.T, s *site) {
 	}
 }
 
-// What access control denies ends an acquisition at once. Nothing is tried again,
-// and nothing is left for which there was permission to remove it.
+// If access control denies a request, the acquisition ends at once. Nothing is retried, and every node is removed that
+// may be removed.
 
 // A site is a part of the tree of a server, the double or a real one, in which a scenario is played.
 type site struct {
@@ -172,8 +171,9 @@ func onARealServer(t *testing.T) *site {
 	return &site{connect, coordtest.RawClient(t, addr), root}
 }
 
-// makeDir makes the directory of lockPath, whose parent is open to everybody, so that everybody has the permissions there
-// and no others. The raw client may also read it: servers since 3.8.4 show no stranger that a node exists.
+// makeDir makes the directory of lockPath, below a parent that is open to every client. Every client has exactly these
+// permissions in the directory. The raw client may also read it: servers since 3.8.4 do not show to others that a node
+// exists.
 func makeDir(t *testing.T, s *site, perms int32) {
 	t.Helper()
 	if s.root != "" {
@@ -188,26 +188,25 @@ func makeDir(t *testing.T, s *site, perms int32) {
 // reader is the raw client's name, and its password.
 const reader = "reader"
 
-// andReader is the access list of a node with which everybody may do something and the raw client may read.
+// andReader is the access list of a node with these permissions for every client, and READ for the raw client.
 func andReader(perms int32) []zk.ACL {
 	return append(zk.WorldACL(perms), zk.DigestACL(zk.PermRead, reader, reader)...)
 }
 
-// storm is how many requests show that somebody tries for ever. There would be no
-// end to it in virtual time, which stands still meanwhile; so the test servers give
-// no answer then.
+// storm is how many requests show an endless retry. Virtual time stands still meanwhile, so the test would not end; so
+// the test servers give no answer from then on.
 const storm = 200
 
-// denial is a way to be denied something.
+// denial is a way to be denied.
 type denial struct {
-	perms   int32 // of everybody in the lock's directory
+	perms   int32 // of every client in the lock's directory
 	options []coordinator.LockOption
-	ahead   []coordinator.LockOption // of somebody who holds the lock, if not nil
+	ahead   []coordinator.LockOption // of another client's holder, if not nil
 	left    int                      // own nodes that may not be removed
 	most    int32                    // requests
 }
 
-// somebodyElse may do anything, and nobody else may.
+// somebodyElse gives all permissions to one identity, and none to others.
 func somebodyElse() coordinator.LockOption {
 	return coordinator.WithACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
 }
@@ -218,12 +217,12 @@ func denials() map[string]denial {
 		"anything":                    {perms: zk.PermAdmin, most: 1},
 		"read the queue":              {perms: zk.PermAll &^ zk.PermRead, most: 3},
 		"read the own node":           {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}, most: 4},
-		"read who stands ahead":       {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}, most: 5},
+		"read the node ahead":         {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}, most: 5},
 		"read or delete in the queue": {perms: zk.PermCreate, left: 1, most: 3},
 	}
 }
 
-// play has an acquisition denied. Before it starts, watch hears of its coordinator; when it has ended, settle is called.
+// play has an acquisition denied. watch gets its coordinator before it starts; settle is called when it has ended.
 func (d denial) play(t *testing.T, s *site, watch func(victim *coordinator.Coordinator), settle func()) {
 	t.Helper()
 	makeDir(t, s, d.perms)
@@ -247,11 +246,11 @@ func (d denial) play(t *testing.T, s *site, watch func(victim *coordinator.Coord
 			t.Errorf("%s there are %d nodes, %v; want %d", when, stat.NumChildren, err, want)
 		}
 	}
-	wantNodes("behind the refusal", d.left+ahead)
+	wantNodes("after the refusal", d.left+ahead)
 	if err := victim.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
-	wantNodes("behind Close", ahead)
+	wantNodes("after Close", ahead)
 }
 
 func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
@@ -282,14 +281,14 @@ func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
 	}
 }
 
-// TestRealDenied is the same on a real server, where no request is counted.
+// TestRealDenied is the same on a real server, without counting requests.
 func TestRealDenied(t *testing.T) {
 	for name, d := range denials() {
 		t.Run(name, func(t *testing.T) { d.play(t, onARealServer(t), func(*coordinator.Coordinator) {}, func() {}) })
 	}
 }
 
-// Without permission to delete there is a Grant, and Release says what is left.
+// Without permission to delete there is a Grant, and Err reports what is left after Release.
 func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		makeDir(t, onTheDouble(t, srv), zk.PermRead|zk.PermCreate)
@@ -316,7 +315,7 @@ func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 	})
 }
 
-// The list is refused by the server; without a retry, for it will be refused again.
+// The server refuses the list. There is no retry, because it would be refused again.
 func TestAnAccessControlListThatIsRefusedIsNotTriedAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		makeDir(t, onTheDouble(t, srv), zk.PermAll)
@@ -338,9 +337,9 @@ func TestAnAccessControlListThatIsRefusedIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// What only a real server can confirm.
+// These need a real server.
 
-// makeNodes makes persistent nodes that everybody may use.
+// makeNodes makes persistent nodes that are open to every client.
 func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 	t.Helper()
 	for _, node := range nodes {
@@ -364,8 +363,7 @@ func TestRealBadInput(t *testing.T) {
 	})
 }
 
-// testQuotaReal lets two nodes exist below the quota's path beside itself: the lock's
-// directory and one contender.
+// testQuotaReal lets two nodes exist below the quota's path: the lock's directory and one contender.
 func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	makeNodes(t, conn, [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
 		[2]string{"/zookeeper/quota/limited/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"},
@@ -387,8 +385,8 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	coordtest.Hold(t, c.Mutex("/lock"))
 }
 
-// testReaperReal takes and gives back locks whose containers the server reaps five
-// times a second, from several sessions.
+// testReaperReal takes and gives back locks, from several sessions. The server reaps their containers five times a
+// second.
 func testReaperReal(t *testing.T, addr string) {
 	const workers, dirs, length = 4, 8, 3 * time.Second
 	var reborn, cycles atomic.Int64
@@ -425,16 +423,16 @@ func testReaperReal(t *testing.T, addr string) {
 	}
 }
 
-// Whether it is the call that is wrong, or what it met.
+// Is the call wrong, or did it meet a condition on the servers?
 
-// blame is an error, what it has to be, and whether the call alone is wrong.
+// blame is an error, the wanted error, and whether the call alone is wrong.
 type blame struct {
 	err     error
 	want    error
 	invalid bool
 }
 
-// wantBlamed checks each of them.
+// wantBlamed checks each blame.
 func wantBlamed(t *testing.T, all map[string]blame) {
 	t.Helper()
 	for what, b := range all {
@@ -469,7 +467,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"chroot":                  {connected("zk1/a//b"), coordinator.ErrPath, true},
 		"tick":                    {connected("zk1", coordinator.WithTickTime(-1)), coordinator.ErrInvalid, true},
 		"probe interval":          {connected("zk1", coordinator.WithProbeInterval(-1)), coordinator.ErrInvalid, true},
-		"access for nobody":       {connected("zk1", coordinator.WithACL(nil)), coordinator.ErrInvalid, true},
+		"an empty ACL":            {connected("zk1", coordinator.WithACL(nil)), coordinator.ErrInvalid, true},
 		"a lock's":                {acquired(c.Mutex(lockPath, coordinator.WithACL([]zk.ACL{}))), coordinator.ErrInvalid, true},
 		"a member's":              {acquired(c.Multi(c.Mutex(lockPath, coordinator.WithACL([]zk.ACL{})))), coordinator.ErrInvalid, true},
 		"path":                    {acquired(c.Mutex("no path")), coordinator.ErrPath, true},
@@ -495,7 +493,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 	}
 }
 
-// goodCalls are calls that others have made fail.
+// goodCalls are calls that fail because of other clients.
 func goodCalls(t *testing.T, s *site) map[string]blame {
 	t.Helper()
 	c, other := s.connect(), s.connect()
@@ -511,7 +509,7 @@ func goodCalls(t *testing.T, s *site) map[string]blame {
 		"no node of a lock": {ended(other.Unfair(lockPath).Acquire(ctx)), coordinator.ErrKind, false},
 	}
 	if err := errs["patience"].err; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("who has waited too long ends with %v, want context.DeadlineExceeded as well", err)
+		t.Errorf("a caller that waited too long ends with %v, want context.DeadlineExceeded as well", err)
 	}
 	if _, err := c.Semaphore(semPath, 2).Acquire(ctx).Wait(coordtest.RealContext(t)); err != nil {
 		t.Fatal(err)

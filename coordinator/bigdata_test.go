@@ -15,8 +15,8 @@ import (
 
 // Contenders with much data of their own, which each look at them reads.
 
-// TestAWalkLeavesTheLinkToLocks: a session that walks through locks with much data on a narrow link keeps its own lock, and is as sure
-// of it as if few answers were on the link at a time.
+// TestAWalkLeavesTheLinkToLocks: a session that walks through locks with much data on a narrow link keeps its own lock. Its lease
+// is as long as with few answers on the link at a time.
 func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	const (
 		length  = 90 << 10
@@ -78,7 +78,7 @@ func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	}
 }
 
-// TestPollKeepsNoLongData: a waiter with more data than 4 KiB is read again, and only such.
+// TestPollKeepsNoLongData: only a waiter with more data than 4 KiB is read again.
 func TestPollKeepsNoLongData(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const most = 4 << 10

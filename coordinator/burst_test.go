@@ -22,12 +22,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Many requests of one session at once: what a lock that is held waits for is made before those of who comes anew.
+// Many requests of one session at once: requests for a lock that is held go before those of new acquisitions.
 
 // inTheBurst is where the locks of a burst are.
 const inTheBurst = "/burst/"
 
-// burst asks for n locks that nobody else wants.
+// burst asks for n locks without other contenders.
 func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOption) (all []*coordinator.Acquisition) {
 	for i := range n {
 		all = append(all, c.Mutex(fmt.Sprint(inTheBurst, i)).Acquire(context.Background(), options...))
@@ -35,7 +35,7 @@ func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOpti
 	return all
 }
 
-// granted waits until each of them is.
+// granted waits until each one is granted.
 func granted(t *testing.T, all []*coordinator.Acquisition) {
 	t.Helper()
 	for i, a := range all {
@@ -45,7 +45,7 @@ func granted(t *testing.T, all []*coordinator.Acquisition) {
 	}
 }
 
-// handoffs are ways in which a lock goes from one session to a waiter, by the requests that are made for it.
+// handoffs are ways in which a lock goes from one session to a waiter, by the requests for it.
 func handoffs() map[string]func(c *coordinator.Coordinator) (holds, waits *coordinator.Lock) {
 	return map[string]func(c *coordinator.Coordinator) (holds, waits *coordinator.Lock){
 		"by a claim": func(c *coordinator.Coordinator) (holds, waits *coordinator.Lock) {
@@ -60,8 +60,8 @@ func handoffs() map[string]func(c *coordinator.Coordinator) (holds, waits *coord
 	}
 }
 
-// TestAHandoffDoesNotWaitForABurst: a session asks for a thousand locks, gives another one back, and has that granted to a waiter of its own. Each
-// request of that is made before those of the burst that have not been sent yet.
+// TestAHandoffDoesNotWaitForABurst: a session asks for a thousand locks, releases another one, and has that granted to a waiter of
+// its own. Each request for that goes before the requests of the burst that have not been sent yet.
 func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	const (
 		locks = 1000
@@ -99,8 +99,8 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	}
 }
 
-// TestLoopsLeaveRoomForOthers: more callers than there is room for have a lock each, release it and ask for it again, in a loop. One who comes
-// anew is granted another lock all the same.
+// TestLoopsLeaveRoomForOthers: more callers than there is room for have a lock each, release it and ask for it again, in a loop. A
+// new caller is granted another lock all the same.
 func TestLoopsLeaveRoomForOthers(t *testing.T) {
 	const (
 		callers = 600
@@ -108,7 +108,7 @@ func TestLoopsLeaveRoomForOthers(t *testing.T) {
 	)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
-		for range 2 { // the one that makes a directory learns by the next listing that it is ours
+		for range 2 { // the session that makes a directory learns from the next listing that it is ours
 			for _, a := range burst(c, callers) {
 				if _, err := a.Wait(t.Context()); err != nil {
 					t.Fatal(err)
@@ -141,7 +141,8 @@ func TestLoopsLeaveRoomForOthers(t *testing.T) {
 	})
 }
 
-// TestRealHandoffBehindABurst is the same on a real server: a waiter in another session is granted the lock long before the burst is.
+// TestRealHandoffBehindABurst is the same on a real server: a waiter in another session is granted the lock long before the last
+// lock of the burst.
 func TestRealHandoffBehindABurst(t *testing.T) {
 	eventstest.NeedsServers(t)
 	locks := eventstest.Many(5_000, 20_000)
@@ -161,9 +162,9 @@ func TestRealHandoffBehindABurst(t *testing.T) {
 		coordtest.GrantOf(t, a)
 	}
 	whole := time.Since(start)
-	t.Logf("the next holder %v behind the release; the last of %d others after %v", took, locks, whole)
+	t.Logf("the next holder %v after the release; the last of %d others after %v", took, locks, whole)
 	if took > whole/8 {
-		t.Errorf("the next holder has the lock %v behind its release, want it within an eighth of the %v that the burst takes", took, whole)
+		t.Errorf("the next holder has the lock %v after its release, want it within an eighth of the %v that the burst takes", took, whole)
 	}
 	for _, a := range all {
 		a.Release()
@@ -196,12 +197,12 @@ func handsOver(t *testing.T, holder, waiter *coordinator.Acquisition) {
 	_, err := waiter.Wait(t.Context())
 	eventstest.Must(t, err)
 	if trips := time.Since(start) / roundTrip; trips > 8 {
-		t.Errorf("the waiter is granted %d round trips behind the last release, want at most 8", trips)
+		t.Errorf("the waiter is granted %d round trips after the last release, want at most 8", trips)
 	}
 }
 
-// TestAHandoffThatListsDoesNotWaitForABurst: a writer behind a writer lists when its turn may have come. Tries at other paths look first, which
-// is a listing as well.
+// TestAHandoffThatListsDoesNotWaitForABurst: a writer behind a writer lists when its turn may have come. Tries at other paths look
+// first, which is a listing as well.
 func TestAHandoffThatListsDoesNotWaitForABurst(t *testing.T) {
 	for name, options := range map[string][]coordinator.AcquireOption{"acquires": nil, "tries": {coordinator.Try()}} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +220,8 @@ func TestAHandoffThatListsDoesNotWaitForABurst(t *testing.T) {
 	}
 }
 
-// TestAWatchBehindAListingDoesNotWaitForABurst: a multi-lock waits for two others. One goes, and it watches the other one; then that goes.
+// TestAWatchBehindAListingDoesNotWaitForABurst: a multi-lock waits for two holders. One releases, and it watches the other one;
+// then that one releases.
 func TestAWatchBehindAListingDoesNotWaitForABurst(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
@@ -237,7 +239,7 @@ func TestAWatchBehindAListingDoesNotWaitForABurst(t *testing.T) {
 	})
 }
 
-// TestObserversHearBesideBusyCallers: there is always somebody who wants to queue up, and the election is observed all the same.
+// TestObserversHearBesideBusyCallers: there is always a caller that is about to queue, and the election is observed all the same.
 func TestObserversHearBesideBusyCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
@@ -316,9 +318,9 @@ func (n *narrow) take() (listings, bytes int) {
 	return listings, bytes
 }
 
-// TestManyWaitersOfASessionShareAListing: those whose nodes are there when a listing begins are served by it, when they queue up
-// and after a cut. A lock that the session holds elsewhere is not lost behind them, on a connection that a listing for each would
-// keep busy for longer than a session lives.
+// TestManyWaitersOfASessionShareAListing: a listing serves the waiters of which the node exists when it begins, when they queue and
+// after a cut. The session does not lose a lock elsewhere because of them. With a listing for each waiter, the connection would be
+// busy for longer than a session lives.
 func TestManyWaitersOfASessionShareAListing(t *testing.T) {
 	const timeout = 6 * time.Second
 	waiters := eventstest.Many(2_000, 10_000)
@@ -329,7 +331,7 @@ func TestManyWaitersOfASessionShareAListing(t *testing.T) {
 		held, _ := coordtest.Hold(t, c.Mutex("/locks/held"))
 		coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		link.take()
-		var queued atomic.Int64 // which a waiter is told behind each listing
+		var queued atomic.Int64 // a waiter is told Queued after each listing
 		stream := c.Events(t.Context())
 		go func() {
 			for ev := range stream {

@@ -22,11 +22,11 @@ func cachedAt(c *coordinator.Coordinator, terms ...coordinator.CacheOption) *coo
 	return c.Mutex(lockPath, coordinator.Cached(terms...))
 }
 
-// kept returns a handle whose node is kept by now, idle.
+// kept returns a handle that has an idle node.
 func kept(t *testing.T, c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
 	t.Helper()
 	l := c.Mutex(lockPath, append([]coordinator.LockOption{coordinator.Cached()}, options...)...)
-	for range 2 { // it pays from the second node in succession on
+	for range 2 { // a node is kept from the second one in succession on
 		cycle(t, l)
 	}
 	return l
@@ -50,7 +50,7 @@ func waiters(l *coordinator.Lock, n int, options ...coordinator.AcquireOption) (
 	return all
 }
 
-// outsider makes a contender's node that is none of ours, and lasts until it is deleted.
+// outsider makes a contender's node that is not ours. It lasts until it is deleted.
 func outsider(t *testing.T, srv *zktest.Server) (conn *zk.Conn, node string) {
 	t.Helper()
 	conn = coordtest.Admin(t, srv.Addr(), srv.DialContext)
@@ -62,10 +62,10 @@ func outsider(t *testing.T, srv *zktest.Server) (conn *zk.Conn, node string) {
 	return conn, node
 }
 
-// later reports whether a Grant comes behind another one in the order of all of a path.
+// later reports whether Grant a comes after Grant b in the order of all Grants of a path.
 func later(a, b events.Grant) bool { return a.Token > b.Token || a.Token == b.Token && a.Turn > b.Turn }
 
-// told returns what is on the stream.
+// told returns the events on the stream.
 func told(stream <-chan events.Event) (all []events.Event) {
 	for {
 		synctest.Wait()
@@ -87,7 +87,7 @@ func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	}
 }
 
-// TestACachedLockIsAcquiredWithoutARequest counts what acquisitions ask for, one after the other.
+// TestACachedLockIsAcquiredWithoutARequest counts the requests of acquisitions, one after the other.
 func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -96,7 +96,7 @@ func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 		for i := range 100 {
 			g := cycle(t, l)
 			if i > 0 && !later(g, last) {
-				t.Errorf("grant %d is %+v, want it behind %+v", i, g, last)
+				t.Errorf("grant %d is %+v, want it after %+v", i, g, last)
 			}
 			last = g
 		}
@@ -128,10 +128,11 @@ func TestANodeIsKeptWhereItPays(t *testing.T) {
 			cycle(t, other)
 			return n
 		}
-		// The first behind another contender is not in succession; then come those that are let go, and the one that is kept.
+		// The first node after another contender is not in succession. Then come the nodes that are let go, and the node that
+		// is kept.
 		got := []int{soon(), soon(), soon(), soon(), soon(), soon(), soon(), soon()}
 		if want := []int{2, 3, 5, 9, 17, 33, 65, 65}; !slices.Equal(got, want) {
-			t.Errorf("each time that another contender has come soon it takes %v acquisitions until the node is kept, want %v", got, want)
+			t.Errorf("each time another contender comes soon it takes %v acquisitions until the node is kept, want %v", got, want)
 		}
 		untilKept(t, srv, l)
 		for range 10 {
@@ -150,7 +151,7 @@ func TestANodeIsKeptWhereItPays(t *testing.T) {
 	})
 }
 
-// TestAnIdleNodeCostsNothing: there are pings, and the next acquisition takes one claim.
+// TestAnIdleNodeCostsNothing: only pings are sent, and the next acquisition takes one claim.
 func TestAnIdleNodeCostsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(24*time.Hour)))
@@ -159,7 +160,7 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := traffic.Load(); got != 0 {
-			t.Errorf("idle for an hour it has asked for %d things, want none", got)
+			t.Errorf("idle for an hour it has sent %d requests, want none", got)
 		}
 		a, g := coordtest.Hold(t, l)
 		if got := traffic.Load(); got != 1 || g.Turn == 0 {
@@ -176,7 +177,7 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 	})
 }
 
-// TestTheLeaseOfATurnBehindARestIsRenewed, though something was proven lately when the turn began.
+// TestTheLeaseOfATurnBehindARestIsRenewed, also if the lease was proven shortly before the turn.
 func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -186,7 +187,7 @@ func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
 			a, _ := coordtest.Hold(t, l)
 			time.Sleep(30 * time.Second)
 			if !a.Valid() {
-				t.Errorf("%v behind a release it is acquired, and not valid half a minute later", after)
+				t.Errorf("%v after a release it is acquired, and not valid half a minute later", after)
 			}
 			coordtest.End(a)
 		}
@@ -205,21 +206,21 @@ func TestAnIdleNodeIsGivenUpInTime(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		wantNodes(t, srv, 0, "10 s after the last release")
 		cycle(t, l)
-		wantNodes(t, srv, 1, "behind another use")
+		wantNodes(t, srv, 1, "after another use")
 	})
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		kept(t, coordtest.Connect(t, srv))
 		time.Sleep(time.Minute - time.Millisecond)
 		wantNodes(t, srv, 1, "for a minute, by default")
 		time.Sleep(2 * time.Millisecond)
-		wantNodes(t, srv, 0, "behind that")
+		wantNodes(t, srv, 0, "after that")
 		kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(0)))
 		time.Sleep(time.Second)
 		wantNodes(t, srv, 0, "a probe interval after the release, of those that are to be idle for no time")
 	})
 }
 
-// TestIdleNodesAreBounded: the one that was used least recently goes first.
+// TestIdleNodesAreBounded: the node that was used least recently goes first.
 func TestIdleNodesAreBounded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithCacheSize(2))
@@ -262,14 +263,14 @@ func TestIdleNodesAreBounded(t *testing.T) {
 		second := coordtest.Queue(l)
 		first.Release()
 		if next := coordtest.Soon(t, second); next.Token != g.Token || next.Turn != 1 {
-			t.Errorf("without room for idle nodes a waiter is granted %+v behind %+v, want the next turn", next, g)
+			t.Errorf("without room for idle nodes a waiter is granted %+v after %+v, want the next turn", next, g)
 		}
 		coordtest.End(second)
-		wantNodes(t, srv, 0, "behind the last one")
+		wantNodes(t, srv, 0, "after the last one")
 	})
 }
 
-// TestWrongTermsOfACache: each is an error of its own, at the call that can tell.
+// TestWrongTermsOfACache: each has an error of its own, at the first call that can tell.
 func TestWrongTermsOfACache(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for name, option := range map[string]coordinator.Option{

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// How cached locks end: by a release behind which the node goes, by a wish, and by Close.
+// How cached locks end: by a release after which the node goes, by a wish, and by Close.
 
 // TestANodeThatIsKnownElsewhereIsNotHandedOn: its Guard was taken, or the outcome of a transaction is unknown.
 func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
@@ -48,7 +48,7 @@ func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
 				return zktest.Pass()
 			})
 			if err := txn(t, a); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-				t.Errorf("a transaction whose answer is lost: %v, want ErrOutcomeUnknown", err)
+				t.Errorf("a transaction with a lost answer: %v, want ErrOutcomeUnknown", err)
 			}
 			time.Sleep(2 * time.Second)
 		}, true},
@@ -65,7 +65,7 @@ func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
 				for _, w := range waits {
 					next := coordtest.Soon(t, w)
 					if goes := next.Token != g.Token; goes != c.goes || !later(next, g) {
-						t.Errorf("behind %+v %+v is granted, want another node: %v", g, next, c.goes)
+						t.Errorf("after %+v %+v is granted, want another node: %v", g, next, c.goes)
 					}
 					coordtest.End(w)
 				}
@@ -74,7 +74,7 @@ func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// TestATransactionThatIsUnderWayDelaysTheNextTurn, until its answer is there.
+// TestATransactionThatIsUnderWayDelaysTheNextTurn until it is answered.
 func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create("/ledger", nil))
@@ -100,13 +100,14 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 		}
 		eventstest.Must(t, <-answered)
 		if got := coordtest.Soon(t, next); got.Token != g.Token {
-			t.Errorf("behind the answer %+v is granted, want the next turn of the node", got)
+			t.Errorf("after the answer %+v is granted, want the next turn of the node", got)
 		}
 		coordtest.End(next)
 	})
 }
 
-// TestACachedLockIsAskedBack: the holder of the turn is told, the node goes with it, and an idle one at once.
+// TestACachedLockIsAskedBack: the holder of the turn is told, and the node goes after its release. An idle node goes at
+// once.
 func TestACachedLockIsAskedBack(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -126,7 +127,7 @@ func TestACachedLockIsAskedBack(t *testing.T) {
 		coordtest.End(a)
 		eventstest.Must(t, <-done)
 		if got := coordtest.Soon(t, next); got.Token <= g.Token {
-			t.Errorf("behind the wish %+v is granted, want another node than that of %+v", got, g)
+			t.Errorf("after the wish %+v is granted, want another node than that of %+v", got, g)
 		}
 		coordtest.End(next)
 		cycle(t, l)
@@ -147,7 +148,8 @@ func TestACachedLockIsAskedBack(t *testing.T) {
 	})
 }
 
-// TestCloseGivesCachedLocksBack, idle or held or waited for, at once, and a function's when that has returned.
+// TestCloseGivesCachedLocksBack: at once, whether the lock is idle, held or waited for; for a function when it has
+// returned.
 func TestCloseGivesCachedLocksBack(t *testing.T) {
 	for _, state := range []string{"idle", "resting", "held", "waited for", "behind a stranger", "with a function"} {
 		t.Run(state, func(t *testing.T) {
@@ -203,22 +205,22 @@ func TestCloseGivesCachedLocksBack(t *testing.T) {
 						t.Errorf("acquisition %d ends with %v, want ErrClosed", i, a.Err())
 					}
 				}
-				wantNodes(t, srv, left, "behind Shutdown")
+				wantNodes(t, srv, left, "after Shutdown")
 				for i := range idle {
 					if nodes := nodesBelow(srv, idle[i].Path()); len(nodes) > 0 {
-						t.Errorf("behind Shutdown %v is left", nodes)
+						t.Errorf("after Shutdown %v is left", nodes)
 					}
 				}
 				a := l.Acquire(t.Context())
 				if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrClosed) {
-					t.Errorf("behind Shutdown: %v, want ErrClosed", a.Err())
+					t.Errorf("after Shutdown: %v, want ErrClosed", a.Err())
 				}
 			})
 		})
 	}
 }
 
-// TestTheStreamOfACachedLock: each Grant is followed by the end of its acquisition, and that comes before the next Grant.
+// TestTheStreamOfACachedLock: each Grant is followed by the end of its acquisition, before the next Grant.
 func TestTheStreamOfACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -252,7 +254,7 @@ func TestTheStreamOfACachedLock(t *testing.T) {
 				}
 				w.Release()
 				if len(w.Granted()) > 0 || ctx.Err() == nil || !errors.Is(context.Cause(ctx), coordinator.ErrReleased) {
-					t.Errorf("behind the release the cause is %v, want ErrReleased, and no Grant left", context.Cause(ctx))
+					t.Errorf("after the release the cause is %v, want ErrReleased, and no Grant left", context.Cause(ctx))
 				}
 			}
 			w.Release()

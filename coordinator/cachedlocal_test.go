@@ -36,7 +36,7 @@ func TestLocalContendersHandACachedLockOn(t *testing.T) {
 				all[i].Release()
 				g := coordtest.Soon(t, a)
 				if !later(g, last) || g.Token != last.Token || g.Node != last.Node || g.ID != a.ID() {
-					t.Fatalf("%s: contender %d is granted %+v behind %+v, want the next turn of one node", name, i+1, g, last)
+					t.Fatalf("%s: contender %d is granted %+v after %+v, want the next turn of one node", name, i+1, g, last)
 				}
 				last = g
 			}
@@ -50,7 +50,7 @@ func TestLocalContendersHandACachedLockOn(t *testing.T) {
 	})
 }
 
-// TestALocalWaiterMayEndItsWait: by a context, after a while, or by a release, and the others have their turn as ever.
+// TestALocalWaiterMayEndItsWait: by a context, after a time, or by a release. The others have their turn as before.
 func TestALocalWaiterMayEndItsWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -106,7 +106,7 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 	})
 }
 
-// TestAWaiterThatLeavesBeforeTheNodeComes: when all of them leave there is no node, and no Grant.
+// TestAWaiterThatLeavesBeforeTheNodeComes: when every waiter leaves there is no node, and no Grant.
 func TestAWaiterThatLeavesBeforeTheNodeComes(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		stranger, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
@@ -128,7 +128,7 @@ func TestAWaiterThatLeavesBeforeTheNodeComes(t *testing.T) {
 	})
 }
 
-// TestTryOfACachedLock: it succeeds where nobody holds or waits, and never waits behind anybody.
+// TestTryOfACachedLock: it succeeds if there is no holder and no waiter, and never waits.
 func TestTryOfACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
@@ -171,7 +171,7 @@ func TestTryOfACachedLock(t *testing.T) {
 	})
 }
 
-// TestATryIsNotWaitedFor: an acquisition that waits gets its place, and its turn, though it joined one that only tried.
+// TestATryIsNotWaitedFor: a waiter gets its place, and its turn, also if it joined an acquisition that only tried.
 func TestATryIsNotWaitedFor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
@@ -188,7 +188,7 @@ func TestATryIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestACachedLockIsEnteredAgain: with the holder's node and turn; the next one has its turn behind the last release.
+// TestACachedLockIsEnteredAgain: with the holder's node and turn. The next contender has its turn after the last release.
 func TestACachedLockIsEnteredAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -209,7 +209,7 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 			coordtest.End(a)
 		}
 		if g := coordtest.Soon(t, next); g.Token != outer.Token || g.Turn != outer.Turn+1 {
-			t.Errorf("behind the last release %+v is granted, want the turn behind %+v", g, outer)
+			t.Errorf("after the last release %+v is granted, want the turn after %+v", g, outer)
 		}
 		if got := traffic.Load(); got != 0 {
 			t.Errorf("that took %d requests, want none", got)
@@ -222,7 +222,7 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestAnEntryIsNoLongerThanTheLock: an acquisition that enters behind the release waits for its turn like any other.
+// TestAnEntryIsNoLongerThanTheLock: an acquisition that comes after the release waits for its turn like any other.
 func TestAnEntryIsNoLongerThanTheLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv), coordinator.Reentrant())
@@ -233,18 +233,18 @@ func TestAnEntryIsNoLongerThanTheLock(t *testing.T) {
 		late := l.Acquire(ctx)
 		synctest.Wait()
 		if late.Valid() {
-			t.Error("it enters behind the release, beside the next holder")
+			t.Error("it enters after the release, beside the next holder")
 		}
 		coordtest.End(other)
 		if got := coordtest.Soon(t, late); got.Turn != g.Turn+2 {
-			t.Errorf("it is granted %+v, want a turn of its own, two behind %+v", got, g)
+			t.Errorf("it is granted %+v, want a turn of its own, two after %+v", got, g)
 		}
 		coordtest.End(late)
 	})
 }
 
-// TestLocalContendersKeepTheirOrder when another contender comes: some wait for the node that is handed on, and queue up behind it when the time
-// is up; others queue up at once. Those have come later.
+// TestLocalContendersKeepTheirOrder when another contender comes: some wait for the node that is handed on, and queue behind the
+// other contender when the time is up. Others queue at once. Those have come later.
 func TestLocalContendersKeepTheirOrder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -272,7 +272,7 @@ func TestLocalContendersKeepTheirOrder(t *testing.T) {
 			}
 			g := coordtest.Soon(t, a)
 			if i > 0 && !later(g, last) {
-				t.Errorf("waiter %d has %+v, want it behind %+v", i, g, last)
+				t.Errorf("waiter %d has %+v, want it after %+v", i, g, last)
 			}
 			last = g
 			time.Sleep(20 * time.Millisecond)

@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What becomes of a cached lock when its node, its session or its connection is lost.
+// How a cached lock ends when its node, its session or its connection is lost.
 
 // losses are ways to lose a node, with the reasons that holders are told.
 var losses = map[string]struct {
@@ -40,7 +40,7 @@ var losses = map[string]struct {
 	},
 }
 
-// TestALostNodeIsNotHandedOn: the holder hears of it, and the waiters queue up anew, and get a node that is not the one that was lost.
+// TestALostNodeIsNotHandedOn: the holder is told of the loss. The waiters queue again, and get another node.
 func TestALostNodeIsNotHandedOn(t *testing.T) {
 	for name, loss := range losses {
 		for _, wanted := range []bool{false, true} {
@@ -78,7 +78,7 @@ func TestALostNodeIsNotHandedOn(t *testing.T) {
 					if wanted {
 						next, err := other.Wait(t.Context())
 						if err != nil || !later(next, g) {
-							t.Errorf("behind %+v the other contender is granted %+v, %v", g, next, err)
+							t.Errorf("after %+v the other contender is granted %+v, %v", g, next, err)
 						}
 						coordtest.End(other)
 					}
@@ -88,7 +88,7 @@ func TestALostNodeIsNotHandedOn(t *testing.T) {
 						next, err := w.Wait(ctx)
 						cancel()
 						if err != nil || !later(next, last) || next.Token == g.Token {
-							t.Fatalf("behind %+v waiter %d is granted %+v, %v", last, i, next, err)
+							t.Fatalf("after %+v waiter %d is granted %+v, %v", last, i, next, err)
 						}
 						last = next
 						coordtest.End(w)
@@ -99,7 +99,7 @@ func TestALostNodeIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// TestAnIdleNodeIsLostInSilence: no event, no warning, and the next acquisition gets another node.
+// TestAnIdleNodeIsLostInSilence: without an event or a warning. The next acquisition gets another node.
 func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 	for name, loss := range losses {
 		for _, idle := range []time.Duration{0, 10 * time.Second} {
@@ -133,7 +133,7 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 					a := l.Acquire(t.Context())
 					next, err := a.Wait(ctx)
 					if err != nil || next.Token <= g.Token && name != "lease" && name != "suspended" || !later(next, g) {
-						t.Errorf("behind %+v the next one is granted %+v, %v", g, next, err)
+						t.Errorf("after %+v the next one is granted %+v, %v", g, next, err)
 					}
 					coordtest.End(a)
 				})
@@ -142,7 +142,7 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 	}
 }
 
-// TestALostNodeWithAFunctionUnderIt: it stays until the function returns, though the waiters have queued up anew.
+// TestALostNodeWithAFunctionUnderIt: it stays until the function returns, though the waiters have queued again.
 func TestALostNodeWithAFunctionUnderIt(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend())
@@ -172,7 +172,7 @@ func TestALostNodeWithAFunctionUnderIt(t *testing.T) {
 			t.Errorf("Do returns %v, want the loss", err)
 		}
 		if got := coordtest.Soon(t, next); got.Token <= g.Token {
-			t.Errorf("the next one is granted %+v behind %+v, want another node", got, g)
+			t.Errorf("the next one is granted %+v after %+v, want another node", got, g)
 		}
 		coordtest.End(next)
 	})
@@ -202,7 +202,7 @@ func TestAnOutageOfACachedLock(t *testing.T) {
 		for _, w := range append(waits, during) {
 			next := coordtest.Soon(t, w)
 			if !later(next, last) {
-				t.Errorf("behind %+v %+v is granted", last, next)
+				t.Errorf("after %+v %+v is granted", last, next)
 			}
 			last = next
 			coordtest.End(w)
@@ -216,7 +216,7 @@ func TestAnOutageOfACachedLock(t *testing.T) {
 	})
 }
 
-// TestAContenderThatComesInAnOutageIsHeardOf: the directory is listed again on each connection, whatever is done with the node then.
+// TestAContenderThatComesInAnOutageIsHeardOf: the directory is listed again on each connection, whatever the node is used for then.
 func TestAContenderThatComesInAnOutageIsHeardOf(t *testing.T) {
 	for _, state := range []string{"idle", "resting", "held", "waited for"} {
 		t.Run(state, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestAContenderThatComesInAnOutageIsHeardOf(t *testing.T) {
 	}
 }
 
-// TestNoTurnIsGrantedWithoutProof: what the servers have not answered lately may be a contender that came.
+// TestNoTurnIsGrantedWithoutProof: while the servers do not answer, another contender may have come.
 func TestNoTurnIsGrantedWithoutProof(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
@@ -289,7 +289,7 @@ func TestNoTurnIsGrantedWithoutProof(t *testing.T) {
 		coordtest.End(a)
 		synctest.Wait()
 		if waits.Valid() {
-			t.Error("a turn is granted two intervals and a half behind the last answer, want none")
+			t.Error("a turn is granted two intervals and a half after the last answer, want none")
 		}
 		time.Sleep(time.Second)
 		srv.Mute(g.Session, false)
@@ -302,14 +302,18 @@ func TestNoTurnIsGrantedWithoutProof(t *testing.T) {
 		w, err := waits.Wait(t.Context())
 		eventstest.Must(t, err)
 		if w.Token <= next.Grant().Token {
-			t.Errorf("the waiter is granted %+v behind %+v", w, next.Grant())
+			t.Errorf("the waiter is granted %+v after %+v", w, next.Grant())
 		}
 		coordtest.End(waits)
 	})
 }
 
-// TestAnArmThatMissesAContender: one comes after the directory was read and before the answer is there. The event of the watch comes with the
-// answer. If the answer is heard first, the waiter has its turn, for the last probe is not old; the next turn is that of the one that came.
+// TestAnArmThatMissesAContender:
+//
+//  1. A contender comes after the directory was read and before the answer.
+//  2. The event of the watch comes with the answer. If the answer is read first, the waiter has its turn, because the last probe is
+//     not old.
+//  3. The next turn is the new contender's.
 func TestAnArmThatMissesAContender(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -334,7 +338,7 @@ func TestAnArmThatMissesAContender(t *testing.T) {
 			synctest.Wait()
 		}
 		if waits.Valid() || srv.Exists(g.Node) || !srv.Exists(node) {
-			t.Errorf("the waiter has had its turn: %v, our node is there: %v; want it to be the turn of the one that came", first, srv.Exists(g.Node))
+			t.Errorf("the waiter has had its turn: %v, our node is there: %v; want it to be the new contender's turn", first, srv.Exists(g.Node))
 		}
 		eventstest.Must(t, srv.Delete(node))
 		if !first {
@@ -344,7 +348,7 @@ func TestAnArmThatMissesAContender(t *testing.T) {
 	})
 }
 
-// TestARefusedArmCostsTheNodeOnly: where the directory may not be read the lock is what it is without a cache.
+// TestARefusedArmCostsTheNodeOnly: where the directory may not be read, the lock works as without a cache.
 func TestARefusedArmCostsTheNodeOnly(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
@@ -359,10 +363,10 @@ func TestARefusedArmCostsTheNodeOnly(t *testing.T) {
 		for range 5 {
 			g := cycle(t, l)
 			if !later(g, last) || g.Turn != 0 {
-				t.Errorf("granted %+v behind %+v, want a node of its own each time", g, last)
+				t.Errorf("granted %+v after %+v, want a node of its own each time", g, last)
 			}
 			last = g
-			wantNodes(t, srv, 0, "behind the release")
+			wantNodes(t, srv, 0, "after the release")
 		}
 	})
 }

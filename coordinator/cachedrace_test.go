@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestCachedLocksInACrowd: goroutines of three coordinators acquire, try, enter again, withdraw and close. One holds at a time.
+// TestCachedLocksInACrowd: goroutines of three coordinators acquire, try, enter again, withdraw and close. There is one holder
+// at a time.
 func TestCachedLocksInACrowd(t *testing.T) {
 	srv := zktest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -109,7 +110,7 @@ func TestCachedLocksInACrowd(t *testing.T) {
 	}
 }
 
-// TestRealCachedLock: other contenders get in while 64 goroutines hammer the lock.
+// TestRealCachedLock: other contenders get the lock while 64 goroutines contend for it.
 func TestRealCachedLock(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := coordtest.Servers(t, 1)

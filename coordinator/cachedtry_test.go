@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestATryGetsALockThatIsCachedElsewhereAndIdle: of an idle node and of one that is held the names are the same, so the try waits until an idle
-// one would have gone.
+// TestATryGetsALockThatIsCachedElsewhereAndIdle: an idle node and a held node have the same name, so the try waits until an idle
+// node would have gone.
 func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -15,10 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A cached lock is wanted when another contender queues up: so many handoffs later it is that one's turn.
+// A cached lock is wanted when another contender queues: that contender's turn comes a bounded number of handoffs later.
 
-// grantedBefore hands the lock on among the waiters, after each has held it for so long, until the other one holds. A holder asks again behind its release.
-// It returns how many had their turn before.
+// grantedBefore hands the lock on among the waiters, each of which holds it for so long, until the other contender holds. A holder
+// asks again after its release. It returns how many waiters had their turn before.
 func grantedBefore(t *testing.T, other func() bool, again func() *coordinator.Acquisition, holder *coordinator.Acquisition, waiting *[]*coordinator.Acquisition, holds time.Duration) (n int) {
 	t.Helper()
 	for {
@@ -36,13 +36,14 @@ func grantedBefore(t *testing.T, other func() bool, again func() *coordinator.Ac
 			}
 		}
 		if holder == nil {
-			t.Fatalf("behind %d handoffs nobody holds", n)
+			t.Fatalf("after %d handoffs the lock has no holder", n)
 		}
 		n++
 	}
 }
 
-// TestAnotherContenderGetsACachedLockInTime: it waits for the holder and for as many local handoffs as there may be, of whatever kind it is.
+// TestAnotherContenderGetsACachedLockInTime: it waits for the holder and for at most the allowed local handoffs, whatever kind of
+// contender it is.
 func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 	long, many := coordinator.CacheFor(time.Hour), coordinator.CacheHandoffs(1<<20)
 	for name, c := range map[string]struct {
@@ -135,7 +136,7 @@ func TestAnIdleNodeGoesAtOnce(t *testing.T) {
 			coordtest.End(a)
 			next := cycle(t, l)
 			if next.Token <= g.Token {
-				t.Errorf("the next one is granted %+v behind %+v", next, g)
+				t.Errorf("the next one is granted %+v after %+v", next, g)
 			}
 		})
 	}
@@ -171,7 +172,7 @@ func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 				holder.Release()
 				synctest.Wait()
 				if waits.Valid() {
-					t.Errorf("a waiter has the turn behind %+v, and another contender was about to queue up", g)
+					t.Errorf("a waiter has the turn after %+v, and another contender was about to queue up", g)
 				}
 				srv.Intercept(nil)
 				both := map[*coordinator.Acquisition]bool{waits: true, other: true}
@@ -194,7 +195,7 @@ func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 	}
 }
 
-// TestAChildThatIsNoContender neither ends the cache nor stops it.
+// TestAChildThatIsNoContender neither ends the cache nor prevents it.
 func TestAChildThatIsNoContender(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -212,14 +213,14 @@ func TestAChildThatIsNoContender(t *testing.T) {
 			}
 		}
 		if last.Token != first.Token || last.Turn != first.Turn+50 {
-			t.Errorf("beside such children the last Grant is %+v, want that of one node, 50 behind %+v", last, first)
+			t.Errorf("beside such children the last Grant is %+v, want that of one node, 50 after %+v", last, first)
 		}
 		other := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		coordtest.Soon(t, other)
 	})
 }
 
-// TestWantedIsNotForgotten: the other contender leaves, and the next one comes when the bound is reached as ever.
+// TestWantedIsNotForgotten: the other contender leaves, and the next one still comes when the bound is reached.
 func TestWantedIsNotForgotten(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		other := coordtest.Connect(t, srv).Mutex(lockPath)
@@ -244,7 +245,7 @@ func TestWantedIsNotForgotten(t *testing.T) {
 	})
 }
 
-// TestTwoThatAskAgainAndAgain are no more than so many handoffs in the way of another contender.
+// TestTwoThatAskAgainAndAgain delay another contender by the bounded number of handoffs only.
 func TestTwoThatAskAgainAndAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv), coordinator.Cached(coordinator.CacheHandoffs(5), coordinator.CacheFor(time.Hour)))
@@ -270,7 +271,7 @@ func TestTwoThatAskAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestTwoCachesAlternate: two coordinators take the lock in a random order. Each Grant is behind the one before.
+// TestTwoCachesAlternate: two coordinators take the lock in a random order. The fence of each Grant is greater than the one before.
 func TestTwoCachesAlternate(t *testing.T) {
 	for seed := range uint64(eventstest.Amount(3, 30)) {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -300,7 +301,7 @@ func TestTwoCachesAlternate(t *testing.T) {
 					}
 					g := all[holding].Grant()
 					if !later(g, last) {
-						t.Fatalf("seed %d, step %d: granted %+v behind %+v", seed, i, g, last)
+						t.Fatalf("seed %d, step %d: granted %+v after %+v", seed, i, g, last)
 					}
 					if last = g; g.Turn > 0 {
 						turns++
@@ -320,8 +321,8 @@ func TestTwoCachesAlternate(t *testing.T) {
 	}
 }
 
-// TestAnIdleNodeIsInNobodysWay: whatever kind of lock the same coordinator asks for at its path gets it at once.
-func TestAnIdleNodeIsInNobodysWay(t *testing.T) {
+// TestAnIdleNodeBlocksNoLocalAcquisition: any other kind of acquisition of the same coordinator at the path is granted at once.
+func TestAnIdleNodeBlocksNoLocalAcquisition(t *testing.T) {
 	for name, ask := range map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 		"mutex": func(c *coordinator.Coordinator) *coordinator.Acquisition {
 			return c.Mutex(lockPath).Acquire(context.Background())
@@ -351,7 +352,7 @@ func TestAnIdleNodeIsInNobodysWay(t *testing.T) {
 				a := ask(c)
 				next, err := a.Wait(t.Context())
 				if took := time.Since(began); err != nil || took > 0 || next.Token <= g.Token {
-					t.Fatalf("behind %+v it is granted %+v (%v) after %v, want a node of its own at once", g, next, err, took)
+					t.Fatalf("after %+v it is granted %+v (%v) after %v, want a node of its own at once", g, next, err, took)
 				}
 				if srv.Exists(g.Node) {
 					t.Error("the idle node is there still")
@@ -377,7 +378,7 @@ func TestAcquisitionsOfOneDataShareANode(t *testing.T) {
 		}
 		second := cycle(t, l, two)
 		if second.Token <= first.Token || srv.Exists(first.Node) {
-			t.Errorf("with other data it is granted %+v behind %+v, want another node in the place of the first", second, first)
+			t.Errorf("with other data it is granted %+v after %+v, want another node in the place of the first", second, first)
 		}
 		a, g := coordtest.Hold(t, l, one)
 		other := l.Acquire(t.Context(), two)
@@ -385,7 +386,7 @@ func TestAcquisitionsOfOneDataShareANode(t *testing.T) {
 		synctest.Wait()
 		coordtest.End(a)
 		if next := coordtest.Soon(t, same); next.Token != g.Token {
-			t.Errorf("with the same data %+v is granted, want the next turn behind %+v", next, g)
+			t.Errorf("with the same data %+v is granted, want the next turn after %+v", next, g)
 		}
 		if other.Valid() {
 			t.Error("with other data it holds beside the holder")

@@ -50,7 +50,7 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 							t.Errorf("Close took %v, want at most the session timeout, %v", took, timeout)
 						}
 						if !coordtest.IsClosed(waiting.Done()) {
-							t.Error("behind Close an acquisition waits, want it over")
+							t.Error("after Close an acquisition waits, want it over")
 						}
 					})
 				})
@@ -74,7 +74,7 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 	})
 }
 
-// TestCloseLetsGoOfTheCallersContext, which a lock leaves watched for the next one.
+// TestCloseLetsGoOfTheCallersContext, which a lock keeps watched for the next one.
 func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -94,8 +94,7 @@ func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
 	})
 }
 
-// However early the context of Connect ends, the server is not left with a session
-// that nobody owns.
+// However early the context of Connect ends, the server is not left with a session without an owner.
 func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 	for name, options := range map[string][]coordinator.Option{
 		"without identity": nil,
@@ -134,7 +133,7 @@ func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 // These tests count goroutines and descriptors, so they use sockets and real time,
 // and do not run beside others.
 
-// descriptors counts the open descriptors of the process, where the system tells.
+// descriptors counts the open descriptors of the process, if the system can tell.
 func descriptors() int {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -143,13 +142,11 @@ func descriptors() int {
 	return len(open)
 }
 
-// noLeak fails the test if there are more goroutines or descriptors, once they had
-// time to end, than when it was called.
+// noLeak returns a check that fails the test if there are more goroutines or descriptors than now, once they had time to end.
 func noLeak(t *testing.T) (check func()) {
 	t.Helper()
-	// The first socket of a process makes the runtime open a few for itself, and a
-	// client starts its last goroutines after it has told of the session: a round
-	// trip later all of them are there to be counted.
+	// The first socket of a process makes the runtime open a few for itself. A client starts its last goroutines after it has told of
+	// the session: a round trip later all of them exist and are counted.
 	srv := zktest.Start(t)
 	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/locks/counted"))
 	coordtest.End(a)
@@ -170,14 +167,14 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Events(t.Context()) // which nobody reads
+	c.Events(t.Context()) // without a reader
 	dir := func(i int) string { return fmt.Sprintf("/locks/%d", i) }
 	all := make([]*coordinator.Acquisition, 0, held+waiting)
 	for i := range held {
 		a, _ := coordtest.Hold(t, c.Mutex(dir(i)))
 		all = append(all, a)
 	}
-	// Half of the waiters stand in one queue.
+	// Half of the waiters are in one queue.
 	for i := range waiting {
 		all = append(all, c.Mutex(dir(max(0, i-waiting/2)%held)).Acquire(t.Context()))
 	}
@@ -200,12 +197,12 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	}
 	for _, a := range all {
 		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
-			t.Fatalf("behind Close an acquisition is over: %v, valid: %v, Err = %v; want it over with ErrClosed",
+			t.Fatalf("after Close an acquisition is over: %v, valid: %v, Err = %v; want it over with ErrClosed",
 				coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
 		}
 	}
 	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
-		t.Errorf("behind Close %d nodes and %d sessions are left, want none", n, len(srv.Sessions()))
+		t.Errorf("after Close %d nodes and %d sessions are left, want none", n, len(srv.Sessions()))
 	}
 	srv.Close()
 	check()
@@ -241,7 +238,7 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 				}
 				for _, a := range all {
 					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Fatalf("behind Close an acquisition is over: %v, Err = %v; want it over with ErrClosed",
+						t.Fatalf("after Close an acquisition is over: %v, Err = %v; want it over with ErrClosed",
 							coordtest.IsClosed(a.Done()), a.Err())
 					}
 				}
@@ -258,8 +255,8 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 	}
 }
 
-// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
-// gone when Close returns, and with it what it had to offer.
+// TestCloseHasWaitedForTheStream: when Close returns, the goroutine of a subscriber that does not read is gone, with the events
+// that it had left.
 func TestCloseHasWaitedForTheStream(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -269,7 +266,7 @@ func TestCloseHasWaitedForTheStream(t *testing.T) {
 			t.Errorf("Close = %v, want nil", err)
 		}
 		if ev, open := <-stream; open {
-			t.Errorf("behind Close the stream says %+v, want nothing", ev)
+			t.Errorf("after Close the stream says %+v, want nothing", ev)
 		}
 	})
 }
@@ -277,8 +274,8 @@ func TestCloseHasWaitedForTheStream(t *testing.T) {
 // flight is how many requests a session has under way at a time.
 const flight = 256
 
-// TestCloseRemovesManyNodesTogether: the end of the session removes what the first flight of requests has not, so Close does not
-// send a request for each lock, and who waits for one of them has it when that is answered.
+// TestCloseRemovesManyNodesTogether: the end of the session removes the nodes that the first flight of requests did not. So Close
+// does not send a request for each lock, and a waiter for one of them has it when the end is answered.
 func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	const locks, latency = 2000, time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -316,8 +313,8 @@ func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAFloor: a holder that has waited leaves word for those behind it, at Close as at a release, which spares the next
-// one a listing.
+// TestCloseLeavesAFloor: a holder that has waited leaves a floor for the waiters behind it, at Close as at a release. That spares
+// the next holder a listing.
 func TestCloseLeavesAFloor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 4)
@@ -338,13 +335,13 @@ func TestCloseLeavesAFloor(t *testing.T) {
 			coordtest.End(third)
 		}
 		if handoff[1] != handoff[0] {
-			t.Errorf("the handoff behind a Close cost the next holder %d requests, want %d as behind a release", handoff[1], handoff[0])
+			t.Errorf("the handoff behind a Close cost the next holder %d requests, want %d as after a release", handoff[1], handoff[0])
 		}
 	})
 }
 
-// TestCloseSaysWhatIsLeft: nothing, if the server has said that the session is over, however late the answers to the deletes
-// are; and else how many nodes it has not said anything about.
+// TestCloseSaysWhatIsLeft: nothing, if the server has said that the session is over, however late the answers to the deletes are.
+// Otherwise it returns the number of nodes without an answer.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second
 	for name, c := range map[string]struct {
@@ -384,8 +381,8 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestCloseRemovesRecords: what tells of a crash is no ephemeral, and does not go with the session. A Grant that nobody took
-// is no crash, nor is a release that was not answered when Close was called.
+// TestCloseRemovesRecords: a record is not ephemeral, and does not go with the session. A Grant that was not taken is no crash. Nor
+// is a release that was not answered when Close was called.
 func TestCloseRemovesRecords(t *testing.T) {
 	const locks = flight + 1
 	for name, c := range map[string]struct {
@@ -418,15 +415,15 @@ func TestCloseRemovesRecords(t *testing.T) {
 					}
 				}
 				if c.crashed && crashed != locks || !c.crashed && crashed != 0 {
-					t.Errorf("of %d locks behind Close %d tell of a crash, want all: %t", locks, crashed, c.crashed)
+					t.Errorf("of %d locks after Close %d tell of a crash, want all: %t", locks, crashed, c.crashed)
 				}
 			})
 		})
 	}
 }
 
-// TestRealCloseOfManyLocks holds many locks on a real server, and closes. What Close says is true; whether a server is quick enough to answer
-// within the timeout is a figure.
+// TestRealCloseOfManyLocks holds many locks on a real server, and closes. What Close says is true. Whether the server answers
+// within the timeout is only logged.
 func TestRealCloseOfManyLocks(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, hands = 4 * time.Second, 128
@@ -488,8 +485,8 @@ func hangs() map[string]func(*zktest.Server) {
 	}
 }
 
-// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together when the server
-// hangs, is away, or answers nothing but pings and handshakes.
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together when the
+// server hangs, is away, or answers only pings and handshakes.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	for hang, fault := range hangs() {
 		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
@@ -520,7 +517,7 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 								t.Errorf("three releases and Close were through after %v, want all within %v", took, timeout)
 							}
 							if !coordtest.IsClosed(waiting.Done()) {
-								t.Error("behind Close an acquisition waits, want it over")
+								t.Error("after Close an acquisition waits, want it over")
 							}
 						})
 					})
@@ -530,8 +527,9 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	}
 }
 
-// TestOneReleaseBeforeAServerThatAnswersReads: a release, a wait for it, and Close take T together when the server swallows writes of some
-// kinds, and answers the rest. Several releases in a row can take longer: each next connection answers a read and is taken for good.
+// TestOneReleaseBeforeAServerThatAnswersReads: a release, a wait for it, and Close take T together when the server swallows writes
+// of some kinds, and answers the rest. Several releases in a row can take longer: each next connection answers a read and counts as
+// good.
 func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
 	for name, swallowed := range map[string][]zktest.Op{
 		"deletes":              {zktest.OpDelete},
@@ -567,7 +565,7 @@ func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
 	}
 }
 
-// TestRealReleaseDoneAndCloseTakeTheTimeoutTogether: the same before a real server of which nothing is heard any more.
+// TestRealReleaseDoneAndCloseTakeTheTimeoutTogether: the same with a real server that falls silent.
 func TestRealReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout = 6 * time.Second
@@ -590,12 +588,12 @@ func TestRealReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	}
 }
 
-// pingsOnly is a connection on which, once it is told so, a server gets handshakes and pings, and nothing else.
+// pingsOnly is a connection that, once it is told to, delivers only handshakes and pings to the server.
 type pingsOnly struct {
 	net.Conn
 
 	on      *atomic.Bool
-	greeted bool // one goroutine at a time writes
+	greeted bool // writes come from one goroutine at a time
 }
 
 func (p *pingsOnly) Write(b []byte) (int, error) {
@@ -616,7 +614,7 @@ func (p *pingsOnly) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// TestRealReleaseDoneAndCloseWhenPingsAreAnswered: the same before a real server that answers pings and handshakes, and nothing else.
+// TestRealReleaseDoneAndCloseWhenPingsAreAnswered: the same with a real server that gets only pings and handshakes.
 func TestRealReleaseDoneAndCloseWhenPingsAreAnswered(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout = 6 * time.Second
@@ -648,7 +646,7 @@ func TestRealReleaseDoneAndCloseWhenPingsAreAnswered(t *testing.T) {
 	}
 }
 
-// TestShutdownReturnsWhenItsContextEnds: whatever it waits for, and whether its context has a deadline or is cancelled.
+// TestShutdownReturnsWhenItsContextEnds, whatever it waits for, and whether its context has a deadline or is cancelled.
 func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	waits := map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator){
@@ -657,7 +655,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 			t.Cleanup(func() { close(goOn) })
 			go func() {
 				_ = c.Mutex(lockPath).Do(context.Background(), func(context.Context, events.Grant) error {
-					<-goOn // which takes no notice of its context
+					<-goOn // it ignores its context
 					return nil
 				})
 			}()
@@ -709,7 +707,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 						t.Errorf("Shutdown = %v after %v, want it back after %v", err, took, wait)
 					}
 					if state := c.State(); state != coordinator.StateClosed {
-						t.Errorf("behind Shutdown the coordinator is %v, want it closed", state)
+						t.Errorf("after Shutdown the coordinator is %v, want it closed", state)
 					}
 				})
 			})
@@ -717,13 +715,13 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForAFunctionAsLongAsItMay: half of what its context leaves, but for what servers need; without a deadline as long
-// as it takes. No other contender is let in before, and when it has ended the servers have their time.
+// TestShutdownWaitsForAFunctionAsLongAsItMay: half of what its context leaves, less what servers need; without a deadline, until
+// the function returns. No other contender is granted the lock before, and when the function has ended the servers have their time.
 func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	const timeout = 10 * time.Second
 	for name, c := range map[string]struct {
 		bound  time.Duration // 0: none
-		runs   time.Duration // behind the end of its context
+		runs   time.Duration // after the end of its context
 		waited time.Duration
 	}{
 		"no bound":             {0, time.Hour, time.Hour},
@@ -769,11 +767,11 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftIsReturnedAndLogged also when the caller has no use for an error, as in a deferred Close.
+// TestWhatIsLeftIsReturnedAndLogged also if the caller ignores the error, as in a deferred Close.
 func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 	for name, c := range map[string]struct {
 		bound time.Duration // of Shutdown; 0: Close
-		after time.Duration // the caller has enough
+		after time.Duration // when the caller ends its context
 		want  []string
 	}{
 		"Close":               {0, 0, []string{"may be left until it expires: 3", "a record may tell of a crash that was none: 1"}},
@@ -834,9 +832,9 @@ func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
 			t.Errorf("a second Shutdown = %v, with the first one through: %v; want the end of its context before that", err, len(first) > 0)
 		}
 		err = c.Shutdown(t.Context())
-		synctest.Wait() // the first is through, and its goroutine may not have said so
+		synctest.Wait() // the first call is through, and its goroutine may not have said so
 		if err != nil || len(first) == 0 {
-			t.Errorf("a third Shutdown = %v, with the first one through: %v; want nil behind that", err, len(first) > 0)
+			t.Errorf("a third Shutdown = %v, with the first one through: %v; want nil after that", err, len(first) > 0)
 		}
 		if err := <-first; err == nil {
 			t.Error("Close before a hung server = nil, want what is left")

@@ -26,10 +26,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What is wrong with a connect string is in session/connectstring_test.go.
+// The mistakes of a connect string are in session/connectstring_test.go.
 func TestABadConnectStringIsNotDialled(t *testing.T) {
 	_, err := coordinator.Connect(t.Context(), "zk1,zk2:", coordinator.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		t.Error("somebody dialled, want nobody to")
+		t.Error("a server was dialled, want none")
 		return nil, net.ErrClosed
 	}))
 	if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), `host 2 "zk2:"`) {
@@ -83,7 +83,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
 				return func(context.Context, string, string) (net.Conn, error) {
 					near, far := net.Pipe()
-					// The client hangs up in the middle of either.
+					// The client hangs up in the middle of either copy.
 					go func() { _, _ = io.Copy(io.Discard, far) }()
 					go func() { _, _ = far.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }()
 					return near, nil
@@ -111,7 +111,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 				if took < patience || took > patience+time.Second {
 					t.Errorf("Connect took %v, want as long as its context, %v", took, patience)
 				}
-				if n := dials.Load(); n < 2 || n > 60 { // at least half a second between them, once they keep failing
+				if n := dials.Load(); n < 2 || n > 60 { // at least half a second apart, once they keep failing
 					t.Errorf("%d dials in %v, want 2 to 60", n, took)
 				}
 			})
@@ -197,8 +197,8 @@ func (b *brittle) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-// The connection is reset right behind the handshake of a reconnect, so that the
-// write of the identity fails. The client has no room for the answer to that.
+// The connection is reset right after the handshake of a reconnect, so that the write of the identity
+// fails. The client has no room for the answer to it.
 func TestAnIdentityThatIsNotSentOnAReconnectIsSentOnTheNext(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -230,7 +230,7 @@ func TestAnIdentityThatIsNotSentOnAReconnectIsSentOnTheNext(t *testing.T) {
 	})
 }
 
-// certificate makes one for the host, signed by itself, and a pool that trusts it.
+// certificate makes a certificate for the host, signed by itself, and a pool that trusts it.
 func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -254,8 +254,7 @@ func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// terminate takes TLS connections on a free port and passes on what is in them. Its
-// result is the address.
+// terminate takes TLS connections on a free port and passes their content on. It returns the address.
 func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
@@ -283,7 +282,7 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 					defer back.Close()
 					_, _ = io.Copy(back, io.MultiReader(bytes.NewReader(start[:]), front))
 				})
-				_, _ = io.Copy(front, back) // that one end hangs up is how this ends
+				_, _ = io.Copy(front, back) // it ends when one end hangs up
 			})
 		}
 	})
@@ -296,8 +295,8 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	return listener.Addr().String()
 }
 
-// TestTheCauseOfAFailedConnectIsVisibleWithinOneDial: the first dial fails, the second
-// never ends, and the error says what was wrong with the first.
+// TestTheCauseOfAFailedConnectIsVisibleWithinOneDial: the first dial fails, the second never ends, and
+// the error has the cause of the first.
 func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	const host = "zk.example.com"
 	serverCert, trusted := certificate(t, host)
@@ -308,10 +307,10 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	as[*tls.CertificateVerificationError](t, connectOnce(t, secure, "other.example.com", &tls.Config{RootCAs: trusted}), "other.example.com")
 	none := &tls.Config{RootCAs: trusted}
 	says(t, "TLS to a plain port", connectOnce(t, srv.Addr(), host, &tls.Config{RootCAs: trusted}), "tls: ")
-	// A server that expects TLS says nothing to who does not speak it.
+	// A server that expects TLS does not answer plain text.
 	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "a port for TLS?")
 
-	// And with the right one there is a session, whether the host bears the name or the caller gives it.
+	// With the right config there is a session, whether the host has the name or the caller gives it.
 	for at, cfg := range map[string]*tls.Config{host: none, "10.0.0.1": {RootCAs: trusted, ServerName: host}} {
 		c, err := coordinator.Connect(t.Context(), at, coordinator.WithTLS(cfg), coordinator.WithDialer(dialTo(secure)))
 		eventstest.Must(t, err)
@@ -360,7 +359,7 @@ func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	var dials atomic.Int32
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if dials.Add(1) > 1 {
-			time.AfterFunc(50*time.Millisecond, cancel) // the first one's end is on its way through a mailbox
+			time.AfterFunc(50*time.Millisecond, cancel) // the end of the first dial is on its way through a mailbox
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -384,7 +383,7 @@ func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	return err
 }
 
-// as wants an error of the type E in the chain, and what it says.
+// as wants an error of the type E in the chain, with the text.
 func as[E error](t *testing.T, err error, text string) {
 	t.Helper()
 	var e E

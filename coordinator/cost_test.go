@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The
-// network counts, and loses nothing. TestRealCounts asks a real server for its own counters.
+// What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The network counts, and loses no frame.
+// TestRealCounts asks a real server for its own counters.
 
 // TestAFreeLockCostsTwoRequests: one to acquire, one to release.
 func TestAFreeLockCostsTwoRequests(t *testing.T) {
@@ -42,8 +42,7 @@ func holdAgainAndAgain(t *testing.T, l acquirer, cycles int) {
 	}
 }
 
-// TestALoopTakesLess: a release and the acquire behind it share a request if they come
-// together, which the scheduler decides.
+// TestALoopTakesLess: a release and the acquire after it share a request if they come together, which the scheduler decides.
 func TestALoopTakesLess(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -75,8 +74,8 @@ func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 	<-holder.Done()
 }
 
-// line has a lock held, and so many wait for it, in turn in each of the sessions. The
-// first few have left already: the others have nobody beside them who never waited.
+// line has a lock held, and so many contenders wait for it, in turn in each of the sessions. The first few have left already, so
+// that every contender beside the others has waited.
 func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinator.Acquisition {
 	t.Helper()
 	const first = 3
@@ -94,9 +93,8 @@ func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinat
 	return all[first:]
 }
 
-// TestAReleaseWakesOneOfAThousand: one event, where all are in one session; where they
-// are not, one for the next holder, and one for the session whose own node is gone, which
-// watches that.
+// TestAReleaseWakesOneOfAThousand: one event if all are in one session. If not, one for the next holder, and one for the session of
+// the node that is gone, which watches it.
 func TestAReleaseWakesOneOfAThousand(t *testing.T) {
 	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: eventstest.Amount(400, 1000)} {
 		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
@@ -146,7 +144,7 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 		for _, c := range costs {
 			want := 2 * handoffs // delete with a floor; read the floor
 			if sessions == 1 {
-				want = handoffs // who let the lock go knows what the floor says
+				want = handoffs // the session that released knows what the floor says
 			}
 			if c.Requests != want || c.Events != costs[0].Events {
 				t.Errorf("%d sessions: %d handoffs took %+v, want %d requests, and as many events as in a short queue", sessions, handoffs, c, want)
@@ -158,7 +156,7 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	}
 }
 
-// TestTheOnlyOneWaitingAsksOnce: it looks at its own node. Behind a long wait it claims, see TestAColdSessionClaims.
+// TestTheOnlyOneWaitingAsksOnce: it looks at its own node. After a long wait it claims, see TestAColdSessionClaims.
 func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 2)
@@ -173,8 +171,8 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 	})
 }
 
-// TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for. The observers of an election share one. It
-// counts what the process has, so nothing runs beside it, and the time is real.
+// TestLocksHaveNoGoroutines: neither holders nor waiters have any. The observers of an election share one. The test counts the
+// goroutines of the process, so nothing runs beside it, and the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {
 	locks := eventstest.Amount(300, 1000)
 	const elections = 10
@@ -210,8 +208,8 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks for the lock again at once, on one processor. Its next node comes
-// behind the end of the last one, so from the second cycle on each takes one request.
+// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks for the lock again at once, on one processor. Its next
+// node is made after the end of the last one, so from the second cycle on each cycle takes one request.
 func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	const cycles, most = 100, 110
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -240,8 +238,8 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	coordtest.End(next)
 }
 
-// TestACycleAllocatesLittle: what the server inside the process and the client allocate counts, too. Entered again or cached, a cycle takes the
-// acquisition, its actor, the Grant with its node's path, and the channels that are asked for.
+// TestACycleAllocatesLittle: allocations of the server inside the process and of the client count, too. Entered again or cached, a
+// cycle takes the acquisition, its actor, the Grant with its node's path, and the channels that are asked for.
 func TestACycleAllocatesLittle(t *testing.T) {
 	srv := zktest.Start(t)
 	c := coordtest.Connect(t, srv)
@@ -286,8 +284,8 @@ func TestACycleAllocatesLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkCycle is an uncontended acquire and release against the server inside the process, over a pipe: what the
-// library and the client cost, without a network and with a server that is almost nothing. Entered again or cached, it asks nobody.
+// BenchmarkCycle is an uncontended acquire and release against the server inside the process, over a pipe: what the library and the
+// client cost, without a network and with a server that is almost nothing. Entered again or cached, it sends no request.
 func BenchmarkCycle(b *testing.B) {
 	for _, way := range []struct {
 		name                   string
@@ -334,8 +332,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds,
-// and none of this takes as long; one or two of them do no harm.
+// TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds, and each test is shorter; one or two of
+// them do no harm.
 func TestRealCounts(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const stray = 2
@@ -375,7 +373,7 @@ func TestRealCounts(t *testing.T) {
 				a := c.Mutex(q.dir).Acquire(context.Background())
 				all[a.ID()] = a
 			}
-			holder := func() *coordinator.Acquisition { // which of them it is, the server has decided
+			holder := func() *coordinator.Acquisition { // the server has decided which one it is
 				for ev := range stream {
 					switch ev := ev.(type) {
 					case events.Queued:
@@ -389,7 +387,7 @@ func TestRealCounts(t *testing.T) {
 			}
 			now := holder()
 			coordtest.Queued(t, raw, q.dir, len(all))
-			for len(queued) < q.waiters { // a handoff goes before those who still come
+			for len(queued) < q.waiters { // a handoff goes before contenders that still come
 				if ev, ok := (<-stream).(events.Queued); ok {
 					queued[ev.ID] = true
 				}
@@ -399,7 +397,7 @@ func TestRealCounts(t *testing.T) {
 				coordtest.End(now)
 				now = holder()
 			}
-			for range 3 { // the first of them have never waited, or had one ahead of them only
+			for range 3 { // the first ones have never waited, or had one contender ahead only
 				next()
 			}
 			n := coordtest.RealToll(t, e, func() {

@@ -35,11 +35,11 @@ func finish(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	a.Release()
 	if err := coordtest.EndOf(t, a); err != nil {
-		t.Errorf("the acquisition ended with %v behind its release, want nil", err)
+		t.Errorf("the acquisition ended with %v after its release, want nil", err)
 	}
 }
 
-// leftInOrder holds that a lock can be had, that nobody has crashed, and that nothing is left of it.
+// leftInOrder checks that the lock can be acquired, that no crash is reported, and that nothing is left of it.
 func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	t.Helper()
 	a := l.Acquire(context.Background())
@@ -53,7 +53,7 @@ func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	}
 }
 
-// TestARecordStandsWhileTheLockIsHeld: beside the directory, and goes with the node of one who releases.
+// TestARecordStandsWhileTheLockIsHeld: it is beside the directory, and goes with the node at the release.
 func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := detecting(coordtest.Connect(t, srv))
@@ -70,7 +70,7 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 			}
 			finish(t, a)
 			if srv.Exists(recordPath) {
-				t.Error("behind the release the record is there, want it gone")
+				t.Error("after the release the record is there, want it gone")
 			}
 			time.Sleep(time.Second)
 		}
@@ -83,7 +83,8 @@ func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	eventstest.Must(t, srv.Expire(c.SessionID()))
 }
 
-// TestAPanicInATermIsACrash, and leaving a term is none. The record tells since when the lock was held, and Grant tells what was delivered.
+// TestAPanicInATermIsACrash; leaving a term is none. The record says since when the lock was held, and Grant returns what was
+// delivered.
 func TestAPanicInATermIsACrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -104,7 +105,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		}()
 		next, got := coordtest.Hold(t, detecting(b))
 		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
-			t.Fatalf("behind the panic the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
+			t.Fatalf("after the panic the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
 		}
 		if since := got.Abandoned.Since; since.Before(began) || since.After(time.Now()) {
 			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
@@ -115,7 +116,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 	})
 }
 
-// TestACrashIsToldByTheNameBelowEachChroot of the node.
+// TestACrashIsToldByTheNameBelowEachChroot: by the name of the node there.
 func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connectBelow(t, srv, "/some"), connectBelow(t, srv, "/some/deep")
@@ -133,7 +134,7 @@ func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	})
 }
 
-// refused returns the end of an acquisition that was refused, and releases one that was not.
+// refused returns the end of an acquisition that was refused, and releases an acquisition that was not.
 func refused(a *coordinator.Acquisition) error {
 	synctest.Wait()
 	defer a.Release()
@@ -173,7 +174,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 		}
 		finish(t, holder)
 		finish(t, keeper)
-		// The most that is let through is what servers take, also when somebody is told of it.
+		// The largest accepted data are what servers take, also when the next holder is told of them.
 		data := make([]byte, session.MaxRequest-3*len(recordPath)-1100)
 		coordtest.Hold(t, detecting(c), coordinator.WithData(data))
 		expire(t, srv, c)
@@ -184,7 +185,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 	})
 }
 
-// TestARecordThatIsNone: somebody's node is left alone. One of which only the beginning is understood is told as far as
+// TestARecordThatIsNone: another client's node is left alone. A record of which only the beginning is understood is told as far as
 // that goes.
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -192,15 +193,15 @@ func TestARecordThatIsNone(t *testing.T) {
 		eventstest.Must(t, srv.Create(recordPath, []byte("somebody's")))
 		for range 2 {
 			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
-				t.Errorf("with somebody's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
+				t.Errorf("with another client's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
 			}
 			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
 			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
-				t.Errorf("with somebody's node for a record a reader ends with %v, want ErrRecord", err)
+				t.Errorf("with another client's node for a record a reader ends with %v, want ErrRecord", err)
 			}
 		}
 		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
-			t.Errorf("somebody's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
+			t.Errorf("the other client's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
 		}
 		eventstest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))
@@ -212,8 +213,8 @@ func TestARecordThatIsNone(t *testing.T) {
 	})
 }
 
-// TestRecordPermissions: what may not be made, or read, keeps the lock from being held; what may not be removed stays, and
-// Err says so, but the lock is free.
+// TestRecordPermissions: if the record may not be made, or read, the lock cannot be held. If it may not be removed it stays, and
+// Err reports that, but the lock is free.
 func TestRecordPermissions(t *testing.T) {
 	for name, c := range recordPermissions {
 		t.Run(name, func(t *testing.T) {
@@ -262,12 +263,15 @@ func (c recordPermission) play(t *testing.T, s *site) {
 	}
 	coordtest.Queued(t, s.raw, s.root+lockPath, 0)
 	if there, _, err := s.raw.Exists(s.root + recordPath); err != nil || there != (stays || c.record != 0) {
-		t.Errorf("behind the release the record stands: %v, %v; want %v", there, err, stays || c.record != 0)
+		t.Errorf("after the release the record stands: %v, %v; want %v", there, err, stays || c.record != 0)
 	}
 }
 
-// TestAWriterThatReleasesWhileItsReaderLooks: 1. The reader in its place reads the record; 2. the writer releases, and its node and the
-// record are gone; 3. the reader sees that the node is not there. The writer has not crashed.
+// TestAWriterThatReleasesWhileItsReaderLooks:
+//
+//  1. The reader in its place reads the record.
+//  2. The writer releases, and its node and the record are gone.
+//  3. The reader sees that the node is gone. The writer has not crashed.
 func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
@@ -290,7 +294,7 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 	})
 }
 
-// records tells whether the request claims the lock together with its record, and parts whether it removes the two.
+// records tells whether the request claims the lock together with its record, and parts whether it removes both.
 func records(r zktest.Request) bool {
 	return r.Op == zktest.OpMulti && len(r.Parts) == 2 && r.Parts[0].Op == zktest.OpCheck && r.Parts[1].Path == recordPath
 }
@@ -299,8 +303,7 @@ func parts(r zktest.Request) bool {
 	return r.Op == zktest.OpMulti && len(r.Parts) > 1 && r.Parts[0].Op == zktest.OpDelete && r.Parts[1].Path == recordPath
 }
 
-// TestLostRepliesOfAClaimAndARelease: a claim is made again, and its record is its own; a release is, and the record
-// is gone.
+// TestLostRepliesOfAClaimAndARelease: a claim is retried, and its record is its own; a release is retried, and the record is gone.
 func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 	actions := map[string]func() zktest.Action{
 		"reply lost": zktest.CutAfter, "request lost": zktest.CutBefore,
@@ -415,7 +418,7 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			// Who comes when the delete is not answered yet may see the node, and lists.
+			// A contender that comes before the delete is answered may see the node, and lists.
 			if n := coordtest.Total(ms).Minus(before); wait && n.Requests != 3*cycles || n.Requests < 3*cycles || n.Requests > 8*cycles {
 				t.Errorf("%s: %d cycles took %+v, want 3 requests each", name, cycles, n)
 			}
@@ -429,7 +432,7 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 		}
 		finish(t, waiter)
 
-		// A reader alone takes one more, too.
+		// A lone reader takes one more, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
 		for range 2 {
 			r, _ := coordtest.Hold(t, rw.Read())
@@ -444,9 +447,9 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	})
 }
 
-// TestAReleaseThatNobodyHears: who releases while there is no connection has released, if the session is there when there is one
-// again. Otherwise the next one is told of a crash that was none.
-func TestAReleaseThatNobodyHears(t *testing.T) {
+// TestAReleaseWithoutAConnection: a release without a connection is one if the session still exists at the next connection. Otherwise
+// the next holder is told of a crash that was none.
+func TestAReleaseWithoutAConnection(t *testing.T) {
 	for _, outage := range []time.Duration{2 * time.Second, time.Minute} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -470,9 +473,9 @@ func TestAReleaseThatNobodyHears(t *testing.T) {
 	}
 }
 
-// TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash: it has done nothing, and the others have released. When the session answers is
-// for the scheduler to say, so there are many.
-func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
+// TestGivingUpBeforeReentryIsNoCrash: it has done nothing, and the others have released. The scheduler decides when the
+// session answers, so there are many.
+func TestGivingUpBeforeReentryIsNoCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := detecting(a, coordinator.Reentrant())
@@ -499,8 +502,11 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 	})
 }
 
-// TestALeaseThatEndsBetweenTheProofAndTheClaim: 1. A create proves that it is alone, and says so late; 2. its claim is under way when the
-// lease of that proof runs out; 3. the claim is answered in time, and granted. Whoever is granted is told of his loss.
+// TestALeaseThatEndsBetweenTheProofAndTheClaim:
+//
+//  1. A create proves that its contender is alone. The answer comes late.
+//  2. The claim is under way when the lease of that proof runs out.
+//  3. The claim is answered in time, and granted. The holder is told of its loss.
 func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 	const timeout = 20 * time.Second
 	granted := 0
@@ -532,7 +538,7 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 	}
 }
 
-// TestRealDetectCrash: releases and crashes of holders on three servers, the next one on another server each time.
+// TestRealDetectCrash: releases and crashes of holders on three servers, the next holder on another server each time.
 func TestRealDetectCrash(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -555,7 +561,7 @@ func TestRealDetectCrash(t *testing.T) {
 		}
 		return there
 	}
-	crashed := ""                                  // the first that has, and nobody has released
+	crashed := ""                                  // the first crashed holder since the last release
 	for round := range eventstest.Amount(15, 30) { // each of what may happen, on each of the servers
 		l := locks[round%3]
 		reader := l.Read().Acquire(ctx)
@@ -573,13 +579,13 @@ func TestRealDetectCrash(t *testing.T) {
 			t.Errorf("round %d: no record stands while the lock is held, want one", round)
 		}
 		switch round % 5 {
-		case 1, 2: // somebody takes its node away
+		case 1, 2: // another client deletes its node
 			eventstest.Must(t, conn.Delete(g.Node, -1))
 			<-waiter.Done()
 			if crashed == "" {
 				crashed = g.Node
 			}
-		case 3: // it goes on as a reader
+		case 3: // it becomes a reader
 			again := l.Read().Acquire(waiter.Context(ctx))
 			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
 				t.Errorf("round %d: a reader in the place of a writer is told %+v, want a crash: %v", round, got.Abandoned, crashed != "")
@@ -600,12 +606,12 @@ func TestRealDetectCrash(t *testing.T) {
 	}
 }
 
-// TestRealDetectCrashExpired: the session of a holder ends, with one waiting and with nobody.
+// TestRealDetectCrashExpired: the session of a holder ends, with a waiter and without.
 func TestRealDetectCrashExpired(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
-	for name, waits := range map[string]bool{"nobody waits": false, "one waits": true} {
+	for name, waits := range map[string]bool{"no waiter": false, "a waiter": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := coordtest.RealContext(t)

@@ -52,7 +52,7 @@ func TestRoundTrips(t *testing.T) {
 		play func(t *testing.T, first, second asker) (n int, took time.Duration) // so long for so many
 	}{
 		{"an acquire and a release in a loop", 1, mutex, func(t *testing.T, first, _ asker) (int, time.Duration) {
-			const loops = 50 // whether a release and the next acquire come together the scheduler decides, see TestALoopTakesLess
+			const loops = 50 // the scheduler decides whether a release and the next acquire come together, see TestALoopTakesLess
 			best := time.Hour
 			for range loops {
 				start := time.Now()

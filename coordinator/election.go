@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Election is a handle for an election: a mutex whose holder leads and publishes who it is.
+// Election is a handle for an election: a mutex of which the holder leads, and publishes its data.
 type Election struct{ lock *Lock }
 
 // Election returns a handle for the election at the path. Candidates lead one at a time, in the order of arrival. A term is an

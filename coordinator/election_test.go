@@ -22,7 +22,7 @@ import (
 // electionPath is the election that most tests hold.
 const electionPath = coordtest.ElectionPath
 
-// campaign makes a candidate that has taken its place. It works in bubbles only.
+// campaign makes a candidate that has its place. It works in bubbles only.
 func campaign(c *coordinator.Coordinator, name string, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	a := c.Election(electionPath).Campaign(context.Background(), append(options, coordinator.WithData([]byte(name)))...)
 	synctest.Wait()
@@ -60,14 +60,14 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 			t.Error("the next one leads before the term of the leader that is cut off is over, want it to wait")
 		}
 		if _, err := next.Wait(t.Context()); err != nil || !time.Now().After(over) {
-			t.Errorf("the next one: %v; it leads %v behind the end of the term, want it later", err, time.Since(over))
+			t.Errorf("the next one: %v; it leads %v after the end of the term, want it later", err, time.Since(over))
 		}
 		srv.Mute(session, false)
 	})
 }
 
-// TestTerms: a leader that resigns and goes on is behind the others, and leads again. A term that is lost is followed by a campaign.
-// break resigns for good, and so does a panic.
+// TestTerms: a leader that resigns and campaigns again is behind the others, and leads again. After a lost term Terms campaigns
+// again. break resigns for good, and so does a panic.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -132,7 +132,7 @@ func TestTerms(t *testing.T) {
 	})
 }
 
-// TestTermsEnd: what ends them is yielded once, with a nil acquisition.
+// TestTermsEnd: the error that ends them is yielded once, with a nil acquisition.
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -176,14 +176,14 @@ func TestTermsEnd(t *testing.T) {
 				t.Errorf("%s: yielded %d times, want once", what, yielded)
 			}
 		}
-		synctest.Wait() // for those who have withdrawn
+		synctest.Wait() // until the candidates have withdrawn
 		if n := len(srv.Children(electionPath)); n != 1 || !leader.Valid() {
 			t.Errorf("after all these there are %d candidates, and the leader leads: %v; want it alone", n, leader.Valid())
 		}
 	})
 }
 
-// TestTermsEndWithTheCoordinator: the body's context is cancelled, and then it hears why there is no other term.
+// TestTermsEndWithTheCoordinator: the body's context is cancelled, and then Terms yields why there is no other term.
 func TestTermsEndWithTheCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -212,7 +212,7 @@ func TestTermsEndWithTheCoordinator(t *testing.T) {
 	})
 }
 
-// TestATermWithinATerm: with Reentrant it has the same node, which goes with the last.
+// TestATermWithinATerm: with Reentrant it has the same node, which goes with the last term.
 func TestATermWithinATerm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -269,7 +269,7 @@ func (c campaigner) Acquire(ctx context.Context, options ...coordinator.AcquireO
 	return c.Campaign(ctx, options...)
 }
 
-// TestElectionAmongKazoos: with the option its candidates bear kazoo's names, and anybody sees who leads.
+// TestElectionAmongKazoos: with the option its candidates have kazoo's names, and any client sees the leader.
 func TestElectionAmongKazoos(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -291,7 +291,7 @@ func TestElectionAmongKazoos(t *testing.T) {
 	})
 }
 
-// TestProclaim: the leader says something else, and nobody but the leader.
+// TestProclaim: only the leader can change its data.
 func TestProclaim(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -315,7 +315,7 @@ func TestProclaim(t *testing.T) {
 			data string
 			want error
 		}{
-			"nobody":                {t.Context(), nil, "x", coordinator.ErrNotCandidate},
+			"no term":               {t.Context(), nil, "x", coordinator.ErrNotCandidate},
 			"another's lock":        {t.Context(), m, "x", coordinator.ErrNotCandidate},
 			"another election":      {t.Context(), elsewhere, "x", coordinator.ErrNotCandidate},
 			"another coordinator":   {t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate},
@@ -332,7 +332,7 @@ func TestProclaim(t *testing.T) {
 		}
 		eventstest.Must(t, srv.Delete(grant.Node))
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("a proclamation of a leader whose node was removed: %v, want ErrNodeRemoved", err)
+			t.Errorf("a proclamation of a leader after the removal of its node: %v, want ErrNodeRemoved", err)
 		}
 		coordtest.Soon(t, waiting)
 		waiting.Release()
@@ -342,8 +342,8 @@ func TestProclaim(t *testing.T) {
 	})
 }
 
-// TestABodyEndsBeforeTheNextLeads: the term is lost while the session lives, and the body takes its time to stop. The node
-// stays until it has, as with a function in Do.
+// TestABodyEndsBeforeTheNextLeads: the term is lost while the session lives, and the body takes its time to stop. The node stays
+// until it has, as with a function in Do.
 func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
@@ -370,14 +370,14 @@ func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
 		srv.Cut(c.SessionID())
 		coordtest.Soon(t, next)
 		if at := time.Now(); ended.IsZero() || at.Before(ended) {
-			t.Errorf("the next one leads at %v, want it behind the end of the body at %v", at, ended)
+			t.Errorf("the next one leads at %v, want it after the end of the body at %v", at, ended)
 		}
 		<-done
 	})
 }
 
-// TestAPastObserverLeavesTheNextAlone: names that have no GUID come again. An observer that has ended hears of a node that
-// it had looked at, and takes nothing from the one that has begun since.
+// TestAPastObserverLeavesTheNextAlone: names without a GUID come again. An observer that has ended hears of a node that it had
+// looked at, and takes nothing from the next observer.
 func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		must := func(err error) {
@@ -420,12 +420,12 @@ func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		must(c.Close())
 		if _, _, closed := said(stays); !closed {
-			t.Error("behind Close the channel of the observer is open, want it closed")
+			t.Error("after Close the channel of the observer is open, want it closed")
 		}
 	})
 }
 
-// called is what the callbacks of one Run have been told, in order.
+// called is what the callbacks of one Run were told, in order.
 type called struct {
 	mu   sync.Mutex
 	said []string
@@ -443,7 +443,7 @@ func (c *called) all() []string {
 	return slices.Clone(c.said)
 }
 
-// callbacks notes what is called. The leader works until its context ends, and returns when it has done what is left.
+// callbacks notes the calls. The leader works until its context ends, and returns after finish.
 func (c *called) callbacks(finish func()) coordinator.Callbacks {
 	return coordinator.Callbacks{
 		OnStartedLeading: func(ctx context.Context) {
@@ -463,8 +463,8 @@ func (c *called) want(t *testing.T, when string, want ...string) {
 	}
 }
 
-// TestRunLeadsUntilItsCallbackHasReturned: whatever ends a term ends the callback's context at once. The node stays until the callback has
-// returned, then it goes, then the other callback is called, and Run says what has ended it.
+// TestRunLeadsUntilItsCallbackHasReturned: whatever ends a term ends the callback's context at once. The node stays until the
+// callback has returned. Then the node goes, then the other callback is called, and Run returns what ended the term.
 func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	shutdown := errors.New("shutting down")
 	for what, test := range map[string]struct {
@@ -529,7 +529,8 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	}
 }
 
-// TestRunResigns: a callback that returns by itself has resigned, and that is no error. One that panics has given leadership back, too.
+// TestRunResigns: a callback that returns by itself has resigned, and that is no error. A callback that panics has given leadership
+// back, too.
 func TestRunResigns(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -557,17 +558,17 @@ func TestRunResigns(t *testing.T) {
 			}()
 			_ = e.Run(t.Context(), coordinator.Callbacks{
 				OnStartedLeading: func(context.Context) { panic("as intended") },
-				OnStoppedLeading: func() { t.Error("OnStoppedLeading is called behind a panic") },
+				OnStoppedLeading: func() { t.Error("OnStoppedLeading is called after a panic") },
 			})
 		}()
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) > 0 {
-			t.Errorf("behind a panic there are the nodes %q, want none", left)
+			t.Errorf("after a panic there are the nodes %q, want none", left)
 		}
 	})
 }
 
-// TestRunThatNeverLeads says why, and does not say that it has stopped leading.
+// TestRunThatNeverLeads returns why, and does not call OnStoppedLeading.
 func TestRunThatNeverLeads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, closed, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -602,8 +603,8 @@ func TestRunThatNeverLeads(t *testing.T) {
 	})
 }
 
-// TestRunTellsWhoLeads: OnNewLeader hears of each leader, one after the other, and of the last one before Run returns.
-func TestRunTellsWhoLeads(t *testing.T) {
+// TestRunReportsEachLeader: OnNewLeader hears of each leader, one after the other, and of the last one before Run returns.
+func TestRunReportsEachLeader(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		ann := campaign(other, "ann")
@@ -612,7 +613,7 @@ func TestRunTellsWhoLeads(t *testing.T) {
 		callbacks := calls.callbacks(func() { time.Sleep(time.Second) })
 		callbacks.OnNewLeader = func(l events.Leader) {
 			time.Sleep(time.Minute)
-			if l.Node != "" { // that nobody leads comes together with the end of Run, and is heard or not
+			if l.Node != "" { // that there is no leader comes together with the end of Run, and is heard or not
 				calls.say("hears " + string(l.Data))
 			}
 		}

@@ -180,7 +180,7 @@ func ExampleAcquisition_Lost() {
 	defer stop()
 
 	lock, grant := held(c.Mutex("/locks/a"))
-	must(srv.Delete(grant.Node)) // somebody deletes the node by hand
+	must(srv.Delete(grant.Node)) // another client deletes the node
 	lost := <-lock.Lost()
 	fmt.Println(lost.Reason, lost.Token == grant.Token, errors.Is(lost.Err, coordinator.ErrNodeRemoved))
 	// Output: node removed true true
@@ -358,8 +358,8 @@ func ExampleCoordinator_ReadWrite() {
 	// the writer, when they have gone: true
 }
 
-// A writer that wants to go on reading what it has written becomes a reader, and no other writer
-// comes in between: it asks with the context of the write lock, and then gives that back.
+// A writer that wants to go on reading what it has written becomes a reader, and no other writer comes in between: it asks with the
+// context of the write lock, and then releases the write lock.
 func ExampleReadWrite_Read() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -381,14 +381,14 @@ func ExampleReadWrite_Read() {
 	read.Release()
 	_, err = other.Wait(ctx)
 	must(err)
-	fmt.Println("the other writer, behind that:", other.Valid())
+	fmt.Println("the other writer, after that:", other.Valid())
 	// Output:
 	// reads: true - the other writer is in: false
-	// the other writer, behind that: true
+	// the other writer, after that: true
 }
 
-// Two readers decide to write by what they have read. Each writes under its read lock with a transaction that checks the version that
-// it has read. ZooKeeper refuses the second one, which reads again.
+// Two readers decide to write by what they have read. Each writes under its read lock with a transaction that checks the version
+// that it has read. ZooKeeper refuses the second one. That reader reads again.
 func ExampleReadWrite_Write_txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -486,7 +486,7 @@ func ExampleElection_Run() {
 	// context canceled
 }
 
-// Reading the stream for a board changes nothing for those who ask for locks.
+// Reading the stream for a board changes nothing for callers that ask for locks.
 func ExamplePassive() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -499,10 +499,10 @@ func ExamplePassive() {
 		switch ev := ev.(type) {
 		case events.Grant:
 			fmt.Println("granted:", ev.Path)
-			lock.Release() // before anybody has read lock.Granted()
+			lock.Release() // before lock.Granted() is read
 		case events.Ended:
 			fmt.Println("ended:", ev.Err)
-			cancel() // which closes the stream
+			cancel() // this closes the stream
 		}
 	}
 	// Output:

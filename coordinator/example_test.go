@@ -128,7 +128,7 @@ func ExampleTry() {
 	// Output: true
 }
 
-// Who holds the lock, who waits for it, and since when.
+// The holder of the lock, its waiters, and since when.
 func ExampleLock_Queue() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -186,8 +186,8 @@ func ExampleCoordinator_Events() {
 	// Output: held 3
 }
 
-// Whoever holds the lock behind somebody who crashed repairs what that one has left half done. When a function has returned, or a lock was
-// released, the next one finds it in order.
+// The holder after a crash repairs what the crashed holder has left half done. When a function has returned, or a lock was
+// released, the next holder finds everything in order.
 func ExampleDetectCrash() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -218,8 +218,7 @@ func ExampleDetectCrash() {
 	// dan is done
 }
 
-// State that is kept in ZooKeeper is changed by the holder or not at all, however
-// long the holder was halted in between.
+// State in ZooKeeper is changed by the holder or not at all, however long the holder was halted in between.
 func ExampleAcquisition_Txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -251,8 +250,7 @@ func ExampleAcquisition_Txn() {
 	// 90
 }
 
-// A function takes the lock that it needs, whether or not its caller has it already: the
-// context tells.
+// A function takes the lock that it needs, whether or not its caller has it already: the context tells.
 func ExampleReentrant() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -283,8 +281,8 @@ func ExampleReentrant() {
 	// map[a:5 b:6] another token: true
 }
 
-// Whatever is held longer than the acquisition that it was entered by keeps the lock. Work
-// under it needs a context that is not cancelled with that one.
+// An inner acquisition that is held longer than the outer one keeps the lock. Work under it needs a context that does not end with
+// the outer one.
 func ExampleReentrant_handOn() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -306,7 +304,7 @@ func ExampleReentrant_handOn() {
 	// held: false true
 }
 
-// The second node stays, and the next Acquire asks no server. The lock is another session's as soon as that asks for it.
+// The second node stays, and the next Acquire asks no server. Another session gets the lock as soon as it asks for it.
 func ExampleCached() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -333,7 +331,7 @@ func ExampleCached() {
 	// another node: true turn: 0
 }
 
-// A holder hears that somebody wants his lock, comes to an end, and releases it in time.
+// A holder is asked for its lock, comes to an end, and releases it in time.
 func ExampleCoordinator_Revoke() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -351,14 +349,14 @@ func ExampleCoordinator_Revoke() {
 
 	must(c.Revoke(context.Background(), "/locks/reindex", time.Minute)) // from anywhere
 	fmt.Println("held:", job.Valid())
-	fmt.Println("nobody is asked:", errors.Is(c.Revoke(context.Background(), "/locks/reindex", time.Minute), coordinator.ErrNotHeld))
+	fmt.Println("no holder is left:", errors.Is(c.Revoke(context.Background(), "/locks/reindex", time.Minute), coordinator.ErrNotHeld))
 	// Output:
 	// told, and in time: true
 	// held: false
-	// nobody is asked: true
+	// no holder is left: true
 }
 
-// Who does not give the lock back loses it at the deadline. A function's context says so.
+// A holder that does not give the lock back loses it at the deadline. A function's context says so.
 func ExampleRevocable() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -405,7 +403,7 @@ func ExampleSemaphore_Resize() {
 	if err := exports.Resize(context.Background(), 2); err != nil {
 		fmt.Println(err)
 	}
-	<-second.Granted() // nobody has released
+	<-second.Granted() // without a release
 	fmt.Println(first.Valid(), second.Valid())
 	// Output: true true
 }
@@ -453,7 +451,7 @@ func ExampleCoordinator_Multi() {
 			fmt.Println("holds", m.Path)
 		}
 		_, err := c.Multi(to, from).Acquire(ctx, coordinator.Try()).Wait(ctx) // the other way round
-		fmt.Println("somebody else:", err)
+		fmt.Println("another transfer:", err)
 		return nil
 	})
 	must(err)
@@ -463,11 +461,11 @@ func ExampleCoordinator_Multi() {
 	// Output:
 	// holds /accounts/anna
 	// holds /accounts/ben
-	// somebody else: zkgrant: not acquired
+	// another transfer: zkgrant: not acquired
 	// zkgrant: the same lock twice: locks 0 and 2 are both at /accounts/anna
 }
 
-// Any process hears who leads, candidate or not.
+// Any process hears of the leader, candidate or not.
 func ExampleElection_Observe() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -489,7 +487,7 @@ func ExampleElection_Observe() {
 	// more news: false
 }
 
-// A candidate leads for a while, and anybody hears who does.
+// A candidate leads for a while, and any process hears of it.
 func ExampleElection_Terms() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -508,18 +506,18 @@ func ExampleElection_Terms() {
 		if terms++; terms == 2 {
 			break // and is no candidate any more
 		}
-		term.Release() // and is one again, behind all who wait
-		fmt.Println("nobody:", (<-leaders).Node == "")
+		term.Release() // and is one again, behind all waiters
+		fmt.Println("no leader:", (<-leaders).Node == "")
 	}
-	fmt.Println("nobody:", (<-leaders).Node == "")
+	fmt.Println("no leader:", (<-leaders).Node == "")
 	// Output:
 	// at first: true
 	// ann:80 leads: true
 	// ann:81 leads: true
-	// nobody: true
+	// no leader: true
 	// ann:80 leads: true
 	// ann:81 leads: true
-	// nobody: true
+	// no leader: true
 }
 
 // The first contender claims a task. The others learn which one has it, and go on to the next task.
@@ -545,7 +543,7 @@ func ExampleCoordinator_Unfair() {
 	first := claim("ann", "resize")
 	claim("bob", "resize")
 	claim("bob", "rotate")
-	first.Release() // before it is done: somebody else may do it
+	first.Release() // before it is done: another worker may do it
 	<-first.Done()
 	claim("bob", "resize")
 	// Output:

@@ -49,7 +49,7 @@ func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coord
 	return c, a, grant
 }
 
-// Whoever is not the holder changes nothing, and the servers are not even asked if it is known here.
+// An acquisition that does not hold the lock changes nothing. If that is known here, no request is sent.
 func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
@@ -95,13 +95,13 @@ func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 	}
 }
 
-// A Grant counts for a transaction from its moment on, whether or not anything has taken it.
+// A Grant counts for a transaction from its moment on, taken or not.
 func TestTxnOfAGrantThatWasNotTaken(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create(ledgerPath, nil))
 		a := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		if _, err := a.Txn(t.Context(), write("yes")); err != nil || written(srv) != "yes" {
-			t.Errorf("Txn behind a Grant that was not taken = %v, and %q is written; want nil and \"yes\"", err, written(srv))
+			t.Errorf("Txn after a Grant that was not taken = %v, and %q is written; want nil and \"yes\"", err, written(srv))
 		}
 		a.Release()
 		<-a.Done()
@@ -136,7 +136,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			}
 		}
 		if srv.Requests(zktest.OpMulti) != before || !a.Valid() || written(srv) != "" {
-			t.Errorf("behind bad input %q is written, valid: %v; want nothing sent, and the lock held", written(srv), a.Valid())
+			t.Errorf("after bad input %q is written, valid: %v; want nothing sent, and the lock held", written(srv), a.Valid())
 		}
 	})
 }
@@ -146,7 +146,7 @@ func writesLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
 }
 
-// What nobody waits for any more is not made later, when nobody expects it.
+// A transaction that was given up is not made later.
 func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, "")
@@ -164,7 +164,7 @@ func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
 			t.Errorf("Txn with a connection again = %v, want nil", err)
 		}
 		if written(srv) != "" {
-			t.Errorf("%q is written, want nothing of the one that was given up", written(srv))
+			t.Errorf("%q is written, want nothing of the transaction that was given up", written(srv))
 		}
 	})
 }
@@ -207,8 +207,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
-// same.
+// A removed node guards nothing. Whether the holder or the transaction notices first, the error is the same.
 func TestTxnWithoutANodeIsErrNodeRemoved(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, "")
@@ -243,7 +242,7 @@ func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
 	})
 }
 
-// The guard of a past holder stops its writes, however late they come and on whatever connection.
+// The guard of a past holder stops its writes, however late they come and on any connection.
 func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, "")
@@ -277,9 +276,8 @@ func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
 	})
 }
 
-// The guard makes a transaction harmless that is made too late, or once more: it
-// finds no node, or the caller's own check a newer version. What these tests hold is
-// that neither is sent.
+// If a transaction is made too late, or twice, the guard makes it harmless: it finds no node, or the caller's own check finds a
+// newer version. These tests check that neither is sent.
 
 // TestTxnOfASessionThatIsOverIsNotSent has a transaction wait for a connection until
 // the session is over. Another session of the same coordinator comes with that
@@ -315,8 +313,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 	})
 }
 
-// TestTxnOfUnknownOutcomeIsSentOnce: whether it was executed is for the caller to find
-// out, and whether it may be executed twice for him to know.
+// TestTxnOfUnknownOutcomeIsSentOnce: the caller finds out whether it was executed, and knows whether it may be executed twice.
 func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, "")
@@ -331,9 +328,9 @@ func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 			return zktest.Pass()
 		})
 		if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("Txn whose reply is lost = %v, want ErrOutcomeUnknown", err)
+			t.Errorf("Txn with a lost reply = %v, want ErrOutcomeUnknown", err)
 		}
-		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind whatever waits for the connection
+		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind requests that wait for the connection
 			t.Errorf("the next Txn = %v, want nil", err)
 		}
 		synctest.Wait()
@@ -343,7 +340,8 @@ func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	})
 }
 
-// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot. The guard has the path above it, too.
+// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot. The path of the guard is below it,
+// too.
 func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := &site{
@@ -360,7 +358,7 @@ func TestRealGuard(t *testing.T) {
 	onARealServer(t).transactions(t)
 }
 
-// transactions makes those of a holder, until its node is removed.
+// transactions makes a holder's transactions, until its node is removed.
 func (s *site) transactions(t *testing.T) {
 	t.Helper()
 	makeNodes(t, s.raw, [2]string{s.root}, [2]string{s.root + ledgerPath})
@@ -387,7 +385,7 @@ func (s *site) transactions(t *testing.T) {
 	if op.Path != ledgerPath {
 		t.Errorf("the caller's operation has become one of %s, want it unchanged", op.Path)
 	}
-	ledger("behind the first transaction", "one")
+	ledger("after the first transaction", "one")
 	res, err = a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"})
 	if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(res) != 2 || !errors.Is(res[1].Error, zk.ErrNoNode) {
 		t.Errorf("Txn with an operation that fails = %+v, %v; want ErrNoNode from the second", res, err)
@@ -396,7 +394,7 @@ func (s *site) transactions(t *testing.T) {
 		t.Errorf("Txn of nothing but the guard = %v, %v; want no result and nil", res, err)
 	}
 	coordtest.NotLost(t, a)
-	ledger("behind one that fails", "one")
+	ledger("after one that fails", "one")
 	guard := a.Guard()
 	if there, _, err := s.raw.Exists(guard.Path); guard.Path != s.root+grant.Node || guard.Version != -1 || !there {
 		t.Errorf("the guard of %+v is %+v, and its node there: %v, %v; want the node's whole path", grant, guard, there, err)
@@ -418,7 +416,7 @@ func (s *site) transactions(t *testing.T) {
 
 // Transactions at the edges of what they are guarded by: the Grant, the Release, Close, the chroot.
 
-// A transaction that is tried from the moment of Acquire on has no guard, and is not sent, or has the lock's node for one.
+// A transaction that is tried from the moment of Acquire on is never unguarded: it is not sent, or its guard is the lock's node.
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
@@ -453,7 +451,7 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	})
 }
 
-// Released is released, whoever finds first that the node is gone.
+// After a Release the error is ErrReleased, whichever request finds first that the node is gone.
 func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	for name, meanwhile := range map[string]func(srv *zktest.Server, a *coordinator.Acquisition, txn func()){
 		"while it is turned away": func(srv *zktest.Server, a *coordinator.Acquisition, txn func()) {
@@ -530,7 +528,7 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 					t.Errorf("Txn = %v %v after Close, want an answer within 10 s", err, time.Since(start))
 				}
 				if _, err := a.Txn(ctx, write("x")); !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("Txn behind Close = %v, want ErrClosed", err)
+					t.Errorf("Txn after Close = %v, want ErrClosed", err)
 				}
 			})
 		})
@@ -550,7 +548,7 @@ func (g gated) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// What the caller has given is his again when Txn has returned, though it may be sent later.
+// The caller may reuse its data when Txn has returned, though they may be sent later.
 func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
@@ -595,7 +593,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	})
 }
 
-// What one transaction answers the next one takes, and nothing leads out of the chroot.
+// What one transaction answers the next one takes, and no path leads out of the chroot.
 func TestTxnStaysInTheChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create("/app/ledger", nil))
@@ -616,9 +614,9 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 	})
 }
 
-// TestTxnSaysWhatBecameOfIt makes transactions under random faults, each of which creates a node of its own, and counts
-// the nodes afterwards: one that returned nil was executed once, one of unknown outcome once at most, and any other
-// never. All of them return.
+// TestTxnSaysWhatBecameOfIt makes transactions under random faults, each of which creates a node of its own, and counts the nodes
+// afterwards. A transaction that returned nil was executed once, one of unknown outcome at most once, and any other never. All of
+// them return.
 func TestTxnSaysWhatBecameOfIt(t *testing.T) {
 	seeds := uint64(eventstest.Amount(15, 150))
 	var sum fates
@@ -638,10 +636,10 @@ func TestTxnSaysWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// fates counts what became of transactions.
+// fates counts the outcomes of transactions.
 type fates struct{ done, unknown, not int }
 
-// txnStory is a coordinator whose connection, server and locks are disturbed while it makes transactions.
+// txnStory is a coordinator that makes transactions while its connection, server and locks are disturbed.
 type txnStory struct {
 	*testing.T
 	seed    uint64
@@ -691,7 +689,7 @@ func (s *txnStory) whole() bool {
 	return s.healed
 }
 
-// server is what the server does to transactions.
+// server decides the fate of transactions at the server.
 func (s *txnStory) server(r zktest.Request) zktest.Action {
 	if r.Op != zktest.OpMulti || len(r.Parts) < 2 || s.whole() {
 		return zktest.Pass()
@@ -712,7 +710,7 @@ func (s *txnStory) server(r zktest.Request) zktest.Action {
 	}
 }
 
-// frame is what the network does to any frame.
+// frame decides the fate of any frame on the network.
 func (s *txnStory) frame(faultnet.Frame) faultnet.Verdict {
 	if s.whole() || s.roll(40) > 0 {
 		return faultnet.Pass()
@@ -734,7 +732,7 @@ func (s *txnStory) play() {
 		a := s.c.Mutex("/locks/a").Acquire(context.Background())
 		select {
 		case <-a.Granted():
-		case <-time.After(s.some(5 * s.timeout)): // not held, or nobody has taken the Grant: it is tried all the same
+		case <-time.After(s.some(5 * s.timeout)): // not held, or the Grant was not taken: it is tried all the same
 		}
 		for range s.roll(12) {
 			s.transact(a)
@@ -748,7 +746,7 @@ func (s *txnStory) play() {
 	if s.roll(2) == 0 {
 		time.Sleep(s.timeout)
 	}
-	_ = s.c.Close() // whether the servers could be told is no matter here
+	_ = s.c.Close() // whether the servers could be told does not matter here
 	s.mu.Lock()
 	s.healed = true
 	s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestWhichKindHasWhichOption goes through all kinds and all options that not every kind can have.
+// TestWhichKindHasWhichOption goes through all kinds and all options that only some kinds have.
 func TestWhichKindHasWhichOption(t *testing.T) {
 	for kind, want := range map[*kind]string{
 		kindMutex:     "DetectCrash AsKazoo Revocable in-Multi",
@@ -43,12 +43,13 @@ func TestWhichKindHasWhichOption(t *testing.T) {
 	}
 }
 
-// named is a kind that the library does not have: a mutex for contenders that say who they are. CONTRIBUTING.md walks through it.
+// named is a kind that the library does not have: a mutex for contenders with a name in their data. CONTRIBUTING.md walks through
+// it.
 type named struct{ recipes.Mutex }
 
 var errNameless = errors.New("a contender without data")
 
-// TestAKindOfLockIsARuleAndARow adds one, and changes nothing else.
+// TestAKindOfLockIsARuleAndARow adds a kind, and changes nothing else.
 func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	srv, err := zktest.New()
 	if err != nil {
@@ -76,7 +77,7 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	if _, err := first.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second := l.Acquire(t.Context(), WithData([]byte("b"))) // behind it: of two at once either may come first
+	second := l.Acquire(t.Context(), WithData([]byte("b"))) // after it: of two at once either may come first
 	queue, err := l.Queue(t.Context())
 	if err != nil || len(queue) == 0 || !queue[0].Holding || string(queue[0].Data) != "a" {
 		t.Errorf("the queue is %+v, %v; want a to hold", queue, err)

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	mostKnotLines = 1500 // of files that use each other, all the way round
+	mostKnotLines = 1500 // of files that all use each other
 	mostFileLines = 600
 )
 
-// knot is a set of files of one package in which each uses each other, directly or by way of others of the set. A reader
-// has to understand them together. A file that is in no circle is a knot of one.
+// knot is a set of files of one package in which each uses each other, directly or by way of others of the set. They have to
+// be understood together. A file that is in no circle is a knot of one.
 type knot struct {
 	files []string
 	lines int

@@ -24,7 +24,7 @@ import (
 
 // What a walk through a tree finds, and that nothing is left of it.
 
-// seenAs has a lock as "path kind", with "/size" of a semaphore, and its contenders as summary has them, with "*permits".
+// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its contenders as in summary, with "*permits".
 func seenAs(info coordinator.LockInfo) string {
 	text := fmt.Sprintf("%s %v", info.Path, info.Kind)
 	if info.Size != 0 {
@@ -42,7 +42,7 @@ func seenAs(info coordinator.LockInfo) string {
 	return text
 }
 
-// walked returns what a walk yields, a line each. An error is "path kind: no permission", or what else it is.
+// walked returns what a walk yields, a line each. An error is "path kind: no permission", or its text.
 func walked(ctx context.Context, c *coordinator.Coordinator, root string) (lines []string) {
 	for info, err := range c.Locks(ctx, root) {
 		switch {
@@ -67,10 +67,11 @@ func finds(t *testing.T, c *coordinator.Coordinator, root string, want ...string
 	}, func() string { return "\nit found\n" + strings.Join(got, "\n") })
 }
 
-// named has a contender say who it is.
+// named stores the contender's name.
 func named(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
 
-// made makes nodes, with the missing ones above them, and the name of the directory for data. With a plus at the end it is ephemeral.
+// made makes nodes, and the missing nodes above them, with the name of the directory for data. A plus at the end stands for
+// ephemeral.
 func made(t *testing.T, s *site, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
@@ -90,7 +91,7 @@ func made(t *testing.T, s *site, nodes ...string) {
 	}
 }
 
-// forest has locks of every kind and library in it, beside what is none.
+// forest has locks of every kind and library, and nodes that are no locks.
 func forest(t *testing.T, s *site) (sound []string) {
 	t.Helper()
 	c, bg := s.connect(), context.Background()
@@ -128,7 +129,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 		"/b/alone/size unfair 7+",
 		"/b/lead mutex e+",
 		"/b/task unfair u+",
-		"/c/curator semaphore leases*1+", // who has entered, and is in the queue still
+		"/c/curator semaphore leases*1+", // it has entered, and is in the queue still
 		"/c/kazoo mutex k+",
 		"/c/recipe readwrite recipe+",
 		"/c/stray unknown stray+",
@@ -167,7 +168,8 @@ func TestRealLocks(t *testing.T) {
 	t.Run("not readable", func(t *testing.T) { testLocksDenied(t, onARealServer(t)) })
 }
 
-// testLocksDenied: a directory that may not be listed, a contender that may not be read, and a semaphore whose leases may not.
+// testLocksDenied: a directory that may not be listed, a contender that may not be read, and a semaphore of which the leases may
+// not be read.
 func testLocksDenied(t *testing.T, s *site) {
 	made(t, s, "/a/lock-0000000000+", "/b/hidden/lock-0000000000+", "/b/shown/lock-0000000000+", "/c/lock-0000000000+", "/c/x/lock-0000000000+",
 		"/d/size", "/d/leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000000+", "/e/lock-0000000000+")
@@ -198,7 +200,7 @@ func TestLocksGoesOnBehindWhatMayNotBeRead(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { testLocksDenied(t, onTheDouble(t, srv)) })
 }
 
-// grove makes so many locks of nobody's, and returns their paths in order.
+// grove makes n locks with contenders of no session, and returns their paths in order.
 func grove(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 	t.Helper()
 	for i := range n {
@@ -220,7 +222,7 @@ func pathsOfWalk(t *testing.T, c *coordinator.Coordinator, root string) (paths [
 	return paths
 }
 
-// TestLocksFindsEachOnceInOrder: in trees of any shape.
+// TestLocksFindsEachOnceInOrder, in trees of any shape.
 func TestLocksFindsEachOnceInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -250,7 +252,7 @@ func TestLocksFindsEachOnceInOrder(t *testing.T) {
 	}
 }
 
-// TestAWalkThatEndsLeavesNothingUnderWay: behind the loop nothing is sent, and in it so much at a time.
+// TestAWalkThatEndsLeavesNothingUnderWay: after the loop nothing is sent, and in it only a bounded number at a time.
 func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 	const rtt = 100 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -296,7 +298,7 @@ func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 	})
 }
 
-// TestAWalkEndsWithItsContextAndItsCoordinator says so once, and yields nothing behind that.
+// TestAWalkEndsWithItsContextAndItsCoordinator says so once, and yields nothing after that.
 func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		grove(t, srv, 1000)
@@ -343,7 +345,7 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	})
 }
 
-// TestAWalkThatIsInterruptedGoesOn: something breaks at one of its requests.
+// TestAWalkThatIsInterruptedGoesOn: a fault strikes one of its requests.
 func TestAWalkThatIsInterruptedGoesOn(t *testing.T) {
 	for name, act := range mishaps() {
 		for _, nth := range []int{1, 2, 70, 100, 200} {
@@ -370,7 +372,7 @@ func TestAWalkThatIsInterruptedGoesOn(t *testing.T) {
 	}
 }
 
-// TestAWalkLeavesOutWhatIsGone, and sees each who enters a semaphore meanwhile once.
+// TestAWalkLeavesOutWhatIsGone, and sees each contender once that enters a semaphore meanwhile.
 func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -387,7 +389,7 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 				eventstest.Check(t, srv.Delete(r.Path))
 			case r.Op == zktest.OpGetData && r.Session == c.SessionID() && path.Dir(r.Path) == "/sem/locks" && !entered:
 				entered = true
-				held[0].Release() // the second enters between the look at the queue and that at the leases
+				held[0].Release() // the second enters between the looks at the queue and at the leases
 				return zktest.Delay(time.Second)
 			}
 			return zktest.Pass()
@@ -397,13 +399,13 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 			t.Errorf("while locks come and go a walk finds %q, want %q", got, want)
 		}
 		if !entered {
-			t.Error("nobody has entered meanwhile, want the second in the queue")
+			t.Error("no contender has entered meanwhile, want the second in the queue")
 		}
 	})
 }
 
-// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again. What stands in a directory that was
-// made anew is read, whatever its name.
+// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again. The nodes in a directory that was made anew
+// are read, whatever their names.
 func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -440,8 +442,8 @@ func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 		<-all[1].Granted()
 		c.Mutex("/locks/poll").Acquire(t.Context(), named("newcomer"))
 		synctest.Wait()
-		if seen := polled(1+1+1, "behind a handoff"); !strings.Contains(seen[0], "newcomer") || strings.Contains(seen[0], "contender 0") {
-			t.Errorf("behind a handoff a walk yields %q", seen)
+		if seen := polled(1+1+1, "after a handoff"); !strings.Contains(seen[0], "newcomer") || strings.Contains(seen[0], "contender 0") {
+			t.Errorf("after a handoff a walk yields %q", seen)
 		}
 	})
 }

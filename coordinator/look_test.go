@@ -21,9 +21,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What Queue says of a lock, and that looking leaves nothing behind.
+// What Queue returns, and that looking leaves nothing behind.
 
-// look returns what Queue does, which has to work.
+// look returns the result of Queue, which must not fail.
 func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	t.Helper()
 	queue, err := l.Queue(t.Context())
@@ -69,7 +69,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 			t.Errorf("the first in the queue is %+v, want what was granted as %+v, since %v", first, grant, start)
 		}
 		if second := got[1]; second.Session != b.SessionID() || second.Since.Sub(got[0].Since).Truncate(time.Second) != time.Minute {
-			t.Errorf("the second in the queue is %+v behind %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
+			t.Errorf("the second in the queue is %+v after %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
 		}
 		copy(got[0].Data, "WRONG")
 		holder.Release()
@@ -83,8 +83,8 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 	})
 }
 
-// TestQueueTakesForeignContendersForWhatTheyAre has every form of contender's name in
-// the queue, and things that are none.
+// TestQueueTakesForeignContendersForWhatTheyAre has every form of contender's name in the queue, and
+// nodes that are no contenders.
 func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 	const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -131,9 +131,9 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 	})
 }
 
-// TestTheQueueOfAReadWriteLockShowsWhoHolds shows a writer behind readers, and one that becomes a reader
+// TestTheQueueOfAReadWriteLockShowsTheHolders shows a writer behind readers, and one that becomes a reader
 // in its own place. Whichever side is asked, readers wait for writers only.
-func TestTheQueueOfAReadWriteLockShowsWhoHolds(t *testing.T) {
+func TestTheQueueOfAReadWriteLockShowsTheHolders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 		sides := []interface {
@@ -203,9 +203,9 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 	})
 }
 
-// TestQueueLeavesOutWhoIsGoneByThen deletes the holder's node, or everybody's, between
-// the listing and the reading.
-func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
+// TestQueueLeavesOutContendersThatAreGone deletes the holder's node, or every node, between the listing and
+// the reading.
+func TestQueueLeavesOutContendersThatAreGone(t *testing.T) {
 	for want, gone := range map[string][]int{"1+ 2": {0}, "0+ 2": {1}, "2+": {0, 1}, "": {0, 1, 2}} {
 		t.Run(want, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -230,8 +230,8 @@ func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 	}
 }
 
-// TestQueueChangesNothing counts what a look costs the server, and that nothing else
-// comes of it: a look has no part in what the session knows of the directory.
+// TestQueueChangesNothing counts what a look costs the server, and checks that nothing else comes of it:
+// a look has no part in what the session knows of the directory.
 func TestQueueChangesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -255,14 +255,14 @@ func TestQueueChangesNothing(t *testing.T) {
 			t.Errorf("two looks made the requests %v, want a listing and two readings each", seen)
 		}
 		if srv.Watches() != watches || !slices.Equal(srv.Tree(), tree) || !a.Deadline().Equal(deadline) {
-			t.Errorf("behind two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
+			t.Errorf("after two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
 				srv.Watches(), watches, srv.Tree(), tree, a.Deadline(), deadline)
 		}
 	})
 }
 
-// TestALoopWithLooksCostsTheSame: the directory stays known for one of ours where
-// nobody else is, so that a free lock takes one request.
+// TestALoopWithLooksCostsTheSame: without other contenders the directory stays known for one of ours, so
+// that a free lock takes one request.
 func TestALoopWithLooksCostsTheSame(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -321,8 +321,8 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	})
 }
 
-// What becomes of a look when the connection goes, or the session, the caller's
-// patience, the coordinator; and how much many of them take.
+// How a look ends when the connection, the session, the caller's context or the coordinator ends, and
+// what many looks cost.
 
 // looked is what Queue returned.
 type looked struct {
@@ -330,7 +330,7 @@ type looked struct {
 	err   error
 }
 
-// looking has Queue called by somebody else. It works in bubbles only.
+// looking calls Queue in a goroutine. It works in bubbles only.
 func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 	result := make(chan looked, 1)
 	go func() {
@@ -341,7 +341,7 @@ func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 	return result
 }
 
-// crowd makes so many contenders of nobody's.
+// crowd makes n contenders of no session.
 func crowd(t *testing.T, srv *zktest.Server, n int) {
 	t.Helper()
 	for i := range n {
@@ -367,8 +367,7 @@ func TestQueueWaitsForAConnection(t *testing.T) {
 	})
 }
 
-// TestQueueBeginsAgainWhenItIsInterrupted breaks what there is to break, once, at each
-// of the requests that a look makes.
+// TestQueueBeginsAgainWhenItIsInterrupted has one fault strike at each request of a look.
 func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 	happens := mishaps()
 	happens["silence"] = func(srv *zktest.Server, _ int64) zktest.Action {
@@ -508,16 +507,16 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 					t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 				}
 				if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("Queue behind Close: %v, want ErrClosed", err)
+					t.Errorf("Queue after Close: %v, want ErrClosed", err)
 				}
 			})
 		})
 	}
 }
 
-// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone
-// and with many others, and asks for another lock meanwhile. A server answers in order,
-// so what the lock has to wait for is what was sent before.
+// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone and with many
+// others, and asks for another lock meanwhile. A server answers in order, so the lock waits for what was
+// sent before.
 func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	const (
 		contenders = 1000
@@ -576,9 +575,9 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	}
 }
 
-// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue whose contenders a
-// server does not show, one after the other, and each give up soon. What they leave
-// under way stays bounded, and is gone with the connection.
+// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue, one after the other, and each give up
+// soon. A server does not show the queue's contenders. What the looks leave under way stays bounded, and
+// is gone with the connection.
 func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 100)
@@ -616,8 +615,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 	})
 }
 
-// TestRealQueue looks at queues through each of three servers, whose counters say that
-// nothing came of it.
+// TestRealQueue looks at queues through each of three servers. The servers' counters show no change.
 func TestRealQueue(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -640,7 +638,7 @@ func TestRealQueue(t *testing.T) {
 	for range foreigners {
 		eventstest.Must(t, <-made)
 	}
-	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // which nobody may read
+	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // no client may read it
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -680,7 +678,7 @@ func TestRealQueue(t *testing.T) {
 		eventstest.Check(t, raw.Delete("/app"+dir+"/lock-0000009999", -1))
 		eventstest.Check(t, raw.Delete("/app"+dir+"/notes", -1))
 	}()
-	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
+	eventstest.Eventually(t, "a refusal because of an unreadable contender", func() bool { // the holder's server may not know of it yet
 		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
 		if err != nil && queue != nil {
 			t.Errorf("Queue = %d contenders with %v, want none beside an error", len(queue), err)

@@ -21,11 +21,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Promise 2, behind followers that keep signs of life to themselves until the leader
-// asks. The faults come in all phases of the asking and of the client's pings and
-// probes, on locks that were just granted and on locks that have been held for long.
+// Promise 2, behind followers that keep signs of life to themselves until the leader asks. The faults come in all phases of the
+// leader's asking and of the client's pings and probes, on locks that were just granted and on locks that have been held for long.
 
-// fault keeps a session from being heard of.
+// fault keeps the servers from hearing of a session.
 type fault struct {
 	name  string
 	begin func(srv *zktest.Server, id int64)
@@ -110,8 +109,7 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 	}
 }
 
-// leadOfLost returns how long before the end of its session a holder was told, and how
-// long after the beginning of the fault.
+// leadOfLost returns how long before the end of its session a holder was told, and how long after the beginning of the fault.
 func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -254,8 +252,8 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 	})
 }
 
-// After a suspend of the machine Valid is right at the moment it is asked, and the loss
-// is told by the next probe's time, with a connection or without.
+// After a suspend of the machine Valid is right at once. The loss is told by the time of the next probe, with a connection or
+// without.
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	for name, down := range map[string]bool{"connected": false, "no connection": true} {
 		t.Run(name, func(t *testing.T) {
@@ -313,8 +311,8 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 	})
 }
 
-// grantedInOrder has each of those in a queue hold the lock in turn, with a greater token than the one before. It is the only one, and
-// its node goes with it.
+// grantedInOrder has each waiter of a queue hold the lock in turn, with a greater token than the one before. It is the only holder,
+// and its node goes with it.
 func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(node string) bool) {
 	t.Helper()
 	var last int64
@@ -326,7 +324,7 @@ func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(
 			}
 		}
 		if grant.Token <= last || grant.Path != lockPath || grant.ID != a.ID() || !exists(grant.Node) {
-			t.Errorf("grant %d is %+v behind the token %d, want a greater one, of acquisition %d at %s", i, grant, last, a.ID(), lockPath)
+			t.Errorf("grant %d is %+v after the token %d, want a greater one, of acquisition %d at %s", i, grant, last, a.ID(), lockPath)
 		}
 		coordtest.NotLost(t, a)
 		last = grant.Token
@@ -350,7 +348,7 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsLeftWhateverReplyIsLost of an acquisition and its release, or whatever request.
+// TestNoNodeIsLeftWhateverReplyIsLost, or whatever request, of an acquisition and its release.
 func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 	const requests = 30 // more than the whole story takes
 	atEachLoss(t, requests, func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
@@ -363,7 +361,7 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 		a.Release()
 		next, err := w.Wait(t.Context())
 		if err != nil || next.Token <= grant.Token {
-			t.Fatalf("behind the release %+v is granted, %v; want a token above %d", next, err, grant.Token)
+			t.Fatalf("after the release %+v is granted, %v; want a token above %d", next, err, grant.Token)
 		}
 		w.Release()
 		<-a.Done()
@@ -375,7 +373,7 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 }
 
 // atEachLoss plays the story of a coordinator with the connection cut at each of its requests, once before the server has executed
-// it and once after, so that the reply is lost. In the end no node is left.
+// it and once after, so that the reply is lost. No node is left at the end.
 func atEachLoss(t *testing.T, requests int, story func(*testing.T, *zktest.Server, *coordinator.Coordinator)) {
 	t.Helper()
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
@@ -452,13 +450,13 @@ func (tr *trio) hang(address string) {
 	tr.hung[address] = true
 }
 
-// connect opens a session of the three.
+// connect opens a session to the three servers.
 func (tr *trio) connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	return tr.connectTo(t, trioServers, options...)
 }
 
-// connectTo opens one that knows only the servers named.
+// connectTo opens a session that knows only the servers named.
 func (tr *trio) connectTo(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, append([]coordinator.Option{coordinator.WithDialer(tr.dial)}, options...)...)
@@ -476,7 +474,7 @@ func (tr *trio) connectTo(t *testing.T, servers string, options ...coordinator.O
 	return c
 }
 
-// later returns the addresses that were dialled behind the first n.
+// later returns the addresses that were dialled after the first n.
 func (tr *trio) later(n int) []string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -512,7 +510,7 @@ func silencesOfOne() map[string]func(*trio, string) {
 	}
 }
 
-// One silent server of three costs no lock, whatever the phase of the probes, from a timeout of two ticks on; and the server left is
+// One silent server of three costs no lock, whatever the phase of the probes, from a timeout of two ticks on. The silent server is
 // not tried again.
 func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	trials := eventstest.Amount(4, 16)
@@ -542,7 +540,7 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 							kept++
 						}
 						if later := tr.later(dials); len(later) != 1 || later[0] == left {
-							t.Errorf("behind the silence of %s %v are dialled, want one of the other two", left, later)
+							t.Errorf("after the silence of %s %v are dialled, want one of the other two", left, later)
 						}
 					})
 				}
@@ -554,8 +552,8 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	}
 }
 
-// The server that comes next may be silent, too: its handshake has three tenths of the timeout. With a reset that is in time from two ticks
-// on, and behind another silent server from two and a half ticks and a tenth of a second on.
+// The next server may be silent, too: its handshake has three tenths of the timeout. After a reset that is in time from two ticks
+// on. After another silent server it is from two and a half ticks and a tenth of a second on.
 func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	const trials, tick = 16, 500 * time.Millisecond
 	for _, of := range []struct {
@@ -597,7 +595,8 @@ func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	}
 }
 
-// Right behind a Grant that ended a long wait the lease counts from a ping, and stands a silence all the same from two and a quarter ticks on.
+// Right after a Grant that ended a long wait the lease counts from a ping. It still outlives a silence from two and a quarter ticks
+// on.
 func TestASilentServerRightBehindAGrant(t *testing.T) {
 	const (
 		trials  = 16
@@ -629,15 +628,15 @@ func TestASilentServerRightBehindAGrant(t *testing.T) {
 	}
 }
 
-// slow has everything that the servers at the addresses say come late.
+// slow delays everything that the servers at the addresses say.
 func (tr *trio) slow(by time.Duration, addresses ...string) {
 	for _, address := range addresses {
 		tr.ways[address].Lag(faultnet.Down, by)
 	}
 }
 
-// A session leaves a slow server once for another one, and stays if all are slow. It does not hang up while it holds nothing, with one
-// server, or where a lost connection is a loss.
+// A session leaves a slow server once for another one, and stays if all are slow. It does not hang up while it holds nothing, with
+// one server, or where a lost connection is a loss.
 func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	const timeout, tick = 10 * time.Second, 500 * time.Millisecond
 	all := []string{"one:1", "two:2", "three:3"}
@@ -696,7 +695,7 @@ func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	}
 }
 
-// Servers that are slow now and then, and quick in between, make a session hang up twice in ten timeouts at the most.
+// Servers that are slow now and then, and quick in between, make a session hang up at most twice in ten timeouts.
 func TestAReconnectStormHasABound(t *testing.T) {
 	const timeout, tick = 10 * time.Second, 500 * time.Millisecond
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -718,7 +717,7 @@ func TestAReconnectStormHasABound(t *testing.T) {
 	})
 }
 
-// Probes that are as rare as they may be do not keep a session from noticing a silence in time.
+// A session notices a silence in time also with the rarest allowed probes.
 func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	const timeout, tick = 6 * time.Second, 500 * time.Millisecond
 	for phase := range 8 {
@@ -740,7 +739,7 @@ func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	}
 }
 
-// What was asked of the silent server is asked again: a claim that it has swallowed is granted as soon as the session is connected
+// Requests to the silent server are repeated: a claim that it has swallowed is granted as soon as the session is connected
 // elsewhere.
 func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 	const timeout = 6 * time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What callers do wrong harms nobody else.
+// Mistakes of callers harm no other caller.
 
 // Releases one after the other are in testdata/scenes/acquire/release.txt.
 func TestReleasesAtOnceAreHarmless(t *testing.T) {
@@ -81,7 +81,7 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
-				if !errors.Is(err, context.DeadlineExceeded) { // without the context nobody can know
+				if !errors.Is(err, context.DeadlineExceeded) { // without the context it cannot be known
 					t.Errorf("Do inside Do = %v, want the end of its context", err)
 				}
 			},
@@ -100,7 +100,7 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 						synctest.Wait() // until the other waits
 						tt.inside(t, srv, c)
 						if tt.closed && !errors.Is(context.Cause(ctx), coordinator.ErrClosed) {
-							t.Errorf("behind Close the function's context ends with %v, want ErrClosed", context.Cause(ctx))
+							t.Errorf("after Close the function's context ends with %v, want ErrClosed", context.Cause(ctx))
 						}
 						return tt.want
 					})
@@ -123,7 +123,7 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 				if got := srv.Children(lockPath); len(got) != 1 {
 					t.Errorf("behind Do the nodes are %v, want that of the next one", got)
 				}
-				if !tt.closed { // and whoever panicked can go on
+				if !tt.closed { // after the panic the program can go on
 					next.Release()
 					coordtest.Hold(t, c.Mutex(lockPath))
 				}
@@ -132,14 +132,14 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 	}
 }
 
-// What the servers refuse is told, and where.
+// Where refusals of the servers are reported.
 
-// undeletable is what everybody may do in a directory where nobody may delete.
+// undeletable are the permissions in a directory where no client may delete.
 const undeletable = zk.PermRead | zk.PermCreate
 
 var errOfFunction = errors.New("the function's own")
 
-// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session is over before the node is gone.
+// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session ends before the node is gone.
 func TestARefusedReleaseIsToldByDo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedDo(t, onTheDouble(t, srv)) })
 }
@@ -154,13 +154,13 @@ func playRefusedDo(t *testing.T, s *site) {
 		c := s.connect()
 		err := c.Mutex(lockPath).Do(coordtest.RealContext(t), func(context.Context, events.Grant) error { return own })
 		if !errors.Is(err, coordinator.ErrNoAuth) || own != nil && !errors.Is(err, own) {
-			t.Errorf("Do whose function returns %v and whose release is refused: %v, want ErrNoAuth, and both", own, err)
+			t.Errorf("Do of a function that returns %v, with a refused release: %v, want ErrNoAuth, and both", own, err)
 		}
 		eventstest.Must(t, c.Close())
 	}
 }
 
-// TestARefusedReleaseIsToldByTerms to the body that goes on, as the last word, with the cause of a context that has ended.
+// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has ended, if the body goes on.
 func TestARefusedReleaseIsToldByTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
 }
@@ -171,7 +171,7 @@ func TestRealARefusedReleaseIsToldByTerms(t *testing.T) { playRefusedTerms(t, on
 func playRefusedTerms(t *testing.T, s *site) {
 	t.Helper()
 	makeDir(t, s, undeletable)
-	for _, way := range []string{"goes on", "goes on behind the end of its context", "leaves"} {
+	for _, way := range []string{"goes on", "goes on after the end of its context", "leaves"} {
 		c := s.connect()
 		ctx, cancel := context.WithCancelCause(coordtest.RealContext(t))
 		var told []error
@@ -200,7 +200,7 @@ func playRefusedTerms(t *testing.T, s *site) {
 	}
 }
 
-// TestDoWaitsForTheAnswerToItsRelease, but not behind a loss, nor for a server that cannot be reached.
+// TestDoWaitsForTheAnswerToItsRelease, but not after a loss, nor for a server that cannot be reached.
 func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -214,7 +214,7 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 		start := time.Now()
 		eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
 		if took := time.Since(start); took != time.Second || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("Do whose release takes a second returns after %v, with the nodes %v; want behind the release", took, srv.Children(lockPath))
+			t.Errorf("Do with a release that takes a second returns after %v, with the nodes %v; want after the release", took, srv.Children(lockPath))
 		}
 		var revoked <-chan error
 		err := c.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
@@ -238,7 +238,7 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 	})
 }
 
-// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it: in an error that is what the server said, too.
+// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it. The error also is what the server said.
 func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -254,22 +254,22 @@ func TestRealAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	}
 }
 
-// refusal is a way to be refused something at the second path of a multi-lock.
+// refusal is a way to be refused at the second path of a multi-lock.
 type refusal struct {
-	perms   int32                    // of everybody in the second directory, unless it is 0: then there is none, and nobody may make it
+	perms   int32                    // of every client in the second directory; 0: there is none, and no client may make it
 	options []coordinator.LockOption // of the second member
-	ahead   []coordinator.LockOption // of somebody who holds the second lock, if not nil
+	ahead   []coordinator.LockOption // of another client's holder of the second lock, if not nil
 	held    bool                     // it is the release that is refused
 }
 
 func refusals() map[string]refusal {
 	return map[string]refusal{
-		"create":                {perms: zk.PermAll &^ zk.PermCreate},
-		"make the directory":    {},
-		"read the queue":        {perms: zk.PermAll &^ zk.PermRead},
-		"read the own node":     {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}},
-		"read who stands ahead": {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}},
-		"delete":                {perms: undeletable, held: true},
+		"create":              {perms: zk.PermAll &^ zk.PermCreate},
+		"make the directory":  {},
+		"read the queue":      {perms: zk.PermAll &^ zk.PermRead},
+		"read the own node":   {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}},
+		"read the node ahead": {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}},
+		"delete":              {perms: undeletable, held: true},
 	}
 }
 
@@ -305,7 +305,7 @@ func (r refusal) play(t *testing.T, s *site) {
 		t.Errorf("the multi-lock ends with %v, want a MemberError of %s, which is ErrNoAuth; it is of %+v", err, second, at)
 	}
 	if got, _, err := s.raw.Children(s.root + first); err != nil && !errors.Is(err, zk.ErrNoNode) || len(got) != 0 {
-		t.Errorf("behind the refusal %q, %v are left at the other path, want none", got, err)
+		t.Errorf("after the refusal %q, %v are left at the other path, want none", got, err)
 	}
 	eventstest.Must(t, c.Close())
 }

@@ -167,7 +167,7 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 				}
 			}
 			if len(claims) < 2 || grant.Members[i].Node == claims[0][i].Path {
-				t.Errorf("%+v is granted behind the claims %+v, want a second claim and another node", grant, claims)
+				t.Errorf("%+v is granted after the claims %+v, want a second claim and another node", grant, claims)
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func startNameServer(t *testing.T) *nameServer {
 	return s
 }
 
-// set has a name lead to these addresses.
+// set has a name resolve to these addresses.
 func (s *nameServer) set(name string, addrs ...string) {
 	var parsed []netip.Addr
 	for _, addr := range addrs {
@@ -61,14 +61,14 @@ func (s *nameServer) set(name string, addrs ...string) {
 	s.names[name] = parsed
 }
 
-// answers sets what is answered instead of addresses.
+// answers sets the response instead of addresses.
 func (s *nameServer) answers(trouble byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble = trouble
 }
 
-// questions returns how many were asked.
+// questions returns how many questions were asked.
 func (s *nameServer) questions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,8 @@ func (s *nameServer) option() coordinator.Option {
 	return session.OptionFunc(func(c *session.Config) { c.Lookup = resolver.LookupNetIP })
 }
 
-// dial keeps what it returns: a lookup that is given up reads on for seconds, for others who may ask the same.
+// dial keeps the connections that it returns: a lookup that is given up reads on for seconds, for other callers
+// of the same lookup.
 func (s *nameServer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

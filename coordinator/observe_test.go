@@ -24,13 +24,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// said is what an observer has heard that it has not read yet.
+// said is what an observer has heard and not read yet.
 func said(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	synctest.Wait()
 	return coordtest.HeardSoFar(seen)
 }
 
-// wantLeader fails the test unless the observer was told just now that this one leads, by what it says. An empty text: nobody.
+// wantLeader fails the test unless the observer was just told of the leader with this data. An empty text: no leader.
 func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, data string) (l events.Leader) {
 	t.Helper()
 	l, ok, closed := said(seen)
@@ -45,7 +45,7 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	return l
 }
 
-// wantQuiet fails the test if something was said.
+// wantQuiet fails the test if the observer was told anything.
 func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	t.Helper()
 	if l, ok, closed := said(seen); ok || closed {
@@ -53,7 +53,7 @@ func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	}
 }
 
-// TestObserversEnd with their contexts, with the coordinator, and where nothing can be seen: the channel is closed.
+// TestObserversEnd with their contexts, with the coordinator, and where the path cannot be read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
@@ -109,7 +109,7 @@ func TestObserversEnd(t *testing.T) {
 		if _, err := adm.Create("/hidden/lock-0000000000", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll&^zk.PermRead)); err != nil {
 			t.Fatal(err)
 		}
-		isOver("a leader who may not be read", hidden)
+		isOver("a leader that may not be read", hidden)
 		if n := logs.FilterMessage("cannot see who leads").Len(); n != 3 {
 			t.Errorf("%d warnings that the leader cannot be seen, want 3", n)
 		}
@@ -123,7 +123,8 @@ func TestObserversEnd(t *testing.T) {
 	})
 }
 
-// TestAChangeRightBehindAReading: its event comes together with the answer, and whichever is heeded first, it is not overlooked.
+// TestAChangeRightBehindAReading: its event comes together with the answer. Whichever is handled first, the change is not
+// overlooked.
 func TestAChangeRightBehindAReading(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -152,7 +153,7 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 	})
 }
 
-// hustings is an election of nobody's, which the test moves.
+// hustings is an election without candidates of ours, which the test moves.
 type hustings struct {
 	srv *zktest.Server
 
@@ -160,7 +161,7 @@ type hustings struct {
 	joined int
 }
 
-// first returns the leader's node; empty: nobody leads.
+// first returns the leader's node; empty: there is no leader.
 func (h *hustings) first() string {
 	names := h.srv.Children(electionPath) // they are made with numbers of ten digits, and nothing else
 	slices.Sort(names)
@@ -208,7 +209,7 @@ func (h *hustings) moving(how string) {
 		if h.srv.Exists(electionPath) {
 			must(h.srv.Delete(electionPath))
 		}
-	case "anew": // another path of the same name, in which the leader's name is that of one who comes second
+	case "anew": // another path of the same name, in which the second candidate has the leader's name
 		h.moving("remove")
 		h.joined = max(h.joined, 1)
 		must(h.srv.Create(electionPath+"/lock-0000000000", []byte("anew")))
@@ -218,8 +219,8 @@ func (h *hustings) moving(how string) {
 	}
 }
 
-// TestObserveAtEachStep has something happen before each request that an observer makes, while it begins and while
-// something else happens. In the end it has heard of the leader, in order and within a few requests.
+// TestObserveAtEachStep makes a change before each request of an observer, while it begins and while something else changes. In the
+// end it has heard of the leader, in order and within a few requests.
 func TestObserveAtEachStep(t *testing.T) {
 	const most = 60
 	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
@@ -272,7 +273,7 @@ func TestObserveAtEachStep(t *testing.T) {
 	t.Logf("%d times something happened", fired)
 }
 
-// wantTheTruth observes while something happens, and wants to have heard of the leader in the end, in order and nothing twice.
+// wantTheTruth observes while changes come, and wants to have heard of the leader in the end, in order and nothing twice.
 func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
 	t.Helper()
 	seen := c.Election(electionPath).Observe(t.Context())
@@ -297,7 +298,7 @@ func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then st
 	}
 }
 
-// TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of them in one
+// TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of observers in one
 // coordinator.
 func TestWhatObserversCost(t *testing.T) {
 	for _, observers := range []int{1, 100} {
@@ -336,15 +337,15 @@ func TestWhatObserversCost(t *testing.T) {
 				costs("a leader", 2, 1, func() { ann = campaign(c, "ann") }) // list, read
 				all("ann")
 				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
-				costs("one who leaves", 0, 0, func() { cleo.Release() })
+				costs("one that leaves", 0, 0, func() { cleo.Release() })
 				costs("a word", 1, 1, func() { // read
 					eventstest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
 				})
 				all("ann again")
 				costs("another leader", 2, 1, func() { ann.Release() }) // list, read
 				all("bob")
-				costs("one who leaves from behind", 0, 0, func() { dan.Release() })
-				costs("nobody", 2, 1, func() { bob.Release() }) // list, and list again with a watch
+				costs("one that leaves from behind", 0, 0, func() { dan.Release() })
+				costs("no leader", 2, 1, func() { bob.Release() }) // list, and list again with a watch
 				all("")
 				costs("an hour", 0, 0, func() { time.Sleep(time.Hour) })
 			})
@@ -352,7 +353,7 @@ func TestWhatObserversCost(t *testing.T) {
 	}
 }
 
-// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when that has fired.
+// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when it has fired.
 func TestObserversLeaveOneWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
@@ -389,7 +390,7 @@ type chronicle struct {
 	heard []events.Leader
 }
 
-// follow reads until the channel is closed, and waits so long behind each word.
+// follow reads until the channel is closed, and waits so long after each leader.
 func (c *chronicle) follow(seen <-chan events.Leader, pause func() time.Duration) {
 	for l := range seen {
 		c.mu.Lock()
@@ -405,8 +406,8 @@ func (c *chronicle) all() []events.Leader {
 	return slices.Clone(c.heard)
 }
 
-// check fails the test if a past leader leads again, if a token goes back, or if something is said twice. A Leader is told apart from
-// one of the same name by its token.
+// check fails the test if a past leader leads again, if a token goes back, or if a leader is told twice. The token tells a leader
+// apart from another of the same name.
 func (c *chronicle) check(t *testing.T, observer string) {
 	t.Helper()
 	var last events.Leader
@@ -416,7 +417,7 @@ func (c *chronicle) check(t *testing.T, observer string) {
 		case i > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
 			t.Errorf("%s heard %+v twice in a row, want it once", observer, l)
 		case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
-			t.Errorf("%s heard %+v behind %+v, want a greater token", observer, l, last)
+			t.Errorf("%s heard %+v after %+v, want a greater token", observer, l, last)
 		}
 		last, token = l, max(token, l.Token)
 	}
@@ -438,9 +439,9 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 	return l
 }
 
-// TestElectionsAtRandom has candidates of four sessions come, speak and go, and in every other run connections and
-// sessions go as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end; and
-// where nothing breaks, the quick one hears all.
+// TestElectionsAtRandom has candidates of four sessions come, proclaim and go, and in every other run connections and sessions go
+// as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end. Where nothing
+// breaks, the quick one hears all.
 func TestElectionsAtRandom(t *testing.T) {
 	for seed := range uint64(eventstest.Amount(6, 60)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -539,7 +540,7 @@ func electAtRandom(t *testing.T, srv *zktest.Server, seed uint64, faults bool) {
 	following.Wait()
 }
 
-// proclaim has the leader say something, by whichever coordinator it is of.
+// proclaim has the leader proclaim, through its own coordinator.
 func proclaim(t *testing.T, cs []*coordinator.Coordinator, a *coordinator.Acquisition, what string, faults bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -558,7 +559,7 @@ func proclaim(t *testing.T, cs []*coordinator.Coordinator, a *coordinator.Acquis
 // breakOne breaks something of a session, for a while.
 func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
 	wait := time.Duration(random.Int64N(int64(20 * time.Second)))
-	switch random.IntN(4) { // nobody ends a session before its time: then a leader would hear of it too late
+	switch random.IntN(4) { // no session is ended before its time: its leader would hear of that too late
 	case 0:
 		srv.Cut(session)
 	case 1:
@@ -573,8 +574,8 @@ func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
 	}
 }
 
-// realElections has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
-// observers at each server hear of it: in order, each with a greater token, and the last one in the end.
+// realElections has candidates of three sessions lead in turn on a real ensemble. One of them dies with its connection. Observers
+// at each server hear of it: in order, each leader with a greater token, and the last one in the end.
 func realElections(t *testing.T, e *ensemble.Ensemble) {
 	rounds := eventstest.Amount(15, 40)
 	ctx := coordtest.RealContext(t)
@@ -586,7 +587,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 		chronicles[i] = h
 		seen := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
 		if l := <-seen; l.Node != "" {
-			t.Errorf("before the first campaign %+v leads, want nobody", l)
+			t.Errorf("before the first campaign %+v leads, want no leader", l)
 		}
 		following.Go(func() { h.follow(seen, func() time.Duration { return 0 }) })
 	}
@@ -651,7 +652,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 	following.Wait()
 }
 
-// theyHear waits until the observer has heard this leader, and fails if it hears of one that is none of the others.
+// theyHear waits until the observer has heard of this leader, and fails if it hears of one that is none of the others.
 func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...string) {
 	t.Helper()
 	ctx := coordtest.RealContext(t)
@@ -672,8 +673,8 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 	}
 }
 
-// TestRealObserverBehind observes through a follower that is cut off from its leader: it hears what that one knows, and the
-// rest when it has found the others again.
+// TestRealObserverBehind observes through a follower that is cut off from its leader: it hears what that follower knows, and the
+// rest when the follower is back.
 func TestRealObserverBehind(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()

@@ -36,7 +36,7 @@ func opened(t *testing.T, servers string, options ...coordinator.Option) *coordi
 	return c
 }
 
-// first is everything that a program may ask for before there is a session, and what came of it.
+// first is everything that a program may ask for before there is a session, and its results.
 type first struct {
 	held, behind, term, tried *coordinator.Acquisition
 
@@ -63,7 +63,7 @@ func askFirst(ctx context.Context, c *coordinator.Coordinator, root string) *fir
 	return f
 }
 
-// waits checks that nothing has come of it yet.
+// waits checks that there is no result yet.
 func (f *first) waits(t *testing.T, c *coordinator.Coordinator) {
 	t.Helper()
 	if state, id := c.State(), c.SessionID(); state != coordinator.StateConnecting || id != 0 {
@@ -79,7 +79,7 @@ func (f *first) waits(t *testing.T, c *coordinator.Coordinator) {
 	}
 }
 
-// comes checks that all of it comes when there is a server.
+// comes checks that every result comes when there is a server.
 func (f *first) comes(t *testing.T) {
 	t.Helper()
 	if ev, ok := eventstest.Receive(t, f.stream, "the first event").(events.Connected); !ok {
@@ -87,7 +87,7 @@ func (f *first) comes(t *testing.T) {
 	}
 	eventstest.Check(t, eventstest.Receive(t, f.ready, "Ready"))
 	eventstest.Check(t, eventstest.Receive(t, f.queue, "Queue"))
-	go func() { // the Grants are taken by whoever is first
+	go func() { // the Grants are taken by the stream or the waits
 		for range f.stream {
 		}
 	}()
@@ -180,7 +180,7 @@ func TestOpenRefusesBadInput(t *testing.T) {
 	}
 }
 
-// TestRefusedIdentityIsNotForEver: Ready says at once that an identity is refused, though it may be accepted later: then there is a session.
+// TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If it is accepted later, there is a session.
 func TestRefusedIdentityIsNotForEver(t *testing.T) {
 	const wait = 10 * time.Minute
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -216,7 +216,7 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 	})
 }
 
-// wantNotices checks that it was told after three seconds of an outage, and from then on once a minute, with the cause.
+// wantNotices checks that the outage was logged after three seconds, and from then on once a minute, with the cause.
 func wantNotices(t *testing.T, logs *observer.ObservedLogs, message string, outage time.Duration, cause string) {
 	t.Helper()
 	told := logs.FilterMessage(message).AllUntimed()
@@ -266,7 +266,7 @@ func TestAnOutageIsLoggedSeldomWithItsCause(t *testing.T) {
 				wantNotices(t, logs, "no server can be used", outage, c.cause)
 				c.fault(srv, false)
 				time.Sleep(time.Minute)
-				srv.Cut(co.SessionID()) // which is over before anybody needs to hear of it
+				srv.Cut(co.SessionID()) // it is over before any caller needs to hear of it
 				time.Sleep(outage)
 				if n := logs.FilterMessage("no server can be used").Len(); n != 0 {
 					t.Errorf("behind a cut %d warnings were logged, want none", n)
@@ -286,7 +286,7 @@ func TestReadyEndsWithClose(t *testing.T) {
 		eventstest.Check(t, c.Close())
 		synctest.Wait()
 		if len(ready) == 0 {
-			t.Fatal("behind Close Ready still waits, want ErrClosed")
+			t.Fatal("after Close Ready still waits, want ErrClosed")
 		}
 		if err := <-ready; !errors.Is(err, coordinator.ErrClosed) {
 			t.Errorf("Ready = %v, want ErrClosed", err)
@@ -295,12 +295,12 @@ func TestReadyEndsWithClose(t *testing.T) {
 		once := coordtest.Connect(t, srv)
 		eventstest.Check(t, once.Close())
 		if err := once.Ready(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("behind Close of one that was ready Ready = %v, want ErrClosed", err)
+			t.Errorf("after Close of one that was ready Ready = %v, want ErrClosed", err)
 		}
 	})
 }
 
-// TestConnectThatFailsIsOver: nobody dials any more, and no goroutine is left, which the bubble sees.
+// TestConnectThatFailsIsOver: no server is dialled any more, and no goroutine is left, which the bubble checks.
 func TestConnectThatFailsIsOver(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)

@@ -23,12 +23,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What is given up before it was sent is never sent, and nothing of it stays.
+// An acquisition that is given up before it was sent is never sent, and nothing of it stays.
 
-// inTheOutage is where locks are that somebody tries for in vain.
+// inTheOutage is where the locks are that are tried for in vain.
 const inTheOutage = "/outage/"
 
-// triers are the ways to ask for a lock that is given up before any server hears of it.
+// triers are the ways to ask for a lock that is given up before a server hears of it.
 func triers() map[string]func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
 	background := context.Background()
 	later := func(a *coordinator.Acquisition) *coordinator.Acquisition {
@@ -86,7 +86,7 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// noted notes the requests for what somebody tries for, and returns what reads them.
+// noted notes the requests for the tried locks, and returns a function that reads them.
 func noted(srv *zktest.Server) (read func() int) {
 	var n atomic.Int32
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -102,8 +102,8 @@ func noted(srv *zktest.Server) (read func() int) {
 	return func() int { return int(n.Load()) }
 }
 
-// TestATryInAnOutageLeavesNothing: while no server can be reached somebody asks for locks, and gives each up. All of that is over when it is
-// done: it keeps no memory, and no server hears of it when there is a connection again.
+// TestATryInAnOutageLeavesNothing: while no server can be reached a caller asks for locks, and gives each up. Afterwards nothing of
+// that is left: no memory, and no request at the next connection.
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
@@ -132,7 +132,7 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 				fresh, _ := coordtest.Hold(t, c.Mutex("/locks/fresh"))
 				time.Sleep(time.Second)
 				if got := requests(); got > 0 {
-					t.Errorf("%d requests are made for locks that nobody wants, want none", got)
+					t.Errorf("%d requests are made for locks that were given up, want none", got)
 				}
 				if !held.Valid() {
 					t.Error("a lock is lost in a short outage")
@@ -144,7 +144,7 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestATryBehindABurstLeavesNothing: it is the same with a connection, for those of which the requests wait for room.
+// TestATryBehindABurstLeavesNothing: the same with a connection, for acquisitions of which the requests wait for room.
 func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	const rtt = time.Second
 	for name, try := range triers() {
@@ -169,14 +169,14 @@ func TestATryBehindABurstLeavesNothing(t *testing.T) {
 					}
 				}
 				if got := requests(); got > 0 {
-					t.Errorf("%d requests are made for locks that nobody wants, want none", got)
+					t.Errorf("%d requests are made for locks that were given up, want none", got)
 				}
 			})
 		})
 	}
 }
 
-// TestReleasedWhileItIsSent: an acquire that was sent by the time it is given up leaves no node either, whether its answer comes or not.
+// TestReleasedWhileItIsSent: an acquire that is given up after it was sent leaves no node either, whether its answer comes or not.
 func TestReleasedWhileItIsSent(t *testing.T) {
 	for name, lost := range map[string]func() zktest.Action{
 		"answered late": func() zktest.Action { return zktest.Delay(time.Second) }, "answer lost": zktest.CutAfter, "request lost": zktest.CutBefore,
@@ -204,8 +204,8 @@ func TestReleasedWhileItIsSent(t *testing.T) {
 	}
 }
 
-// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which would be one request, and that is given up. The release is
-// made, and another acquire has its place.
+// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which would be one request. The second acquire is
+// given up. The release is made, and another acquire has the place in the request.
 func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
@@ -231,7 +231,7 @@ func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 		srv.Down(false)
 		grant := coordtest.Soon(t, next)
 		if got := srv.Children(lockPath); len(got) != 1 || !strings.HasSuffix(grant.Node, got[0]) {
-			t.Errorf("%v are there, want the one of the grant %+v", got, grant)
+			t.Errorf("%v are there, want the node of %+v", got, grant)
 		}
 		if creates.Load() != 0 || multis.Load() != 1 {
 			t.Errorf("%d transactions and %d creates of their own are made, want one that releases and makes the next one's node", multis.Load(), creates.Load())
@@ -261,7 +261,7 @@ func (b *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 	return conn, err
 }
 
-// breaks closes all connections, and makes new ones again or not.
+// breaks closes all connections. If down it makes no new ones.
 func (b *cutter) breaks(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -272,8 +272,8 @@ func (b *cutter) breaks(down bool) {
 	b.conns = nil
 }
 
-// TestRealTriesInAnOutage: on a real server, a fresh lock is granted at once when the connection is back, however often somebody has tried for others
-// meanwhile.
+// TestRealTriesInAnOutage: on a real server, a fresh lock is granted at once when the connection is back, however many tries for
+// others there were meanwhile.
 func TestRealTriesInAnOutage(t *testing.T) {
 	eventstest.NeedsServers(t)
 	tries := eventstest.Many(5_000, 100_000)
@@ -304,12 +304,13 @@ func TestRealTriesInAnOutage(t *testing.T) {
 	}
 }
 
-// Many locks that are verified at once, because the connection is another one.
+// Many locks that are verified at once, because there is a new connection.
 
 // ofMany is where those locks are.
 const ofMany = "/many/"
 
-// manyHeld holds so many locks. Nobody watches their nodes yet: each is granted by its create, for the session knows the directories for ours.
+// manyHeld holds so many locks. Their nodes are not watched yet: each lock is granted by its create, because the session knows the
+// directories for ours.
 func manyHeld(t *testing.T, n int, lock func(i int) *coordinator.Lock) (all []*coordinator.Acquisition) {
 	t.Helper()
 	for range 3 {
@@ -338,8 +339,8 @@ type census struct {
 	between int            // that came since
 }
 
-// takeCensus notes the transactions that check one of the many locks or more, and has them treated as act says. Their nodes are not watched from
-// then on, which would tell as well that one is gone.
+// takeCensus notes the transactions that check one of the many locks or more, and has act decide their fate. From then on the nodes
+// are not watched: a watch would tell as well that a node is gone.
 func takeCensus(srv *zktest.Server, act func(nodes int) zktest.Action) *census {
 	c := &census{checked: map[string]int{}}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -366,7 +367,7 @@ func takeCensus(srv *zktest.Server, act func(nodes int) zktest.Action) *census {
 
 func pass(int) zktest.Action { return zktest.Pass() }
 
-// cutOnce breaks all connections for no time, and waits until what comes of it has been done.
+// cutOnce breaks all connections for an instant, and waits until the session has dealt with that.
 func cutOnce(srv *zktest.Server) {
 	srv.CutAll()
 	time.Sleep(5 * time.Second)
@@ -386,8 +387,8 @@ func lostOf(all []*coordinator.Acquisition) map[int]events.Reason {
 	return lost
 }
 
-// TestHeldLocksAreVerifiedTogether: a session that holds many locks has another connection. Each node is checked, a hundred and more in one
-// transaction, and not behind what others have asked for meanwhile.
+// TestHeldLocksAreVerifiedTogether: a session that holds many locks has a new connection. Each node is checked, a hundred and more
+// in one transaction, and not behind other requests of the meantime.
 func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 	const n = 1500
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -414,14 +415,14 @@ func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 				t.Errorf("%s is checked %d times, held %v; want it once, and held", grant.Node, got, a.Valid())
 			}
 		}
-		// What is made beside them is sent in no order, and each answer makes room for another one.
+		// Requests beside them are sent in no order, and each answer makes room for another one.
 		if got, most := seen.others, n/4; got > most {
 			t.Errorf("%d requests of others are made before the last of the transactions, want at most %d", got, most)
 		}
 	})
 }
 
-// TestWhichOfManyIsGone: some of the nodes are not there any more, or may not be read. Exactly those locks are lost that are gone.
+// TestWhichOfManyIsGone: some of the nodes are gone, or may not be read. Exactly the locks of the missing nodes are lost.
 func TestWhichOfManyIsGone(t *testing.T) {
 	const n = 300
 	each := func(i int) bool { return i >= 0 }
@@ -457,7 +458,7 @@ func TestWhichOfManyIsGone(t *testing.T) {
 				for i, a := range all {
 					grant := a.Grant()
 					if c.gone != nil && c.gone(i) {
-						eventstest.Must(t, srv.Delete(grant.Node)) // nobody watches it so soon behind the grant
+						eventstest.Must(t, srv.Delete(grant.Node)) // it is not watched so soon after the grant
 					}
 				}
 				seen := takeCensus(srv, pass)
@@ -478,7 +479,7 @@ func TestWhichOfManyIsGone(t *testing.T) {
 	}
 }
 
-// TestAnAnswerToManyThatIsLost: nobody knows of any of them, and all are verified once more. Of one the node is gone by then.
+// TestAnAnswerToManyThatIsLost: the fate of each of them is unknown, and all are verified once more. One node is gone by then.
 func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	const n = 300
 	for name, lost := range map[string]func() zktest.Action{
@@ -501,7 +502,7 @@ func TestAnAnswerToManyThatIsLost(t *testing.T) {
 				})
 				cutOnce(srv)
 				if got := lostOf(all); len(got) != 1 || got[n/2] != events.ReasonNodeRemoved || first {
-					t.Errorf("lost are %v, want %d, whose node is gone", got, n/2)
+					t.Errorf("lost are %v, want %d, of which the node is gone", got, n/2)
 				}
 				seen.mu.Lock()
 				defer seen.mu.Unlock()
@@ -513,8 +514,8 @@ func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	}
 }
 
-// TestLocksOfSeveralNodesAreVerifiedTogether: a part of its nodes says nothing of a lock of several. With one node gone that one is lost, and
-// no other.
+// TestLocksOfSeveralNodesAreVerifiedTogether: a part of its nodes says nothing of a lock with several. If one node is gone, its
+// lock is lost, and no other.
 func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	const n = 60
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -543,7 +544,7 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 		srv.Down(false)
 		time.Sleep(2 * time.Second)
 		if got := lostOf(all); len(got) != 2 || got[30] != events.ReasonNodeRemoved || got[n+7] != events.ReasonNodeRemoved {
-			t.Errorf("lost are %v, want 30 and %d, whose nodes were removed", got, n+7)
+			t.Errorf("lost are %v, want 30 and %d, of which the nodes were removed", got, n+7)
 		}
 		if got := len(seen.sizes); got > 8 {
 			t.Errorf("%d transactions of %v checks are made, want at most 8", got, seen.sizes)
@@ -573,7 +574,8 @@ func TestLongPathsAreVerifiedInParts(t *testing.T) {
 	})
 }
 
-// TestRealReconnectOfManyHolders: all connections of many sessions break at once, for no time. Each session holds many locks, and none is lost.
+// TestRealReconnectOfManyHolders: all connections of many sessions break at once, for an instant. Each session holds many locks,
+// and none is lost.
 func TestRealReconnectOfManyHolders(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout = 6 * time.Second
@@ -606,7 +608,7 @@ func TestRealReconnectOfManyHolders(t *testing.T) {
 		}
 	})
 	lost := lostOf(all)
-	t.Logf("%d sessions with %d locks each: %d lost before, %d lost behind the reconnect; %.0f packets", sessions, locks, len(before), len(lost), toll.Packets)
+	t.Logf("%d sessions with %d locks each: %d lost before, %d lost after the reconnect; %.0f packets", sessions, locks, len(before), len(lost), toll.Packets)
 	if len(before)+len(lost) > 0 {
 		t.Errorf("%d and %d locks are lost, want none", len(before), len(lost))
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
-// over one that is too large, and would go on doing so.
+// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection at a
+// request that is too large, each time it is retried.
 func TestDataThatFitBesideOnePath(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -49,9 +49,8 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 	})
 }
 
-// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request is counted that a release leads to,
-// and a waiter that is not woken makes none. Ten readers stand between two writers, and ten more, and
-// another writer behind them.
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request after a release is counted, and a waiter that is not woken
+// makes none. Ten readers are between two writers, and ten more, and another writer behind them.
 func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -99,11 +98,11 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		want(readers, readers)
 		const next = readers + 1
-		// Delete; before that reader others stood, so the writer asks for the floor, then for the next one, then lists the
+		// Delete. Other readers were before that reader, so the writer asks for the floor, then for the next node, then lists the
 		// directory and its own node.
 		release(readers, 1+1+1+2, "the last reader")
 		want(next, next)
-		// Those behind it stood behind two writers, and ask for the floor, unless they are of its session.
+		// The readers behind it were behind two writers, and ask for the floor, unless they are of its session.
 		const here = 3
 		release(next, 1+readers-here, "a writer that has waited")
 		want(next+1, 2*readers+1)
@@ -146,8 +145,8 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 	})
 }
 
-// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways. In a multi-lock it does, too, and where there is no
-// such way it does not.
+// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways, also in a multi-lock. Where there is no such
+// way it does not.
 func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -179,8 +178,8 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	})
 }
 
-// TestReadersWriteWithAVersionCheck is the way to read, decide and write without the write lock: of two readers that have read the same
-// version one writes, and one whose node is gone does not. A writer that waits stays outside.
+// TestReadersWriteWithAVersionCheck is the way to read, decide and write without the write lock. Of two readers that have read the
+// same version one writes. A reader of which the node is gone does not. A writer that waits stays outside.
 func TestReadersWriteWithAVersionCheck(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { onTheDouble(t, srv).readersWrite(t) })
 }
@@ -216,7 +215,7 @@ func (s *site) readersWrite(t *testing.T) {
 	}
 	eventstest.Must(t, s.raw.Delete(s.root+node, -1))
 	if err := write(second, "third", 1); !errors.Is(err, coordinator.ErrNodeRemoved) {
-		t.Errorf("a reader whose node is gone, by the right version: %v, want %v", err, coordinator.ErrNodeRemoved)
+		t.Errorf("a reader without its node, by the right version: %v, want %v", err, coordinator.ErrNodeRemoved)
 	}
 	if data, _, err := s.raw.Get(s.root + ledgerPath); string(data) != "first" || err != nil {
 		t.Errorf("in the end the ledger has %q, %v; want %q", data, err, "first")
@@ -240,7 +239,7 @@ func TestReadersAndWriters(t *testing.T) {
 // realReadersAndWriters is the same with a session at each server of an ensemble.
 func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
 	readersAndWriters(t, coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(1)), coordtest.ConnectReal(t, e.Addr(2)))
-	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // nobody waits for a release, and a follower lags
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // the releases are not awaited, and a follower may lag
 }
 
 func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
@@ -279,13 +278,13 @@ func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
 	wait.Wait()
 }
 
-// A watchman counts readers and writers that are inside.
+// A watchman counts the readers and writers that are inside.
 type watchman struct {
 	t                       *testing.T
 	readers, writers, token atomic.Int64
 }
 
-// look is called by one that is inside.
+// look is called by a holder that is inside.
 func (w *watchman) look() {
 	readers, writers := w.readers.Load(), w.writers.Load()
 	if writers > 1 || writers == 1 && readers > 0 {
@@ -293,7 +292,7 @@ func (w *watchman) look() {
 	}
 }
 
-// read reads; before is what has to be done when the lock is granted.
+// read reads; before is called when the lock is granted.
 func (w *watchman) read(ctx context.Context, l *coordinator.Lock, before func()) error {
 	a := l.Acquire(ctx)
 	defer a.Release()
@@ -307,7 +306,7 @@ func (w *watchman) read(ctx context.Context, l *coordinator.Lock, before func())
 	return nil
 }
 
-// write writes, and goes on as a reader if it is told to.
+// write writes, and becomes a reader if it is told to.
 func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgrade bool) error {
 	a := rw.Write().Acquire(ctx)
 	defer a.Release()

@@ -23,13 +23,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// grace is the time that holders are given here.
+// grace is the time that holders get here.
 const grace = 3 * time.Second
 
-// patience is how long after that a holder is removed: the session timeout, and a quarter of it.
+// patience is how long after the grace a holder is removed: the session timeout, and a quarter of it.
 const patience = timeoutOfAll + timeoutOfAll/4
 
-// timeoutOfAll is the session timeout of everybody who does not say otherwise.
+// timeoutOfAll is the session timeout, unless a test says otherwise.
 const timeoutOfAll = 10 * time.Second
 
 // revocableKinds returns a handle for each kind of lock that can be asked for, at one path.
@@ -46,19 +46,19 @@ func revocableKinds() map[string]func(*coordinator.Coordinator) acquirer {
 	}
 }
 
-// revoking has somebody ask for the lock.
+// revoking has the coordinator revoke the lock.
 func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Duration) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- c.Revoke(ctx, lockPath, grace) }()
 	return result
 }
 
-// around tells whether a time has passed, give or take a tenth of the session timeout, in which a node may not be watched yet.
+// around tells whether a time has passed, within a tenth of the session timeout. A node may not be watched for that long.
 func around(got, want time.Duration) bool {
 	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond
 }
 
-// dataOfHolder returns what a queue shows of who holds.
+// dataOfHolder returns the data of the holder in the queue.
 func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string {
 	t.Helper()
 	look := c.Mutex(lockPath).Queue
@@ -75,7 +75,7 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 	return string(queue[0].Data)
 }
 
-// TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of what is left of the time, which is no news.
+// TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time that is left, which has not changed.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -107,7 +107,7 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	})
 }
 
-// stranger returns what makes nodes that go with the session of somebody who is none of ours.
+// stranger returns a function that makes nodes of another client's session. They go with it.
 func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
 	t.Helper()
 	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/elsewhere"))
@@ -122,7 +122,7 @@ func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data [
 	}
 }
 
-// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved, if they do not hear it.
+// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved, if they do not react.
 func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	for _, node := range []string{
 		"_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000007", "leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000007",
@@ -185,10 +185,14 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: 1. The holder has held for less than a probe interval, so it has not looked at its node
-// when it is asked. 2. Its session writes for another lock, so its lease goes on. 3. Nothing comes through any more. The revoker's
-// timeout is the same, or much shorter.
-func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
+// TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved:
+//
+//  1. The holder has held for less than a probe interval, so it has not looked at its node when it is asked.
+//  2. Its session writes for another lock, so its lease goes on.
+//  3. It is cut off.
+//
+// The revoker's timeout is the same, or much shorter.
+func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
 	cuts := []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9}
 	for k := range 2 * len(cuts) {
@@ -230,8 +234,8 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the path, so it counts as a holder. It hears of
-// no wish without a Grant. At the end it loses its places, and queues up behind the one that has come meanwhile.
+// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the path, so it counts as a holder. Without a
+// Grant it is not told of the wish. At the end it loses its places, and queues behind the contender that has come meanwhile.
 func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -254,11 +258,15 @@ func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	})
 }
 
-// TestNobodyEntersBehindARevocation: 1. somebody holds a lock that is to be given back by a certain moment; 2. the session
-// is busy (here: with a slow logger); 3. the holder asks for the lock once more; 4. the moment comes, and the lock is lost;
-// 5. the session comes to the create of 3. Nobody holds any more: it must not enter beside the one who has lost, and of a lock that
-// tells of crashes it would have to be told.
-func TestNobodyEntersBehindARevocation(t *testing.T) {
+// TestNoReentryAfterARevocation:
+//
+//  1. A holder is asked to give its lock back by a deadline.
+//  2. The session is busy (here: with a slow logger).
+//  3. The holder asks for the lock once more.
+//  4. The deadline comes, and the lock is lost.
+//  5. The session comes to the create of 3. The lock has no holder: the acquisition must not enter beside the one that has lost. If
+//     the lock reports crashes, it would have to be told.
+func TestNoReentryAfterARevocation(t *testing.T) {
 	for _, do := range []bool{false, true} {
 		for _, detect := range []bool{false, true} {
 			t.Run(fmt.Sprintf("do %v, tells of crashes %v", do, detect), func(t *testing.T) {
@@ -291,7 +299,7 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 						select {
 						case g := <-inner.Granted():
 							if g.Node == outer.Node || detect && g.Abandoned == nil {
-								t.Errorf("granted behind the loss: %+v, want another node, and to be told of the crash", g)
+								t.Errorf("granted after the loss: %+v, want another node, and to be told of the crash", g)
 							}
 						case <-inner.Done():
 						case <-time.After(5 * time.Second): // waits behind the node of the function
@@ -335,8 +343,8 @@ func kindsOfLock() map[string]func(*coordinator.Coordinator) acquirer {
 	}
 }
 
-// TestAWishIsNoRelease: who finds Curator's message in its node is told so once, behind its Grant, and keeps the lock; who
-// waits behind it keeps waiting, and is let in when it is released.
+// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so once, after its Grant, and keeps the lock. The
+// waiter behind it goes on waiting, and is granted the lock after the release.
 func TestAWishIsNoRelease(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +366,7 @@ func TestAWishIsNoRelease(t *testing.T) {
 					told = append(told, wishes(stream)...)
 				}
 				if !holder.Valid() || waiter.Valid() {
-					t.Fatalf("behind three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
+					t.Fatalf("after three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
 						holder.Valid(), waiter.Valid())
 				}
 				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
@@ -371,7 +379,7 @@ func TestAWishIsNoRelease(t *testing.T) {
 	}
 }
 
-// TestAWishBeforeTheGrantIsTold: to one that waits, and one that comes before anybody watches the node.
+// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the node is watched.
 func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -391,7 +399,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		coordtest.Soon(t, waiter)
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
-			t.Errorf("behind its grant the waiter is told %v, want one wish to %d", got, waiter.ID())
+			t.Errorf("after its grant the waiter is told %v, want one wish to %d", got, waiter.ID())
 		}
 		coordtest.End(waiter)
 
@@ -404,7 +412,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 	})
 }
 
-// wishes reads the stream as far as it goes.
+// wishes reads the stream until it is empty.
 func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	for {
 		synctest.Wait()
@@ -419,9 +427,8 @@ func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	}
 }
 
-// TestAWishThatSomebodyElseReadFirst: of one session, the holder's node is watched by whoever waits for it, before
-// the holder has it watched.
-func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
+// TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node before the holder has it watched.
+func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -451,8 +458,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 	}
 }
 
-// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish stands in the node before anybody has
-// found it.
+// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish is in the node before the session has found it.
 func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
@@ -488,8 +494,8 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	}
 }
 
-// TestAWishIsToldToThoseWhoEnterAgain: the one that holds, and the one that joins it while the wish stands.
-func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
+// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again while the wish stands.
+func TestAWishIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
@@ -514,7 +520,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 	})
 }
 
-// makes tells whether the request makes the node that is held of a kind of lock.
+// makes tells whether the request makes the node that a holder of the kind of lock has.
 func makes(r zktest.Request, kind string) bool {
 	for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
 		if part.Op == zktest.OpCreate && marker(part.Path) == kind {
@@ -524,7 +530,7 @@ func makes(r zktest.Request, kind string) bool {
 	return false
 }
 
-// marker tells of which kind of lock the node is that is held, by its path.
+// marker returns the kind of lock of a holder's node, by its path.
 func marker(node string) string {
 	for part, kind := range map[string]string{
 		lockPath + "/_c_": "mutex", "__READ__": "read", "__WRIT__": "write", "-lease-": "semaphore",
@@ -539,7 +545,7 @@ func marker(node string) string {
 	return ""
 }
 
-// TestRealRevoke asks holders at one server of a real ensemble for their locks through another one.
+// TestRealRevoke asks holders at one server of a real ensemble for their locks through another server.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -629,8 +635,8 @@ func TestRealRevoke(t *testing.T) {
 	})
 }
 
-// TestTheHolderReadsTheNewestWish: Revoked has room for one wish. The sooner one takes the place of one that nobody has read, and
-// Deadline is no later than it. A release answers the wish, and one that nobody has read is not there any more.
+// TestTheHolderReadsTheNewestWish: Revoked has room for one wish. A sooner wish replaces an unread one, and Deadline is no later
+// than it. After a release an unread wish is gone.
 func TestTheHolderReadsTheNewestWish(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
@@ -681,11 +687,11 @@ func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acqui
 	}
 	wantRead("behind a first wish", revoke(2*time.Hour))
 	revoke(time.Hour)
-	wantRead("behind two that nobody has read", revoke(timeoutOfAll/2))
+	wantRead("after two unread wishes", revoke(timeoutOfAll/2))
 	revoke(timeoutOfAll / 4)
 	a.Release()
 	if n := len(a.Revoked()); n != 0 {
-		t.Errorf("%d wishes can be read behind Release, want none", n)
+		t.Errorf("%d wishes can be read after Release, want none", n)
 	}
 	for i, done := range revokes {
 		if err := eventstest.Receive(t, done, "the end of Revoke"); err != nil {
@@ -694,8 +700,8 @@ func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acqui
 	}
 }
 
-// TestDeadlineEndsWithTheGrace: for every kind of lock, Deadline is the moment by which the lock is wanted back once the holder
-// was told of it, though the lease goes on for longer.
+// TestDeadlineEndsWithTheGrace: for every kind of lock, once the holder was told, Deadline is no later than the deadline of the
+// revocation, though the lease goes on for longer.
 func TestDeadlineEndsWithTheGrace(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
@@ -708,7 +714,7 @@ func TestDeadlineEndsWithTheGrace(t *testing.T) {
 				done := revoking(t.Context(), operator, grace)
 				time.Sleep(time.Millisecond)
 				if got := time.Until(held.Deadline()); got > grace || got < grace-10*time.Millisecond || lease <= grace {
-					t.Errorf("a millisecond behind a Revoke within %v Deadline is in %v, want the same; the lease was %v", grace, got, lease)
+					t.Errorf("a millisecond after a Revoke within %v Deadline is in %v, want the same; the lease was %v", grace, got, lease)
 				}
 				<-held.Lost()
 				if err := <-done; err != nil {

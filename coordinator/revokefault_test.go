@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// mishaps are what may happen at any request of a session, once.
+// mishaps are the faults that may strike any request of a session, once.
 func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action {
 	return map[string]func(srv *zktest.Server, session int64) zktest.Action{
 		"cut before":  func(*zktest.Server, int64) zktest.Action { return zktest.CutBefore() },
@@ -36,8 +36,8 @@ func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action 
 	}
 }
 
-// atRequest has the mishap happen at the nth request of the session, pings and handshakes aside, and counts those requests.
-// If deaf is a session, each of its reads is turned away meanwhile.
+// atRequest has the mishap strike the nth request of the session, without pings and handshakes, and counts those requests. If deaf
+// is a session, each of its reads is turned away meanwhile.
 func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zktest.Server, int64) zktest.Action) (seen *atomic.Int32) {
 	seen = &atomic.Int32{}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -53,8 +53,8 @@ func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zk
 	return seen
 }
 
-// TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder who gives the lock back at the deadline, to one who has to be
-// removed, and to one of another library.
+// TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder that gives the lock back at the deadline, to one that
+// has to be removed, and to one of another library.
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
 		requests := revokes(t, kind, took, 0, nil)
@@ -73,7 +73,8 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	}
 }
 
-// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth request, and returns how many requests it makes.
+// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth request. It returns how many requests
+// Revoke makes.
 func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func(*zktest.Server, int64) zktest.Action) (requests int32) {
 	t.Helper()
 	theirs := lockPath + "/lock-0000000007"
@@ -117,8 +118,8 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 	return requests
 }
 
-// TestAHolderHearsOfAWishWhateverHappens: at each request that he makes from the wish on. The deadline may come a little later, or
-// the session, which is another loss, a little sooner.
+// TestAHolderHearsOfAWishWhateverHappens: at each of its requests from the wish on. The deadline may come a little later. The end
+// of the session, which is another loss, may come a little sooner.
 func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
@@ -144,7 +145,7 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	}
 }
 
-// TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline: it needs nobody for that.
+// TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline: it needs no other process for that.
 func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -171,7 +172,7 @@ func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRevokeOfManyTakesTurns: with so many holders no more requests are under way than a few.
+// TestRevokeOfManyTakesTurns: also with many holders only a few requests are under way.
 func TestRevokeOfManyTakesTurns(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const readers = 300
@@ -191,7 +192,7 @@ func TestRevokeOfManyTakesTurns(t *testing.T) {
 	})
 }
 
-// TestRevokeHearsOfTheEndInAnotherSession: the watches of the one in which it has asked went with that.
+// TestRevokeHearsOfTheEndInAnotherSession: the watches of the session in which it asked are gone with that session.
 func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -212,7 +213,7 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	})
 }
 
-// TestRevokeOfWhatCannotBeRevoked ends with a typed error; nobody hears of it, nothing is written and nothing watched.
+// TestRevokeOfWhatCannotBeRevoked ends with a typed error. No holder hears of it, nothing is written and nothing watched.
 func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	cause := errors.New("enough")
 	over, cancel := context.WithCancelCause(t.Context())
@@ -241,9 +242,9 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	}
 	cases := map[string]input{
 		"no such path":             {nothing, nil, "/nowhere/at/all", grace, coordinator.ErrNotHeld},
-		"nobody's directory":       {create(lockPath), nil, lockPath, grace, coordinator.ErrNotHeld},
+		"a directory of no lock":   {create(lockPath), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"no contender in it":       {create(lockPath + "/notes"), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"a semaphore nobody uses":  {create(lockPath+"/size", lockPath+"/leases"), nil, lockPath, grace, coordinator.ErrNotHeld},
+		"an idle semaphore":        {create(lockPath+"/size", lockPath+"/leases"), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"what is no lease":         {create(lockPath + "/leases/notes"), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"a lock called leases":     {create(lockPath + "/leases/lock-0000000001"), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"what is no session's":     {create(lockPath + "/block-0000000007"), nil, lockPath, grace, coordinator.ErrKind},
@@ -255,18 +256,18 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		"a negative grace":         {create(lockPath + "/lock-0000000001"), nil, lockPath, -1, coordinator.ErrGrace},
 		"a context that has ended": {create(lockPath + "/lock-0000000001"), over, lockPath, grace, cause},
 		"an unfair lock":           {holds(func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) }), nil, lockPath, grace, coordinator.ErrKind},
-		"one reader who has not agreed": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+		"one reader that is not revocable": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
 			coordtest.Hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
 			coordtest.Hold(t, c.ReadWrite(lockPath).Read())
 			coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
-		"a waiter who has agreed, and a holder who has not": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+		"a revocable waiter, and a holder that is not": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
 			coordtest.Hold(t, c.Mutex(lockPath))
 			coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
 		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
-		"who has entered again and agreed, and not before": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+		"revocable at the re-entry, and not before": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
 			coordtest.Soon(t, c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable()).Acquire(a.Context(t.Context())))
@@ -274,7 +275,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	}
 	for name, lock := range kindsOfLock() {
 		if name != "unfair" {
-			cases["who has not agreed: "+name] = input{holds(lock), nil, lockPath, grace, coordinator.ErrNotRevocable}
+			cases["not revocable: "+name] = input{holds(lock), nil, lockPath, grace, coordinator.ErrNotRevocable}
 		}
 	}
 	for name, in := range cases {
@@ -313,7 +314,7 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeOfAClosedCoordinatorIsErrClosed, and so is that of one that is closed meanwhile.
+// TestRevokeOfAClosedCoordinatorIsErrClosed, also if it is closed meanwhile.
 func TestRevokeOfAClosedCoordinatorIsErrClosed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
@@ -336,8 +337,8 @@ func TestRevokeOfAClosedCoordinatorIsErrClosed(t *testing.T) {
 	})
 }
 
-// TestRevokeWhoseContextEndsRemovesNobody, and the holder obeys.
-func TestRevokeWhoseContextEndsRemovesNobody(t *testing.T) {
+// TestRevokeThatIsGivenUpRemovesNoHolder, and the holder obeys.
+func TestRevokeThatIsGivenUpRemovesNoHolder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
@@ -361,7 +362,7 @@ func TestRevokeWhoseContextEndsRemovesNobody(t *testing.T) {
 	})
 }
 
-// TestRevokeWithoutAConnectionLeavesNothing: whoever gives up while there is none has asked nobody.
+// TestRevokeWithoutAConnectionLeavesNothing: if it is given up without a connection, no holder was asked.
 func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -397,7 +398,7 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestRevokeWithoutPermissionIsErrNoAuth: without that to write to the node, or that to read it.
+// TestRevokeWithoutPermissionIsErrNoAuth: without the permission to write to the node, or to read it.
 func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	for name, perms := range map[string]int32{"write": zk.PermAll &^ zk.PermWrite, "read": zk.PermAll &^ zk.PermRead} {
 		t.Run(name, func(t *testing.T) {
@@ -417,7 +418,7 @@ func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeRevocableIsRefused: unfair locks, and data that read as a wish.
+// TestWhatCannotBeRevocableIsRefused: unfair locks, and data that would be taken for a wish.
 func TestWhatCannotBeRevocableIsRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -451,8 +452,8 @@ func TestWhatCannotBeRevocableIsRefused(t *testing.T) {
 	})
 }
 
-// TestAWishToOneWhoHasNotAgreedSetsNoTime, in whatever form it comes.
-func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
+// TestAWishToAHolderThatIsNotRevocableSetsNoTime, in whatever form it comes.
+func TestAWishToAHolderThatIsNotRevocableSetsNoTime(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -470,8 +471,8 @@ func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
 	}
 }
 
-// TestNodesSayWhoseTheyAre: all that we make for contenders bear our GUID, and those of revocable locks its mark.
-func TestNodesSayWhoseTheyAre(t *testing.T) {
+// TestNodesHaveTheGUIDAndTheMark: all nodes of our contenders have our GUID, and those of revocable locks its mark.
+func TestNodesHaveTheGUIDAndTheMark(t *testing.T) {
 	all := map[string]func(*coordinator.Coordinator) acquirer{}
 	for name, lock := range kindsOfLock() {
 		if name != "unfair" {

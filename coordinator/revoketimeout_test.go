@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// This file is about a revoker whose session timeout is shorter than the holder's.
+// This file is about a revoker with a shorter session timeout than the holder's.
 const (
 	holdersTimeout  = 30 * time.Second
 	revokersTimeout = 4 * time.Second
@@ -41,7 +41,7 @@ func behind(kind string, lock func(*coordinator.Coordinator) acquirer, c *coordi
 	return lock(c)
 }
 
-// wantOneValid waits for the next one, and checks that the holder has lost the lock by then.
+// wantOneValid waits for the next holder, and checks that the first has lost the lock by then.
 func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 	t.Helper()
 	if _, err := next.Wait(t.Context()); err != nil {
@@ -132,7 +132,7 @@ func TestAHolderThatAnswersIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestTheNextRevokerKnowsTheHoldersTimeout, too, though the ones before it have written a wish, and the leader something else.
+// TestTheNextRevokerKnowsTheHoldersTimeout, too, though the revokers before have written a wish, and the leader has proclaimed.
 func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := unequal(t, srv)
@@ -163,7 +163,7 @@ func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	})
 }
 
-// TestWithoutAHoldersTimeoutTheRevokersCounts: Curator's Revoker has overwritten it, until the leader says something anew.
+// TestWithoutAHoldersTimeoutTheRevokersCounts: Curator's Revoker has overwritten it, until the leader proclaims again.
 func TestWithoutAHoldersTimeoutTheRevokersCounts(t *testing.T) {
 	for _, proclaims := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -192,7 +192,7 @@ func TestWithoutAHoldersTimeoutTheRevokersCounts(t *testing.T) {
 	}
 }
 
-// nodesOf returns what the nodes of a session hold.
+// nodesOf returns the data of a session's nodes.
 func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	all := map[string]string{}
 	for _, node := range srv.Tree() {
@@ -204,7 +204,7 @@ func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	return all
 }
 
-// TestTheTimeoutIsNotShown to users, and stands in each node of a revocable lock, and in no other one.
+// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and in no other node.
 func TestTheTimeoutIsNotShown(t *testing.T) {
 	all := map[string]func(*coordinator.Coordinator) acquirer{}
 	for name, lock := range kindsOfLock() {
@@ -352,7 +352,7 @@ func TestAReaderInTheWritersPlaceNamesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestRealRevokerInAHurry asks a real server for the lock of a holder whose function does not return.
+// TestRealRevokerInAHurry asks a real server for the lock of a holder with a function that does not return.
 func TestRealRevokerInAHurry(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -402,7 +402,8 @@ func TestRealRevokerInAHurry(t *testing.T) {
 	<-ended
 }
 
-// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the connection over one that is too large, for ever.
+// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the connection at a request that is too large, each
+// time it is retried.
 func TestTheTimeoutsOfManyMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

@@ -34,7 +34,7 @@ type saslServer struct {
 	cut     func() // the connections
 }
 
-// asBob takes a lock that is bob's alone, before and behind a lost connection, and has others try.
+// asBob takes a lock that only bob may take, before and after a lost connection, and has others try.
 func asBob(t *testing.T, srv saslServer) {
 	open := func(user, password string) *coordinator.Coordinator {
 		t.Helper()
@@ -60,7 +60,7 @@ func asBob(t *testing.T, srv saslServer) {
 // wrongSASL are credentials that a server which knows bob and ann refuses.
 func wrongSASL() map[string]sasl.Mechanism {
 	return map[string]sasl.Mechanism{
-		"wrong password": sasl.DigestMD5("bob", "guess"), "unknown user": sasl.DigestMD5("eve", "guess"), "nobody": sasl.DigestMD5("", ""),
+		"wrong password": sasl.DigestMD5("bob", "guess"), "unknown user": sasl.DigestMD5("eve", "guess"), "no user": sasl.DigestMD5("", ""),
 	}
 }
 
@@ -78,7 +78,7 @@ func TestSASL(t *testing.T) {
 	})
 }
 
-// TestSASLThatIsRefusedEndsConnect at once, with the cause, and is not tried again and again.
+// TestSASLThatIsRefusedEndsConnect at once, with the cause, and is not retried again and again.
 func TestSASLThatIsRefusedEndsConnect(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.AddUser("bob", `b"ob, "`)
@@ -96,8 +96,8 @@ func TestSASLThatIsRefusedEndsConnect(t *testing.T) {
 	})
 }
 
-// TestSASLThatIsRefusedLater: a session that is refused from now on loses what it holds when its lease ends. The attempts are no storm, and when the
-// password is right again it goes on.
+// TestSASLThatIsRefusedLater: a session that is refused from now on loses its locks when its lease ends. Its attempts are no storm.
+// When the password is right again it goes on.
 func TestSASLThatIsRefusedLater(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const wait = time.Minute
@@ -123,7 +123,7 @@ func TestSASLThatIsRefusedLater(t *testing.T) {
 	})
 }
 
-// moody is DigestMD5 for bob, or has another mood.
+// moody is DigestMD5 for bob, or fails in the way of its mood.
 type moody struct {
 	sasl.Mechanism
 
@@ -157,9 +157,9 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 	}
 }
 
-// TestNobodyWaitsForASessionThatCannotAuthenticate: whatever keeps it from that, and though the server renews it each time, it loses what it
-// holds with its lease, and another contender has that.
-func TestNobodyWaitsForASessionThatCannotAuthenticate(t *testing.T) {
+// TestASessionThatCannotAuthenticateLosesItsLocks: whatever the cause, and though the server renews the session each time, its
+// locks go with its lease, and another contender is granted them.
+func TestASessionThatCannotAuthenticateLosesItsLocks(t *testing.T) {
 	for name, fails := range map[string]func(srv *zktest.Server, m *moody){
 		"the mechanism fails":      func(_ *zktest.Server, m *moody) { m.is.Store(failing) },
 		"the mechanism waits":      func(_ *zktest.Server, m *moody) { m.is.Store(hindered) },
@@ -190,7 +190,7 @@ func TestNobodyWaitsForASessionThatCannotAuthenticate(t *testing.T) {
 	}
 }
 
-// onSASL has the server do that with each token.
+// onSASL has the action strike each token.
 func onSASL(srv *zktest.Server, what zktest.Action) {
 	srv.Intercept(func(r zktest.Request) zktest.Action {
 		if r.Op == zktest.OpSASL {
@@ -212,8 +212,8 @@ func refuseOnce(srv *zktest.Server, m *moody) {
 	time.Sleep(5 * time.Second)
 }
 
-// TestWhatMayPassIsWaitedFor: an error that the mechanism calls temporary ends neither Connect nor a waiter's session. The attempts follow each
-// other as those do that lose their connection, and the cause is named when the time is over.
+// TestWhatMayPassIsWaitedFor: an error that the mechanism calls temporary ends neither Connect nor a waiter's session. The attempts
+// have the pauses of those that lose their connection, and the cause is named when the time is over.
 func TestWhatMayPassIsWaitedFor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const outage = 10 * time.Second
@@ -254,7 +254,7 @@ func TestWhatMayPassIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOneRefusalCostsNoPlace in a queue, however long the waiter's session has written nothing.
+// TestOneRefusalCostsNoPlace in a queue, however long the waiter's session has not written.
 func TestOneRefusalCostsNoPlace(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.AddUser("bob", "b")
@@ -272,7 +272,7 @@ func TestOneRefusalCostsNoPlace(t *testing.T) {
 	})
 }
 
-// TestARefusalThatIsOverIsNoReason for what comes later, and is news when it comes again.
+// TestARefusalThatIsOverIsNoReason for a later end, and is logged again when it comes again.
 func TestARefusalThatIsOverIsNoReason(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.AddUser("bob", "b")
@@ -290,14 +290,14 @@ func TestARefusalThatIsOverIsNoReason(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, line := range logs.TakeAll() {
 			if said := fmt.Sprint(line.ContextMap()); strings.Contains(said, errMood.Error()) {
-				t.Errorf("behind the refusal %q says %s, want another reason", line.Message, said)
+				t.Errorf("after the refusal %q says %s, want another reason", line.Message, said)
 			}
 		}
 		srv.MuteAll(false)
 	})
 }
 
-// TestShutdownCutsAnExchangeShort: neither it nor Connect waits for a mechanism that takes all the time there is.
+// TestShutdownCutsAnExchangeShort: neither Shutdown nor Connect waits for a mechanism that does not end.
 func TestShutdownCutsAnExchangeShort(t *testing.T) {
 	const most = time.Second
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -371,7 +371,7 @@ func notSetUp(t *testing.T, connect func(coordinator.Option) (*coordinator.Coord
 	}
 }
 
-// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that wants SASL of everybody, and on one that does not.
+// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that requires SASL, and on one that does not.
 func TestRealSASL(t *testing.T) {
 	eventstest.NeedsServers(t)
 	for _, required := range []bool{false, true} {

@@ -26,7 +26,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What callers of each kind of lock see of each other, and what becomes of a lock when something breaks, is told in testdata/scenes.
+// What callers of each kind of lock see of each other, and of faults, is in testdata/scenes.
 
 func TestAcquireScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/acquire") }
 func TestLossScenes(t *testing.T)      { coordtest.Scenes(t, "testdata/scenes/loss") }
@@ -42,7 +42,7 @@ func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/el
 func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/observe.txt") }
 func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/kazoo.txt") }
 
-// TestRealScenes plays the same on a real server, as far as it can be had to do such things.
+// TestRealScenes plays the same on a real server, as far as a real server can do it.
 func TestRealScenes(t *testing.T) {
 	eventstest.NeedsServers(t)
 	coordtest.RealScenes(t, ensemble.Start(t, 1), "testdata/scenes")
@@ -53,11 +53,11 @@ var eachKind = []string{
 	"mutex", "mutex kazoo", "write", "write kazoo", "election", "unfair", "sem:3 permits=2", "multi /accounts/a /accounts/b:w /accounts/c",
 }
 
-// TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
+// TestEachKindKeepsItsPromises: the promises of every kind of lock.
 func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/kinds") }
 
-// TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. All is as if nothing had
-// happened: one holds behind the other with a greater token, and no node is left.
+// TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. The result is the same
+// as without a loss: one holds after the other with a greater token, and no node is left.
 func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 	for _, kind := range eachKind {
 		want, requests := handedOver(t, kind, 0, zktest.Pass()) // what is left out by -run is not needed for the rest
@@ -79,8 +79,8 @@ func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 	}
 }
 
-// handedOver plays a handoff between two callers, in which the action befalls the nth request. It returns what was told, and how many
-// requests came.
+// handedOver plays a handoff between two callers, in which the action strikes the nth request. It returns what was told, and how
+// many requests came.
 func handedOver(t *testing.T, kind string, nth int64, action zktest.Action) (told string, requests int64) {
 	t.Helper()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -98,10 +98,10 @@ func handedOver(t *testing.T, kind string, nth int64, action zktest.Action) (tol
 	return told, requests
 }
 
-// brokenScene is set in the process that plays a scene which cannot go well.
+// brokenScene is set in the process that plays a scene with a mistake.
 const brokenScene = "ZKGRANT_TEST_BROKEN_SCENE"
 
-// TestBrokenScenesSayWhatIsWrong: a scene that hangs or has a mistake in it ends, and names the step and what is wrong with it.
+// TestBrokenScenesSayWhatIsWrong: a scene that hangs or has a mistake ends, and names the step and the mistake.
 func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
 	if scene := os.Getenv(brokenScene); scene != "" {
 		coordtest.Scenes(t, scene)
@@ -109,7 +109,7 @@ func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
 	}
 	for lines, wants := range map[string][]string{
 		"resize s1 4 sem:3\ndown\nresize s1 5 sem:4": {"is not over after", "scene:1: resize s1 5 sem:4", "coordtest/steps.go:"},
-		"acquire A":                                 {`"acquire" has 1 words behind it, want 2 at least`},
+		"acquire A":                                 {`"acquire" has 1 words after it, want 2 at least`},
 		"cancel C":                                  {`no context is named "C"`},
 		"acquire A s1 unfair ; finish A":            {"A is no function"},
 		"do A s1 ; finish A ; finish A":             {"the function of A has ended already"},
@@ -138,7 +138,7 @@ func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.
+// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is the same.
 func TestAsKazoo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -171,9 +171,9 @@ func TestAsKazoo(t *testing.T) {
 	})
 }
 
-// A lock that is entered again by whoever holds it.
+// A lock that its holder enters again.
 
-// nested takes a lock so many deep, each with the context of the one before.
+// nested takes a lock so many deep, each time with the context of the acquisition before.
 func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisition {
 	t.Helper()
 	var all []*coordinator.Acquisition
@@ -186,7 +186,7 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// What becomes of a lock that was entered several times when something goes wrong.
+// How a lock ends that was entered several times when a fault strikes.
 
 // TestAnInnerOneIsGuardedForAsLongAsItHolds: its transactions are guarded by the node of the outer one.
 func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
@@ -203,10 +203,10 @@ func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
 		}
 		all[0].Release()
 		if err := write(all[0]); !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("a transaction of the one that was released: %v, want ErrReleased", err)
+			t.Errorf("a transaction of the released acquisition: %v, want ErrReleased", err)
 		}
 		if err := write(all[1]); err != nil {
-			t.Errorf("a transaction of the one that holds: %v, want nil", err)
+			t.Errorf("a transaction of the acquisition that holds: %v, want nil", err)
 		}
 	})
 }
@@ -280,10 +280,10 @@ func TestOneSessionHoldsHoweverJoinsAndReleasesMeet(t *testing.T) {
 	})
 }
 
-// realReentry enters a lock again on a real server: of a thousand acquisitions it hears of
-// one, another session is in behind the last release, and each hears of the loss.
+// realReentry enters a lock again on a real server: of a thousand acquisitions the server hears of one. Another session is granted
+// the lock after the last release, and each acquisition hears of a loss.
 func realReentry(t *testing.T, e *ensemble.Ensemble) {
-	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch for who holds for long
+	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch on a node that is held for long
 	raw := coordtest.RawClient(t, e.Addr(0))
 	c, other := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
 	lock := c.Mutex("/locks/again", coordinator.Reentrant())
@@ -338,7 +338,7 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	}
 	last := coordtest.GrantOf(t, next)
 	if last.Token <= grant.Token {
-		t.Errorf("behind the last release %+v is granted, want a token above that of %+v", last, grant)
+		t.Errorf("after the last release %+v is granted, want a token above that of %+v", last, grant)
 	}
 	next.Release()
 
@@ -352,7 +352,7 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	for _, a := range []*coordinator.Acquisition{outer, inner} {
 		lost, end := coordtest.LossOf(t, a), coordtest.EndOf(t, a)
 		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {
-			t.Errorf("behind the removal %d is told %+v and ends with %v, want that its node was removed", a.ID(), lost, end)
+			t.Errorf("after the removal %d is told %+v and ends with %v, want that its node was removed", a.ID(), lost, end)
 		}
 	}
 	coordtest.GrantOf(t, next)

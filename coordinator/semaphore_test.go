@@ -28,7 +28,7 @@ const (
 	semSize   = semPath + "/size"
 )
 
-// take returns acquisitions that have asked for permits, one behind the other.
+// take returns acquisitions that have asked for permits, one after the other.
 func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordinator.Acquisition) {
 	t.Helper()
 	for _, n := range permits {
@@ -38,7 +38,7 @@ func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordi
 	return all
 }
 
-// holding returns which of them hold.
+// holding returns the holders among them.
 func holding(all []*coordinator.Acquisition) string {
 	synctest.Wait()
 	var which []string
@@ -50,7 +50,7 @@ func holding(all []*coordinator.Acquisition) string {
 	return strings.Join(which, " ")
 }
 
-// wantHolding checks who holds, and how many leases there are.
+// wantHolding checks the holders, and how many leases there are.
 func wantHolding(t *testing.T, srv *zktest.Server, all []*coordinator.Acquisition, want string, leases int) {
 	t.Helper()
 	if got, n := holding(all), len(srv.Children(semLeases)); got != want || n != leases {
@@ -76,9 +76,8 @@ func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
 	}
 }
 
-// TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and
-// again, in sessions of their own. With permits taken one by one they would soon have two
-// each.
+// TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and again, in sessions of their own. If
+// permits were taken one by one, each would soon have two.
 func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var wait sync.WaitGroup
@@ -103,7 +102,7 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	})
 }
 
-// permitStorm has callers want one to three permits each, some times. It returns how many were held at most.
+// permitStorm has callers want one to three permits each, some times. It returns the greatest number held at once.
 func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int, leases func() int) int64 {
 	t.Helper()
 	var held, most atomic.Int64
@@ -183,12 +182,12 @@ func TestResizeOfAClosedCoordinator(t *testing.T) {
 			t.Errorf("Resize while the coordinator is closed: %v, want ErrClosed", err)
 		}
 		if err := c.Semaphore(semPath, 3).Resize(t.Context(), 5); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Resize behind Close: %v, want ErrClosed", err)
+			t.Errorf("Resize after Close: %v, want ErrClosed", err)
 		}
 	})
 }
 
-// TestResizeBesideAcquire: an acquisition that is made beside Resize, with the same handle, is not refused for its size.
+// TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not refused for its size.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -254,9 +253,9 @@ func TestBadNumbersOfPermits(t *testing.T) {
 	})
 }
 
-// What goes wrong with a semaphore, and what of it is told.
+// The faults of a semaphore, and how they are reported.
 
-// TestASemaphoreBelowAChroot, whose Grant names the node as Txn takes it.
+// TestASemaphoreBelowAChroot: its Grant names the node as Txn takes it.
 func TestASemaphoreBelowAChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
@@ -281,7 +280,7 @@ func TestASemaphoreBelowAChroot(t *testing.T) {
 	})
 }
 
-// TestAPermitThatMayNotBeTaken: where a session may not read the size, look at the leases or make one, Acquire ends with ErrNoAuth and
+// TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or make one, Acquire ends with ErrNoAuth and
 // leaves nothing.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	for name, denied := range map[string]func(zktest.Request) bool{
@@ -307,10 +306,14 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	}
 }
 
-// TestAPermitOutOfTurnIsSeenInTime: another client makes a lease between the look of the first in the queue and its transaction, as
-// Curator's InterProcessSemaphoreV2 does whose session ended while it made one, and which asks again in the next. The first
-// counts once more, gives way, and is let in when that lease is gone; so it does where the answer to its transaction is
-// lost, and where the directory of the leases is not ours.
+// TestAPermitOutOfTurnIsSeenInTime:
+//
+//  1. The first in the queue looks at the leases.
+//  2. Another client makes a lease. Curator's InterProcessSemaphoreV2 does so if its session ended while it made a lease: it asks
+//     again in the next session.
+//  3. The first counts once more, gives way, and enters when that lease is gone.
+//
+// The same holds if the answer to its transaction is lost, and if the directory of the leases is not ours.
 func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
 	for name, c := range map[string]struct {
@@ -367,8 +370,7 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 
 // What a semaphore costs, counted as in counts_test.go.
 
-// warmPermits has each of them hold a permit, so that they know the queue's directory for
-// ours.
+// warmPermits has each coordinator hold a permit, so that it knows the queue's directory for ours.
 func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	t.Helper()
 	for range 2 {
@@ -379,8 +381,8 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	}
 }
 
-// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter; and
-// one to give them back, however many there are.
+// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter. One more gives the permits back, however
+// many there are.
 func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 	const cycles, size, lag = 100, 5, 10 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -413,8 +415,7 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 	})
 }
 
-// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It costs
-// as much behind 20.
+// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It costs as much with a queue of 20.
 func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 	const permits, rounds = 11, 10
 	for _, sessions := range []int{1, 5} {
@@ -427,7 +428,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 				for i := range permits + waiters {
 					all = append(all, take(t, cs[i%sessions].Semaphore(semPath, permits), 1)...)
 				}
-				all[0].Release() // the first in the queue has waited for nobody
+				all[0].Release() // the first in the queue has not waited
 				synctest.Wait()
 				before := coordtest.Total(ms)
 				for i := range rounds {

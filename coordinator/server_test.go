@@ -24,10 +24,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Servers and connections that make life hard.
+// Servers and connections with faults.
 
-// The answer that the session is over proves that it is not alive. The holder sits
-// behind a follower that has lost its leader; no other request of its is answered.
+// The answer that the session is over proves that it is not alive. The holder is behind a follower that has lost
+// its leader; none of its other requests is answered.
 func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -63,7 +63,7 @@ func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
 	})
 }
 
-// The client takes no notice when the server turns down to restore its watches.
+// The client library does not notice if the server refuses to restore its watches.
 func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -87,8 +87,8 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 	})
 }
 
-// A server that is overloaded, or says what nobody understands, turns requests away
-// for a second: they are made again, with pauses.
+// A server that is overloaded, or answers with an unknown code, turns requests away for a second: they are
+// retried, with pauses.
 func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	for _, code := range []zktest.Code{zktest.Throttled, zktest.SessionMoved, zktest.MarshallingError} {
 		t.Run(code.Error(), func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	}
 }
 
-// Sessions that end as soon as they were made, as behind a front that spreads
-// connections over two ensembles: new ones are not asked for in a storm.
+// Sessions that end right after they were made, as behind a front that spreads connections over two ensembles: new
+// ones are not asked for in a storm.
 func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var made atomic.Int64
@@ -150,8 +150,7 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	})
 }
 
-// A node that may not be deleted blocks others while the session lives, so somebody
-// has to hear of it.
+// A node that may not be deleted blocks other contenders while the session lives, so it is logged.
 func TestARefusedDeleteIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)
@@ -205,7 +204,7 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 	}
 }
 
-// outage is two coordinators, one of which holds what the other waits for, while something happens to the servers.
+// outage is two coordinators, a holder and a waiter, while a fault strikes the servers.
 type outage struct {
 	holder, waiter *coordinator.Coordinator
 	held, wanted   *coordinator.Acquisition
@@ -295,16 +294,16 @@ func TestRealLeaderIsKilled(t *testing.T) {
 	o.survived(t, raw)
 }
 
-// What one server is enough for.
+// The tests for which one server is enough.
 func TestRealServer(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"nodes deleted by somebody": realDeletedByHand,
-		"close leaves no node":      realClose,
-		"access control":            realACL,
-		"chroot":                    realChroot,
+		"nodes deleted by hand": realDeletedByHand,
+		"close leaves no node":  realClose,
+		"access control":        realACL,
+		"chroot":                realChroot,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,8 +312,8 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// TestRealSmoke runs where a real server is found, without being asked for: twenty contenders in four
-// sessions are granted one at a time, in the order in which they came, with growing tokens, and leave nothing.
+// TestRealSmoke runs wherever a real server is found, also if real tests are not asked for. Twenty contenders in
+// four sessions are granted one at a time, in the order of arrival, with growing tokens, and leave nothing.
 func TestRealSmoke(t *testing.T) {
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
@@ -366,7 +365,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 		case ev := <-stream:
 			requeued = ev == events.Event(events.Requeued{ID: wanted.ID(), Path: dir})
 		case <-coordtest.RealContext(t).Done():
-			t.Fatal("no Requeued is heard behind the removal of the waiter's node, want one")
+			t.Fatal("no Requeued is heard after the removal of the waiter's node, want one")
 		}
 	}
 	coordtest.Queued(t, raw, dir, 2)
@@ -396,20 +395,20 @@ func realClose(t *testing.T, e *ensemble.Ensemble) {
 		waiting = append(waiting, c.Mutex(dir).Acquire(t.Context()))
 	}
 	coordtest.Queued(t, raw, dir, 6)
-	late := c.Mutex(dir).Acquire(t.Context()) // whose create is under way
+	late := c.Mutex(dir).Acquire(t.Context()) // its create is under way
 	if err := c.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
 	if names := coordtest.QueueOf(t, raw, dir); len(names) != 0 {
-		t.Errorf("behind Close the nodes %v are left, want none", names)
+		t.Errorf("after Close the nodes %v are left, want none", names)
 	}
 	for _, a := range append(waiting, late) {
 		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("behind Close a waiter ends with %v, want ErrClosed", err)
+			t.Errorf("after Close a waiter ends with %v, want ErrClosed", err)
 		}
 	}
 	if err := coordtest.EndOf(t, held); !errors.Is(err, coordinator.ErrClosed) {
-		t.Errorf("behind Close the holder ends with %v, want ErrClosed", err)
+		t.Errorf("after Close the holder ends with %v, want ErrClosed", err)
 	}
 }
 
@@ -429,7 +428,7 @@ func realACL(t *testing.T, e *ensemble.Ensemble) {
 		t.Fatal("neither is granted, want one")
 	}
 	for name, c := range map[string]*coordinator.Coordinator{
-		"nobody":                    coordtest.ConnectReal(t, e.Connect()),
+		"no identity":               coordtest.ConnectReal(t, e.Connect()),
 		"bob":                       coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("bob:secret"))),
 		"ann with another password": coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:wrong"))),
 	} {
@@ -459,7 +458,7 @@ func realChroot(t *testing.T, e *ensemble.Ensemble) {
 	if err != nil || stat.EphemeralOwner != grant.Session || stat.Czxid != grant.Token {
 		t.Errorf("the granted node is %+v, %v; want that of %+v", stat, err, grant)
 	}
-	// From outside it is a lock at a longer path.
+	// Without the chroot it is a lock at a longer path.
 	other := coordtest.ConnectReal(t, e.Connect()).Mutex("/made/by/us/locks/chroot").Acquire(t.Context())
 	coordtest.Queued(t, raw, "/made/by/us/locks/chroot", 2)
 	a.Release()

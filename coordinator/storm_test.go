@@ -23,10 +23,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A melee is what a crowd of contenders does at a few paths, while nothing breaks or much does.
+// A melee is what a crowd of contenders does at a few paths, without faults or with many.
 //
-// At each path a writer is alone and the tokens of writers grow, unless nodes are deleted or sessions ended by hand. Nobody is stuck, and
-// nothing is left.
+// At each path a writer is alone and the tokens of writers grow, unless nodes are deleted or sessions ended by hand. No contender
+// is stuck, and nothing is left.
 type melee struct {
 	t                     *testing.T
 	srv                   *zktest.Server // nil: real servers, at which nothing breaks
@@ -43,23 +43,23 @@ type melee struct {
 	live                  sync.Map
 }
 
-// TestTheStormOfOppositeOrders: contenders of three sessions want the same mutexes in all orders, together and some of them singly. Each is
-// granted. In two of three runs connections break and sessions end, in one of three nodes are deleted, too.
+// TestTheStormOfOppositeOrders: contenders of three sessions want the same mutexes in all orders, together and some of them singly.
+// Each is granted. In two of three runs connections break and sessions end. In one of three nodes are deleted, too.
 func TestTheStormOfOppositeOrders(t *testing.T) {
 	storms(t, eventstest.Amount(3, 30), 3, func(s *melee, seed uint64) {
 		s.mutexes, s.faults, s.deletes, s.every = true, seed%3 > 0, seed%3 > 1, 3*time.Second
 	})
 }
 
-// TestTheStormOfAllSides: multi-locks whose members read and write, readers, writers that become readers. In three of four runs replies are lost, connections and sessions end; in one of four reads are behind; in another one
-// nodes are deleted.
+// TestTheStormOfAllSides: multi-locks with members that read and write, readers, writers, and writers that become readers. In three
+// of four runs replies are lost, connections and sessions end. In one of four reads are behind. In another one nodes are deleted.
 func TestTheStormOfAllSides(t *testing.T) {
 	storms(t, eventstest.Amount(4, 24), 4, func(s *melee, seed uint64) {
 		s.faults, s.deletes, s.lags, s.every = seed%4 > 0, seed%4 == 3, seed%4 == 2, time.Second/2
 	})
 }
 
-// TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
+// TestRealStorms has crowds of each kind of lock meet at one ensemble, like the storms on the double.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestRealStorms(t *testing.T) {
 	}
 }
 
-// realOppositeOrders is the storm of opposite orders with sessions at each server, and nothing breaks.
+// realOppositeOrders is the storm of opposite orders with sessions at each server, without faults.
 func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
 	var cs []*coordinator.Coordinator
 	for i := range 3 {
@@ -153,7 +153,7 @@ func (s *melee) drop(seed uint64) func(zktest.Request) zktest.Action {
 	}
 }
 
-// run has twelve contenders in the sessions come ten times each.
+// run has twelve contenders in the sessions acquire ten times each.
 func (s *melee) run(cs []*coordinator.Coordinator, seed uint64) {
 	const contenders, rounds = 12, 10
 	over := make(chan struct{})
@@ -373,10 +373,10 @@ func (s *melee) fault() {
 	}
 }
 
-// Directories that others fill, and that others remove.
+// Directories that other clients fill, and that other clients remove.
 
-// TestAVeryLongQueueCostsOneListing to join. A contender that leaves far ahead costs nothing, and the last ones to leave
-// cost one round each.
+// TestAVeryLongQueueCostsOneListing to join. A contender that leaves far ahead costs nothing, and each of the last ones to leave
+// costs one round.
 func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 	ahead := eventstest.Amount(5_000, 25_000)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -420,9 +420,9 @@ func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 	})
 }
 
-// TestAContenderWakesNobodyButItsSuccessor has a queue of many sessions' own waiters
-// drained: each hand-over takes the same few requests, however long the queue is.
-func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
+// TestAContenderWakesOnlyItsSuccessor drains a queue with waiters of many sessions: each handoff takes the same few requests,
+// however long the queue is.
+func TestAContenderWakesOnlyItsSuccessor(t *testing.T) {
 	const waiters = 200
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
@@ -445,8 +445,7 @@ func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 	})
 }
 
-// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted, and each of them
-// is granted in the end, with a greater token.
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Each of them is granted in the end, with a greater token.
 func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
 	const waiters = 30
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -503,8 +502,8 @@ func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *test
 	})
 }
 
-// TestADirectoryAtItsEndIsRenewed: of every kind of lock that queues up, when it is tried again and again by two sessions. In a
-// directory that is renewed before its end nobody is refused; in one that is at its end already somebody is, and the next one is not.
+// TestADirectoryAtItsEndIsRenewed: for every kind of lock with a queue, under repeated tries of two sessions. In a directory that
+// is renewed before its end no try is refused. In one that is at its end already one try is refused, and the next one is not.
 // Tokens go on growing.
 func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -569,7 +568,7 @@ func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 	}
 }
 
-// TestALoopComesBeyondTheEnd: who releases and asks again at once leaves its directory never empty. It is refused once, and no more.
+// TestALoopComesBeyondTheEnd: a loop of release and acquire never leaves its directory empty. It is refused once.
 func TestALoopComesBeyondTheEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		lock := coordtest.Connect(t, srv).Mutex(lockPath)
@@ -591,7 +590,7 @@ func TestALoopComesBeyondTheEnd(t *testing.T) {
 	})
 }
 
-// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and one that somebody else has made is left alone.
+// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and another client's directory is left alone.
 func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -619,13 +618,13 @@ func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 		other, _ := coordtest.Hold(t, a.Mutex(theirs))
 		coordtest.End(other)
 		if data, err := srv.Data(theirs); string(data) != "somebody's" {
-			t.Errorf("the directory that somebody else made has %q, %v; want it as it was", data, err)
+			t.Errorf("another client's directory has %q, %v; want it as it was", data, err)
 		}
 	})
 }
 
-// TestRealRenewal: a real server deletes a node and its directory, and makes that anew, in one transaction, and refuses that while there is
-// another node. Numbers begin at 0 then.
+// TestRealRenewal: a real server deletes a node and its directory, and makes the directory anew, in one transaction. It refuses
+// that while there is another node. Numbers begin at 0 then.
 func TestRealRenewal(t *testing.T) {
 	eventstest.NeedsServers(t)
 	raw := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0))

@@ -56,7 +56,7 @@ func (y *tally) counts() (grants, ends int) {
 }
 
 // turnedAway has callers ask for a lock each, and turn away when all are granted: they read no Grant, and rely on the end of their
-// context. It returns how many of the locks are held when the moment that settled awaits has come.
+// context. It returns how many of the locks are held after settled.
 func turnedAway(t *testing.T, c *coordinator.Coordinator, y *tally, settled func()) (held int) {
 	t.Helper()
 	const callers = 40
@@ -77,14 +77,14 @@ func turnedAway(t *testing.T, c *coordinator.Coordinator, y *tally, settled func
 			held++
 			a.Release()
 		} else if err := a.Err(); coordtest.IsClosed(a.Done()) && !errors.Is(err, gone) {
-			t.Errorf("an acquisition whose wait was cancelled ended with %v, want %v", err, gone)
+			t.Errorf("an acquisition with a cancelled wait ended with %v, want %v", err, gone)
 		}
 	}
 	return held
 }
 
-// TestAPassiveStreamTakesNothing: a program that reads the stream for its metrics, passively, changes nothing for callers whose
-// context ends before they have read their Grant. If the stream is not passive all these locks stay held.
+// TestAPassiveStreamTakesNothing: a program that reads the stream passively for its metrics changes nothing for callers with
+// contexts that end before they have read their Grant. If the stream is not passive all these locks stay held.
 func TestAPassiveStreamTakesNothing(t *testing.T) {
 	for what, test := range map[string]struct {
 		options []coordinator.StreamOption
@@ -280,7 +280,7 @@ func swapped(all []string, i int) []string {
 	return all
 }
 
-// TestHooksHearOfRequests: as many as the server has had, what became of each, and where it went.
+// TestHooksHearOfRequests: as many as the server got, with the outcome of each, and its server.
 func TestHooksHearOfRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
@@ -314,7 +314,7 @@ func TestHooksHearOfRequests(t *testing.T) {
 		}
 		hook.mu.Unlock()
 		if n := hook.failed() - before; n != 1 {
-			t.Errorf("when one transaction was refused %d requests have failed, want that one", n)
+			t.Errorf("when one transaction was refused %d requests have failed, want 1", n)
 		}
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpExists {
@@ -340,7 +340,7 @@ func TestHooksHearOfRequests(t *testing.T) {
 	})
 }
 
-// TestHooksHearOfTheLease: of each deadline, which is the acquisition's, and once that it has run out.
+// TestHooksHearOfTheLease: of each deadline, which is the acquisition's, and once that the lease has run out.
 func TestHooksHearOfTheLease(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
@@ -352,7 +352,7 @@ func TestHooksHearOfTheLease(t *testing.T) {
 		var last coordinator.LeaseInfo
 		for _, l := range hook.leases {
 			if !l.Deadline.After(last.Deadline) || l.Session != c.SessionID() || l.RanOut {
-				t.Errorf("behind %+v the hook hears %+v, want a later deadline of session 0x%x", last, l, c.SessionID())
+				t.Errorf("after %+v the hook hears %+v, want a later deadline of session 0x%x", last, l, c.SessionID())
 			}
 			last = l
 		}
@@ -405,8 +405,8 @@ type idle struct{}
 func (idle) OnAcquire(context.Context, coordinator.AcquireInfo) {}
 func (idle) OnEvent(events.Event)                               {}
 
-// TestHooksCostNoAllocation: an acquisition takes as many allocations with a hook as without one, so without one nothing is made for it.
-// What requests and events cost is tested where they are made.
+// TestHooksCostNoAllocation: an acquisition takes as many allocations with a hook as without one, so without one nothing is made
+// for it. The allocations of requests and events are tested where they are made.
 func TestHooksCostNoAllocation(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cost := func(c *coordinator.Coordinator) float64 {
@@ -441,7 +441,7 @@ func TestRealHooks(t *testing.T) {
 		t.Error("a transaction on a node that is not there is executed")
 	}
 	if n := hook.failed() - before; n != 1 {
-		t.Errorf("when one transaction was refused %d requests have failed, want that one", n)
+		t.Errorf("when one transaction was refused %d requests have failed, want 1", n)
 	}
 	b.Release()
 	eventstest.Must(t, coordtest.EndOf(t, b))
@@ -476,8 +476,8 @@ func (p *page) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-// lines are those that tell of locks and sessions. What is another number each time is left out, and so is what
-// tells of connections, and of a probe that comes in the moment in which its node is removed.
+// lines are the lines about locks and sessions. Numbers that differ each time are left out. So are lines about connections, and
+// about a probe at the moment in which its node is removed.
 func (p *page) lines() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -494,8 +494,8 @@ func slogTo(p *page, level slog.Level) coordinator.Option {
 	return coordinator.WithSlog(slog.NewTextHandler(p, &slog.HandlerOptions{Level: level}))
 }
 
-// TestTheLogTellsTheLifeOfLocks: information is about sessions and elections, the debug level about each lock, in fields that a
-// person can read. The token is that of the Grant.
+// TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the debug level about each lock, in fields that a
+// person can read. The token is the Grant's.
 func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	for level, lines := range map[slog.Level][]string{
 		slog.LevelDebug: {
@@ -577,7 +577,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	}
 }
 
-// keeper is a handler that keeps what it is given.
+// keeper is a handler that keeps its records.
 type keeper struct {
 	slog.Handler
 	mu      *sync.Mutex
@@ -595,7 +595,7 @@ func (k keeper) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return keeper{k.Handler.WithAttrs(attrs), k.mu, k.records}
 }
 
-// TestSlogGetsValues and not texts of them: a duration is one, and so is an error.
+// TestSlogGetsValues and not their texts: a duration is one, and so is an error.
 func TestSlogGetsValues(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var records []slog.Record
@@ -619,7 +619,7 @@ func TestSlogGetsValues(t *testing.T) {
 	})
 }
 
-// TestTheLaterLoggerCounts, and a nil handler is none.
+// TestTheLaterLoggerCounts; a nil handler changes nothing.
 func TestTheLaterLoggerCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for what, test := range map[string]struct {
@@ -642,7 +642,7 @@ func TestTheLaterLoggerCounts(t *testing.T) {
 	})
 }
 
-// TestALogThatIsOffCostsNothing: as many allocations as without one.
+// TestALogThatIsOffCostsNothing: as many allocations as without a logger.
 func TestALogThatIsOffCostsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cost := func(c *coordinator.Coordinator) float64 {

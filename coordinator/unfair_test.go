@@ -25,8 +25,8 @@ import (
 // taskPath is the unfair lock that most of these tests fight for.
 const taskPath = "/tasks/7"
 
-// TestUnfair: the node is at the path itself and costs one request; one holds at a time, also of
-// two acquisitions of one coordinator; tokens grow, and nothing is left.
+// TestUnfair: the node is at the path itself and costs one request. There is one holder at a time, also among acquisitions of one
+// coordinator. Tokens grow, and nothing is left.
 func TestUnfair(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -60,7 +60,7 @@ func TestUnfair(t *testing.T) {
 			t.Errorf("the queue is %+v, %v, want the holder alone", queue, err)
 		}
 		if queue, err := b.Unfair("/tasks/none").Queue(t.Context()); err != nil || len(queue) != 0 {
-			t.Errorf("the queue of a free lock is %+v, %v, want nobody", queue, err)
+			t.Errorf("the queue of a free lock is %+v, %v, want no contender", queue, err)
 		}
 		if _, err := b.Unfair("/tasks").Queue(t.Context()); !errors.Is(err, coordinator.ErrKind) {
 			t.Errorf("the queue of a directory: %v, want ErrKind", err)
@@ -89,7 +89,7 @@ func TestUnfair(t *testing.T) {
 			select {
 			case g := <-holder.Granted():
 				if g.Token <= token || srv.Owner(taskPath) != g.Session {
-					t.Errorf("%+v is granted behind the token %d, want a greater one and the node's owner", g, token)
+					t.Errorf("%+v is granted after the token %d, want a greater one and the node's owner", g, token)
 				}
 				token = g.Token
 			default:
@@ -104,7 +104,7 @@ func TestUnfair(t *testing.T) {
 	})
 }
 
-// TestUnfairTry: the loser learns at once who has it, and leaves nothing behind, not even a watch.
+// TestUnfairTry: the loser learns the holder at once, and leaves nothing behind, not even a watch.
 func TestUnfairTry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create("/app", nil))
@@ -141,8 +141,8 @@ func TestUnfairTry(t *testing.T) {
 	})
 }
 
-// TestUnfairLosses: whatever takes the node away is told, and before anybody else can hold it where that is
-// promised; the next one gets in.
+// TestUnfairLosses: every loss of the node is told, where that is promised before the next contender can hold the lock. The next
+// contender is granted it.
 func TestUnfairLosses(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  func(t *testing.T, srv *zktest.Server, id int64)
@@ -192,7 +192,7 @@ func TestUnfairLosses(t *testing.T) {
 				srv.Intercept(nil)
 				srv.Mute(grant.Session, false)
 				srv.Strand(grant.Session, false)
-				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
+				time.Sleep(30 * time.Second) // the victim's late requests take nothing from the next holder
 				if !waiting.Valid() || srv.Owner(taskPath) != g.Session {
 					t.Error("the next holder has lost the lock, or its node is of another session; want it held")
 				}
@@ -202,8 +202,8 @@ func TestUnfairLosses(t *testing.T) {
 	}
 }
 
-// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each looks once, or a
-// few times, and few create; nobody lists anything.
+// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each looks once, or a few times, and few create.
+// None lists.
 func TestUnfairDoesNotStampede(t *testing.T) {
 	const waiting = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -252,7 +252,7 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 	})
 }
 
-// TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
+// TestUnfairWithoutWrite: if no client may write the nodes, it costs two requests more, and holds.
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -273,13 +273,13 @@ func TestUnfairWithoutWrite(t *testing.T) {
 			waiter = second
 		}
 		if g := <-waiter.Granted(); g.Token <= grant.Token {
-			t.Errorf("%+v is granted behind %+v, want a greater token", g, grant)
+			t.Errorf("%+v is granted after %+v, want a greater token", g, grant)
 		}
 	})
 }
 
-// TestUnfairTransactions: a transaction rests on the holder's own node, and a past holder's on none, though the next one's bears the
-// same name.
+// TestUnfairTransactions: a transaction rests on the holder's own node. A past holder's rests on none, though the next holder's
+// node has the same name.
 func TestUnfairTransactions(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create("/state", nil))
@@ -353,12 +353,12 @@ func TestUnfairParentsComeAndGo(t *testing.T) {
 
 const (
 	workers = 8
-	// lastOfVictim is which of its tasks one worker does not come to the end of.
+	// lastOfVictim is the number of the task that one worker does not finish.
 	lastOfVictim = 10
 )
 
-// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as well, in a transaction
-// that only the holder can make, so no worker that has lost a claim ends a task.
+// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as well, in a transaction that only the
+// holder can make, so no worker that has lost a claim ends a task.
 type shop struct {
 	*testing.T
 	ctx  context.Context
@@ -373,8 +373,8 @@ type shop struct {
 	tokens   []int64
 }
 
-// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try, and one of them is cut off in the middle of
-// a task. Each task is done once, and that one is done again, by another worker.
+// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try. One worker is cut off in the middle of a task.
+// Each task is done once, and that task is done again, by another worker.
 func TestTaskClaims(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		workTasks(t, srv.Addr(), srv.DialContext)
@@ -449,7 +449,7 @@ func (s *shop) work(worker int, c *coordinator.Coordinator) {
 			}
 			progress = progress || done
 		}
-		if !progress { // what is left is another worker's, as long as that one lives
+		if !progress { // the tasks that are left are another worker's while it lives
 			timer := time.NewTimer(100 * time.Millisecond)
 			select {
 			case <-timer.C:
@@ -461,7 +461,7 @@ func (s *shop) work(worker int, c *coordinator.Coordinator) {
 	s.Error("a worker gives up: not all tasks were done in time")
 }
 
-// claim does the task if nobody else has it. It reports whether that was the worker's last.
+// claim does the task if no other worker has it. done: it was done. over: the worker has come to its end.
 func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) (done, over bool) {
 	a := c.Unfair(fmt.Sprintf("/tasks/%d", task)).Acquire(s.ctx, coordinator.Try(), coordinator.WithData(fmt.Appendf(nil, "worker %d", worker)))
 	defer a.Release()
@@ -534,8 +534,8 @@ func (s *shop) left() []int {
 	return left
 }
 
-// TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function runs, and keeps its node for that. Somebody
-// deletes the node. A waiter of the same session has the lock by the event of that, and does not ask again and again until
+// TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function runs, and keeps its node for that. Another
+// client deletes the node. A waiter of the same session has the lock by the event of that, and does not ask again and again until
 // the function returns.
 func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -562,15 +562,15 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 		}
 		before := m.Read()
 		eventstest.Must(t, srv.Delete(taskPath))
-		time.Sleep(time.Second) // those who wait step back for a third of a second at most
+		time.Sleep(time.Second) // the waiters step back for a third of a second at most
 		if spent := m.Read().Minus(before).Requests; !waiter.Valid() || spent > 3 {
-			t.Errorf("a second behind the deletion of the node the waiter is valid: %t, after %d requests; want it to hold, after at most 3", waiter.Valid(), spent)
+			t.Errorf("a second after the deletion of the node the waiter is valid: %t, after %d requests; want it to hold, after at most 3", waiter.Valid(), spent)
 		}
 		before = m.Read()
 		time.Sleep(time.Minute)
-		// Whoever holds checks its node once a second.
+		// A holder checks its node once a second.
 		if spent := m.Read().Minus(before).Requests; spent > 65 {
-			t.Errorf("in the minute behind that the session makes %d requests, want a probe a second", spent)
+			t.Errorf("in the minute after that the session makes %d requests, want a probe a second", spent)
 		}
 		close(goOn)
 		if err := <-returned; !errors.Is(err, coordinator.ErrSuspended) {
@@ -578,7 +578,7 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 		}
 		synctest.Wait()
 		if !waiter.Valid() || !srv.Exists(taskPath) {
-			t.Errorf("behind the end of the function the waiter is valid: %t, and its node is there: %t; want both", waiter.Valid(), srv.Exists(taskPath))
+			t.Errorf("after the end of the function the waiter is valid: %t, and its node is there: %t; want both", waiter.Valid(), srv.Exists(taskPath))
 		}
 	})
 }

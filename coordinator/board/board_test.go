@@ -144,7 +144,7 @@ func (p *pageOf) count() int {
 	return len(p.updates)
 }
 
-// shows describes what the page shows: for each lock who holds it, and who waits.
+// shows describes what the page shows: the holders and waiters of each lock.
 func (p *pageOf) shows() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -380,7 +380,7 @@ func TestALeaseIsShownWhileItLasts(t *testing.T) {
 	})
 }
 
-func TestWhatHappensWhileNobodyLooksHasNoTime(t *testing.T) {
+func TestWhatHappensWithoutAViewerHasNoTime(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		c := connect(t, server)

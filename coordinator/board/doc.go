@@ -1,4 +1,4 @@
-// Package board serves a web page that shows who holds each lock below a path, since when, and who waits for it.
+// Package board serves a web page that shows the locks below a path: their holders, since when each one holds, and their waiters.
 //
 // [New] makes an http.Handler, which can be mounted below any prefix:
 //
@@ -12,7 +12,7 @@
 // The page has no external part. Its data come as server-sent events, and as JSON at queues.json. One poller asks ZooKeeper, however many
 // pages are open, and only while there is one.
 //
-// The board shows paths and data to everybody who can reach it: put the service's own authentication around it. It changes nothing in
+// The board shows paths and data to every client that can reach it: put the service's own authentication around it. It changes nothing in
 // ZooKeeper, unless [WithRevoke] is given.
 //
 // docs/board.md has a picture, the cost, and the rest.

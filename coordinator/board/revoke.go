@@ -36,7 +36,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // a page of another site cannot send this type without a preflight
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // not from another site without a preflight
 		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
 		return
 	}

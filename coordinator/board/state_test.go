@@ -41,7 +41,7 @@ func TestChangesBetweenTwoLooks(t *testing.T) {
 	}
 }
 
-// What a page has after any of the versions that it may have been told is what there is.
+// A page that has any earlier version, and is told the rest, has the whole state.
 func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 	s := newState()
 	kept := map[uint64]map[string]string{0: {}}
@@ -182,7 +182,7 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 		queue string // 1* holds, 2 waits
 		want  string // since which look they hold
 	}{
-		{"1* 2 3", "1 ?"}, // nobody saw when
+		{"1* 2 3", "1 ?"}, // the time was not seen
 		{"2* 3", "2 1"},
 		{"2* 3 4", "2 1"},
 		{"3* 4 5*", "3 3, 5 ?"}, // 5 came and got it in between: since it came

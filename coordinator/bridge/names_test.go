@@ -106,7 +106,7 @@ func TestBadNames(t *testing.T) {
 	})
 }
 
-// TestNamesExclude: one caller has a name, in this process and beside others, and the next one gets it when it is unlocked.
+// TestNamesExclude: one caller has a name, in this process and beside others. The next one gets it after the unlock.
 func TestNamesExclude(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -204,7 +204,7 @@ func TestLossOfAName(t *testing.T) {
 	})
 }
 
-// TestRenewLocksAgainAfterALoss: it waits for the one that has the name by then, and Unlock gives the new lock back.
+// TestRenewLocksAgainAfterALoss: it waits for the present holder of the name, and Unlock gives the new lock back.
 func TestRenewLocksAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

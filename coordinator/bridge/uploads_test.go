@@ -31,8 +31,8 @@ func (r request) lock(ctx context.Context) error {
 	return r.Lock(ctx, func() { r.asked <- struct{}{} })
 }
 
-// TestUploadIsInterrupted: a second request, in this process or another one, asks the first one, and has the upload when that has unlocked.
-// The one that has it is asked by nobody but the third.
+// TestUploadIsInterrupted: a second request, in this process or another one, asks the first one, and has the upload after its
+// unlock. The second one is asked only by the third.
 func TestUploadIsInterrupted(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

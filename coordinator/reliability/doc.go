@@ -43,7 +43,7 @@
 // Faults:
 //
 //   - a lock that was lost before the fault began, and is counted apart (disturbed): the machine was busy
-//   - in the slow trials, losses in a round in which a server without a lag was slow, too (busy): the same; it is checked who must
+//   - in the slow trials, losses in a round in which a server without a lag was slow, too (busy): the same; it is checked which holders must
 //     lose
 //   - the loss of a holder that has released by itself, and of a session that was ended by hand (outlawed): neither is a holder
 //

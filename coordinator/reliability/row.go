@@ -37,7 +37,7 @@ func descriptions() []description {
 		RowMuteServer:    {"mute server", "reconnect past a server that accepts and says nothing", "at most T/3"},
 		RowLeaks:         {"leaks", "left after 10,000 acquired, cancelled and expired", "nothing; no more watches than live predecessors"},
 		RowHistories:     {"histories", "recorded histories against the model of a fenced mutex", "all legal"},
-		RowFault:         {"fault", "other faults of real servers", "no two holders, nobody wedged"},
+		RowFault:         {"fault", "other faults of real servers", "no two holders, no waiter wedged"},
 	}
 }
 

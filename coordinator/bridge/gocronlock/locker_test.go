@@ -118,7 +118,7 @@ func TestShutdownWaitsForTheMinimum(t *testing.T) {
 		free(t, other, "short", true, "at the end of the second, for the job that is done")
 		free(t, other, "long", false, "at the end of the second, for the job that runs")
 		if _, err := hasty.Lock(t.Context(), "new"); !errors.Is(err, gocronlock.ErrShutdown) {
-			t.Errorf("Lock behind Shutdown: %v, want ErrShutdown", err)
+			t.Errorf("Lock after Shutdown: %v, want ErrShutdown", err)
 		}
 		eventstest.Check(t, long.Unlock(t.Context()))
 		free(t, other, "long", true, "after the job, within its minimum")

@@ -29,13 +29,13 @@ import (
 // A scene begins with its head, which says what is printed:
 //
 //	scene                    a new server, new sessions, new callers. Below a block stand what each caller was told,
-//	                         with the time since the block began unless that is less than 100 ms; who holds and who waits; the nodes;
+//	                         with the time since the block began unless that is less than 100 ms; holders and waiters; the nodes;
 //	                         and what the sessions asked for
 //	  nocost                 requests are not printed
 //	  vague                  nor times, nor how often watches were set anew, which are random where a connection is made anew
-//	  ownerless              nor whose a node is
+//	  ownerless              nor the owner of a node
 //	  exclusive              a grant BESIDE a holder is printed: unavoidable where a server ends a session or deletes a node
-//	  brief                  each line has what came of it beside it: who holds, who waits, and what else was told. A caller's name is
+//	  brief                  each line has what came of it beside it: holders, waiters, and what else was told. A caller's name is
 //	                         the data of its nodes, and the streams of all sessions are read
 //	  leases                 a brief scene tells how many permits are taken
 //	  real                   a brief scene that is played on a real server, too

@@ -24,7 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// transferVariable makes a process of the test binary a child that changes two nodes under a lock, again and again. It names the
+// transferVariable makes a process of the test binary a child that changes two nodes under a lock, again and again. It holds the
 // servers, and the directory of the lock and of the nodes.
 const transferVariable = "ZKGRANT_FAULTS_TRANSFER"
 
@@ -76,8 +76,8 @@ func write(ctx context.Context, node, data string) error {
 	return err
 }
 
-// TestRealHolderIsKilled kills processes anywhere in a loop in which each holds a lock and changes two nodes, so that one of them
-// may be changed and the other not. The next holder finds them equal, unless it is told of a crash.
+// TestRealHolderIsKilled kills processes anywhere in a loop in which each holds a lock and changes two nodes, so that only one of
+// them may be changed. The next holder finds them equal, unless it is told of a crash.
 func TestRealHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -129,7 +129,7 @@ type transfer struct {
 	told, half bool // the next holder was told; it found one of the nodes changed
 }
 
-// killAndLook kills the process at any moment behind its first Grant, and takes the lock.
+// killAndLook kills the process at any moment after its first Grant, and takes the lock.
 func (tr *transfer) killAndLook(t *testing.T) error {
 	line, err := bufio.NewReader(tr.child.Out).ReadString('\n')
 	if err != nil {
@@ -169,7 +169,7 @@ func (tr *transfer) killAndLook(t *testing.T) error {
 	held.Release()
 	ended(t, ctx, held, nil)
 	if there, _, err := tr.conn.Exists(tr.dir + transferLock + ".holder"); err != nil || there {
-		t.Errorf("%s: behind the release the record is there: %v, %v", tr.dir, there, err)
+		t.Errorf("%s: after the release the record is there: %v, %v", tr.dir, there, err)
 	}
 	return nil
 }

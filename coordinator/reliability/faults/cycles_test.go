@@ -21,7 +21,7 @@ import (
 
 const cyclesTimeout = 2 * time.Second
 
-// contended is a lock that many fight for, and who had it last.
+// contended is a lock that many contend for, and its latest holder.
 type contended struct {
 	path string
 
@@ -43,7 +43,7 @@ func (l *contended) granted(t *testing.T, a *coordinator.Acquisition, grant even
 	l.holder, l.token = a, grant.Token
 }
 
-// outlawed says that somebody's session is about to be ended by hand.
+// outlawed says that a session is about to be ended by hand.
 func (l *contended) outlawed(a *coordinator.Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,9 +63,9 @@ type worker struct {
 }
 
 // Acquired and released, cancelled at any moment, and ended with their sessions: ten thousand acquisitions leave no
-// goroutine, no descriptor, no node and no watch, and the server watches no more than there is to watch.
+// goroutine, no descriptor, no node and no watch, and the server has no more watches than there are nodes to watch.
 //
-// It counts what the process has, so nothing may run beside it.
+// It counts what the process has, so no other test may run beside it.
 func TestCyclesLeaveNothing(t *testing.T) {
 	const workers, paths, stages = 8, 3, 10
 	const tick = 500 * time.Millisecond
@@ -106,7 +106,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	reliability.Report(t, reliability.RowLeaks,
 		"%d released, %d cancelled, %d ended with their session (%d sessions at a time): "+
 			"%+d goroutines, %+d descriptors, 0 nodes and 0 watches left; "+
-			"%d watches in a standing queue of %d, each contender's for the one ahead and for his own node; "+
+			"%d watches in a standing queue of %d, each contender's for the node ahead and for its own node; "+
 			"%d at most amid the turmoil",
 		released, cancelled, expired, workers, goroutinesNow-goroutines, filesNow-files,
 		most.standing, most.nodes, most.turmoil)
@@ -114,7 +114,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		"real server, acquired, cancelled and expired: 0 in %d grants", released+expired)
 }
 
-// watching is how much the server watches.
+// watching is how many watches the server has.
 type watching struct{ standing, nodes, turmoil int }
 
 func (w watching) or(other watching) watching {
@@ -133,7 +133,7 @@ func counted(t *testing.T, e *ensemble.Ensemble) (nodes, watches int) {
 	return int(counters["zk_ephemerals_count"]), int(counters["zk_watch_count"])
 }
 
-// descriptors counts the open descriptors of the process, where the system tells.
+// descriptors counts the open descriptors of the process, if the system can tell.
 func descriptors() int {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -142,8 +142,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// quietly checks that there are no nodes and no watches when nobody wants anything, and returns what the process has
-// open.
+// quietly checks that there are no nodes and no watches when there is no acquisition, and returns what the process
+// has open.
 func quietly(t *testing.T, e *ensemble.Ensemble, when string) (goroutines, files int) {
 	t.Helper()
 	var nodes, watches int
@@ -181,9 +181,9 @@ func stage(t *testing.T, e *ensemble.Ensemble, all []*worker, cycles int) watchi
 	return most
 }
 
-// queueOfAll has all workers stand in one queue, each for two, and checks that the server watches no more than it has
-// to: for everybody his own node, which somebody may delete, and the one ahead of it. What a session watches for two
-// counts once.
+// queueOfAll has all workers stand in one queue, each with two contenders, and checks that the server has no more
+// watches than it needs: for each contender its own node, which another client may delete, and the node ahead. A node
+// that a session watches for two contenders counts once.
 func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,7 +206,7 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) watching {
 	return watching{standing: watches, nodes: nodes}
 }
 
-// settled is the age from which on a session counts as a good one to those who back off: a tenth of its timeout.
+// settled is the age from which a session does not count as short-lived for the back-off: a tenth of its timeout.
 const settled = cyclesTimeout/10 + 20*time.Millisecond
 
 // cycle is one acquisition from its beginning to its end, of one kind or another. The first is released.
@@ -215,7 +215,7 @@ func (w *worker) cycle(t *testing.T, n int) {
 	ctx, cancel := patient()
 	defer cancel()
 	switch {
-	// A session that ends young costs its coordinator a back-off.
+	// A session that ends early costs its coordinator a back-off.
 	case n > 0 && w.gate.age() > settled && rand.IntN(4) == 0:
 		w.expire(t, ctx, lock)
 	case n > 0 && rand.IntN(2) == 0:
@@ -239,7 +239,7 @@ func (w *worker) release(t *testing.T, ctx context.Context, lock *contended) {
 }
 
 // cancel ends the wait at any moment: before the create, while the answer is on its way, in the queue, or with the
-// grant in its channel.
+// Grant in its channel.
 func (w *worker) cancel(t *testing.T, ctx context.Context, lock *contended) {
 	wait, stop := context.WithCancel(ctx)
 	a := w.c.Mutex(lock.path).Acquire(wait)
@@ -251,8 +251,8 @@ func (w *worker) cancel(t *testing.T, ctx context.Context, lock *contended) {
 	w.cancelled++
 }
 
-// expire ends the session with somebody who holds the lock, waits for it, or is about to. Who held it loses it, and
-// whoever waits queues up again.
+// expire ends the session of a holder, of a waiter, or of an acquisition that is about to queue. A holder loses the
+// lock, and a waiter queues again.
 func (w *worker) expire(t *testing.T, ctx context.Context, lock *contended) {
 	a := w.c.Mutex(lock.path).Acquire(ctx)
 	if rand.IntN(2) == 0 {
@@ -267,7 +267,7 @@ func (w *worker) expire(t *testing.T, ctx context.Context, lock *contended) {
 		select {
 		case <-a.Lost():
 		case <-ctx.Done():
-			t.Errorf("the holder of %s hears no loss behind the end of its session: valid %v; want Lost", lock.path, a.Valid())
+			t.Errorf("the holder of %s hears no loss after the end of its session: valid %v; want Lost", lock.path, a.Valid())
 		}
 		ended(t, ctx, a, coordinator.ErrSessionExpired)
 	} else {

@@ -10,10 +10,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Servers are killed and halted, one by one, all of them, the leader among them, and come back. In a rolling restart the leader is
-// the last one, and other sessions contend for locks all the time. With T = 10 s nobody
-// loses a lock through what is over within T/2; who holds one for T = 3 s loses it while there is no quorum, nobody
-// else gets it, and afterwards everybody does.
+// Servers are killed and halted, one by one and all of them, the leader among them, and come back. In a rolling restart the leader
+// is the last one, and other sessions contend for locks all the time. With T = 10 s an outage of at most T/2 costs no lock. With T
+// = 3 s a holder loses its lock while there is no quorum. No other contender is granted it meanwhile, and afterwards each one is.
 func TestServersAreKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -80,7 +79,7 @@ func TestServersAreKilled(t *testing.T) {
 		reliability.Report(t, reliability.RowSpuriousLost, "%s", text)
 	}
 
-	// This crew's timeout is short enough to wait for.
+	// The timeout of this crew is short enough to wait for.
 	short := newCrew(t, e, reliability.Trials(4, 4, 20), brief)
 	rounds, lost := reliability.Trials(1, 1, 3), 0
 	for n := range rounds {
@@ -102,7 +101,7 @@ func TestServersAreKilled(t *testing.T) {
 	}
 	trials += rounds * len(short.pairs)
 	reliability.Report(t, reliability.RowFault,
-		"no quorum for longer than T = %v: %d of %d holders told; nobody granted before it was back, all afterwards",
+		"no quorum for longer than T = %v: %d of %d holders told; no grant before it was back, all afterwards",
 		brief, lost, rounds*len(short.pairs))
 	for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {
 		reliability.Report(t, row, "real servers, killed, halted and restarted: 0 in %d trials", trials)

@@ -14,8 +14,7 @@ import (
 )
 
 // A server that accepts connections and says nothing costs a third of the session timeout, whether it comes first
-// when a session is made, or next when a connection was lost; then the other one is tried, and nobody has lost his
-// lock.
+// when a session is made, or next after a lost connection. Then another server is tried, and no lock is lost.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -95,7 +94,7 @@ func TestMuteServer(t *testing.T) {
 		again.addPart(r.again, timeout)
 	}
 	reliability.Report(t, reliability.RowMuteServer,
-		"%d reconnects past it, T = %v: %.3f T in the middle, %.3f T at most; nobody lost the lock",
+		"%d reconnects past it, T = %v: %.3f T in the middle, %.3f T at most; no lock was lost",
 		len(runs), timeout, again.median(), again.max())
 	if first.any() {
 		reliability.Report(t, reliability.RowMuteServer,

@@ -22,7 +22,7 @@ const (
 	observer = 3
 )
 
-// observed are the trials of one kind, whose holders are clients of the observer.
+// observed are the trials of one kind, with holders that are clients of the observer.
 type observed struct {
 	name      string
 	timeouts  [2]time.Duration // T is between these
@@ -36,7 +36,7 @@ type observed struct {
 	lead      spread
 }
 
-// guest is one of them.
+// guest is one holder among them.
 type guest struct {
 	*trial
 	kind      *observed
@@ -58,8 +58,8 @@ type observatory struct {
 	followers [2]int
 }
 
-// newObservatory starts one. The servers do not notice what is cut until a round is over, but a voter that has mistaken a deposed leader for its
-// own soon gives up.
+// newObservatory starts an observatory. The servers do not notice a cut until a round is over. But a voter that has mistaken a
+// deposed leader for its own soon gives up.
 func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 	t.Helper()
 	o := &observatory{links: ensemble.NewLinks(t), told: observerTick}
@@ -68,9 +68,9 @@ func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 	return o
 }
 
-// Holders are clients of an observer, and contenders of voters. Whatever comes between them and the leader, Lost comes before the next
-// Grant: the observer is cut off, or dead for longer than T; the client is cut off from it, or from a voter behind it; the leader has no quorum;
-// the observer follows a leader that has been deposed and does not know it.
+// Holders are clients of an observer, and contenders of voters. Whatever cuts them off from the leader, Lost comes before the next
+// Grant: the observer is cut off, or dead for longer than T; the client is cut off from it, or from a voter behind it; the leader
+// has no quorum; the observer follows a leader that has been deposed and does not know it.
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsOfAnObserver(t *testing.T) {
@@ -144,7 +144,8 @@ func TestClientsOfAnObserver(t *testing.T) {
 	report(t, "clients of an observer", isolated, client, moved, killed, back, fled, deposed, again, direct, parted)
 }
 
-// An observer that follows through an ObserverMaster is a hop further from the leader. A holder that is told twice the tick is told in time.
+// An observer that follows through an ObserverMaster is a hop further from the leader. A holder that is given twice the tick hears
+// of its loss in time.
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsBehindAnObserverMaster(t *testing.T) {
@@ -153,7 +154,7 @@ func TestClientsBehindAnObserverMaster(t *testing.T) {
 	o := newObservatory(t, ensemble.ObserverMaster())
 	o.told, o.master = 2*observerTick, true
 	behind := &observed{
-		name:     "whose ObserverMaster is cut off",
+		name:     "with its ObserverMaster cut off",
 		timeouts: [2]time.Duration{4 * observerTick, time.Duration(reliability.Trials(5, 8, 8)) * observerTick}, must: true,
 	}
 	for o.round = range reliability.Trials(1, 5, 5) {
@@ -245,7 +246,7 @@ func (o *observatory) guest(t *testing.T, kind *observed, path string) *guest {
 	return g
 }
 
-// granted waits until all locks that must be lost are somebody else's.
+// granted waits until all locks that must be lost are granted to other contenders.
 func granted(guests []*guest) {
 	for _, g := range guests {
 		if g.kind.must {
@@ -254,7 +255,7 @@ func granted(guests []*guest) {
 	}
 }
 
-// move takes the observer from the client, and a moment later the voter that it goes on with.
+// move cuts the client off from the observer, and a moment later from the voter that it goes on with.
 func (g *guest) move(t *testing.T) {
 	g.observer.Refuse(true)
 	g.observer.Cut()
@@ -279,7 +280,7 @@ func (g *guest) stumble() {
 	}
 }
 
-// count takes the outcome of a trial.
+// count counts the outcome of a trial.
 func (k *observed) count(t *testing.T, g *guest) {
 	t.Helper()
 	switch {
@@ -303,7 +304,7 @@ func (k *observed) count(t *testing.T, g *guest) {
 	}
 }
 
-// report tells what became of the trials.
+// report reports the outcomes of the trials.
 func report(t *testing.T, what string, kinds ...*observed) {
 	t.Helper()
 	trials := 0

@@ -55,7 +55,7 @@ func (s *silence) partition(
 	return disturbed
 }
 
-// count takes the outcome of a trial.
+// count counts the outcome of a trial.
 func (s *silence) count(t *testing.T, tr *trial, disturbed bool) {
 	switch {
 	case tr.granted.IsZero(): // the referee has said so
@@ -83,8 +83,8 @@ func (s *silence) count(t *testing.T, tr *trial, disturbed bool) {
 	}
 }
 
-// silenceKinds are the kinds of silence. Those from which something follows for the lock have a T of 1 to 2 s,
-// those that must not cost it one of 10 s. That of cached locks is 6 s.
+// silenceKinds are the kinds of silence. A kind that is long enough to matter for the lock has a T of 1 to 2
+// s. A kind that must not cost the lock has a T of 10 s. The kind for cached locks has 6 s.
 func silenceKinds() []*silence {
 	short, long := [2]time.Duration{time.Second, 2 * time.Second}, [2]time.Duration{10 * time.Second, 10 * time.Second}
 	kinds := []*silence{{
@@ -110,8 +110,9 @@ func silenceKinds() []*silence {
 	return kinds
 }
 
-// Holders whose connection falls silent, on either way or both, hear Lost before the next one is granted, and
-// those for whom the silence is short hear nothing. Each has a session, a proxy, a T and a moment of his own.
+// Holders with a connection that falls silent, on either way or both, hear Lost before the next contender is
+// granted the lock. If the silence is short they hear nothing. Each has a session, a proxy, a T and a moment
+// of its own.
 //
 //nolint:tparallel // the rounds come one after the other, or the machine would be too busy
 func TestSilentPartition(t *testing.T) {
@@ -198,8 +199,8 @@ func reportSilences(t *testing.T, kinds []*silence) {
 			needless += n
 			continue
 		}
-		// A holder who is heard and hears nothing gives the node up himself, and the next grant follows at once. So
-		// the lead says something about the lease only where the servers do not hear him.
+		// If the servers hear a holder that hears nothing, it gives the node up itself, and the next grant follows
+		// at once. So the lead says something about the lease only if the servers do not hear it.
 		row := reliability.RowFault
 		if s.must && s.ways == ensemble.BothWays {
 			row = reliability.RowPartition

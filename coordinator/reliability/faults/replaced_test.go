@@ -12,9 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestAServerIsReplaced has a fourth server join three, the processes go over to the list without the first one, and the first one leave. The
-// lists are static: each server reads its own when it is restarted. Other sessions contend all the time. A holder with the old list
-// keeps its lock, and those that wait get it in their turn, whatever list they have.
+// TestAServerIsReplaced has a fourth server join three, the processes change to the list without the first one, and the first one
+// leave. The lists are static: each server reads its own when it is restarted. Other sessions contend all the time. A holder with
+// the old list keeps its lock, and waiters get it in their turn, whatever list they have.
 func TestAServerIsReplaced(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -57,7 +57,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	for _, step := range []struct {
 		name    string
 		ends, a *coordinator.Acquisition
-	}{{"the waiter with the old list", held, waiter}, {"the one with the new list", waiter, moved}} {
+	}{{"the waiter with the old list", held, waiter}, {"the waiter with the new list", waiter, moved}} {
 		step.ends.Release()
 		g, err := step.a.Wait(patiently(t))
 		if err != nil || g.Token <= token {
@@ -93,7 +93,7 @@ func addresses(e *ensemble.Ensemble, servers ...int) string {
 	return strings.Join(all, ",")
 }
 
-// replacement is what is done to the servers.
+// replacement replaces a server.
 type replacement struct {
 	t       *testing.T
 	e       *ensemble.Ensemble

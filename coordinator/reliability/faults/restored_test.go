@@ -16,10 +16,10 @@ import (
 // raisedEpoch is above every epoch that an ensemble reaches in a test.
 const raisedEpoch = 40
 
-// TestABackupIsRestored has an ensemble's servers go back to an older state while processes hold locks. The servers stay down until the leases have
-// run out, so there are never two holders, and processes go on by themselves. Tokens go back with the data, and grow again after
-// acceptedEpoch was raised. A session that is in the backup has the node of a lock back that it has released since: the lock is free when that
-// process has ended. docs/production.md tells operators.
+// TestABackupIsRestored has an ensemble's servers go back to an older state while processes hold locks. The servers stay down until
+// the leases have run out, so there are never two holders, and processes go on by themselves. Tokens go back with the data, and
+// grow again after acceptedEpoch was raised. A session in the backup has the node of a lock again that it has released since: the
+// lock is free when that process has ended. docs/production.md tells operators.
 func TestABackupIsRestored(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -68,9 +68,9 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	up(t, e)
 	next := connect(t, e.Connect(), timeout, killedTick)
-	a, back := acquire(next, free) // at once: nobody holds it in the backup
+	a, back := acquire(next, free) // at once: in the backup it has no holder
 	if back.Token > latest.Token {
-		t.Errorf("behind the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
+		t.Errorf("after the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
 	}
 	if held.Valid() {
 		t.Error("the holder from before is valid: two holders")
@@ -90,7 +90,7 @@ func TestABackupIsRestored(t *testing.T) {
 	release(a)
 	a, again := acquire(holder, free)
 	if again.Token <= grown.Token {
-		t.Errorf("the process that held has token %#x behind %#x, want it greater", again.Token, grown.Token)
+		t.Errorf("the process that held has token %#x after %#x, want it greater", again.Token, grown.Token)
 	}
 	release(a)
 

@@ -104,7 +104,7 @@ func TestASilentServerOfThree(t *testing.T) {
 	reliability.Report(t, reliability.RowFault, "one silent server of three: connected elsewhere after %.2f T in the middle, %.2f T at most", again.median(), again.max())
 }
 
-// resumed returns a channel that gets the time from begun until the session has been away, and is connected again.
+// resumed returns a channel that gets the time from begun until the session was away and is connected again.
 func resumed(t *testing.T, tr *trial, begun time.Time) <-chan time.Duration {
 	t.Helper()
 	at, news := make(chan time.Duration, 1), tr.away.Events(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// slowness is how late what the servers and a holder say to each other is.
+// slowness is how late the messages between the servers and a holder are.
 type slowness struct {
 	name string
 	ways ensemble.Direction
@@ -26,11 +26,10 @@ type slowness struct {
 	lead       spread
 }
 
-// A server that answers late costs nobody his lock as long as a lease can be kept up with it. One probe is
-// under way at a time, and a lease counts from what was answered well before the newest of them was sent, so it
-// has to reach over four delays and the intervals between. Where it does not, the holder is told before the
-// next one is granted, whatever the servers think of his session, and all is well once the answers are quick
-// again.
+// A server that answers late costs no lock as long as the lease can be kept up. One probe is under way at a time, and a lease
+// counts from what was answered well before the newest probe was sent. So it has to reach over four delays and the intervals
+// between. If it does not, the holder is told before the next one is granted, whatever the servers think of its session. All is
+// well once the answers are quick again.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -40,7 +39,7 @@ func TestSlowServer(t *testing.T) {
 		return func() float64 { return least + rand.Float64()*(most-least) }
 	}
 	kinds := []*slowness{
-		{name: "not late", ways: ensemble.BothWays, lag: steady(0), keep: true}, // whose loss is the machine's fault
+		{name: "not late", ways: ensemble.BothWays, lag: steady(0), keep: true}, // a loss here is the machine's fault
 		{name: "answers 0.05 T late", ways: ensemble.ToClient, lag: steady(0.05), keep: true},
 		{name: "answers 0.15 T late", ways: ensemble.ToClient, lag: steady(0.15), keep: true},
 		{name: "requests and answers 0.05 T late", ways: ensemble.BothWays, lag: steady(0.05), keep: true},
@@ -115,7 +114,8 @@ func TestSlowServer(t *testing.T) {
 	reliability.Report(t, reliability.RowWedged, "real servers, slow: 0 in %d trials", trials)
 }
 
-// watchRoundTrips makes requests, one after the other, until the function it returns is called, which says how long the slowest took.
+// watchRoundTrips makes requests, one after the other, until the returned function is called. That returns how long the slowest
+// request took.
 func watchRoundTrips(raw *zk.Conn) (slowest func() time.Duration) {
 	var longest time.Duration
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -150,7 +150,7 @@ func (s *slowness) try(t *testing.T, tr *trial, p *ensemble.Proxy) (kept bool) {
 	return tr.reconnected(t) && tr.handOver(t)
 }
 
-// count takes the outcome of a trial.
+// count counts the outcome of a trial.
 func (s *slowness) count(t *testing.T, tr *trial, kept bool) {
 	if kept {
 		s.kept++

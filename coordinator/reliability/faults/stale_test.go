@@ -19,7 +19,7 @@ import (
 // staleTick is the servers' tick.
 const staleTick = 500 * time.Millisecond
 
-// stranded are the trials of one kind that are held through a follower which is about to lose its leader.
+// stranded are the trials of one kind that are held through a follower that is about to lose its leader.
 type stranded struct {
 	timeout   time.Duration
 	late      bool // the first grant of a session that was idle for long
@@ -37,10 +37,9 @@ func (s *stranded) String() string {
 	return fmt.Sprintf("T = %d ticks, held for long", s.timeout/staleTick)
 }
 
-// A follower that has lost its leader does not know, and goes on answering its clients' pings while the leader ends
-// their sessions. Holders are told before that all the same: those who have held for long, with probes in all phases,
-// and those who were granted a moment ago in a session that had been idle. The stock client's lock is held beside
-// them for comparison.
+// A follower that has lost its leader does not know it, and goes on answering its clients' pings while the leader ends their
+// sessions. Holders are told before that all the same: long-time holders with probes in all phases, and holders that were granted
+// the lock a moment ago in a session that had been idle. The stock client's lock is held beside them for comparison.
 //
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
@@ -48,14 +47,14 @@ func TestStaleFollower(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const each = 3
 	links := ensemble.NewLinks(t)
-	// Until half of syncLimit has passed nobody closes a connection: the follower stays stale.
+	// Until half of syncLimit has passed no server closes a connection: the follower stays stale.
 	e := ensemble.Start(t, 3, links.Setting(), ensemble.Tick(staleTick), ensemble.SyncLimit(60))
 	kinds := []*stranded{
 		{timeout: 3 * staleTick}, {timeout: 12 * staleTick},
 		{timeout: 3 * staleTick, late: true}, {timeout: 12 * staleTick, late: true},
 	}
-	// On a busy machine locks with a short T are lost before anything happens to them. That is no trial, and two more rounds are played
-	// for the sake of those kinds.
+	// On a busy machine locks with a short T are lost before the fault begins. That is no trial, and two more rounds are played for
+	// the sake of those kinds.
 	untried := func(s *stranded) bool { return s.lost == 0 }
 	rounds := reliability.Trials(1, 1, 8)
 	for round := 0; round < rounds || round < rounds+2 && slices.ContainsFunc(kinds, untried) && !t.Failed(); round++ {
@@ -171,9 +170,8 @@ func strandedRound(t *testing.T, e *ensemble.Ensemble, links *ensemble.Links, ro
 	}
 }
 
-// stockPair is a zk.Lock on the follower and one behind it on the leader. It says nothing of a loss, so its holder is
-// taken to believe for as long as his client tells of no lost connection, which is the most careful way there is to
-// use it.
+// stockPair is a zk.Lock on the follower and one behind it on the leader. It reports no loss, so its holder counts as believing
+// while its client reports no lost connection. That is the most careful way to use it.
 type stockPair struct {
 	kind         *stranded
 	wanted       *zk.Lock
@@ -197,7 +195,7 @@ func newStockPair(t *testing.T, e *ensemble.Ensemble, follower, leader int, kind
 	return s
 }
 
-// next has the next one wait for the lock, and notes when he gets it.
+// next has the next contender wait for the lock, and notes when it gets it.
 func (s *stockPair) next(t *testing.T) {
 	if err := s.wanted.Lock(); err != nil {
 		t.Errorf("the stock client: %v", err)
@@ -206,7 +204,7 @@ func (s *stockPair) next(t *testing.T) {
 	s.granted = time.Now()
 }
 
-// judge adds for how long there have been two.
+// judge adds how long there were two holders.
 func (s *stockPair) judge() {
 	end := time.Now() // the follower is stale still
 	if at := s.disconnected.Load(); at != 0 {

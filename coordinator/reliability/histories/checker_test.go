@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 )
 
-// legalHistory makes up what workers would see of a lock that works: their turns one after the other, each operation
-// with a beginning that may reach back into the turns before.
+// legalHistory makes up what workers would see of a lock that works: their turns one after the other. The beginning
+// of an operation may reach back into the turns before.
 func legalHistory(random *rand.Rand, turns int) []operation {
 	var ops []operation
 	var rounds [maxWorkers]int32
@@ -28,7 +28,7 @@ func legalHistory(random *rand.Rand, turns int) []operation {
 		}
 		ops = append(ops, op)
 	}
-	var past []operation // whose tokens are old
+	var past []operation // with old tokens
 	for range turns {
 		worker := random.IntN(5)
 		rounds[worker]++
@@ -48,7 +48,7 @@ func legalHistory(random *rand.Rand, turns int) []operation {
 		}
 		add(op, []kind{kindLose, kindRelease}[random.IntN(2)])
 		past = append(past, op)
-		if random.IntN(5) == 0 { // somebody gives up waiting
+		if random.IntN(5) == 0 { // a worker gives up waiting
 			other := (worker + 1) % 5
 			rounds[other]++
 			add(operation{Path: op.Path, Worker: other, Round: rounds[other]}, kindRelease)
@@ -83,7 +83,7 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 		op.Call, op.Return = at, at
 		return op
 	}
-	// older and newer are two Grants, one behind the other, and i is where the newer one is among them.
+	// older and newer are two successive Grants, and i is the index of the newer one.
 	flaws := map[string]func(random *rand.Rand, ops []operation, older, newer operation, i int) []operation{
 		"two holders": func(random *rand.Rand, ops []operation, older, newer operation, i int) []operation {
 			for j := range ops {
@@ -122,7 +122,7 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 			grant := ops[endOf(ops, grants(ops)[i-1])] // the lock is free then
 			withdrawn := operation{Path: grant.Path, Kind: kindRelease, Worker: 9, Round: 1}
 			late := operation{Path: grant.Path, Kind: kindAcquire, Worker: 9, Round: 1, Token: grant.Token}
-			// Its own token is none that anybody else was granted, so that the order of the two is all there is to see.
+			// Its own token is no other worker's, so that only the order of the two is wrong.
 			for i := range ops {
 				ops[i].Token *= 2
 			}
@@ -131,7 +131,7 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 			after := grant.Return
 			return append(ops, between(withdrawn, after+1), between(late, after+2), between(gone, after+3))
 		},
-		"valid while somebody else holds": func(random *rand.Rand, ops []operation, older, newer operation, i int) []operation {
+		"valid while another worker holds": func(random *rand.Rand, ops []operation, older, newer operation, i int) []operation {
 			older.Kind = kindHold
 			return append(ops, between(older, newer.Return))
 		},
@@ -167,7 +167,7 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 	}
 }
 
-// Locks have nothing to do with each other: what is illegal on one path is legal on two.
+// Locks are independent: what is illegal on one path is legal on two.
 func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
 	ops := []operation{
 		{Path: "/a", Kind: kindAcquire, Worker: 0, Round: 1, Token: 7, Call: 1, Return: 2},
@@ -185,7 +185,7 @@ func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
 	}
 }
 
-// A long history is decided about in little time, also if what is wrong with it comes last.
+// A long history is decided quickly, also if its flaw comes last.
 func TestLongHistoriesAreDecidedAbout(t *testing.T) {
 	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 800, 4000))
 	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })

@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A process that was halted for longer than its session timeout knows that it holds nothing as soon as it can know
-// anything: Valid says so to the first who asks, and Lost is there in the time that a few goroutines take.
+// A process that was halted for longer than its session timeout knows at once that it holds nothing: Valid is
+// false for the first goroutine that asks, and Lost is there in the time that a few goroutines take.
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond

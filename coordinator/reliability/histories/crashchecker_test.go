@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// story is operations on one lock that tells of crashes, one behind the other.
+// story is successive operations on one lock that reports crashes.
 type story []crashOperation
 
 func (s story) add(op crashOperation, k crashKind) story {
@@ -22,7 +22,7 @@ func (s story) add(op crashOperation, k crashKind) story {
 	return append(slices.Clip(s), op)
 }
 
-// grant is a Grant that tells of the holder of another operation; nil is nobody.
+// grant is a Grant that tells of the holder of another operation; nil: of none.
 func (s story) grant(op crashOperation, told *crashOperation) story {
 	op.Told = holding{}
 	if told != nil {
@@ -31,7 +31,7 @@ func (s story) grant(op crashOperation, told *crashOperation) story {
 	return s.add(op, crashGranted)
 }
 
-// A lock that tells of crashes has to tell of each, of the first, and of none that was none.
+// A lock that reports crashes has to report each crash, the first one of several, and no release.
 func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 	of := func(worker int, token int64, node string) *crashOperation {
 		return &crashOperation{Worker: worker, Who: node, Holder: holding{Token: token, Node: node, Who: node}}
@@ -79,15 +79,15 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"a crash told behind the release of a repair":  repaired.grant(*d, a),
 		"a crash told behind another's release":        repaired.grant(*d, b),
 		"a crash that a reader is told of for nothing": released.grant(*reader, a),
-		"the last who crashed and not the first":       twice.grant(*c, b),
-		"one who has not held at all":                  crashed.grant(*b, d),
-		"another node of the one who crashed": crashed.grant(*b,
+		"the last crash and not the first":             twice.grant(*c, b),
+		"a worker that has not held at all":            crashed.grant(*b, d),
+		"another node of the crashed holder": crashed.grant(*b,
 			with(a, func(o *crashOperation) { o.Holder.Node = "z" })),
-		"another token of the one who crashed": crashed.grant(*b,
+		"another token of the crashed holder": crashed.grant(*b,
 			with(a, func(o *crashOperation) { o.Holder.Token = 9 })),
 		"another one's data": crashed.grant(*b,
 			with(a, func(o *crashOperation) { o.Holder.Who = "z" })),
-		"one who holds and is told of himself":         released.grant(*b, b),
+		"a holder that is told of itself":              released.grant(*b, b),
 		"unheard, and told of another":                 unheard.grant(*b, c),
 		"unheard, told, and then not":                  unheard.grant(*b, a).add(*b, crashCrashed).grant(*c, nil),
 		"unheard, not told, and then told":             unheard.grant(*b, nil).add(*b, crashReleased).grant(*c, a),
@@ -98,7 +98,7 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"two holders":                                  held.grant(*b, nil),
 		"a reader beside a holder":                     held.grant(*reader, nil),
 		"a token that does not grow":                   repaired.grant(*with(e, func(o *crashOperation) { o.Holder.Token = 30 }), nil),
-		"the end of one who does not hold":             released.add(*a, crashCrashed),
+		"the end of a worker that does not hold":       released.add(*a, crashCrashed),
 	} {
 		if got, _ := search(flawed); got != porcupine.Illegal {
 			t.Errorf("%s: it is %s, want %s", name, got, porcupine.Illegal)
@@ -106,8 +106,8 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 	}
 }
 
-// A crash too many is excused where the session ends, and nowhere else.
-func TestNobodyIsExcusedWhoseSessionLivesOn(t *testing.T) {
+// A crash too many is excused if the session ends, and only then.
+func TestASessionThatLivesOnExcusesNoCrash(t *testing.T) {
 	const ours, theirs = 1, 2
 	first := events.Abandoned{Node: "/told/a", Data: []byte("0/1"), Token: 10}
 	lost := &coordinator.LostError{Path: "/told"}

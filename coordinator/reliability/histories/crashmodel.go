@@ -44,7 +44,7 @@ type holding struct {
 
 func (h holding) String() string {
 	if h == (holding{}) {
-		return "nobody"
+		return "none"
 	}
 	return fmt.Sprintf("%s (%#x)", h.Who, h.Token)
 }

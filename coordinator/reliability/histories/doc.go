@@ -4,7 +4,7 @@
 // back. The notes are a history: operations with a beginning and an end, of which those that overlap may have taken effect in
 // either order. Porcupine searches for an order in which a fenced mutex, a model of some forty lines, could have answered all
 // of them so. If there is none, the history is illegal: it shows two holders, a token that went back, a late write that was
-// accepted, or a Grant behind a Release.
+// accepted, or a Grant after a Release.
 //
 // There is a model for each kind of lock. A read/write lock also has readers: a reader reads what was written last, and no
 // writer changes it while the reader holds. A semaphore has a number of permits, and each Grant is of a younger contender

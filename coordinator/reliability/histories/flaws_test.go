@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// play is operations on one lock, a read/write lock unless they say something else, one behind the other.
+// play is successive operations on one lock, which is a read/write lock unless they say otherwise.
 type play []operation
 
 func (p play) add(op operation, k kind) play {
@@ -20,7 +20,7 @@ func (p play) add(op operation, k kind) play {
 	return append(slices.Clip(p), op)
 }
 
-// with is the operation, changed.
+// with returns the operation with a change.
 func with(op operation, change func(*operation)) operation { change(&op); return op }
 
 // refuses fails the test unless the whole is legal, and each of the others is not.
@@ -61,30 +61,30 @@ func TestAFlawInAHistoryOfReadersIsFound(t *testing.T) {
 		return whole[:i+1]
 	}
 	refuses(t, whole, map[string]play{
-		"a writer beside readers":          until(b, kindAcquire).add(second, kindAcquire),
-		"a writer beside one reader":       until(b, kindLose).add(second, kindAcquire),
-		"a writer beside the twin":         until(second, kindRelease).add(late, kindAcquire),
-		"a reader beside a writer":         until(first, kindAcquire).add(a, kindAcquire),
-		"a reader beside twin and writer":  until(twin, kindHold).add(c, kindAcquire),
-		"two writers":                      until(first, kindAcquire).add(second, kindAcquire),
-		"a reader valid after its loss":    until(b, kindLose).add(b, kindHold),
-		"a writer valid beside readers":    until(a, kindAcquire).add(first, kindHold),
-		"a reader lost twice":              until(b, kindLose).add(b, kindLose),
-		"a Grant behind a withdrawal":      until(first, kindRelease).add(a, kindRelease).add(a, kindAcquire),
-		"a value that nobody wrote":        until(b, kindAcquire).add(with(a, func(o *operation) { o.Value = 7 }), kindRead),
-		"a value that is old":              until(c, kindAcquire).add(with(c, func(o *operation) { o.Value = 10 }), kindRead),
-		"a twin's value that is old":       until(c, kindAcquire).add(with(twin, func(o *operation) { o.Value = 10 }), kindRead),
-		"a late write beside a reader":     until(a, kindRead).add(first, kindWrite),
-		"a writer behind its place":        until(a, kindRelease).add(with(second, func(o *operation) { o.Token = 15 }), kindAcquire),
-		"a reader behind its place":        until(first, kindRelease).add(with(a, func(o *operation) { o.Token = 5 }), kindAcquire),
-		"a place that somebody else holds": until(second, kindAcquire).add(with(twin, func(o *operation) { o.Worker = 4 }), kindAcquire),
-		"a twin with a token of its own":   until(second, kindWrite).add(with(twin, func(o *operation) { o.Token = 60 }), kindAcquire),
-		"a place that is nobody's any more": until(late, kindRelease).add(with(twin, func(o *operation) { o.Round = 9 }),
+		"a writer beside readers":           until(b, kindAcquire).add(second, kindAcquire),
+		"a writer beside one reader":        until(b, kindLose).add(second, kindAcquire),
+		"a writer beside the twin":          until(second, kindRelease).add(late, kindAcquire),
+		"a reader beside a writer":          until(first, kindAcquire).add(a, kindAcquire),
+		"a reader beside twin and writer":   until(twin, kindHold).add(c, kindAcquire),
+		"two writers":                       until(first, kindAcquire).add(second, kindAcquire),
+		"a reader valid after its loss":     until(b, kindLose).add(b, kindHold),
+		"a writer valid beside readers":     until(a, kindAcquire).add(first, kindHold),
+		"a reader lost twice":               until(b, kindLose).add(b, kindLose),
+		"a Grant behind a withdrawal":       until(first, kindRelease).add(a, kindRelease).add(a, kindAcquire),
+		"a value that was not written":      until(b, kindAcquire).add(with(a, func(o *operation) { o.Value = 7 }), kindRead),
+		"a value that is old":               until(c, kindAcquire).add(with(c, func(o *operation) { o.Value = 10 }), kindRead),
+		"a twin's value that is old":        until(c, kindAcquire).add(with(twin, func(o *operation) { o.Value = 10 }), kindRead),
+		"a late write beside a reader":      until(a, kindRead).add(first, kindWrite),
+		"a writer behind its place":         until(a, kindRelease).add(with(second, func(o *operation) { o.Token = 15 }), kindAcquire),
+		"a reader behind its place":         until(first, kindRelease).add(with(a, func(o *operation) { o.Token = 5 }), kindAcquire),
+		"a place that another worker holds": until(second, kindAcquire).add(with(twin, func(o *operation) { o.Worker = 4 }), kindAcquire),
+		"a twin with a token of its own":    until(second, kindWrite).add(with(twin, func(o *operation) { o.Token = 60 }), kindAcquire),
+		"a place that was given up": until(late, kindRelease).add(with(twin, func(o *operation) { o.Round = 9 }),
 			kindAcquire),
 	})
 }
 
-// Two hold permits together, one who wants all of them waits, and one comes later.
+// Two hold permits together, one that wants all of them waits, and one comes later.
 func TestAFlawInAHistoryOfPermitsIsFound(t *testing.T) {
 	of := func(worker int, token int64, permits int) operation {
 		return operation{Path: "/permits", Worker: worker, Round: 1, Token: token, Permits: permits}
@@ -95,21 +95,21 @@ func TestAFlawInAHistoryOfPermitsIsFound(t *testing.T) {
 	refuses(t, whole, map[string]play{
 		"more than there are":         whole[:2].add(late, kindAcquire),
 		"all beside one":              whole[:5].add(all, kindAcquire),
-		"one who has not left":        whole[:5].add(all, kindAcquire).add(two, kindHold),
+		"one that has not left":       whole[:5].add(all, kindAcquire).add(two, kindHold),
 		"valid behind the loss":       whole[:5].add(one, kindHold),
 		"lost twice":                  whole[:5].add(one, kindLose),
-		"somebody who overtakes":      whole[:1].add(late, kindAcquire).add(two, kindAcquire),
+		"one that overtakes":          whole[:1].add(late, kindAcquire).add(two, kindAcquire),
 		"a Grant behind a withdrawal": whole[:1].add(two, kindRelease).add(two, kindAcquire),
 	})
 }
 
-// at is the operation at another path, beside one more.
+// at returns the operation at another path, in a multi-lock with one more member.
 func (op operation) at(path string) operation {
 	op.Path, op.With = path, 1
 	return op
 }
 
-// Two want the same two locks together, and one of the two locks is had alone in between.
+// Two want the same two locks together, and one of the two locks is held alone in between.
 func TestAFlawInAHistoryOfMultiLocksIsFound(t *testing.T) {
 	var (
 		both  = operation{Worker: 0, Round: 1, Token: 10, Accepted: true}
@@ -132,7 +132,7 @@ func TestAFlawInAHistoryOfMultiLocksIsFound(t *testing.T) {
 	})
 }
 
-// Somebody asks for a lock of each kind: its holder loses it, and is gone when Revoke returns.
+// Revoke asks for a lock of each kind: its holder loses it, and is gone when Revoke returns.
 func TestAFlawInAHistoryOfRevocationsIsFound(t *testing.T) {
 	for _, path := range []string{"/a", "/rw", "/permits"} {
 		one := operation{Path: path, Worker: 1, Round: 1, Token: 10, Permits: mostPermits}
@@ -145,12 +145,12 @@ func TestAFlawInAHistoryOfRevocationsIsFound(t *testing.T) {
 		whole := over.add(next, kindAcquire).add(one, kindGone).add(next, kindHold).add(ask, kindAsk).add(next, kindRelease).
 			add(next, kindGone)
 		refuses(t, whole, map[string]play{
-			path + ": nobody has asked":                  held.add(revoked(one), kindLose),
-			path + ": somebody has asked the one before": over.add(next, kindAcquire).add(revoked(next), kindLose),
-			path + ": valid when he is revoked":          over.add(one, kindHold),
-			path + ": not gone when Revoke returns":      asked.add(one, kindGone),
-			path + ": revoked twice":                     over.add(revoked(one), kindLose),
-			path + ": the next one beside who was asked": asked.add(next, kindAcquire),
+			path + ": Revoke was not called":                         held.add(revoked(one), kindLose),
+			path + ": Revoke asked the holder before":                over.add(next, kindAcquire).add(revoked(next), kindLose),
+			path + ": valid after it was revoked":                    over.add(one, kindHold),
+			path + ": not gone when Revoke returns":                  asked.add(one, kindGone),
+			path + ": revoked twice":                                 over.add(revoked(one), kindLose),
+			path + ": the next one beside the holder that was asked": asked.add(next, kindAcquire),
 		})
 	}
 }
@@ -175,7 +175,7 @@ func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
 		"a turn that does not grow":             free.add(of(1, 1, 10, 0), kindAcquire),
 		"a turn that goes back":                 three.add(of(4, 1, 10, 1), kindAcquire),
 		"a turn under an older node":            theirs.add(other, kindRelease).add(of(4, 1, 10, 3), kindAcquire),
-		"an older node whose turn is greater":   free.add(of(4, 1, 9, 5), kindAcquire),
+		"an older node with a greater turn":     free.add(of(4, 1, 9, 5), kindAcquire),
 		"valid in the turn of another one":      two.add(first, kindHold),
 		"a loss behind the next turn":           lost.add(third, kindAcquire).add(second, kindLose),
 		"a late write of the same session":      two.add(first, kindWrite),
@@ -191,9 +191,9 @@ func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
 }
 
 // A session that was ended by force may grant turns until it knows. They count as granted and over at that end. Any other Grant
-// of that session does not.
+// of that session does not count so.
 func TestATurnBehindAForcedEnd(t *testing.T) {
-	const forced = 25 // behind the Release of the first
+	const forced = 25 // after the Release of the first
 	first := operation{Path: "/cached", Worker: 0, Round: 1, Token: 10, Session: 1}
 	next := operation{Path: "/cached", Worker: 1, Round: 1, Token: 20, Session: 2}
 	turn := operation{Path: "/cached", Worker: 2, Round: 1, Token: 10, Turn: 1, Session: 1}

@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Histories on a real ensemble, whose servers are killed, one or two at a time, and whose clients are partitioned away: that of
-// locks of all kinds, and that of locks that tell of crashes, for which a coordinator is closed with each disaster.
+// Histories on a real ensemble with servers that are killed, one or two at a time, and clients that are partitioned away: one
+// of locks of all kinds, and one of locks that report crashes, for which a coordinator is closed with each disaster.
 func TestRealHistories(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestRealHistories(t *testing.T) {
 	told := witnesses.chronicle.operations()
 	crashVerdict := check(t, name, told, witnesses.chronicle.notes)
 	crashes.count(told)
-	if faults > 20 { // fewer may come when nobody has anything to lose
+	if faults > 20 { // fewer may come when there is nothing to lose
 		total.want(t)
 		if missing := crashes.missing(); len(missing) > 0 {
 			t.Errorf("no %v in the whole history", missing)
@@ -61,10 +61,10 @@ func TestRealHistories(t *testing.T) {
 		len(told), len(witnesses.chronicle.notes), crashVerdict, &crashes)
 }
 
-// realCrew hires the users of locks of all kinds, which may be asked for them if they are revocable.
+// realCrew hires the users of locks of all kinds. Revoke may ask for them if they are revocable.
 func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
 	t.Helper()
-	// A goroutine that was told of a loss runs in less than the least lead there is.
+	// A goroutine that was told of a loss runs in less than the least lead.
 	crew := newCrew(d.timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/locks/cached", "/service/leader", slowLock)
 	d.history = crew.history
 	if revocable {
@@ -81,7 +81,8 @@ func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
 			}
 		})
 		d.coordinators = append(d.coordinators, c)
-		// Some come and go, and some hold for so long that there is something to lose. Those of one session hand the cached lock on.
+		// Some come and go, and some hold for so long that there is something to lose. Workers of one session hand the cached lock
+		// on.
 		paths := crew.paths[:6]
 		if i == 0 {
 			paths = crew.paths[5:6]
@@ -94,7 +95,7 @@ func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
 	return crew
 }
 
-// realWitnesses hires the users of locks that tell of crashes.
+// realWitnesses hires the users of locks that report crashes.
 func realWitnesses(t *testing.T, d *disaster) *witnesses {
 	t.Helper()
 	crew := &witnesses{chronicle: &chronicle{history: newHistory(0)}}

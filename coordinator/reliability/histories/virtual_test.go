@@ -17,7 +17,7 @@ import (
 const seedVariable = "ZKGRANT_SEED"
 
 // eachSeed plays a history of so many rounds for each seed, in virtual time, and returns how many there were. All choices follow
-// from the seed; the order in which goroutines run does not, so that a failure may need some runs to show again.
+// from the seed. The order in which goroutines run does not, so a failure may need some runs to show again.
 func eachSeed(t *testing.T, play func(t *testing.T, seed uint64, rounds int)) (count uint64) {
 	t.Helper()
 	first, count := uint64(1), uint64(reliability.Trials(5, 5, 100))
@@ -67,8 +67,8 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		count, longest, operations, faults, verdicts["legal"], &total)
 }
 
-// Histories of locks that tell of crashes, in virtual time: sessions expire, are cut, muted and stranded, functions panic,
-// and coordinators are closed while their workers hold.
+// Histories of locks that report crashes, in virtual time: sessions expire, are cut, muted and stranded, functions panic, and
+// coordinators are closed while their workers hold.
 func TestHistoriesOfCrashes(t *testing.T) {
 	var total crashTally
 	operations, faults := 0, 0
@@ -128,7 +128,7 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 			return
 		}
 		path, grace := pickRevocable(b.random, crew.paths), b.upTo(b.timeout/2)
-		crew.history.note("somebody asks for %s within %v", path, grace)
+		crew.history.note("Revoke asks for %s within %v", path, grace)
 		revoking.Go(func() { crew.history.revoke(t, someone, path, grace, 4*b.timeout) })
 	})
 	revoking.Wait()

@@ -16,14 +16,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// The classic workloads on a lock, in one: five processes with a session timeout of 2 s, and every 5 s the one in the
-// critical section is halted until the next one has been in it for a while. Mutual exclusion is checked on what all of
-// them saw; each set is checked for the elements that were acknowledged. All sets are written by the same holders in
-// the same sections under the same pauses, and beside them another five do the same under the lock of the client
-// library.
+// The classic workloads on a lock, in one: five processes with a session timeout of 2 s. Every 5 s the process in the critical
+// section is halted until the next one has been in it for a while. Mutual exclusion is checked on what all of them saw; each set is
+// checked for the elements that were acknowledged. All sets are written by the same holders in the same sections under the same
+// pauses. Beside them another five do the same under the lock of the client library.
 //
-// Two more processes have a cached lock, which the three workers of each hand on among them. Every second time the process is halted
-// while its node is idle.
+// Two more processes have a cached lock, which the three workers of each hand on among themselves. Every second time the process is
+// halted while its node is idle.
 func TestRealWorkloads(t *testing.T) {
 	const (
 		processes = 5

@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// variable is set to 1 where the bugs are to be run.
+// variable is 1 if the bugs have to be run.
 const variable = "ZKGRANT_MUTANTS"
 
-// killsVariable names the file that the kill matrix is written to.
+// killsVariable names the file for the kill matrix.
 const killsVariable = "ZKGRANT_KILLS"
 
 // list returns the module and its seeded bugs.
@@ -65,7 +65,7 @@ func TestEverySeededBugFits(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugIsFound runs the tests that are named with each bug. They pass without it and fail with it.
+// TestEverySeededBugIsFound runs the tests that are named with each bug. They pass without the bug and fail with it.
 func TestEverySeededBugIsFound(t *testing.T) {
 	if os.Getenv(variable) == "" {
 		t.Skipf("takes three minutes of two cores: run it with %s=1, or `make mutants`", variable)
@@ -116,7 +116,7 @@ func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) (runs, mis
 	return runs, missed
 }
 
-// progress counts the bugs that were run, and says so from time to time.
+// progress counts the bugs that were run, and reports it from time to time.
 type progress struct {
 	mu                sync.Mutex
 	bugs, found, runs int

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestAllAreLostAtOnce ends a session with many locks in it: each of them is told so once.
+// TestAllAreLostAtOnce ends a session with many locks: each of them is told its loss once.
 func TestAllAreLostAtOnce(t *testing.T) {
 	srv := startServer(t)
 	c := connect(t, srv)

@@ -46,7 +46,7 @@ func connect(t *testing.T, srv *server) *coordinator.Coordinator {
 func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 	t.Helper()
 	const hands = 128
-	// As callers do, and other than the background it costs something to wait for.
+	// As callers do; other than the background, it costs something to wait for.
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	all := make([]held, locks)
@@ -68,19 +68,19 @@ func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 	return all
 }
 
-// inUse is how many bytes of the heap are in use, and how many goroutines there are.
+// inUse returns how many bytes of the heap are in use, and how many goroutines there are.
 func inUse() (heap, goroutines int) {
 	var stats runtime.MemStats
-	// What the first run finds with a finalizer, and what pools keep for one run more, goes in the second.
+	// Objects with finalizers, and what pools keep for one run more, go in the second run.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc), runtime.NumGoroutine()
 }
 
-// TestAHeldLockCostsLittle: no goroutine, and a heap of so many bytes for each lock with everything that belongs to it,
-// the ZooKeeper client's part and the caller's channels included. It waits until every node is watched: that is when a
-// lock has all it will ever have.
+// TestAHeldLockCostsLittle: no goroutine, and a bounded heap for each lock with everything that belongs to it, the
+// ZooKeeper client's part and the caller's channels included. It waits until every node is watched: a lock has
+// everything by then.
 func TestAHeldLockCostsLittle(t *testing.T) {
 	for _, kind := range []struct {
 		name string

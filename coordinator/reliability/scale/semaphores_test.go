@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestIdleSemaphoresLeaveNothing: of semaphores at which somebody has waited, and that are idle, no watch is left at the
-// server, and in the session no more than what it remembers of their directories.
+// TestIdleSemaphoresLeaveNothing: idle semaphores that had waiters leave no watch at the server, and in the session only
+// what it remembers of their directories.
 func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 	const (
 		semaphores = 2000
@@ -50,7 +50,7 @@ func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 	left := srv.ask(t, askWatches)
 	after, _ := inUse()
 	each := (after - before) / semaphores
-	t.Logf("up to %d watches while somebody waits; when all are idle %d, and %d bytes of heap for each", watched, left, each)
+	t.Logf("up to %d watches with a waiter at each; when all are idle %d, and %d bytes of heap for each", watched, left, each)
 	if watched < atOnce || left > 0 || each > heapMax {
 		t.Errorf("%d idle semaphores leave %d watches, of %d, and %d bytes of heap each; want none, and at most %d", semaphores, left, watched, each, heapMax)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// oneIn returns that of so many trials one is played, or each at full length.
+// oneIn returns n if one of n trials is played, and 1 at full length.
 func oneIn(quick int) int {
 	if noSample {
 		return reliability.Trials(quick, 1, 1)
@@ -17,8 +17,8 @@ func oneIn(quick int) int {
 	return quick
 }
 
-// TestNoNodeIsLeftWhateverFrameIsLost loses each frame of each story in turn, in both directions, and another one soon after or
-// none. The quick test takes a sample: each way of losing a frame of each story at least once in each direction.
+// TestNoNodeIsLeftWhateverFrameIsLost loses each frame of each story in turn, in both directions, and in some trials another one
+// soon after. The quick test takes a sample: each way of losing a frame of each story at least once in each direction.
 func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 	every := oneIn(12)
 	var trials []*scene
@@ -69,7 +69,7 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 		left.Load(), doubled.Load(), lost.Load(), len(uses()), len(losses()))
 }
 
-// play plays a scene in a bubble of its own. Without a frame to lose it counts the frames there are.
+// play plays a scene in a bubble of its own. Without a frame to lose it counts the frames.
 func play(t *testing.T, s *scene) *scene {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {

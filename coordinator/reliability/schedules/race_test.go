@@ -5,5 +5,6 @@ package schedules
 // How many schedules are played: the race detector makes them slow.
 const quickSchedules, fullSchedules = 300, 300
 
-// frames is how many of a few cycles meet with something, and all of them at full length. Under the race detector it is a sample.
+// frames is how many frames of a few cycles meet with a mishap. At full length all of them do. Under the race detector it is a
+// sample.
 const frames, noSample = 4, false

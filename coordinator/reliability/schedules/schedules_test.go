@@ -57,7 +57,7 @@ func late(t *testing.T) bool {
 	return limited && time.Until(deadline) < time.Minute
 }
 
-// report fails the test for what went wrong in a schedule, and says how to play it again.
+// report fails the test for the failures of a schedule, and says how to play it again.
 func report(t *testing.T, out outcome) {
 	t.Helper()
 	if len(out.failures) > 0 {

@@ -18,7 +18,7 @@ type earlier struct {
 	lacks  bool   // what newer.go of the worker has
 }
 
-// versions are a version of each wire format that was different. A format that changes gets another one: the last commit before.
+// versions has one version for each earlier wire format: the last commit before a format changed.
 var versions = []earlier{
 	// It has mutexes, read/write locks, semaphores and records of holders. It has no line with the session timeout in the data of revocable
 	// locks, and knows no node that is kept.
@@ -41,7 +41,7 @@ func git(ctx context.Context, folder string, arguments ...string) (string, error
 	return strings.TrimSpace(string(out)), nil
 }
 
-// has returns nil if the clone has the commit, and errShallow if it cannot be expected to.
+// has returns nil if the clone has the commit, and errShallow if the clone is shallow or cannot be asked.
 func has(ctx context.Context, folder, commit string) error {
 	_, err := git(ctx, folder, "cat-file", "-e", commit+"^{commit}")
 	if err == nil {
@@ -96,7 +96,7 @@ func (v earlier) build(t *testing.T) (program string) {
 	return compile(t, tree, "./worker")
 }
 
-// compile builds a program of the module whose go.mod is in the tree.
+// compile builds a program of the module at the tree.
 func compile(t *testing.T, tree, folder string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "worker")
@@ -108,8 +108,8 @@ func compile(t *testing.T, tree, folder string) (program string) {
 	return program
 }
 
-// TestAShallowCloneHasNoEarlierVersion: what a clone of depth 1 says is the reason to skip, and not a failure. A commit that a full clone
-// lacks is one.
+// TestAShallowCloneHasNoEarlierVersion: in a clone of depth 1 the test is skipped, and does not fail. A commit that a full clone
+// lacks is a failure.
 func TestAShallowCloneHasNoEarlierVersion(t *testing.T) {
 	full := t.TempDir()
 	identity := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"}

@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// order and news are what a worker is told, and what it tells: see worker/main.go.
+// order and news are what a worker is told, and what it reports: see worker/main.go.
 type order struct {
 	ID   string `json:"id"`
 	Do   string `json:"do"`
@@ -40,15 +40,15 @@ type news struct {
 }
 
 const (
-	// timeout is of the sessions that are to live.
+	// timeout is for sessions that have to live.
 	timeout = 10 * time.Second
-	// brief is of those that are killed.
+	// brief is for sessions of processes that are killed.
 	brief = time.Second
-	// patience is how long a wait may take. Nothing takes nearly as long.
+	// patience bounds a wait. No wait takes nearly as long.
 	patience = time.Minute
 )
 
-// fleet is the processes of two versions, and what judges them.
+// fleet is the processes of two versions, and their judges.
 type fleet struct {
 	t        *testing.T
 	servers  string
@@ -137,7 +137,7 @@ func (w *worker) over(id string) {
 	}
 }
 
-// queued waits until so many contenders stand at a path.
+// queued waits until so many contenders are at a path.
 func (f *fleet) queued(dir string, n int) {
 	f.t.Helper()
 	var names []string
@@ -150,7 +150,7 @@ func (f *fleet) queued(dir string, n int) {
 	}, func() string { return fmt.Sprint("there are ", names) })
 }
 
-// empty waits until no session has a node below the path, and no record stands there.
+// empty waits until no session has a node below the path, and there is no record.
 func (f *fleet) empty(at string) {
 	f.t.Helper()
 	var left []string
@@ -181,7 +181,7 @@ func (f *fleet) left(at string) (left []string) {
 // containerOwner is what a server gives as the owner of a container node.
 const containerOwner = -1 << 63
 
-// grant is a line that a worker has noted while it was inside.
+// grant is a line that a worker noted while it was inside.
 type grant struct {
 	name, kind string
 	token      int64

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRollingUpgrade has processes of an earlier version and of this one in one queue, of each kind of lock, with either as the holder and
-// the other one as the waiter.
+// TestRollingUpgrade has processes of an earlier version and of this one in one queue, for each kind of lock, with either as the
+// holder and the other one as the waiter.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -46,7 +46,7 @@ func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 	return f
 }
 
-// upgrade plays every scene with a process of the one version that comes first and one of the other version.
+// upgrade plays every scene with a process of one version that comes first and a process of the other version.
 func (f *fleet) upgrade(first, second string) {
 	a, b := f.start(first, first, timeout), f.start(second, second, timeout)
 	for _, kind := range []string{"mutex", "write", "detect", "revocable"} {
@@ -74,7 +74,7 @@ func (f *fleet) acquired(w *worker, id, kind, at string) news {
 	return w.hear(id, "granted")
 }
 
-// inOrder has six contenders of both versions at one lock, and each is granted behind the one before.
+// inOrder has six contenders of both versions at one lock. Each is granted the lock after the one before.
 func (f *fleet) inOrder(a, b *worker, kind string) {
 	at := f.path("order-"+kind, a)
 	last := f.acquired(a, kind+"0", kind, at)
@@ -89,7 +89,7 @@ func (f *fleet) inOrder(a, b *worker, kind string) {
 		if i+1 < len(queue) {
 			next := queue[i+1].hear(fmt.Sprint(kind, i+1), "granted")
 			if next.Token <= last.Token || next.Abandoned != 0 {
-				f.t.Errorf("%s: behind %+v of %s comes %+v of %s; want a greater token, and no crash", at, last, w.name, next, queue[i+1].name)
+				f.t.Errorf("%s: after %+v of %s comes %+v of %s; want a greater token, and no crash", at, last, w.name, next, queue[i+1].name)
 			}
 			last = next
 		}
@@ -140,7 +140,7 @@ func (f *fleet) permits(a, b *worker) {
 		if i+2 < len(queue) {
 			next := queue[i+2].hear(fmt.Sprint("permit ", i+2), "granted")
 			if next.Token <= last.Token {
-				f.t.Errorf("%s: token %#x of %s comes behind %#x, want it greater", at, next.Token, queue[i+2].name, last.Token)
+				f.t.Errorf("%s: token %#x of %s comes after %#x, want it greater", at, next.Token, queue[i+2].name, last.Token)
 			}
 			last = next
 		}
@@ -148,8 +148,8 @@ func (f *fleet) permits(a, b *worker) {
 	f.empty(at)
 }
 
-// kept: the node that a cached lock keeps is given up for a contender of the other version. To the earlier version, which may have no such
-// locks, it is a mutex.
+// kept: the node that a cached lock keeps is given up for a contender of the other version. For an earlier version without such
+// locks it is a mutex.
 func (f *fleet) kept(a, b *worker) {
 	at := f.path("kept", a)
 	var last news
@@ -161,14 +161,14 @@ func (f *fleet) kept(a, b *worker) {
 	}
 	next := f.acquired(b, "kept", "mutex", at)
 	if next.Token <= last.Token {
-		f.t.Errorf("%s: token %#x comes behind %#x, want it greater", at, next.Token, last.Token)
+		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, next.Token, last.Token)
 	}
 	a.tell(order{"kept again", "acquire", "cached", at})
 	f.queued(at, 2)
 	b.tell(order{ID: "kept", Do: "release"})
 	b.over("kept")
 	if again := a.hear("kept again", "granted"); again.Token <= next.Token {
-		f.t.Errorf("%s: token %#x comes behind %#x, want it greater", at, again.Token, next.Token)
+		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, again.Token, next.Token)
 	}
 	a.tell(order{ID: "kept again", Do: "release"})
 	a.over("kept again")
@@ -179,7 +179,7 @@ func (f *fleet) kept(a, b *worker) {
 	f.empty(at)
 }
 
-// revoked: a holder of the one version loses its lock because the other one asks for it.
+// revoked: a holder of one version loses its lock because the other one asks for it.
 func (f *fleet) revoked(a, b *worker) {
 	at := f.path("revoked", a)
 	f.acquired(a, "revoked", "revocable", at)
@@ -193,7 +193,7 @@ func (f *fleet) revoked(a, b *worker) {
 	f.empty(at)
 }
 
-// crashed: a holder of the one version is killed, and the other one is told of it, until it has released.
+// crashed: a holder of one version is killed, and the other one is told of it, until it has released.
 func (f *fleet) crashed(version string, b *worker) {
 	victim := f.start(version, "victim-"+version, brief)
 	at := f.path("crashed", victim)
@@ -210,17 +210,17 @@ func (f *fleet) crashed(version string, b *worker) {
 	b.tell(order{ID: "survivor", Do: "release"})
 	b.over("survivor")
 	if got = f.acquired(b, "next", "detect", at); got.Abandoned != 0 {
-		f.t.Errorf("%s: granted %+v behind a release, want no crash", at, got)
+		f.t.Errorf("%s: granted %+v after a release, want no crash", at, got)
 	}
 	b.tell(order{ID: "next", Do: "release"})
 	b.over("next")
 	f.empty(at)
 }
 
-// handoffs is how many there have to be from either version to the other one.
+// handoffs is how many handoffs there have to be from either version to the other one.
 func handoffs() int { return eventstest.Amount(10, 100) }
 
-// contend has two contenders of each version and kind in a loop, until the lock has gone often from either to the other one.
+// contend has two contenders of each version and kind in a loop, until there were enough handoffs from either to the other one.
 func (f *fleet) contend(a, b *worker, kinds []string) {
 	at := f.path("contend-"+kinds[0], a)
 	crew := []*worker{a, b}
@@ -269,7 +269,7 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 	f.empty(at)
 }
 
-// judge checks that the fences of grants grow. Readers that hold together come in any order, and permits do.
+// judge checks that the fences of grants grow. Readers that hold together may come in any order, and so may permits.
 func (f *fleet) judge(at string, all []grant) {
 	f.t.Helper()
 	less := func(g, than grant) bool {
@@ -285,7 +285,7 @@ func (f *fleet) judge(at string, all []grant) {
 			before = writer
 		}
 		if !less(before, g) {
-			f.t.Errorf("%s: %+v comes behind %+v, want a greater fence", at, g, before)
+			f.t.Errorf("%s: %+v comes after %+v, want a greater fence", at, g, before)
 		}
 		if less(latest, g) {
 			latest = g
@@ -308,7 +308,7 @@ func (f *fleet) drained(a, b *worker) {
 		f.t.Fatal(err)
 	}
 	if got := b.hear("heir", "granted"); got.Token <= held.Token {
-		f.t.Errorf("%s: token %#x comes behind %#x, want it greater", at, got.Token, held.Token)
+		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, got.Token, held.Token)
 	}
 	if err := b.HangUp(); err != nil {
 		f.t.Fatal(err)

@@ -60,7 +60,7 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 		}
 		eventstest.Must(t, srv.Delete(grant.Node))
 		loss := <-a.Lost()
-		must(t, "behind the loss", p.metrics(t), map[string]float64{
+		must(t, "after the loss", p.metrics(t), map[string]float64{
 			"waiting kind=mutex lock=/locks/reindex": none, "held kind=mutex lock=/locks/reindex": none,
 			"lost lock=/locks/reindex reason=node_removed":              1,
 			"hold.duration end=lost kind=mutex lock=/locks/reindex":     1,
@@ -85,7 +85,7 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 			t.Errorf("hold has the links %v, want one to acquire, %v", links, acquire.SpanContext().SpanID())
 		}
 		if p.Live() != 0 {
-			t.Errorf("behind the end the hook knows %d acquisitions, want 0", p.Live())
+			t.Errorf("after the end the hook knows %d acquisitions, want 0", p.Live())
 		}
 	})
 }
@@ -103,11 +103,11 @@ func TestAMultiLockIsHeldAtEachOfItsMembers(t *testing.T) {
 			"acquire.duration kind=multi lock=/a outcome=granted": 1, "acquire.duration kind=multi lock=/b outcome=granted": none,
 		})
 		ended(t, a)
-		must(t, "behind the end", p.metrics(t), map[string]float64{"held kind=multi lock=/a": none, "held kind=multi lock=/b": none})
+		must(t, "after the end", p.metrics(t), map[string]float64{"held kind=multi lock=/a": none, "held kind=multi lock=/b": none})
 	})
 }
 
-// TestEachKindOfEnd: what becomes of acquisitions that are not simply granted and released.
+// TestEachKindOfEnd: acquisitions that are not simply granted and released.
 func TestEachKindOfEnd(t *testing.T) {
 	cause := errors.New("no longer needed")
 	for name, test := range map[string]struct {
@@ -234,7 +234,7 @@ func TestAnElectionHasALeader(t *testing.T) {
 		must(t, "while the other waits", q.metrics(t), map[string]float64{"leader election=/service": 0})
 		ended(t, a)
 		coordtest.Soon(t, b)
-		must(t, "behind the end of the term", p.metrics(t), map[string]float64{"leader election=/service": none})
+		must(t, "after the end of the term", p.metrics(t), map[string]float64{"leader election=/service": none})
 		must(t, "when the other leads", q.metrics(t), map[string]float64{"leader election=/service": 1})
 	})
 }
@@ -340,7 +340,7 @@ func TestNamesOfYourOwn(t *testing.T) {
 	}
 }
 
-// TestEventsOfUnknownAcquisitionsAreIgnored: as behind the end of an acquisition.
+// TestEventsOfUnknownAcquisitionsAreIgnored: as after the end of an acquisition.
 func TestEventsOfUnknownAcquisitionsAreIgnored(t *testing.T) {
 	p := newProbe()
 	for _, event := range []events.Event{

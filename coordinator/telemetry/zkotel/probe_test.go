@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// probe is a hook whose spans and metrics are kept in memory.
+// probe is a hook that keeps its spans and metrics in memory.
 type probe struct {
 	*zkotel.Hook
 	recorder *tracetest.SpanRecorder
@@ -57,7 +57,7 @@ func (p *probe) lines() (lines []string) {
 	return lines
 }
 
-// lineOf tells of a span what is the same each time: name, kind, duration in seconds, attributes, status and events.
+// lineOf renders what is the same of a span each time: name, kind, duration in seconds, attributes, status and events.
 func lineOf(s sdktrace.ReadOnlySpan) string {
 	words := []string{s.Name(), s.SpanKind().String(), s.EndTime().Sub(s.StartTime()).Round(time.Second).String()}
 	words = append(words, stable(s.Attributes())...)
@@ -71,7 +71,7 @@ func lineOf(s sdktrace.ReadOnlySpan) string {
 	return strings.Join(words, " ")
 }
 
-// stable are attributes whose values are the same each time.
+// stable are attributes with the same values each time.
 func stable(all []attribute.KeyValue) (words []string) {
 	for _, kv := range all {
 		switch kv.Key {

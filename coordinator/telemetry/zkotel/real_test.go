@@ -31,7 +31,7 @@ func TestRealSpansAndMetrics(t *testing.T) {
 	// A waiter's node is deleted, and it queues up again.
 	first, held := coordtest.Hold(t, other.Mutex(lockPath))
 	waiter := c.Mutex(lockPath).Acquire(ctx)
-	eventstest.Eventually(t, "the waiter knows who is ahead", func() bool { return p.metrics(t)["queue.ahead lock=/locks/reindex"] == 1 })
+	eventstest.Eventually(t, "the waiter knows how many are ahead", func() bool { return p.metrics(t)["queue.ahead lock=/locks/reindex"] == 1 })
 	for _, node := range coordtest.Queued(t, raw, lockPath, 2) {
 		if path := lockPath + "/" + node; path != held.Node {
 			eventstest.Must(t, raw.Delete(path, -1))
@@ -60,7 +60,7 @@ func TestRealSpansAndMetrics(t *testing.T) {
 	cut, _ := coordtest.Hold(t, c.Mutex("/cut"))
 	cuts.granted = time.Now()
 	proxy.Hold(ensemble.BothWays)
-	lost := eventstest.Receive(t, cut.Lost(), "the loss of the lock behind the partition")
+	lost := eventstest.Receive(t, cut.Lost(), "the loss of the lock after the partition")
 	cuts.lost = time.Now()
 	proxy.Heal()
 

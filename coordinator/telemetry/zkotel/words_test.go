@@ -171,7 +171,7 @@ func TestTheStateOfTheSession(t *testing.T) {
 	}
 }
 
-// TestTextIsClean: OTLP refuses everything because of one attribute that is not UTF-8.
+// TestTextIsClean: OTLP refuses a whole batch because of one attribute that is not UTF-8.
 func TestTextIsClean(t *testing.T) {
 	for text, want := range map[string]string{
 		"/locks/a": "/locks/a", "/\xff\xfe/a": "/\uFFFD/a", strings.Repeat("x", mostText) + "y": strings.Repeat("x", mostText),

@@ -220,7 +220,7 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 	}
 }
 
-// newQueuesOf returns queues whose walk the test sets.
+// newQueuesOf returns queues with a walk that the test sets.
 func newQueuesOf(root string, interval, patience time.Duration) *Queues {
 	return &Queues{interval: interval, patience: patience, queues: newQueues(queueConfigOf(nil)), root: root, turn: make(chan struct{}, 1)}
 }
@@ -266,7 +266,7 @@ func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 					q.Collect(make(chan prometheus.Metric, 100))
 				}
 				if walks != each.want {
-					t.Errorf("with the interval %v there are %d walks %v behind the end of the first, want %d", interval, walks, time.Since(begun)-patience, each.want)
+					t.Errorf("with the interval %v there are %d walks %v after the end of the first, want %d", interval, walks, time.Since(begun)-patience, each.want)
 				}
 			}
 		})

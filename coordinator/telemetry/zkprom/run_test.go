@@ -284,7 +284,7 @@ func (w *witness) losses(other *coordinator.Coordinator, servers string, network
 	eventstest.Receive(w.t, next.Done(), "the end of the next holder")
 	for _, s := range w.seen {
 		if s.outcome == "" { // the waiter for what was held is granted in the next session
-			grant := eventstest.Receive(w.t, s.Granted(), "the Grant behind the partition")
+			grant := eventstest.Receive(w.t, s.Granted(), "the Grant after the partition")
 			s.grant, s.outcome = &grant, "granted"
 		}
 	}

@@ -80,7 +80,7 @@ func TestWhatHooksTell(t *testing.T) {
 		about []string // names with labels, or the beginning of them
 		want  string
 	}{
-		{"a lock that nobody has held yet has counters of 0", func(p *play) { p.asks(1, "mutex", "/a") }, []string{"lost_total", "requeued", "revoked", "abandoned"}, `
+		{"a lock without a holder so far has counters of 0", func(p *play) { p.asks(1, "mutex", "/a") }, []string{"lost_total", "requeued", "revoked", "abandoned"}, `
 			lost_total{lock="/a",reason="connection_suspended"} 0
 			lost_total{lock="/a",reason="lease_ran_out"} 0
 			lost_total{lock="/a",reason="node_removed"} 0
