@@ -146,7 +146,7 @@ func (s *scene) standing() (lines []string) {
 		asked = append(asked, s.nameOf(id)+": "+strings.Join(parts, ", "))
 	}
 	slices.Sort(asked)
-	lines = append(lines, "== "+or(strings.Join(s.who(), "; "), "nobody")+"; "+or(strings.Join(nodes, ", "), "no node"))
+	lines = append(lines, "== "+or(strings.Join(s.who(), "; "), "no caller")+"; "+or(strings.Join(nodes, ", "), "no node"))
 	if len(asked) > 0 && !s.nocost {
 		lines = append(lines, "   "+strings.Join(asked, "; "))
 	}
@@ -376,7 +376,7 @@ func (s *scene) listen(name string) {
 				o.seen = nil
 				text = "hears no more"
 			case ok && l.Node == "":
-				text = "hears nobody"
+				text = "hears of no leader"
 			case ok:
 				l.Data[0] = 'x' // it is the reader's own
 				s.checkLeader(o, l)
