@@ -118,7 +118,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the latest acquisition whose [Acquisition.Context] ctx is or descends from: in [Lock.Do], the one to call
+// FromContext returns the latest acquisition with an [Acquisition.Context] that ctx is or descends from: in [Lock.Do], the one to call
 // [Acquisition.Txn] of.
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)

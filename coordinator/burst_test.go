@@ -91,7 +91,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 				}
 				// What was sent before is answered before; meanwhile others of the burst take its place.
 				if got, most := int(inBurst.Load())-before, locks/2; got > most {
-					t.Errorf("%d requests of the burst are made before the waiter is granted the lock behind %v, want at most %d", got, grant.Waited, most)
+					t.Errorf("%d requests of the burst are made before the waiter is granted the lock after %v, want at most %d", got, grant.Waited, most)
 				}
 				granted(t, all)
 			})

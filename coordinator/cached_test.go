@@ -142,7 +142,7 @@ func TestANodeIsKeptWhereItPays(t *testing.T) {
 		cycle(t, l)
 		cycle(t, l)
 		if got, want := untilKept(t, srv, l), 64; got > want {
-			t.Errorf("behind a node that was worth it takes %d more acquisitions, want %d at most", got, want)
+			t.Errorf("after a node that was worth it it takes %d more acquisitions, want %d at most", got, want)
 		}
 		cycle(t, other)
 		if got := untilKept(t, srv, l); got != 3 {
@@ -315,6 +315,6 @@ func TestWrongTermsOfACache(t *testing.T) {
 		if <-election.Done(); !errors.Is(election.Err(), coordinator.ErrKind) {
 			t.Errorf("election: ends with %v, want ErrKind", election.Err())
 		}
-		wantNodes(t, srv, 0, "behind all that was refused")
+		wantNodes(t, srv, 0, "after all that was refused")
 	})
 }

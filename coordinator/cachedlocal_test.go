@@ -280,7 +280,7 @@ func TestLocalContendersKeepTheirOrder(t *testing.T) {
 			synctest.Wait()
 		}
 		if before != 3 {
-			t.Errorf("the other contender came behind %d local ones, want 3 in the 50 ms", before)
+			t.Errorf("the other contender came after %d local ones, want 3 in the 50 ms", before)
 		}
 	})
 }

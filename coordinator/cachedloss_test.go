@@ -261,7 +261,7 @@ func TestAContenderThatComesInAnOutageIsHeardOf(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if !next.Valid() || turns > 2 {
-					t.Errorf("%s: behind %d turns the contender that came in the outage is valid: %v; want it behind the holder and one handoff at most",
+					t.Errorf("%s: after %d turns the contender that came in the outage is valid: %v; want it after the holder and one handoff at most",
 						state, turns, next.Valid())
 				}
 				coordtest.End(next)

@@ -262,7 +262,7 @@ func TestTwoThatAskAgainAndAgain(t *testing.T) {
 			holder, all = all[0], all[1:]
 		}
 		if got := holder.Grant().Turn; !other.Valid() || got != 1+5 {
-			t.Errorf("the other contender is valid: %v, behind the turn %d; want it behind turn 6", other.Valid(), got)
+			t.Errorf("the other contender is valid: %v, after the turn %d; want it after turn 6", other.Valid(), got)
 		}
 		coordtest.End(other)
 		for _, a := range all {

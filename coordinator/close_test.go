@@ -335,7 +335,7 @@ func TestCloseLeavesAFloor(t *testing.T) {
 			coordtest.End(third)
 		}
 		if handoff[1] != handoff[0] {
-			t.Errorf("the handoff behind a Close cost the next holder %d requests, want %d as after a release", handoff[1], handoff[0])
+			t.Errorf("the handoff after a Close cost the next holder %d requests, want %d as after a release", handoff[1], handoff[0])
 		}
 	})
 }

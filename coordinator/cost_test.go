@@ -275,7 +275,7 @@ func TestACycleAllocatesLittle(t *testing.T) {
 				t.Fatalf("%s: %v", way.name, err)
 			}
 		}
-		for range 100 { // behind the first ones a cached node is kept
+		for range 100 { // after the first ones a cached node is kept
 			cycle()
 		}
 		if n := testing.AllocsPerRun(1000, cycle); n > way.most {

@@ -392,7 +392,7 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 					}
 					last, g := coordtest.Hold(t, detecting(b))
 					if (g.Abandoned != nil) != crashed {
-						t.Errorf("behind one that gave up the next is told of %+v, want a crash: %v", g.Abandoned, crashed)
+						t.Errorf("after one that gave up the next is told of %+v, want a crash: %v", g.Abandoned, crashed)
 					}
 					finish(t, last)
 					leftInOrder(t, srv, detecting(b))

@@ -83,7 +83,7 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 	}
 }
 
-// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. A candidate whose node is gone changes nothing. Its
+// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. If the node is gone, it changes nothing. Its
 // errors are those of [Acquisition.Txn], and [ErrNotCandidate].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
 	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {

@@ -85,7 +85,7 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	first.Release()
 	grant, err := second.Wait(t.Context())
 	if err != nil || grant.Token == 0 {
-		t.Errorf("behind it: %+v, %v; want the lock", grant, err)
+		t.Errorf("after it: %+v, %v; want the lock", grant, err)
 	}
 	if err := c.Mutex("/named").Do(t.Context(), func(context.Context, events.Grant) error { return nil }); !errors.Is(err, ErrKind) {
 		t.Errorf("a mutex at the same path: %v, want ErrKind", err)

@@ -47,7 +47,7 @@ func TestReleasesAtOnceAreHarmless(t *testing.T) {
 				close(gate)
 				all.Wait()
 				if err := coordtest.EndOf(t, a); !errors.Is(err, want) || len(a.Granted()) != 0 {
-					t.Errorf("behind 100 releases: %v, with %d Grants to be taken; want %v, and none", err, len(a.Granted()), want)
+					t.Errorf("after 100 releases: %v, with %d Grants to be taken; want %v, and none", err, len(a.Granted()), want)
 				}
 				time.Sleep(time.Second)
 				if got := srv.Children(lockPath); len(got) != 0 {
@@ -121,7 +121,7 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 				}
 				synctest.Wait() // Do does not wait for its node to go
 				if got := srv.Children(lockPath); len(got) != 1 {
-					t.Errorf("behind Do the nodes are %v, want that of the next one", got)
+					t.Errorf("after Do the nodes are %v, want that of the next one", got)
 				}
 				if !tt.closed { // after the panic the program can go on
 					next.Release()
@@ -224,7 +224,7 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 			return nil
 		})
 		if took := time.Since(start); took != 0 || !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do returns %v %v behind a function that has lost the lock, want ErrRevoked at once", err, took)
+			t.Errorf("Do returns %v %v after a function that has lost the lock, want ErrRevoked at once", err, took)
 		}
 		eventstest.Must(t, <-revoked)
 		err = c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {

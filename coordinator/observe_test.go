@@ -40,7 +40,7 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	case string(l.Data) != data || (data == "") != (l.Node == "") || (data == "") != (l.Token == 0):
 		t.Fatalf("the observer hears that %+v leads, want %q", l, data)
 	case data != "" && !srv.Exists(l.Node):
-		t.Fatalf("the observer hears that %+v leads, whose node is gone; want one that is there", l)
+		t.Fatalf("the observer hears that %+v leads, and its node is gone; want one that is there", l)
 	}
 	return l
 }
@@ -260,7 +260,7 @@ func TestObserveAtEachStep(t *testing.T) {
 						wantTheTruth(t, h, c, then)
 					})
 					if t.Failed() || requests > most {
-						t.Fatalf("behind %v: %s, and %s at request %d: %d requests, want at most %d", at, then, meanwhile, step, requests, most)
+						t.Fatalf("after %v: %s, and %s at request %d: %d requests, want at most %d", at, then, meanwhile, step, requests, most)
 					}
 					if requests < step {
 						break
@@ -294,7 +294,7 @@ func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then st
 	}
 	data, _ := h.srv.Data(h.first())
 	if node := h.first(); len(heard.heard) == 0 || last.Node != node || node != "" && string(last.Data) != string(data) {
-		t.Errorf("the observer heard %d words, the last %+v, want %q with %q", len(heard.heard), last, node, data)
+		t.Errorf("the observer heard %d leaders, the last %+v, want %q with %q", len(heard.heard), last, node, data)
 	}
 }
 
@@ -646,7 +646,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 		if heard[0].Token != first.Token || heard[len(heard)-1].Token != grant.Token || string(heard[len(heard)-1].Data) != "last" {
 			t.Errorf("%s heard from %+v to %+v, want from token %d to the last one, %+v", who, heard[0], heard[len(heard)-1], first.Token, grant)
 		}
-		t.Logf("%s: %d words of %d terms", who, len(heard), 3*rounds+2)
+		t.Logf("%s: %d leaders of %d terms", who, len(heard), 3*rounds+2)
 	}
 	end()
 	following.Wait()

@@ -99,7 +99,7 @@ func (f *first) comes(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the observer's channel is closed, want it to tell who leads")
+	t.Error("the observer's channel is closed, want it to tell the leader")
 }
 
 func TestEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
@@ -109,7 +109,7 @@ func TestEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 		c := opened(t, srv.Addr(), srv.Option())
 		f := askFirst(t.Context(), c, "")
 		if took := time.Since(start); took != 0 {
-			t.Errorf("Open and what was asked for behind it took %v, want no time", took)
+			t.Errorf("Open and what was asked for after it took %v, want no time", took)
 		}
 		time.Sleep(time.Hour)
 		f.waits(t, c)
@@ -269,7 +269,7 @@ func TestAnOutageIsLoggedSeldomWithItsCause(t *testing.T) {
 				srv.Cut(co.SessionID()) // it is over before any caller needs to hear of it
 				time.Sleep(outage)
 				if n := logs.FilterMessage("no server can be used").Len(); n != 0 {
-					t.Errorf("behind a cut %d warnings were logged, want none", n)
+					t.Errorf("after a cut %d warnings were logged, want none", n)
 				}
 			})
 		})
@@ -314,7 +314,7 @@ func TestConnectThatFailsIsOver(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if n := logs.Len(); n != 0 {
-			t.Errorf("behind a Connect that failed %d warnings were logged, the first %v; want none", n, logs.All()[0])
+			t.Errorf("after a Connect that failed %d warnings were logged, the first %v; want none", n, logs.All()[0])
 		}
 	})
 }
@@ -374,6 +374,6 @@ func TestNilStandsForTheDefault(t *testing.T) {
 	coordtest.Hold(t, c.Mutex(lockPath))
 	eventstest.Check(t, c.Close())
 	if n := logs.Len(); n != 0 {
-		t.Errorf("with WithLogger(nil) behind another %d lines were logged, want none", n)
+		t.Errorf("with WithLogger(nil) after another %d lines were logged, want none", n)
 	}
 }

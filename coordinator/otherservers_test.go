@@ -98,7 +98,7 @@ func TestRealOnTheServersThereAre(t *testing.T) {
 	coordtest.End(a)
 	b, second := coordtest.Hold(t, other.Mutex("/other/servers/a"))
 	if second.Token <= first.Token {
-		t.Errorf("the token of the second holder is %d, behind %d, want more", second.Token, first.Token)
+		t.Errorf("the token of the second holder is %d, after %d; want a greater one", second.Token, first.Token)
 	}
 	coordtest.End(b)
 }

@@ -317,7 +317,7 @@ func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgra
 	w.writers.Add(1)
 	w.look()
 	if before := w.token.Swap(grant.Token); before >= grant.Token {
-		w.t.Errorf("a writer has the token %d behind %d, want a greater one", grant.Token, before)
+		w.t.Errorf("a writer has the token %d after %d, want a greater one", grant.Token, before)
 	}
 	leave := func() { w.writers.Add(-1) }
 	if !downgrade {

@@ -613,7 +613,7 @@ func TestRealRevoke(t *testing.T) {
 			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout+grace)
 		}
 		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
-			t.Errorf("behind Revoke the queue is %+v, %v; want none", queue, err)
+			t.Errorf("after Revoke the queue is %+v, %v; want none", queue, err)
 		}
 		close(end)
 		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
@@ -667,7 +667,7 @@ func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acqui
 			told, ok = eventstest.Receive(t, stream, "the wish on the stream").(events.Revoked)
 		}
 		if deadline := a.Deadline(); deadline.After(told.Deadline) { // and it is in the channel by now
-			t.Errorf("asked to give the lock back within %v Deadline is %v, want none behind %v", grace, deadline, told.Deadline)
+			t.Errorf("asked to give the lock back within %v Deadline is %v, want none after %v", grace, deadline, told.Deadline)
 		}
 		return told
 	}
@@ -682,10 +682,10 @@ func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acqui
 			t.Errorf("%s nothing can be read from Revoked, want %+v", when, want)
 		}
 		if n := len(a.Revoked()); n != 0 {
-			t.Errorf("%s %d wishes can be read behind it, want none", when, n)
+			t.Errorf("%s %d wishes can be read after it, want none", when, n)
 		}
 	}
-	wantRead("behind a first wish", revoke(2*time.Hour))
+	wantRead("after a first wish", revoke(2*time.Hour))
 	revoke(time.Hour)
 	wantRead("after two unread wishes", revoke(timeoutOfAll/2))
 	revoke(timeoutOfAll / 4)

@@ -105,7 +105,7 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 			t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), took)
 		}
 		if srv.Exists(theirs) || len(srv.Children(lockPath+"/leases")) > 0 {
-			t.Error("the holder's node is there behind Revoke, want it gone")
+			t.Error("the holder's node is there after Revoke, want it gone")
 		}
 		if holder == nil || t.Failed() {
 			return

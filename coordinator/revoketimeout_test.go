@@ -177,7 +177,7 @@ func TestWithoutAHoldersTimeoutTheRevokersCounts(t *testing.T) {
 			if proclaims {
 				eventstest.Must(t, election.Proclaim(t.Context(), leader, nil))
 				if data, _ := srv.Data(grant.Node); string(data) != "zkgrant-timeout 30000ms\n" {
-					t.Errorf("behind Proclaim the node has %q, want its timeout alone", data)
+					t.Errorf("after Proclaim the node has %q, want its timeout alone", data)
 				}
 				want = holdersTimeout - time.Second
 			}

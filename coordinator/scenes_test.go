@@ -160,7 +160,7 @@ func TestAsKazoo(t *testing.T) {
 			}
 			first.Release()
 			if g := coordtest.Soon(t, second); g.Token <= grant.Token {
-				t.Errorf("%s: the token %d is granted behind %d, want a greater one", form, g.Token, grant.Token)
+				t.Errorf("%s: the token %d is granted after %d, want a greater one", form, g.Token, grant.Token)
 			}
 			coordtest.End(second)
 			synctest.Wait()
@@ -229,7 +229,7 @@ func TestOneSessionHoldsHoweverJoinsAndReleasesMeet(t *testing.T) {
 			for {
 				last := top.Load()
 				if grant.Token < last {
-					t.Errorf("the token %d is granted behind %d, want none smaller", grant.Token, last)
+					t.Errorf("the token %d is granted after %d, want none smaller", grant.Token, last)
 				}
 				if top.CompareAndSwap(last, grant.Token) || grant.Token < last {
 					return

@@ -330,7 +330,7 @@ func (s *melee) come(a *coordinator.Acquisition, p, side string, token int64) {
 	s.sides[p][a] = side
 	if side == "w" {
 		if token <= s.tokens[p] && a.Valid() && !s.deletes {
-			s.t.Errorf("at %s the token %d is granted behind %d, want a greater one", p, token, s.tokens[p])
+			s.t.Errorf("at %s the token %d is granted after %d, want a greater one", p, token, s.tokens[p])
 		}
 		s.tokens[p] = max(token, s.tokens[p])
 	}
@@ -540,7 +540,7 @@ func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 						a.Release()
 						<-a.Done()
 						if name == "kazoo's names" && !srv.Exists(lockPath) {
-							t.Fatalf("behind %s the directory is gone, want it to be there for kazoo", grant.Node)
+							t.Fatalf("after %s the directory is gone, want it to be there for kazoo", grant.Node)
 						}
 					}
 					cycle(locks[0])

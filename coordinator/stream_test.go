@@ -233,7 +233,7 @@ func TestHooksHearWhatIsAskedFor(t *testing.T) {
 			{c.Mutex("bad").Acquire(ctx), coordinator.AcquireInfo{Path: "bad", Kind: "mutex"}},
 		} {
 			test.want.ID = test.a.ID()
-			n := len(hook.acquired) - 14 + int(test.a.ID()) // they are asked for one behind the other
+			n := len(hook.acquired) - 14 + int(test.a.ID()) // they are asked for one after the other
 			if got := hook.acquired[n-1]; got != test.want {
 				t.Errorf("the hook hears %+v, want %+v", got, test.want)
 			}
@@ -537,7 +537,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				written := &page{}
 				c := coordtest.Connect(t, srv, slogTo(written, level))
 				first, one := coordtest.Hold(t, c.Mutex(lockPath))
-				synctest.Wait() // the log tells of it behind the channel
+				synctest.Wait() // the log tells of it after the channel
 				second := coordtest.Queue(c.Mutex(lockPath))
 				time.Sleep(time.Minute)
 				first.Release()

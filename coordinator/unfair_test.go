@@ -428,7 +428,7 @@ func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 		t.Error("no worker was cut off in the middle of a task, want one")
 	}
 	t.Logf("%d tasks, %d claims that another worker had; task %d done again", tasks, s.busy, s.lost)
-	network.Close() // before the victim's Close, which has nobody to talk to
+	network.Close() // before the victim's Close, which reaches no server
 }
 
 // work does tasks until all are done.
@@ -485,7 +485,7 @@ func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) (done, ov
 	s.mu.Lock()
 	s.begun[task]++
 	if grant.Token <= s.tokens[task] {
-		s.Errorf("task %d is granted with the token %x behind %x, want a greater one", task, grant.Token, s.tokens[task])
+		s.Errorf("task %d is granted with the token %x after %x, want a greater one", task, grant.Token, s.tokens[task])
 	}
 	s.tokens[task] = grant.Token
 	ends := worker == 0

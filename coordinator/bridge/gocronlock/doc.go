@@ -1,7 +1,7 @@
 // Package gocronlock is a distributed locker for the scheduler gocron: of several processes with the same jobs, one runs each of them.
 //
 // gocron gives the lock of a job back when the job is done. If that takes less time than the clocks of the processes are apart, a process
-// whose clock is behind finds the lock free, and runs the job again. So [Locker] keeps each lock for a minimum time after its grant. A
+// with a clock that is behind finds the lock free, and runs the job again. So [Locker] keeps each lock for a minimum time after its grant. A
 // process that dies gives its locks back with its session.
 //
 // The minimum must be longer than the clocks are apart and shorter than the interval of the job: a process that still has the lock skips

@@ -21,7 +21,7 @@
 //
 //   - in virtual time, on zktest, with sessions that expire, are cut, muted or stranded behind a follower without
 //     a leader;
-//   - in this process, on a real ensemble whose servers are killed while coordinators are partitioned away;
+//   - in this process, on a real ensemble with servers that are killed while coordinators are partitioned away;
 //   - in processes of their own, which are halted (SIGSTOP) for longer than the session timeout while they hold a
 //     lock, or while the node of a cached lock is idle. Each process hands the cached lock on among its workers. No turn
 //     may follow under the old node when the process is continued.

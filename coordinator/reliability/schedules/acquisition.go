@@ -53,7 +53,7 @@ func (r *record) granted(grant events.Grant) {
 		r.failf("granted turn %d, want 0: the lock is not cached", grant.Turn)
 	}
 	if !r.life.client.isKazoos(grant.Node) {
-		r.failf("granted with the node %s, whose name is not of the form that the client has", grant.Node)
+		r.failf("granted with the node %s, want a name of the form that the client has", grant.Node)
 	}
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
 	r.tenure.quick = r.script.late == 0

@@ -39,7 +39,7 @@ type world struct {
 	decreed  map[int64]bool       // sessions that were ended by decree
 	meddled  map[string]bool      // nodes that another client deleted, by nameOf
 	leases   map[string]int       // by GUID, how many belong together
-	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
+	cutAfter map[string]bool      // GUIDs of creates that were executed and never answered
 	asked    map[string]bool      // nodes that were asked for, by nameOf
 	revoked  map[string]bool      // paths of locks that were asked for with a deadline
 	fates    map[string][]fate    // by path, of a lock that reports crashes

@@ -53,7 +53,7 @@ func (n *names) of(path string) string {
 	case !seen && n.count >= n.total():
 		return rest
 	case len(children) >= n.most:
-		if !seen { // a parent whose children have no names
+		if !seen { // the children of the parent have no names
 			n.count++
 		}
 		n.parents[parent] = nil // what was counted keeps its name, so the names count on

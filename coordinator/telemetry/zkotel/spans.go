@@ -59,7 +59,7 @@ func (h *Hook) start(a *acquisition, info coordinator.AcquireInfo) trace.Span {
 	return span
 }
 
-// granted ends the span acquire and begins the span hold, whose parent is the caller's span, too.
+// granted ends the span acquire and begins the span hold. The parent of both is the caller's span.
 func (h *Hook) granted(a *acquisition, grant events.Grant) {
 	if a.span.IsRecording() {
 		a.span.SetAttributes(keyToken.Int64(grant.Token))
