@@ -42,7 +42,7 @@ type Board struct {
 type Option func(*Board)
 
 // WithRevoke lets the page ask for locks back, if authorise returns nil for a request. It is called for each open page, to decide whether
-// to show the button, and for each revocation, and its error is the text of a refusal. With nil the board is read-only, as without it.
+// to show the button, and for each revocation: a refusal shows the text of its error. With nil the board is read-only, as without it.
 func WithRevoke(authorise func(*http.Request) error) Option {
 	return func(b *Board) { b.authorise = authorise }
 }

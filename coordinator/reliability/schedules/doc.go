@@ -45,5 +45,4 @@
 // release in turn, for each kind of lock, and for a writer that becomes a reader (stories.go, scene.go). The test of loops has each
 // frame of a few cycles, in which workers release and acquire again at once, meet with each of a list of mishaps (loops.go). Both
 // play trials side by side, and without ZKGRANT_FULL a sample of them.
-// trials side by side, and without ZKGRANT_FULL a sample of them.
 package schedules
