@@ -76,7 +76,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: %d", left)
 	}
 	if records > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and of so many locks a record may tell of a crash that was none: %d", records))
+		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records that may tell of a crash that was none: %d", records))
 	}
 	if err != nil {
 		err = errors.Join(context.Cause(ctx), err)

@@ -65,7 +65,7 @@ var (
 	// ErrRecord reports another node in the place of the record of [DetectCrash].
 	ErrRecord = session.ErrRecord
 	// ErrMembers reports members that are missing, nil, or from another coordinator.
-	ErrMembers = session.Sentinel("zkgrant: no locks that can be had together", ErrInvalid)
+	ErrMembers = session.Sentinel("zkgrant: invalid members of a multi-lock", ErrInvalid)
 	// ErrDuplicate reports a path twice in a multi-lock.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
 	// ErrNotCandidate reports an acquisition of another election.
@@ -75,7 +75,7 @@ var (
 	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.
 	ErrSizeNode = session.ErrSizeNode
 	// ErrPermits reports a number of permits below 1, above the size, or for a lock that is no semaphore.
-	ErrPermits = errors.New("zkgrant: no such number of permits")
+	ErrPermits = errors.New("zkgrant: invalid number of permits")
 )
 
 // ErrKind and ErrPermits where the call alone shows the mistake.

@@ -434,9 +434,9 @@ func ExampleWithPermits() {
 	}
 	fmt.Println(c.Mutex("/locks/a").Acquire(context.Background(), coordinator.WithPermits(1)).Err())
 	// Output:
-	// zkgrant: no such number of permits: 0 of /limits/exports
-	// zkgrant: no such number of permits: 4 of /limits/exports, which has 3
-	// zkgrant: no such number of permits: /locks/a is no semaphore
+	// zkgrant: invalid number of permits: 0 of /limits/exports
+	// zkgrant: invalid number of permits: 4 of /limits/exports, which has 3
+	// zkgrant: invalid number of permits: /locks/a is no semaphore
 }
 
 // Money goes from one account to another: both are locked, or none.

@@ -68,7 +68,7 @@ func (l *Lock) checkOptions() error {
 	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
 		return fmt.Errorf("%w: a lock-delay of %v, which is not between 0 and %v, at %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
-		return fmt.Errorf("%w: kazoo has no lock that %s could stand beside, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: kazoo has no counterpart of %s, at %s", errInvalidKind, l.kind.name, l.path)
 	default:
 		return l.checkCached()
 	}

@@ -181,7 +181,7 @@ func (c *client) explain(x *errand, a recipes.Answer, err error) error {
 	switch {
 	case x.unshed != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode):
 		record := x.seat.recordPath()
-		c.logger.Warn("could not remove the record of a holder who has released; the next one is told of a crash",
+		c.logger.Warn("could not remove the record of a holder that has released; the next holder is told of a crash",
 			zap.String("record", record), zap.Error(x.unshed))
 		return fmt.Errorf("released, and its record stays at %s: %w", record, x.unshed)
 	case a.At.On == recipes.OnRecord:

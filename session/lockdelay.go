@@ -69,7 +69,7 @@ type found struct {
 }
 
 // delayBehind is the delay behind a record: the longer one of the record's and the seat's own. Exception: in the place of a writer that holds,
-// and has asked for none, nobody waits.
+// and has asked for none, no reader waits.
 func (t *Seat) delayBehind(h holding) time.Duration {
 	if t.in != nil {
 		return h.delay

@@ -66,7 +66,7 @@ func (c *client) resizeUnheard(node string, size int32, unheard error) (done boo
 		return false, err
 	}
 	if !errors.Is(unheard, zk.ErrNoNode) {
-		c.logger.Warn("resized, and who waits for permits hears of it when the next one is taken or given back",
+		c.logger.Warn("resized; waiters hear of it when the next permit is taken or given back",
 			zap.String("node", node), zap.Error(unheard))
 		return true, nil
 	}

@@ -13,7 +13,7 @@ import (
 
 var (
 	// ErrNotHeld says that the lock has no holder.
-	ErrNotHeld = errors.New("zkgrant: nobody holds the lock")
+	ErrNotHeld = errors.New("zkgrant: the lock is not held")
 	// ErrNotRevocable says that a holder has not agreed to give the lock back.
 	ErrNotRevocable = errors.New("zkgrant: a holder has not agreed to give the lock back")
 )

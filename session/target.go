@@ -62,7 +62,7 @@ func (t *target) see(c *client) (gone bool, _ error) {
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
-		c.logger.Warn("removing a holder who was asked to give the lock back, and has not", t.zapNode())
+		c.logger.Warn("removing a holder that was asked for the lock and has not given it back", t.zapNode())
 		return t.remove(c, version)
 	}
 	standing, rest := read(data)

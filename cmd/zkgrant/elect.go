@@ -80,7 +80,7 @@ func (s *settings) printLeader(out io.Writer, leader events.Leader) error {
 			Data  string    `json:"data,omitempty"`
 		}{time.Now(), leader.Node, leader.Token, string(leader.Data)})
 	}
-	who := "nobody leads"
+	who := "no leader"
 	if leader.Node != "" {
 		who = fmt.Sprintf("%s leads, token %d", printable(string(leader.Data)), leader.Token)
 	}

@@ -120,7 +120,7 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 		t.Errorf("on a loopback address it warns:\n%s", p)
 	}
 	open, _ := exports(t, server.Addr(), "--listen", "0.0.0.0:0")
-	open.Must(t, "everybody who can reach it sees the locks")
+	open.Must(t, "anyone who can reach it sees the locks")
 }
 
 func TestRealExporter(t *testing.T) {

@@ -203,7 +203,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	case errors.As(err, &held):
 		return 0, w.taken("%s is held by %s", w.name(), held.Holder.Data)
 	case errors.Is(err, coordinator.ErrNotAcquired):
-		return 0, w.taken("somebody else has %s", w.name())
+		return 0, w.taken("another process has %s", w.name())
 	case errors.Is(err, coordinator.ErrTimeout):
 		now, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -115,7 +115,7 @@ func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
 		return nil
 	}
 	if len(lock.Contenders) == 0 {
-		_, err := fmt.Fprintln(out, "nobody holds it, and nobody waits")
+		_, err := fmt.Fprintln(out, "no holders, no waiters")
 		return err
 	}
 	t := newTable(out, "STATE", "KIND", "SINCE", "TOKEN", "SESSION", "WHO")
@@ -273,7 +273,7 @@ func holders(lock coordinator.LockInfo) string {
 	}
 	who := printable(string(all[0].Data))
 	if who == "" {
-		who = "somebody without data"
+		who = "a leader without data"
 	}
 	if all := []rune(who); len(all) > 40 {
 		who = string(all[:39]) + "…"

@@ -151,7 +151,7 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 	}{
 		{[]string{"queue", "/queue/lock"}, `^STATE +KIND +SINCE +TOKEN +SESSION +WHO\nholds +write +\S+ +\d+ +0x\w+ +the �\[31mfir�st\nwaits +read +\S+ +\d+ +0x\w+ +the second\n$`},
 		{[]string{"queue", "--json", "/queue/lock"}, `^{"path":"/queue/lock","kind":"write",.*"holding":true,.*"data":"the \\u001b\[31mfir\\u202est"}\n{.*"holding":false,.*}\n$`},
-		{[]string{"queue", "/queue/none"}, `^nobody holds it, and nobody waits\n$`},
+		{[]string{"queue", "/queue/none"}, `^no holders, no waiters\n$`},
 		{[]string{"ls", "/queue"}, `^PATH +KIND +SIZE +HELD BY +WAIT +OLDEST WAIT\n/queue/lock +readwrite +the �\[31mfir�st +1 +\d\S*\n$`},
 		{[]string{"ls", "/queue", "--json"}, `^{"path":"/queue/lock","kind":"readwrite","holders":1,"waiters":1,"oldest_wait_seconds":.*}\n$`},
 		{[]string{"__complete", "queue", "/queue/l"}, `^/queue/lock\n:4\n`},
@@ -180,7 +180,7 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 func testRealRevoke(t *testing.T, e *ensemble.Ensemble) {
 	run := realRun(t, e, []string{"--revocable", "--signal", "USR2", "/revoke"}, "wait")
 	ready(t, run, "command")
-	if said := asks(t, e, 0, "revoke", "--grace", "1m", "/revoke"); !strings.Contains(said, "/revoke is not held any more by those who were asked") {
+	if said := asks(t, e, 0, "revoke", "--grace", "1m", "/revoke"); !strings.Contains(said, "/revoke is not held any more by the holders that were asked") {
 		t.Errorf("revoke printed %s, want that they do not hold it any more", said)
 	}
 	run.Exits(5)
@@ -213,14 +213,14 @@ func testRealSemaphore(t *testing.T, e *ensemble.Ensemble) {
 
 func testRealElect(t *testing.T, e *ensemble.Ensemble) {
 	watch := begin(t, "", "elect", "--servers", e.Connect(), "--watch", "/elect")
-	watch.Await(t, "nobody leads", 1)
+	watch.Await(t, "no leader", 1)
 	line := append([]string{"elect", "--servers", e.Connect(), "--data", "host seven", "/elect"}, commandLine("wait")...)
 	leader := begin(t, "", line...)
 	ready(t, leader, "command")
 	watch.Await(t, "host seven leads, token ", 1)
 	leader.Send(syscall.SIGTERM)
 	leader.Exits(0)
-	watch.Await(t, "nobody leads", 2)
+	watch.Await(t, "no leader", 2)
 	watch.Send(syscall.SIGTERM)
 	watch.Exits(0)
 }

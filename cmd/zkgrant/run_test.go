@@ -128,7 +128,7 @@ func TestWhatCannotRun(t *testing.T) {
 		{"election with two paths", append([]string{"elect", "--servers", server.Addr(), lockPath, lockPath}, nothing...), codeFailed, "one path"},
 		{"size that is none", []string{"resize", "--servers", server.Addr(), lockPath, "0"}, codeFailed, "1 or more"},
 		{"no root", []string{"ls", "--servers", server.Addr(), "locks"}, codeFailed, "zkgrant: malformed path"},
-		{"nothing to revoke", []string{"revoke", "--servers", server.Addr(), lockPath}, codeNotHeld, "nobody holds"},
+		{"nothing to revoke", []string{"revoke", "--servers", server.Addr(), lockPath}, codeNotHeld, "the lock is not held"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := begin(t, "", test.args...)

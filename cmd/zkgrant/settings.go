@@ -78,7 +78,7 @@ func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, e
 // options are the options of a session that the flags ask for.
 func (s *settings) options() ([]coordinator.Option, error) {
 	if s.servers == "" {
-		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them nobody else sees the lock")
+		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them no other process sees the lock")
 	}
 	options := []coordinator.Option{
 		coordinator.WithSessionTimeout(s.timeout),

@@ -36,7 +36,7 @@ holder that does not react is not evicted then.`,
 				case err != nil:
 					return err
 				}
-				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is not held any more by those who were asked", args[0])
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is not held any more by the holders that were asked", args[0])
 				return nil
 			})
 		},
@@ -49,7 +49,7 @@ func newResize(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resize PATH PERMITS",
 		Short: "Set the number of a semaphore's permits",
-		Long: `resize sets the number of permits of a semaphore. Those who wait follow it, and no permit
+		Long: `resize sets the number of permits of a semaphore. The waiters follow it, and no permit
 is taken back. Programs that name another size are refused from then on.`,
 		GroupID:           "steer",
 		Args:              cobra.ExactArgs(2),

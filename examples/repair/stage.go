@@ -19,7 +19,7 @@ import (
 func command(args []string, stdout, stderr io.Writer) int {
 	p := program.New("repair", stderr)
 	p.For(20 * time.Second)
-	writers := p.Flags.Int("writers", 2, "how many writers, who die now and then")
+	writers := p.Flags.Int("writers", 2, "how many writers, which die now and then")
 	readers := p.Flags.Int("readers", 3, "how many readers")
 	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
 		return run(ctx, stdout, zk, *writers, *readers)

@@ -99,7 +99,7 @@
 		};
 		rest(holders, lock.holders, 'holder', 'holders');
 		rest(waiters, lock.waiters, 'waiter', 'waiters');
-		if (!holders.length && !lock.error) holders.push(element('li', 'nobody', lock.waiters ? 'nobody holds it' : 'free'));
+		if (!holders.length && !lock.error) holders.push(element('li', 'nobody', lock.waiters ? 'not held' : 'free'));
 		let error = row.querySelector('.error');
 		if (lock.error) {
 			if (!error) row.append(error = element('p', 'error'));
@@ -149,7 +149,7 @@
 		at('more').hidden = found.length <= most;
 		write(at('more'), 'Show ' + plural(Math.min(atOnce, found.length - most), 'more lock', 'more locks') + ' of ' + (found.length - most).toLocaleString('en'));
 		at('nothing').hidden = found.length > 0;
-		write(at('nothing'), !latest || !latest.seen_ms ? 'Looking…' : locks.size ? 'No lock matches.' : 'Nobody holds a lock here, and nobody waits for one.');
+		write(at('nothing'), !latest || !latest.seen_ms ? 'Looking…' : locks.size ? 'No lock matches.' : 'No lock is held here, and no contender waits for one.');
 		let held = 0, waiters = 0;
 		for (const { lock } of locks.values()) {
 			held += lock.holders > 0;
@@ -315,7 +315,7 @@
 		at('ask').querySelector('button').disabled = !ask || revoking;
 		at('revoke').hidden = !ask && !at('answer').textContent; // an answer stays until the dialog is closed
 		if (!lock) {
-			write(at('about'), 'It is gone: nobody holds it, and nobody waits.');
+			write(at('about'), 'It is gone: no holders, no waiters.');
 			at('contenders').replaceChildren();
 			at('cut').hidden = true;
 			return;

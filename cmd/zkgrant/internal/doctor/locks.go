@@ -68,13 +68,13 @@ func locks(o Observation) (all []Finding) {
 		// The servers tell no client whether a directory is a container.
 		all = append(all, Finding{
 			Note, "directories", o.Tree.Root, "Another program has made directories of zkgrant's locks, which may stay when they are empty: " + list(foreign) + ".",
-			"Delete them once when nobody uses them: in its own, zkgrant takes a free lock with one request instead of four.",
+			"Delete them once when no process uses them: in its own, zkgrant takes a free lock with one request instead of four.",
 		})
 	}
 	for _, r := range o.Tree.Records {
 		if r.Gone {
 			all = append(all, Finding{
-				Warn, "record", r.Path, fmt.Sprintf("Its holder %s, since %s, has crashed, and nobody has released since.", r.Holder, r.Since.UTC().Format(time.RFC3339)),
+				Warn, "record", r.Path, fmt.Sprintf("Its holder %s, since %s, has crashed, and no holder has released since.", r.Holder, r.Since.UTC().Format(time.RFC3339)),
 				"Repair what it left half done: the next Grant with DetectCrash has it as Abandoned, and its release removes the record.",
 			})
 		}
@@ -86,7 +86,7 @@ func locks(o Observation) (all []Finding) {
 		})
 	}
 	if o.Tree.Looked == 0 && len(all) == 0 {
-		return []Finding{{Note, "locks", o.Tree.Root, "There is no such node.", "Look whether the path is right; a lock's path vanishes when nobody uses it."}}
+		return []Finding{{Note, "locks", o.Tree.Root, "There is no such node.", "Look whether the path is right; a lock's path vanishes when it is not used."}}
 	}
 	if Worst(all) == OK || Worst(all) == Note {
 		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("Nothing in %s breaks a lock; there are %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
@@ -135,7 +135,7 @@ func (n Node) kinds() *Finding {
 	if len(n.Contenders) == 0 {
 		return nil
 	}
-	const do = "Give each kind its own path, and delete the node size of a semaphore that nobody uses any more."
+	const do = "Give each kind its own path, and delete the node size of a semaphore that is not used any more."
 	switch {
 	case slices.Contains(n.Others, leases):
 		return &Finding{Bad, "kinds", n.Path, "It is used as a semaphore and as another kind of lock, which do not exclude each other.", do}

@@ -20,7 +20,7 @@ func (s Server) findings() []Finding {
 	if !s.Reached {
 		return []Finding{{Warn, "reachable", s.Addr, "It cannot be reached: " + s.Refusal + ".", "Start it, or take it out of the connect string."}}
 	}
-	readOnly := Finding{Bad, "read-only", s.Addr, "It serves reads only: it has no quorum, and nobody gets a lock through it.", "Connect it to the other servers."}
+	readOnly := Finding{Bad, "read-only", s.Addr, "It serves reads only: it has no quorum, and no lock is granted through it.", "Connect it to the other servers."}
 	if !s.Serves() {
 		if s.mode() == "read-only" {
 			return []Finding{readOnly}
@@ -86,7 +86,7 @@ func ensemble(o Observation) (all []Finding) {
 	case len(leaders) > 1:
 		bad(Bad, "leaders", "There are several leaders: "+strings.Join(leaders, ", ")+".", "If they stay, they lead different ensembles: name the servers of one.")
 	case len(alone) > 0 && len(o.Servers)-unserved > silent+1:
-		bad(Bad, "leaders", strings.Join(alone, ", ")+" is an ensemble of its own: locks there exclude nobody elsewhere.", "Name the servers of one ensemble.")
+		bad(Bad, "leaders", strings.Join(alone, ", ")+" is an ensemble of its own: its locks exclude no process elsewhere.", "Name the servers of one ensemble.")
 	case len(leaders)+len(alone) == 0 && silent+unserved == 0:
 		bad(Warn, "leaders", "There is no leader among the servers named.", "Ask again after an election; else name the leader, too.")
 	}

@@ -139,7 +139,7 @@ func (m model) revoked(r revoked) model {
 	case r.err == nil:
 		m.status, m.bad = r.path+" was given back", false
 	case errors.Is(r.err, coordinator.ErrNotHeld):
-		m.status, m.bad = "nobody holds "+r.path, false
+		m.status, m.bad = r.path+" is not held", false
 	default:
 		m.status, m.bad = strings.ReplaceAll(r.err.Error(), "zkgrant: ", ""), true
 	}
@@ -256,7 +256,7 @@ func (m model) asking() model {
 	case target.err != nil:
 		m.status, m.bad = target.Path+" cannot be read", true
 	case target.holders == 0:
-		m.status = "nobody holds " + target.Path
+		m.status = target.Path + " is not held"
 	default:
 		m.mode, m.target, m.status = confirming, target, ""
 	}
