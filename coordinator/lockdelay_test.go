@@ -173,7 +173,7 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 		"a contender with the option": {without, plain, lockDelay},
 		"a longer one":                {plain, longer, 40 * time.Second},
 		"a shorter one":               {longer, plain, 40 * time.Second},
-		"nobody":                      {without, without, 0},
+		"neither":                     {without, without, 0},
 		"two of 0":                    {none, none, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 				expire(t, srv, second)
 				crash = time.Now()
 				a := without(third).Acquire(t.Context())
-				grantedAfter(t, a, crash, test.want) // it stays, until somebody has released
+				grantedAfter(t, a, crash, test.want) // it stays until a holder has released
 				finish(t, a)
 				a = plain(third).Acquire(t.Context())
 				grantedAfter(t, a, time.Now(), 0)
@@ -195,9 +195,12 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 	}
 }
 
-// TestAMarkOfSomebodyElseIsNotForALaterCrash: 1. A crashes without a delay, and somebody with the option marks the record and gives up;
-// 2. B, without the option, holds, and crashes long after that; 3. the next one waits from then.
-func TestAMarkOfSomebodyElseIsNotForALaterCrash(t *testing.T) {
+// TestAMarkIsNotForALaterCrash:
+//
+//  1. A crashes without a delay. A contender with the option marks the record and gives up.
+//  2. B, without the option, holds, and crashes long after that.
+//  3. The next holder waits from then.
+func TestAMarkIsNotForALaterCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) })
 		second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
