@@ -38,9 +38,9 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
 	cached    *actors.Terms
+	delay     time.Duration
 	adopt     bool // the size on the servers counts
 	detect    bool // the lock reports crashes
-	delay     time.Duration
 	kazoo     bool // kazoo's names
 	reentrant bool
 	revocable bool

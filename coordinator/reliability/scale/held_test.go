@@ -110,16 +110,16 @@ func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coor
 	})
 	all := take(t, func(path string) *coordinator.Lock { return lock(c, path) })
 	eventstest.Eventually(t, "every node is watched", func() bool { return srv.ask(t, askWatches) == locks })
-	var perLock int
-	// Requests that were just answered have goroutines that are about to end.
-	eventstest.Eventually(t, "there are no more goroutines than without a lock", func() bool {
-		more, now := inUse()
+	var perLock, now int
+	// Requests that were just answered have goroutines that are about to end, and memory that is about to be free.
+	eventstest.Eventually(t, fmt.Sprintf("a held lock costs no goroutine, and at most %d bytes of heap", heapMax), func() bool {
+		var more int
+		more, now = inUse()
 		perLock = (more - heap) / locks
-		return now <= goroutines
+		return now <= goroutines && perLock <= heapMax
+	}, func() string {
+		return fmt.Sprintf("%d bytes, and %d goroutines, want at most %d", perLock, now, goroutines)
 	})
 	t.Logf("%d bytes of heap for a held lock", perLock)
-	if perLock > heapMax {
-		t.Errorf("a held lock costs %d bytes of heap, want at most %d", perLock, heapMax)
-	}
 	runtime.KeepAlive(all)
 }
