@@ -14,7 +14,7 @@ import (
 // the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind]. See docs/limits.md.
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
-// LockDelay is [DetectCrash], and holds the next Grant back until d, at most a minute, after a crashed holder's node went. Contenders with
+// LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute, from when a contender finds the crash. Contenders with
 // DetectCrash wait as well. [events.Queued] tells how long; [Try] ends in [ErrNotAcquired]. See docs/kinds.md.
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
@@ -28,6 +28,6 @@ func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	if l.path == "/" {
 		return fmt.Errorf("%w: / has no room beside it for the record of a holder", ErrPath)
 	}
-	// The record holds the names of one or two nodes of the holder, and its own path is sent as well.
-	return l.checkSize(cfg, size+3*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix)))
+	// The record holds the names of one or two nodes of the holder, and its own path is sent as well. A contender with a delay marks it.
+	return l.checkSize(cfg, size+3*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix))+session.MarkRoom)
 }

@@ -159,7 +159,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 			"without, beside one":     {c.Mutex(lockPath).Acquire(t.Context()), coordinator.ErrKind},
 			"without, by the holder":  {c.Mutex(lockPath, coordinator.Reentrant()).Acquire(keeper.Context(t.Context())), coordinator.ErrKind},
 			"too large for a record":  {c.Mutex("/"+strings.Repeat("p", session.MaxRequest/2-1000), coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrTooLarge},
-			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
+			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-session.MarkRoom-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
 		} {
 			if err := refused(test.acq); !errors.Is(err, test.want) {
 				t.Errorf("%s: the acquisition ended with %v, want %v", what, err, test.want)

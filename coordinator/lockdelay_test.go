@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -444,4 +445,23 @@ func TestRealLockDelay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARecordLeavesRoomForADelay: with the most data that a holder may have, and a contender with a delay behind it.
+func TestARecordLeavesRoomForADelay(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		fits := func(size int) bool {
+			a := detecting(holder).Acquire(t.Context(), coordinator.WithData(make([]byte, size)))
+			_, err := a.Wait(t.Context())
+			coordtest.End(a)
+			return err == nil
+		}
+		least := sort.Search(session.MaxRequest, func(size int) bool { return !fits(size) }) // that is too much
+		coordtest.Hold(t, detecting(holder), coordinator.WithData(make([]byte, least-1)))
+		expire(t, srv, holder)
+		a := delaying(next).Acquire(t.Context())
+		grantedAfter(t, a, time.Now(), lockDelay)
+		finish(t, a)
+	})
 }

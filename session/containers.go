@@ -6,18 +6,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// containerNodes is what a process has seen of container nodes on its servers.
+// containerNodes is what a session has seen of container nodes on its servers.
 //
 //   - ZooKeeper before 3.5 answers that it knows no such request, and closes the connection.
 //   - ClickHouse Keeper before 2026 closes the connection and says nothing.
 //
-// Network trouble looks like the second. So it takes two such connections in a row, and no answered request. If both were trouble,
+// Network trouble looks like the second. So it takes two such connections, and no answered request. If both were trouble,
 // directories stay that might have been removed.
 type containerNodes struct {
 	mu    sync.Mutex
 	known bool // a server has answered such a request, so it knows it
 	lacks bool
-	lost  int // connections in a row that ended instead of an answer
+	lost  int // connections that ended instead of an answer
 	on    any // the latest of them
 }
 

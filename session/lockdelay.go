@@ -77,10 +77,13 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 	return max(h.delay, t.delay)
 }
 
+// MarkRoom is how many bytes of a request a record leaves for the mark of a lock-delay, and for the rest of that request.
+const MarkRoom = 2 << 10
+
 // tooLarge reports whether the record has no room for what is written to it, so that servers would drop the connection over it.
 func (f *found) tooLarge(node string) bool {
-	const room = 1 << 10
-	return len(f.marking())+2*len(node)+room > MaxRequest
+	const rest = MarkRoom / 2
+	return len(f.marking())+2*len(node)+rest > MaxRequest
 }
 
 // began takes the time of the latest write for that of a mark that bears none, or a later one: the servers' clock was put back since, and

@@ -24,8 +24,8 @@ type Mechanism interface {
 	// Name is the name under which the mechanism is registered, such as DIGEST-MD5. It is for errors: a server has one mechanism, and does
 	// not ask.
 	Name() string
-	// Start begins an exchange with a server, which is given as it is dialled next: host:port. Without an exchange there is no connection.
-	// ctx is for Start and for all of the exchange, which must not outlast it: Close waits for both.
+	// Start begins an exchange with a server, which is given as it was dialled: host:port. It is called before ZooKeeper's handshake, which is
+	// not made if it fails. ctx is for Start and for all of the exchange, which must not outlast it: Close waits for both.
 	Start(ctx context.Context, server string) (Exchange, error)
 }
 

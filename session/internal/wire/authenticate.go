@@ -31,12 +31,16 @@ type authenticated struct {
 	err      error  // why the client will not read it
 }
 
-// begin has the mechanism begin an exchange with a server. The caller sets the connection later.
-func begin(ctx context.Context, mechanism sasl.Mechanism, server string) (*authenticated, error) {
-	a := &authenticated{ctx: ctx, mechanism: mechanism.Name()}
+// begin has the mechanism begin an exchange with the server of the connection. A mechanism that is late has failed.
+func begin(ctx context.Context, conn net.Conn, mechanism sasl.Mechanism, server string) (*authenticated, error) {
+	a := &authenticated{Conn: conn, ctx: ctx, mechanism: mechanism.Name()}
 	var err error
 	a.exchange, err = mechanism.Start(ctx, server)
-	if err == nil && a.exchange == nil {
+	switch {
+	case err != nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case a.exchange == nil:
 		err = errors.New("the mechanism has begun no exchange")
 	}
 	if err != nil {

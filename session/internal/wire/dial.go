@@ -121,47 +121,41 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	return w, nil
 }
 
-// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins first: a failure before the handshake does
-// not renew the session at the server.
+// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins before that: what fails here does not renew the
+// session at the server.
 func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	deadline := time.Now().Add(d.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
+	socket, err := d.reach(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
 	hangUp := func() {}
 	defer func() {
 		if err != nil {
 			hangUp()
+			_ = socket.Close() // it may be closed already: that is how a TLS handshake is interrupted
 		}
 	}()
-	var talk *authenticated
+	conn := socket
+	if d.tls != nil {
+		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
+			return nil, err
+		}
+	}
 	if d.sasl != nil {
 		var life context.Context
 		life, hangUp = context.WithDeadline(context.Background(), deadline)
 		watch := context.AfterFunc(d.ctx, hangUp) // later, Stop leaves the exchange alone, as it does the connection
-		talk, err = begin(life, d.sasl, addr)
+		conn, err = begin(life, conn, d.sasl, addr)
 		watch()
 		if err != nil {
 			return nil, err
 		}
 	}
-	socket, err := d.reach(ctx, network, addr)
-	if err != nil {
+	if w, err = newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) }); err != nil {
 		return nil, err
-	}
-	conn := socket
-	if d.tls != nil {
-		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
-			// The socket may be closed already, as when a TLS handshake is interrupted.
-			_ = socket.Close()
-			return nil, err
-		}
-	}
-	if talk != nil {
-		talk.Conn, conn = conn, talk
-	}
-	w, err = newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
 	}
 	w.server, w.secured, w.cancel = addr, d.tls != nil, hangUp
 	return w, nil

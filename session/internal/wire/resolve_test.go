@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 var (
@@ -412,4 +413,46 @@ func TestADialerOfThePrograms(t *testing.T) {
 			t.Errorf("dialled: %s, with %d lookups; want %s, with none", got, z.lookups, addr)
 		}
 	}
+}
+
+// choosy is a mechanism that cannot begin an exchange with one server.
+type choosy struct {
+	hinders string
+	starts  []string
+}
+
+func (c *choosy) Name() string { return "CHOOSY" }
+
+func (c *choosy) Start(_ context.Context, server string) (sasl.Exchange, error) {
+	c.starts = append(c.starts, server)
+	if server == c.hinders {
+		return nil, sasl.ErrTemporary
+	}
+	return &script{lines: []string{"x"}}, nil
+}
+
+// A server with which no exchange can begin takes its turn among the others, and no more than that.
+func TestAServerWithoutAnExchangeTakesItsTurn(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		z := &zone{names: map[string]string{"zk0": "10.0.0.1", "zk1": "10.0.0.2", "zk2": "10.0.0.3"}}
+		hosts := NewHosts([]string{"zk0:2181", "zk1:2181", "zk2:2181"}, testRand())
+		m := &choosy{}
+		c := zoneClient{NewDialer(t.Context(), NewLink(Events{}), Dialing{
+			Hosts: hosts, Dial: z.dial, Lookup: z.lookup, Asked: testTimeout, Rng: testRand(), SASL: m,
+		}), hosts}
+		for range 6 {
+			_ = c.next(t)
+		}
+		m.starts, m.hinders = nil, "zk0:2181"
+		for range 12 {
+			_ = c.next(t)
+		}
+		turns := map[string]int{}
+		for _, server := range m.starts {
+			turns[server]++
+		}
+		if turns["zk0:2181"] != 4 || turns["zk1:2181"] != 4 || turns["zk2:2181"] != 4 {
+			t.Errorf("12 attempts went to %v, want 4 to each", turns)
+		}
+	})
 }

@@ -79,7 +79,11 @@ func (s *secured) explain(err error) error {
 	if !slices.ContainsFunc(refusals, is) {
 		return err
 	}
-	return fmt.Errorf("%w: the server refuses %s: %w", ErrDenied, describe(s.shown, time.Now()), err)
+	what := describe(s.shown, time.Now())
+	if s.shown == nil && s.ConnectionState().DidResume {
+		what = "the certificate of the TLS session that was resumed"
+	}
+	return fmt.Errorf("%w: the server refuses %s: %w", ErrDenied, what, err)
 }
 
 // describe says what is known here of a certificate that was refused, because servers say little.

@@ -185,3 +185,50 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 		}
 	}
 }
+
+// A server that resets the connection behind its refusal may have the client fail to write the handshake. The refusal is told all the same.
+func TestARefusalIsToldBehindAReset(t *testing.T) {
+	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
+	trusted := x509.NewCertPool()
+	trusted.AddCert(ours.certificate)
+	server := &tls.Config{Certificates: []tls.Certificate{ours.issue(t, "zk.example.com", -time.Hour, time.Hour)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}
+	client := strange.issue(t, "app", -time.Hour, time.Hour)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	eventstest.Must(t, err)
+	refused := make(chan struct{}, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			socket, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			_ = tls.Server(socket, server).HandshakeContext(t.Context()) // refuses the client
+			eventstest.Check(t, socket.(*net.TCPConn).SetLinger(0))
+			eventstest.Check(t, socket.Close())
+			refused <- struct{}{}
+		}
+	})
+	for range 20 {
+		denials := 0
+		d := NewDialer(t.Context(), NewLink(Events{OnDenied: func(error) { denials++ }}), Dialing{
+			TLS: &tls.Config{
+				RootCAs: trusted, ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
+				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
+			},
+			Asked: testTimeout, Rng: testRand(), Dial: new(net.Dialer).DialContext,
+		})
+		conn, err := d.Dial("tcp", listener.Addr().String(), 0)
+		eventstest.Must(t, err)
+		eventstest.Receive(t, refused, "the refusal")
+		if _, err = conn.Write(append([]byte{0, 0, 0, 44}, make([]byte, 44)...)); err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if !errors.Is(err, ErrDenied) || denials != 1 {
+			t.Errorf("%v, and %d denials are told; want ErrDenied, and one", err, denials)
+		}
+		_ = conn.Close() // it has ended already
+	}
+	eventstest.Check(t, listener.Close())
+	serving.Wait()
+}

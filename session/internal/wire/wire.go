@@ -130,6 +130,11 @@ func (w *wire) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
+	if err != nil && w.secured { // a server that resets the connection may have said why
+		if _, alert := w.conn.Read(make([]byte, 1)); errors.Is(alert, ErrDenied) {
+			err = alert
+		}
+	}
 	if err != nil {
 		err = w.lose(err)
 	}

@@ -35,6 +35,7 @@ func (e *exchange) Next(said []byte) (answer []byte, done bool, err error) {
 	e.steps++
 	switch e.steps {
 	case 1:
+		e.mechanism.drop(e.peer)
 		answer, err = e.show()
 	case 2:
 		answer, err = []byte{}, e.judge(said)

@@ -70,7 +70,7 @@ func Config(path string) Option { return func(m *mechanism) { m.conf = path } }
 func ServerPrincipal(name string) Option { return func(m *mechanism) { m.serverName = name } }
 
 // CanonicalHost uses DNS's name for the server's address as the name of the server's host. It is for servers that are dialled by address or
-// by another name, and does what Java's client does by default. Limitation: a forged answer of DNS then chooses the server.
+// by another name. Limitations: of a name with several addresses it takes the first; and a forged answer of DNS then chooses the server.
 func CanonicalHost() Option { return func(m *mechanism) { m.canonical = true } }
 
 // mechanism is GSSAPI for one principal.
@@ -135,23 +135,29 @@ func (m *mechanism) Start(ctx context.Context, server string) (e sasl.Exchange, 
 	if err != nil {
 		return nil, err
 	}
-	t, ok := m.take(peer)
+	t, ok := m.ticket(peer)
 	if !ok {
 		if t, err = m.ticketFor(ctx, peer); err != nil {
 			return nil, err
 		}
+		m.keep(peer, t)
 	}
 	return &exchange{mechanism: m, peer: peer, ticket: t}, nil
 }
 
-// take hands out the ticket that is kept for a server. The ticket comes back when the server has accepted it. If the server refuses it, it
-// is not tried again.
-func (m *mechanism) take(peer principal) (ticket, bool) {
+// ticket returns the ticket that is kept for a server. It is kept until it is shown, and again when the server has accepted it. If the server
+// refuses it, it is not tried again.
+func (m *mechanism) ticket(peer principal) (ticket, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, ok := m.kept[peer.String()]
-	delete(m.kept, peer.String())
 	return t, ok && t.fresh(m.now())
+}
+
+func (m *mechanism) drop(peer principal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.kept, peer.String())
 }
 
 func (m *mechanism) keep(peer principal, t ticket) {

@@ -210,7 +210,6 @@ func (r rig) names(t *testing.T) {
 func (r rig) outage(t *testing.T) {
 	r.kdc.Stop()
 	m := &counted{mechanism: mechanismOf(t, r.kdc, "bob", r.bob)}
-	dialled := r.proxy.Accepted()
 	begin := func(ctx context.Context) <-chan error {
 		ended, seen := make(chan error, 1), m.starts.Load()
 		go func() {
@@ -232,9 +231,6 @@ func (r rig) outage(t *testing.T) {
 		t.Errorf("Connect = %v, want the end of its time, and the KDC that does not answer; and not ErrNoAuth", err)
 	}
 	ended = begin(eventstest.Patiently(t, time.Minute))
-	if n := r.proxy.Accepted() - dialled; n > 0 {
-		t.Errorf("%d connections to a server without a ticket for it, want none", n)
-	}
 	r.kdc.Go()
 	eventstest.Check(t, eventstest.Receive(t, ended, "a session"))
 }
