@@ -22,14 +22,14 @@ func (c *Coordinator) Close() error {
 }
 
 // Shutdown ends every acquisition with [ErrClosed], waits for functions in [Lock.Do], ends the session, which removes its nodes, and waits
-// for every goroutine. It returns when ctx ends, at the latest. Do not call it inside such a function. What may be left on the servers is
-// returned, and logged.
+// for every goroutine. It returns when ctx ends, at the latest; before a deadline it leaves time for the servers. Do not call it
+// inside such a function. What may be left is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
 		select {
 		case <-c.ended:
-			return nil
+			return c.left
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -53,7 +53,8 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		}
 	}
 	c.caches.Close()
-	if awaitAll(functions, locks, (*Acquisition).returned) > 0 {
+	running := awaitAll(functions, locks, (*Acquisition).returned)
+	if running > 0 {
 		for _, a := range locks {
 			a.actor.Force() // functions have had their time
 		}
@@ -72,15 +73,19 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	farewell, cancel := context.WithDeadline(ctx, end.Add(-bound/8))
 	defer cancel()
 	var err error
+	if running > 0 {
+		err = fmt.Errorf("zkgrant: closed, and functions in Do still run: %d", running)
+	}
 	if !c.session.Close(farewell) && left > 0 {
-		err = fmt.Errorf("zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: %d", left)
+		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: %d", left))
 	}
 	if records > 0 {
 		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records that may tell of a crash that was none: %d", records))
 	}
 	if err != nil {
 		err = errors.Join(context.Cause(ctx), err)
-		c.cfg.Logger.Warn("something may be left on the servers", zap.Error(err))
+		c.cfg.Logger.Warn("something may be left", zap.Error(err))
+		c.left = err
 	}
 	<-empty // the end of the session ends the acquisitions that are left
 	c.house.Stream.Close(bound / 8)

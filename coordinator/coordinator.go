@@ -39,6 +39,7 @@ type Coordinator struct {
 	shut    context.CancelFunc
 	live    live
 	ended   chan struct{} // closed when Close is done
+	left    error         // what Close has left, written before that
 }
 
 // Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,

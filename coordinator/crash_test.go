@@ -175,7 +175,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 		finish(t, holder)
 		finish(t, keeper)
 		// The largest accepted data are what servers take, also when the next holder is told of them.
-		data := make([]byte, session.MaxRequest-3*len(recordPath)-1100)
+		data := make([]byte, session.MaxRequest-session.MarkRoom-3*len(recordPath)-1100)
 		coordtest.Hold(t, detecting(c), coordinator.WithData(data))
 		expire(t, srv, c)
 		time.Sleep(time.Second)

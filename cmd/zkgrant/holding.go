@@ -112,7 +112,9 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 
 		case revoked := <-h.lock.Revoked():
 			w.say(report{Event: "revoked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
-			job.stop()
+			if w.revocable { // Curator's Revoker asks every holder
+				job.stop()
+			}
 
 		case sig := <-signals.c:
 			if h.granted {

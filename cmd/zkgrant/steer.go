@@ -19,8 +19,9 @@ func newRevoke(s *settings) *cobra.Command {
 		Short: "Ask the holders of a lock to give it back",
 		Long: `revoke asks every holder of a lock to give it back, and waits until all are gone: until they
 have given it back or have lost it. A holder that has agreed to that loses the lock at the end
-of --grace; any other one is not asked. The request stands when revoke is interrupted. Only a
-holder that does not react is not evicted then.`,
+of --grace. If a holder of zkgrant has not agreed, no holder is asked. Holders of other libraries
+are asked, too. Their nodes are removed later, and they may not notice. The request stands when
+revoke is interrupted, but no node is removed then.`,
 		GroupID:           "steer",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
