@@ -41,7 +41,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 func (f *commandFlags) command(cmd *cobra.Command, args []string) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
-		return nil, nil, fmt.Errorf("usage: %s", cmd.UseLine())
+		return nil, nil, fmt.Errorf("no command, or no path: write -- between them\nusage: %s", cmd.UseLine())
 	}
 	c = &child{console: f.console, line: args[dashes:], grace: f.grace, terminal: f.stdin}
 	if f.grace < 0 {

@@ -168,6 +168,29 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	}
 }
 
+// Curator's Revoker asks every holder. A command ends for that only if it has agreed.
+func TestAskedByCurator(t *testing.T) {
+	t.Parallel()
+	for _, agreed := range []bool{true, false} {
+		flag := "--verbose"
+		if agreed {
+			flag = "--revocable"
+		}
+		server := zktest.Start(t)
+		run := locked(t, server, []string{flag}, "wait")
+		ready(t, run, "command")
+		node := lockPath + "/" + server.Children(lockPath)[0]
+		eventstest.Must(t, server.SetData(node, []byte("__REVOKE__")))
+		run.Await(t, "is asked back", 1)
+		if !agreed {
+			run.Send(syscall.SIGUSR1)
+			run.Await(t, "command got user defined signal 1", 1) // so it runs on
+			run.Send(syscall.SIGTERM)
+		}
+		run.Exits(0) // the command's own
+	}
+}
+
 // KILL gives run no time to end its command, so the kernel ends it.
 func TestRunIsKilled(t *testing.T) {
 	if !diesWithParent {
