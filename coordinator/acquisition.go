@@ -40,7 +40,7 @@ func (a *Acquisition) Grant() events.Grant {
 // and never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give a [Revocable] lock back, with its deadline. The channel holds one request and is never closed. A newer
+// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any. The channel holds one request and is never closed. A newer
 // request with less time replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 

@@ -74,7 +74,11 @@ func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 			table = time.After(j.each)
 		case r := <-lock.Revoked():
 			asked = true
-			j.say("job: the lock is wanted back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
+			if r.Deadline.IsZero() { // asked by Curator, which sets none
+				j.say("job: the lock is wanted back")
+			} else {
+				j.say("job: the lock is wanted back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
+			}
 		case <-locked.Done(): // in the middle of a table, which has to be copied again
 			j.abandoned++
 			return context.Cause(locked)
