@@ -136,6 +136,7 @@ const (
 	failing
 	hindered // for a time
 	stuck    // until the time is over
+	lazy     // the same, but within the exchange
 )
 
 var errMood = errors.New("mood")
@@ -146,15 +147,31 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 	m.starts.Add(1)
 	switch m.is.Load() {
 	case failing:
-		return nil, errMood
+		return unwilling{err: errMood}, nil
 	case hindered:
 		return nil, fmt.Errorf("%w: %w", sasl.ErrTemporary, errMood)
 	case stuck:
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case lazy:
+		return unwilling{ctx: ctx}, nil
 	default:
 		return m.Mechanism.Start(ctx, server)
 	}
+}
+
+// unwilling is an exchange that fails at its first turn, when the server has renewed the session: at once, or when the time is over.
+type unwilling struct {
+	ctx context.Context // nil: at once
+	err error
+}
+
+func (u unwilling) Next([]byte) (answer []byte, done bool, err error) {
+	if u.ctx != nil {
+		<-u.ctx.Done()
+		return nil, false, u.ctx.Err()
+	}
+	return nil, false, u.err
 }
 
 // TestASessionThatCannotAuthenticateLosesItsLocks: whatever the cause, and though the server renews the session each time, its
@@ -164,6 +181,7 @@ func TestASessionThatCannotAuthenticateLosesItsLocks(t *testing.T) {
 		"the mechanism fails":      func(_ *zktest.Server, m *moody) { m.is.Store(failing) },
 		"the mechanism waits":      func(_ *zktest.Server, m *moody) { m.is.Store(hindered) },
 		"the mechanism takes long": func(_ *zktest.Server, m *moody) { m.is.Store(stuck) },
+		"the exchange takes long":  func(_ *zktest.Server, m *moody) { m.is.Store(lazy) },
 		"the server is silent":     func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Swallow()) },
 		"the server hangs up":      func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.CutBefore()) },
 		"the server answers no":    func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Fail(zktest.AuthFailed)) },
@@ -299,31 +317,36 @@ func TestARefusalThatIsOverIsNoReason(t *testing.T) {
 
 // TestShutdownCutsAnExchangeShort: neither Shutdown nor Connect waits for a mechanism that does not end.
 func TestShutdownCutsAnExchangeShort(t *testing.T) {
+	for _, mood := range []int32{stuck, lazy} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { cutShort(t, srv, mood) })
+	}
+}
+
+func cutShort(t *testing.T, srv *zktest.Server, mood int32) {
+	t.Helper()
 	const most = time.Second
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", "b")
-		m := newMoody()
-		options := []coordinator.Option{srv.Option(), coordinator.WithSASL(m), coordinator.WithSessionTimeout(40 * time.Second)}
-		c, err := coordinator.Connect(t.Context(), srv.Addr(), options...)
-		eventstest.Must(t, err)
-		m.is.Store(stuck)
-		srv.CutAll()
-		time.Sleep(most / 10)
-		ctx, cancel := context.WithTimeout(t.Context(), most)
-		defer cancel()
-		start := time.Now()
-		err = c.Shutdown(ctx)
-		if took := time.Since(start); took > most {
-			t.Errorf("Shutdown = %v after %v, want it within %v", err, took, most)
-		}
-		start = time.Now()
-		ctx, cancel = context.WithTimeout(t.Context(), most)
-		defer cancel()
-		_, err = coordinator.Connect(ctx, srv.Addr(), options...)
-		if took := time.Since(start); err == nil || took > 2*most {
-			t.Errorf("Connect = %v after %v, want an error within %v", err, took, 2*most)
-		}
-	})
+	srv.AddUser("bob", "b")
+	m := newMoody()
+	options := []coordinator.Option{srv.Option(), coordinator.WithSASL(m), coordinator.WithSessionTimeout(40 * time.Second)}
+	c, err := coordinator.Connect(t.Context(), srv.Addr(), options...)
+	eventstest.Must(t, err)
+	m.is.Store(mood)
+	srv.CutAll()
+	time.Sleep(most / 10)
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	start := time.Now()
+	err = c.Shutdown(ctx)
+	if took := time.Since(start); took > most {
+		t.Errorf("Shutdown = %v after %v, want it within %v", err, took, most)
+	}
+	start = time.Now()
+	ctx, cancel = context.WithTimeout(t.Context(), most)
+	defer cancel()
+	_, err = coordinator.Connect(ctx, srv.Addr(), options...)
+	if took := time.Since(start); err == nil || took > 2*most {
+		t.Errorf("Connect = %v after %v, want an error within %v", err, took, 2*most)
+	}
 }
 
 // TestASilentSASLServerCostsNoMoreThanAnother: an exchange that is not answered ends with the time for a handshake.
