@@ -225,6 +225,12 @@ func (s *melee) wait(a *coordinator.Acquisition, mine *rand.Rand, what string) (
 		defer cancel()
 	}
 	g, err := a.Wait(ctx)
+	if lost := new(coordinator.LostError); s.deletes && errors.As(err, &lost) { // the node was deleted at the instant of the grant
+		s.granted.Add(1)
+		s.lost.Add(1)
+		s.end(a)
+		return g, false
+	}
 	if err != nil {
 		if s.mutexes {
 			s.t.Errorf("%s: %v, want a grant", what, err)
