@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,17 +149,6 @@ func (l late) Start(ctx context.Context, server string) (sasl.Exchange, error) {
 	return e, err
 }
 
-// counted is a mechanism that counts the exchanges that it is asked to begin.
-type counted struct {
-	*mechanism
-	starts atomic.Int32
-}
-
-func (c *counted) Start(ctx context.Context, server string) (sasl.Exchange, error) {
-	c.starts.Add(1)
-	return c.mechanism.Start(ctx, server)
-}
-
 // TestRealServer has one server for the tests that need no setting.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
@@ -206,12 +194,12 @@ func (r rig) names(t *testing.T) {
 	}
 }
 
-// outage: Connect waits for a KDC, or names it when its time is over. Without a ticket it dials no server.
+// outage: Connect waits for a KDC, or names it when its time is over.
 func (r rig) outage(t *testing.T) {
 	r.kdc.Stop()
-	m := &counted{mechanism: mechanismOf(t, r.kdc, "bob", r.bob)}
+	m := mechanismOf(t, r.kdc, "bob", r.bob)
 	begin := func(ctx context.Context) <-chan error {
-		ended, seen := make(chan error, 1), m.starts.Load()
+		ended, seen := make(chan error, 1), r.proxy.Accepted()
 		go func() {
 			c, err := coordinator.Connect(ctx, r.addr(t), coordinator.WithSASL(m))
 			if err == nil {
@@ -219,7 +207,7 @@ func (r rig) outage(t *testing.T) {
 			}
 			ended <- err
 		}()
-		eventstest.Eventually(t, "some attempts", func() bool { return m.starts.Load() > seen+2 })
+		eventstest.Eventually(t, "some attempts", func() bool { return r.proxy.Accepted() > seen+2 })
 		return ended
 	}
 	errOver := errors.New("the time is over")
