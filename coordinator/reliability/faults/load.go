@@ -15,7 +15,7 @@ import (
 const (
 	loadSessions = 4
 	loadLocks    = 2 // each session has one contender in each queue
-	loadHold     = 2 * time.Millisecond
+	loadHold     = 20 * time.Millisecond
 )
 
 // load is sessions that take and release the same locks all the time. Each lock has a referee.
