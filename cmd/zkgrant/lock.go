@@ -42,9 +42,9 @@ func (w *wanted) bindKind(cmd *cobra.Command) {
 	f.StringVarP(&w.kind, "kind", "k", "mutex", "mutex, read, write or unfair")
 	f.IntVarP(&w.permits, "permits", "n", 1, "take so many permits of the semaphore")
 	f.IntVar(&w.size, "size", 0, "the lock is a semaphore with so many permits")
-	f.BoolVar(&w.detectCrash, "detect-crash", false, "tell the command of an earlier holder that has crashed, in ZKGRANT_ABANDONED")
+	f.BoolVar(&w.detectCrash, "detect-crash", false, "tell of an earlier holder that has crashed")
 	f.DurationVar(&w.lockDelay, "lock-delay", 0, "as --detect-crash, and wait for so long behind a crash; at most 1m")
-	f.BoolVar(&w.revocable, "revocable", false, "end the command when the lock is asked back, as zkgrant revoke does")
+	f.BoolVar(&w.revocable, "revocable", false, "give the lock back when it is asked for, as zkgrant revoke does")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
