@@ -31,42 +31,55 @@ func (c *Crew) Go(f func()) bool {
 		next <- f
 		return true
 	}
-	began := c.group.Go(func() { c.work(f) })
-	if !began {
+	if !c.group.join() {
 		// f was counted, so a goroutine may wait that would have ended: 1. f is counted; 2. the last running function is done, and its
 		// goroutine waits; 3. the group is closed.
-		c.done(nil)
+		c.mu.Lock()
+		c.ended()
+		c.mu.Unlock()
+		return false
 	}
-	return began
+	go c.work(f)
+	return true
 }
 
 // work runs f, and then the functions that come.
 func (c *Crew) work(f func()) {
-	next := make(chan func(), 1)
+	defer c.group.exit()
+	var next chan func()
 	for f != nil {
 		f()
-		if !c.done(next) {
+		if next = c.next(next); next == nil {
 			return
 		}
 		f = <-next
 	}
 }
 
-// done notes the end of a function, and reports whether its goroutine waits for another one. next is nil if there is no goroutine.
-// When no function runs any more, all waiting goroutines end.
-func (c *Crew) done(next chan func()) (waits bool) {
-	var idle []chan func()
+// next notes the end of a function. It returns where its goroutine waits for another one, or nil if the goroutine ends. The channel
+// is that of the goroutine, or a new one if it has none yet: most goroutines never wait.
+func (c *Crew) next(own chan func()) chan func() {
 	c.mu.Lock()
-	c.busy--
-	switch {
-	case c.busy == 0:
-		idle, c.idle = c.idle, nil
-	case next != nil && len(c.idle) < mostIdle:
-		c.idle, waits = append(c.idle, next), true
+	defer c.mu.Unlock()
+	if c.ended() || len(c.idle) == mostIdle {
+		return nil
 	}
-	c.mu.Unlock()
-	for _, next := range idle {
+	if own == nil {
+		own = make(chan func(), 1)
+	}
+	c.idle = append(c.idle, own)
+	return own
+}
+
+// ended counts a function that has ended, and reports whether none runs any more. All waiting goroutines end then. It is called with
+// mu held, and a channel of a goroutine that waits has room.
+func (c *Crew) ended() (none bool) {
+	if c.busy--; c.busy > 0 {
+		return false
+	}
+	for _, next := range c.idle {
 		next <- nil
 	}
-	return waits
+	c.idle = nil
+	return true
 }
