@@ -291,7 +291,10 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
 		for _, in := range s.Fresh() {
-			t.Errorf("a seat that discards is told %+v, want nothing", in)
+			if _, connection := in.(recipes.Suspended); connection { // the first cut may have come before Close
+				continue
+			}
+			t.Errorf("a seat that discards is told %T, want nothing", in)
 		}
 	})
 }
