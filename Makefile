@@ -100,7 +100,7 @@ mutants: ## put each of the seeded bugs into the library and see that its test f
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,1) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
-kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; three minutes on two idle cores
+kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; six minutes on two idle cores
 	@mkdir -p .deps
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
 

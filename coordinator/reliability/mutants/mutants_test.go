@@ -143,7 +143,7 @@ func (p *progress) add(of, runs, missed int) {
 func TestKillMatrix(t *testing.T) {
 	name := os.Getenv(killsVariable)
 	if name == "" {
-		t.Skipf("takes three minutes of two idle cores: run it with %s=FILE, or `make kills`", killsVariable)
+		t.Skipf("takes six minutes of two idle cores: run it with %s=FILE, or `make kills`", killsVariable)
 	}
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644) // before the work; what it has stays until it is done
 	if err != nil {
