@@ -74,23 +74,21 @@ func (c *Cache) unlock() {
 	}
 }
 
-// ask has a turn enter the lock again, or wait for it, or turns it away.
+// ask has a turn wait for the lock, or turns it away. A turn that was admitted to the lock is granted it.
 func (c *Cache) ask(t *turn) {
 	c.mu.Lock()
 	defer c.unlock()
-	if t.is != turnNew {
+	switch t.is {
+	case turnHolds: // it was admitted
+		t.stay.grants(t)
+		return
+	case turnNew:
+	case turnWaits, turnOver:
 		return
 	}
 	if c.gone { // since it was looked up
 		c.gone = false
 		c.cfg.All.enter(c)
-	}
-	if owner := t.enters; owner != nil {
-		t.enters = nil
-		if owner.cache == c && owner.is == turnHolds && owner.stay.mayEnter() {
-			owner.stay.enters(t)
-			return
-		}
 	}
 	if t.try && !c.mayTry() {
 		t.isTurnedAway()

@@ -16,6 +16,7 @@ type message struct {
 	cause error
 	open  bool        // open the port first
 	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
+	of    *Lock       // the guest that it is about; nil: the actor's own lock
 }
 
 // driver brings a lock its Grant, and takes the lock back. Its methods do not block.
@@ -27,6 +28,10 @@ type driver interface {
 	// use returns the port of the node while the lock is held, or nil. The node stays with the holder until done is called, or until
 	// the node is deleted if done is called with spent.
 	use() (port Port, done func(spent bool))
+	// admit returns a lock that enters this one again, or nil.
+	admit(cfg Config) *Lock
+	// drop gives up what a lock was admitted to. The lock was never started.
+	drop()
 }
 
 // queuer is a lock with an actor that queues up for it.
@@ -46,6 +51,8 @@ func (q *queuer) hand(m message) { q.actor.Hand(m) }
 func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.port.Deadline(epoch) }
 
 func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(bool) {} }
+
+func (q *queuer) drop() {}
 
 func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
 
@@ -69,6 +76,25 @@ func (q *queuer) handle(m message) {
 		}
 		m.input = recipes.Withdrawn{Why: m.bound}
 	}
+	switch in := m.input.(type) {
+	case recipes.Withdrawn:
+		who := m.of
+		if who == nil {
+			who = &q.Lock
+		}
+		all, last := q.leaves(who, in)
+		if !last {
+			return
+		}
+		if all != in { // else it is spared an allocation
+			m.input = all
+		}
+	case recipes.Started:
+		if m.of != nil {
+			q.receives(m.of)
+			return
+		}
+	}
 	if m.open && q.machine.State() != recipes.Over {
 		q.opened = true
 		if opened := q.port.Open(q.post); opened.Epoch != 0 {
@@ -76,11 +102,10 @@ func (q *queuer) handle(m message) {
 		}
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
-		q.mu.Lock()
-		q.rarely().refusal = m.cause
-		q.mu.Unlock()
+		q.left(func(l *Lock) { l.refuses(m.cause) })
 	}
 	var effects []recipes.Effect
+	before := q.machine.State()
 	q.machine, effects = q.machine.Step(m.input)
 	if ahead, known := q.machine.Ahead(); known {
 		q.stands(ahead)
@@ -91,13 +116,33 @@ func (q *queuer) handle(m message) {
 	if beside := q.told(); beside != nil {
 		beside(q.machine.Epoch(), m.input, effects)
 	}
-	if q.machine.State() == recipes.Over && !q.gone {
-		q.isGone()
-		if q.opened {
-			q.port.Close()
-		}
-		q.cfg.Gone()
+	if q.machine.State() == recipes.Over && before != recipes.Over {
+		q.ends()
 	}
+}
+
+// ends is called when nothing is left at the server.
+func (q *queuer) ends() {
+	if q.opened {
+		q.port.Close()
+	}
+	for _, l := range q.guests() {
+		l.nothingIsLeft()
+	}
+	q.nothingIsLeft()
+}
+
+// nothingIsLeft tells that nothing of the lock is left at the server.
+func (l *Lock) nothingIsLeft() {
+	l.isGone()
+	l.cfg.Gone()
+}
+
+// refuses notes that a server has refused the latest request.
+func (l *Lock) refuses(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rarely().refusal = cause
 }
 
 // boundReached tells whether the acquisition ends because its bound is reached. It does not if the caller has the Grant, has
@@ -136,15 +181,15 @@ func (q *queuer) carryOut(e recipes.Effect) {
 			q.log(grant)
 		}
 	case recipes.Lose:
-		q.onLose(e)
+		q.loses(e)
 	case recipes.Finish:
-		q.onFinish(e, q.machine.Size())
+		q.left(func(l *Lock) { l.onFinish(e, q.machine.Size()) })
 	case recipes.Queue:
 		q.queues(e)
 	case recipes.Requeue:
 		q.requeues()
 	case recipes.Revoke:
-		if q.onRevoke(e) && e.By != 0 {
+		if q.asksBack(e) && e.By != 0 {
 			q.port.Do(e)
 		}
 	default:
@@ -234,11 +279,11 @@ func (l *Lock) onLose(e recipes.Lose) {
 		return // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	read := l.reclaim()
+	l.reclaim()
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
-	took, losses, in := l.took, l.losses(), l.parting(recipes.WhyLost)
+	runs, took, losses, in := l.running, l.took, l.losses(), l.parting(recipes.WhyLost)
 	l.mu.Unlock()
 	l.logLoss(lost)
 	tell()
@@ -246,9 +291,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 		l.cfg.Stream.Publish(lost)
 		losses <- lost // size 1, and there is one loss
 	}
-	if !read || l.detect && !l.keep {
-		// No function runs under a Grant that nobody read, so no Withdraw would say that it has ended. With detect, the machine also has
-		// to hear that the caller was not quicker than the loss.
+	if !runs { // else Withdraw says when the function has ended
 		l.drive.hand(message{input: in})
 	}
 }

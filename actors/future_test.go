@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -54,7 +55,7 @@ var granted = outcome{actorstest.GrantOf(0), true, nil}
 func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		r := actorstest.NewRig(t)
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(actorstest.ErrCause)
 		var all [5]<-chan outcome
@@ -90,7 +91,7 @@ func TestWaitAfterAnotherReaderTookTheGrant(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				r := actorstest.NewRig(t)
 				take(t, r)
-				r.Begin(t, recipes.Started{})
+				r.Begin(t, actors.Want{})
 				before := waiting(t.Context(), r)
 				r.Hold()
 				said(t, "asked before "+name+" had the Grant", before, granted)
@@ -117,7 +118,7 @@ func TestWaitEndsWithDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				r := actorstest.NewRig(t)
-				r.Begin(t, recipes.Started{})
+				r.Begin(t, actors.Want{})
 				r.Queued()
 				before := waiting(t.Context(), r)
 				if c.hold {
@@ -157,7 +158,7 @@ func TestWaitInsideAFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				r := actorstest.NewRig(t)
-				r.Holds(t, recipes.Started{Keep: true})
+				r.Holds(t, actors.Want{Keep: true})
 				c.ends(r)
 				said(t, "while the function runs", waiting(t.Context(), r), outcome{err: c.want})
 				actorstest.Take(r.Lost())

@@ -102,6 +102,8 @@ type rare struct {
 	revoked   chan events.Revoked // size 1; written by the drain, never closed; nil until there is a use for it
 	abandoned *events.Abandoned
 	beside    Beside          // nil for most locks
+	shared    *shared         // the node, if another lock was admitted to it
+	wish      *recipes.Revoke // the latest; nil: the lock was not asked back
 	members   []events.Member // of the Grant of a multi-lock
 	returned  chan struct{}   // closed when no function runs under the lock any more; nil: not asked for
 	cleared   chan struct{}   // closed when nothing is left at the server; nil: not asked for
@@ -156,9 +158,17 @@ func (l *Lock) init(cfg Config, drive driver) {
 	l.cfg, l.drive, l.born = cfg, drive, MomentOf(time.Now())
 }
 
+// Want is what a caller asks for.
+type Want struct {
+	Try    bool // give up rather than wait behind another contender
+	Keep   bool // the caller is a function, which runs from when it reads the Grant until Withdraw
+	Strict bool // a lost connection is a loss
+	Detect bool // tell of a holder that did not release
+}
+
 // Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0; neither counts after the Grant was taken.
 // Start is called once. It does nothing if the acquisition was withdrawn before.
-func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.Started) {
+func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.mu.Lock()
 	if l.state == over { // withdrawn already; there is nothing to bound
 		l.mu.Unlock()
@@ -170,7 +180,7 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(message{bound: recipes.WhyTimeout}) })
 	}
 	l.mu.Unlock()
-	l.drive.hand(message{input: want, open: ctx.Err() == nil})
+	l.drive.hand(message{input: recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}, open: ctx.Err() == nil})
 }
 
 // Fail ends an acquisition that was never started, and is over when it returns.
@@ -191,7 +201,15 @@ func (l *Lock) Fail(err error) {
 		l.log(ended)
 	}
 	l.closeDone()
+	l.drive.drop()
 	l.cfg.Gone()
+}
+
+// hasFailed reports whether the acquisition has ended by Fail.
+func (l *Lock) hasFailed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }
 
 // Withdraw ends the acquisition. After it has returned no Grant can be read. Exception: if the Grant was taken before, a subscriber
@@ -240,13 +258,13 @@ func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
 // reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for how long the lock was held. It is called
 // with mu held, when the state is about to leave holding.
-func (l *Lock) reclaim() (read bool) {
+func (l *Lock) reclaim() {
+	var read bool
 	read, l.took = l.takeBack()
 	if l.took {
 		l.held = l.age() - l.waited
 	}
 	l.running = l.keep && read
-	return read
 }
 
 // takeBack removes the Grant from the channel, and from the stream. The Grant was read if it was not in the channel any more. It

@@ -27,12 +27,12 @@ func bounds() []bound {
 		{"context", actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause), func(t *testing.T, r *actorstest.Rig) func() {
 			t.Helper()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			r.Start(ctx, 0, recipes.Started{})
+			r.Start(ctx, 0, actors.Want{})
 			return func() { cancel(actorstest.ErrCause) }
 		}},
 		{"maxWait", actorstest.Ends(recipes.WhyTimeout, false, 0, nil), func(t *testing.T, r *actorstest.Rig) func() {
 			t.Helper()
-			r.Start(t.Context(), time.Minute, recipes.Started{})
+			r.Start(t.Context(), time.Minute, actors.Want{})
 			return func() { time.Sleep(time.Minute) }
 		}},
 	}
@@ -147,7 +147,7 @@ func TestBoundAfterTheEnd(t *testing.T) {
 		told := 0
 		r.OnEnd(func(error) { told++ })
 		ctx := actorstest.NewCountingContext(t.Context())
-		r.Start(ctx, 0, recipes.Started{Try: true})
+		r.Start(ctx, 0, actors.Want{Try: true})
 		synctest.Wait()
 		r.Say(actorstest.Opened)
 		late := ctx.Functions()
@@ -179,7 +179,7 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 			}
 		}
 		cycle := func(l *actorstest.Rig, ctx context.Context) {
-			l.Start(ctx, time.Hour, recipes.Started{})
+			l.Start(ctx, time.Hour, actors.Want{})
 			l.Hold()
 			actorstest.MustTake(t, l.Granted())
 			l.Releases(t)
@@ -189,7 +189,7 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 		cycle(r.Sibling(), ctx)
 		expect("after the second lock", 1, 1, 0)
 		waiter := r.Sibling()
-		waiter.Start(ctx, 0, recipes.Started{})
+		waiter.Start(ctx, 0, actors.Want{})
 		cycle(r.Sibling(), other)
 		expect("after a lock with the other context, and with a waiter", 1, 1, 1)
 		waiter.Withdraw(recipes.WhyReleased)
@@ -204,7 +204,7 @@ func TestStartWithAnEndedContext(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(actorstest.ErrCause)
-		r.Start(ctx, 0, recipes.Started{})
+		r.Start(ctx, 0, actors.Want{})
 		want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)
 		r.IsOverAndGone(t, want)
 		if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 {
@@ -221,7 +221,7 @@ func TestWithdrawBeforeStart(t *testing.T) {
 			want := actorstest.Ends(why, false, 0, nil)
 			r.IsOver(t, want)
 			ctx := actorstest.NewCountingContext(t.Context())
-			r.Start(ctx, time.Hour, recipes.Started{})
+			r.Start(ctx, time.Hour, actors.Want{})
 			r.IsOverAndGone(t, want)
 			if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 				t.Error("an acquisition that was withdrawn has started")
@@ -242,7 +242,7 @@ func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 			r.Withdraw(recipes.WhyClosed)
 			<-r.Done()
 		}
-		r.Start(ctx, 0, recipes.Started{})
+		r.Start(ctx, 0, actors.Want{})
 		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
 		r.House.Close()
 		if len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
@@ -275,7 +275,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 		for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 			t.Run(stage.name+", "+why.String(), func(t *testing.T) {
 				withRig(t, func(t *testing.T, r *actorstest.Rig) {
-					r.Begin(t, recipes.Started{})
+					r.Begin(t, actors.Want{})
 					stage.before(r)
 					told := 0
 					r.OnEnd(func(error) { told++ })
@@ -305,7 +305,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 // TestDoneDoesNotWaitForAConnection: the caller hears of the end at once, and the coordinator when the node is gone.
 func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Holds(t, recipes.Started{})
+		r.Holds(t, actors.Want{})
 		r.Say(recipes.Suspended{})
 		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
@@ -377,7 +377,7 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 			all = append(all, r.Sibling())
 		}
 		for _, one := range all {
-			one.Start(shared, 0, recipes.Started{})
+			one.Start(shared, 0, actors.Want{})
 		}
 		synctest.Wait()
 		if n := len(shared.Functions()); n != 1 {
@@ -410,19 +410,19 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 func TestTheEndOfAContextComesLate(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())
-		r.Start(ctx, 0, recipes.Started{})
+		r.Start(ctx, 0, actors.Want{})
 		late := r.ContextEnded()
 		r.Withdraw(recipes.WhyReleased)
 		r.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
 		another, second, third := r.Sibling(), r.Sibling(), r.Sibling()
-		another.Start(actorstest.NewCountingContext(t.Context()), 0, recipes.Started{})
+		another.Start(actorstest.NewCountingContext(t.Context()), 0, actors.Want{})
 		another.Withdraw(recipes.WhyReleased)
 		another.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
-		second.Start(ctx, 0, recipes.Started{})
+		second.Start(ctx, 0, actors.Want{})
 		synctest.Wait()
 		late()
 		second.GoesOn(t, false)
-		third.Start(ctx, 0, recipes.Started{})
+		third.Start(ctx, 0, actors.Want{})
 		synctest.Wait()
 		waiting := ctx.Functions()
 		if len(waiting) != 1 {

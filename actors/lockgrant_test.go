@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -16,7 +17,7 @@ import (
 
 func TestLockFromStartToRelease(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.GoesOn(t, false)
 		r.Queued()
 		expect(t, stream, events.Queued{ID: 7, Path: "/locks/a", Ahead: 1})
@@ -59,7 +60,7 @@ func TestValidEndsWithTheLease(t *testing.T) {
 		if r.Valid() || !r.Deadline().IsZero() {
 			t.Errorf("before the Grant valid %v, until %v; want false, and no deadline", r.Valid(), r.Deadline())
 		}
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.Hold()
 		if !r.Deadline().Equal(until) {
 			t.Errorf("the deadline is %v, want %v", r.Deadline(), until)
@@ -89,7 +90,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 			}
 		})
 		stream := r.Stream.Subscribe(t.Context())
-		r.Holds(t, recipes.Started{})
+		r.Holds(t, actors.Want{})
 		go func() {
 			if _, ok := (<-stream).(events.Grant); !ok || !r.Valid() || !r.Holding() {
 				t.Error("the Grant is on the stream before it is valid")
@@ -122,7 +123,7 @@ func TestStreamThenChannel(t *testing.T) {
 		}
 	}
 	r.Stream.Hold(func(func(events.Event)) {
-		go r.Start(t.Context(), 0, recipes.Started{}) // the actor may work in the goroutine that starts it
+		go r.Start(t.Context(), 0, actors.Want{}) // the actor may work in the goroutine that starts it
 		soon(t, "claimed", func() bool {
 			return slices.Contains(r.Port.Sent(), recipes.Effect(recipes.Claim{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}))
 		})
@@ -143,7 +144,7 @@ func TestStreamThenChannel(t *testing.T) {
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.Say(recipes.Opened{Epoch: actorstest.Epoch - 1, Session: actorstest.Session - 1}, recipes.Expired{})
 		r.Hold()
 		actorstest.MustTake(t, r.Granted())
@@ -172,7 +173,7 @@ func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 		for _, taken := range []bool{false, true} {
 			for _, quicker := range []bool{false, true} {
 				withRig(t, func(t *testing.T, r *actorstest.Rig) {
-					r.Begin(t, recipes.Started{Keep: keep, Detect: true})
+					r.Begin(t, actors.Want{Keep: keep, Detect: true})
 					r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed,
 						recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
 					if taken {

@@ -46,7 +46,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	stream := r.Stream.Subscribe(t.Context())
 	var told []error
 	r.OnEnd(func(err error) { told = append(told, err) })
-	r.Begin(t, recipes.Started{Keep: keep})
+	r.Begin(t, actors.Want{Keep: keep})
 	r.Hold()
 	switch grant {
 	case "read":
@@ -71,11 +71,6 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 		expect(t, stream, lost)
 	case "neither":
 		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
-		if keep && !gone {
-			expect(t, stream) // the end is that of a released lock
-			r.Deleted()
-			gone = true
-		}
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: err})
 	}
 	if grant != "neither" {
@@ -115,7 +110,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		for _, keep := range []bool{false, true} {
 			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				r.Begin(t, recipes.Started{Keep: keep})
+				r.Begin(t, actors.Want{Keep: keep})
 				r.Hold()
 				want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
 				if taken {
@@ -139,7 +134,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 // TestGrantBehindAWithdrawal: the claim is answered when the caller has withdrawn.
 func TestGrantBehindAWithdrawal(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed)
 		r.OnEnd(func(error) { r.Say(recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true}) })
 		r.Withdraw(recipes.WhyReleased)
@@ -155,7 +150,7 @@ func TestGrantBehindAWithdrawal(t *testing.T) {
 // TestNewsBehindAWithdrawal: the machine queues up for a caller that has withdrawn.
 func TestNewsBehindAWithdrawal(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.OnEnd(func(error) { r.Queued() })
 		r.Withdraw(recipes.WhyReleased)
 		expect(t, stream)
@@ -169,7 +164,7 @@ func TestNewsBehindAWithdrawal(t *testing.T) {
 // TestRefusedRelease: the server keeps the node, and the caller hears of it.
 func TestRefusedRelease(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Holds(t, recipes.Started{})
+		r.Holds(t, actors.Want{})
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
 		r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
@@ -194,7 +189,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 					default:
 					}
 				})
-				r.Begin(t, recipes.Started{Try: true})
+				r.Begin(t, actors.Want{Try: true})
 				r.Say(actorstest.Opened)
 				r.Say(inputs...)
 				want := actorstest.Ends(why, false, 0, nil)
@@ -221,7 +216,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 		}
 		r.OnEnd(note("before"))
 		r.OnEnd(note("cancelled"))() // the call of cancel
-		r.Holds(t, recipes.Started{})
+		r.Holds(t, actors.Want{})
 		if len(told) != 0 {
 			t.Errorf("%v were told while the lock was held, want none", told)
 		}
@@ -247,7 +242,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 // node is given up.
 func TestTheDeadlineIsKept(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Holds(t, recipes.Started{})
+		r.Holds(t, actors.Want{})
 		expect(t, stream, actorstest.GrantOf(0))
 		r.Port.Answer = func(e recipes.Effect) { // as the session does, whose timer stops when a sooner deadline comes
 			if e, ok := e.(recipes.Revoke); ok && e.By == actors.MomentOf(time.Now().Add(time.Minute)) {
@@ -304,7 +299,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				r := actorstest.NewRig(t)
-				r.Holds(t, recipes.Started{})
+				r.Holds(t, actors.Want{})
 				start := time.Now()
 				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(start.Add(c.grace))})
 				if got := r.Deadline().Sub(start); got != c.want {

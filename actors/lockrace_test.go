@@ -188,7 +188,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 			returned.Store(true)
 		})
 		odds.begin(1, 0)
-		r.Start(t.Context(), 0, recipes.Started{})
+		r.Start(t.Context(), 0, actors.Want{})
 		leaving.Wait()
 		r.IsNotHeld(t, "after Withdraw")
 		eventstest.Receive(t, r.Done(), "end")
@@ -232,7 +232,7 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 func TestLossRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
-		r.Start(t.Context(), 0, recipes.Started{Keep: n%3 == 0})
+		r.Start(t.Context(), 0, actors.Want{Keep: n%3 == 0})
 		soon(t, "granted", r.Holding)
 		var taking sync.WaitGroup
 		took := 0
@@ -318,7 +318,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 			}, recipes.Mutex{}, port)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			l.Start(ctx, 0, recipes.Started{})
+			l.Start(ctx, 0, actors.Want{})
 			spin(id)
 			switch id % 4 {
 			case 0:

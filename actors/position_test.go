@@ -3,6 +3,7 @@ package actors_test
 import (
 	"testing"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -24,7 +25,7 @@ func TestPosition(t *testing.T) {
 			}
 		}
 		want("not started,", 0, false)
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.Say(actorstest.Opened, actorstest.Created)
 		want("during the first listing", 0, false)
 		r.Say(both)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -107,7 +108,7 @@ func play(t *testing.T, keep bool, script []step) *stage {
 	s.stream = s.Rig.Stream.Subscribe(t.Context())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.cancel = cancel
-	s.Start(ctx, time.Minute, recipes.Started{Keep: keep})
+	s.Start(ctx, time.Minute, actors.Want{Keep: keep})
 	synctest.Wait()
 	s.open()
 	rest := func() {

@@ -29,7 +29,7 @@ func TestTheNewestWishIsRead(t *testing.T) {
 				t.Errorf("%s: %+v can be read behind it, want one wish", when, got)
 			}
 		}
-		r.Begin(t, recipes.Started{})
+		r.Begin(t, actors.Want{})
 		r.Queued()
 		wants(time.Hour)
 		if got, ok := actorstest.Take(r.Revoked()); ok {

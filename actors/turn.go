@@ -11,9 +11,8 @@ import (
 type turn struct {
 	Lock
 
-	cache  *Cache
-	enters *turn    // the holder whose lock this turn enters again; nil: none
-	port   StayPort // of the node; set before the Grant
+	cache *Cache
+	port  StayPort // of the node; set before the Grant
 
 	// The cache's mutex guards these.
 	stay       *stay // the stay for which it waits, or whose node it holds; nil: none
@@ -32,15 +31,35 @@ const (
 	turnOver
 )
 
-// NewTurn returns a lock that the cache drives. If enters is a lock of a cache, the new lock enters that one again, if it is held.
-func NewTurn(cfg Config, cache *Cache, enters *Lock) *Lock {
+// NewTurn returns a lock that the cache drives.
+func NewTurn(cfg Config, cache *Cache) *Lock {
 	t := &turn{cache: cache}
-	if enters != nil {
-		t.enters, _ = enters.drive.(*turn)
-		t.cache = t.enters.cache
-	}
 	t.init(cfg, t)
 	return &t.Lock
+}
+
+func (t *turn) admit(cfg Config) *Lock {
+	c := t.cache
+	c.mu.Lock()
+	defer c.unlock()
+	if t.is != turnHolds || !t.stay.mayEnter() {
+		return nil
+	}
+	inner := &turn{cache: c}
+	inner.init(cfg, inner)
+	t.stay.admits(inner)
+	return &inner.Lock
+}
+
+func (t *turn) drop() {
+	c := t.cache
+	c.mu.Lock()
+	defer c.unlock()
+	if t.is == turnHolds {
+		t.is = turnOver
+		t.stay.parts(t)
+		t.stay = nil
+	}
 }
 
 // hand does what the message says at once, in the goroutine of the caller.
@@ -107,8 +126,7 @@ func (t *turn) part(why recipes.Why) {
 	}
 	t.stay = nil
 	c.unlock()
-	t.isGone()
-	t.cfg.Gone()
+	t.nothingIsLeft()
 }
 
 // fails ends a turn that does not get the lock. Its caller has taken it out of the queue.
@@ -116,8 +134,7 @@ func (t *turn) fails(end func()) {
 	t.is, t.stay = turnOver, nil
 	t.cache.then(func() {
 		end()
-		t.isGone()
-		t.cfg.Gone()
+		t.nothingIsLeft()
 	})
 }
 
@@ -201,24 +218,32 @@ func (s *stay) mayEnter() bool {
 	return s.book.Held() && !s.book.Over() && time.Now().Before(s.port.Deadline(s.epoch))
 }
 
-// enters makes the turn a holder of the present grant.
-func (s *stay) enters(t *turn) {
-	t.stay = s
+// admits makes the turn a holder, which gets the present grant when it is started.
+func (s *stay) admits(t *turn) {
+	t.stay, t.is, t.port = s, turnHolds, s.port
+	s.holders = append(s.holders, t)
 	s.book = s.book.Joins()
-	s.holds(t)
-	if wish := s.wish; wish != nil {
-		s.cache.then(func() { t.onRevoke(*wish) })
-	}
 }
 
-// holds publishes the present grant for a turn.
+// holds makes the turn a holder, and grants it the lock.
 func (s *stay) holds(t *turn) {
 	t.is, t.port = turnHolds, s.port
 	s.holders = append(s.holders, t)
+	s.grants(t)
+}
+
+// grants publishes the present grant for a holder, and the wish that came before. A loss noted before prevents it.
+func (s *stay) grants(t *turn) {
+	if t.lost {
+		return
+	}
 	g := s.grant
 	g.Turn = s.book.Turn()
 	if grant, logs := t.onGrant(g, s.epoch); logs {
 		s.cache.then(func() { t.log(grant) })
+	}
+	if wish := s.wish; wish != nil {
+		s.cache.then(func() { t.onRevoke(*wish) })
 	}
 }
 
@@ -387,7 +412,9 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	case recipes.Revoke:
 		s.wish, s.book = &e, s.book.Spends()
 		for _, t := range s.holders {
-			s.cache.then(func() { t.onRevoke(e) })
+			if t.Holding() { // else it hears of the wish with its Grant
+				s.cache.then(func() { t.onRevoke(e) })
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
-	seat  *session.Seat // nil: it shares the node of a cached lock
+	seat  *session.Seat // of the node, also if that is another acquisition's; nil: the node is a cached lock's
 	actor *actors.Lock
 
 	// The mutex of the coordinator's live guards these: the neighbours at its path.
@@ -167,12 +167,11 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing tells what the context already holds of the lock. If there are owners or the turn of a cached lock, the lock is entered
-// again with them. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for
-// itself.
-func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, turn *actors.Lock, _ error) {
+// standing tells what the context already holds of the lock. With the first of the owners that still holds, the lock is entered
+// again. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for itself.
+func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.multi(); m != nil {
-		return nil, nil, nil, m.standing(ctx)
+		return nil, nil, m.standing(ctx)
 	}
 	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
@@ -181,13 +180,10 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
-			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
+			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
-			if held.seat == nil {
-				return nil, nil, held.actor, nil
-			}
-			owners = append(owners, held.seat)
+			owners = append(owners, held)
 		case writer != nil || deadlock != nil: // the latest holder in the chain has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
 			writer = held.seat
@@ -196,9 +192,9 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		}
 	}
 	if deadlock != nil && owners == nil {
-		return nil, nil, nil, deadlock
+		return nil, nil, deadlock
 	}
-	return owners, writer, nil, nil
+	return owners, writer, nil
 }
 
 // deadlockWith is the error of a caller that would wait for the lock that its own context holds. It names the way out if there is

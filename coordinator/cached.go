@@ -6,7 +6,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -25,7 +24,7 @@ func (l *Lock) keeping(data []byte) actors.CacheConfig {
 		queue := actors.NewLock(actors.Config{Path: l.path, Owner: (*keeper)(l), House: &c.keepers}, l.rule, seat)
 		queue.Tell(beside)
 		return queue, seat, func(try bool) {
-			queue.Start(context.Background(), 0, recipes.Started{Try: try, Keep: true, Strict: c.cfg.LossOnSuspend})
+			queue.Start(context.Background(), 0, actors.Want{Try: try, Keep: true, Strict: c.cfg.LossOnSuspend})
 		}, nil
 	}}
 }

@@ -266,7 +266,7 @@ func TestACycleAllocatesLittle(t *testing.T) {
 		take func(*coordinator.Acquisition) error
 	}{
 		{"as felt", 95, ctx, c.Mutex(lockPath), wait}, // sometimes a release and the next acquire are two requests
-		{"entered again", 28, outer.Context(ctx), c.Mutex("/locks/outer", coordinator.Reentrant()), wait},
+		{"entered again", 8, outer.Context(ctx), c.Mutex("/locks/outer", coordinator.Reentrant()), wait},
 		{"cached", 7, ctx, c.Mutex("/locks/cached", coordinator.Cached()), wait},
 		{"cached, with the channels", 10, ctx, c.Mutex("/locks/cached", coordinator.Cached()), channels},
 	} {

@@ -65,52 +65,69 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
-	var with []*session.Seat
+	var owners []*Acquisition
 	var in *session.Seat
-	var turn *actors.Lock // the turn that it enters again
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		with, in, turn, err = l.standing(ctx)
+		owners, in, err = l.standing(ctx)
 		// A reader in the place of its own writer waits for no other contender, and a try would find that writer ahead.
 		cfg.try = cfg.try && in == nil
 	}
 	if err == nil && in != nil {
 		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // the create also names the writer's node
 	}
-	var cache *actors.Cache
-	if err == nil && len(with) == 0 {
-		cache = l.cache(cfg) //nolint:contextcheck // a node that several acquisitions share does not end with the context of one
-	}
 	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
-	if turn != nil || cache != nil {
-		a.actor = actors.NewTurn(drive, cache, turn)
-	} else {
-		a.seat = l.seat(cfg, with, in)
-		a.actor = actors.NewLock(drive, l.machineRule(), a.seat)
+	again := err == nil && a.entersAgain(drive, owners)
+	if !again {
+		a.queues(drive, cfg, in, err) //nolint:contextcheck // a node that several acquisitions share does not end with the context of one
 	}
 	if err == nil {
 		err = c.live.enter(a)
 	}
-	if err == nil && a.seat != nil {
+	if err == nil && !again && a.seat != nil {
 		l.wants()
 	}
 	if err != nil {
 		a.actor.Fail(err)
 		return a
 	}
-	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
+	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
 	return a
 }
 
-// seat returns the seat of an acquisition. It shares the node of the holders in with, or takes the place of the writer in, if they
-// are given.
-func (l *Lock) seat(cfg acquireConfig, with []*session.Seat, in *session.Seat) *session.Seat {
+// entersAgain makes the actor of an acquisition that enters again with the first of the owners that still holds, and reports whether
+// there is one.
+func (a *Acquisition) entersAgain(drive actors.Config, owners []*Acquisition) bool {
+	for _, owner := range owners {
+		if actor := owner.actor.Admit(drive); actor != nil {
+			a.actor, a.seat = actor, owner.seat
+			return true
+		}
+	}
+	return false
+}
+
+// queues makes the actor of an acquisition that queues up, or is to fail with the error.
+func (a *Acquisition) queues(drive actors.Config, cfg acquireConfig, in *session.Seat, err error) {
+	l := a.lock
+	if err == nil {
+		if cache := l.cache(cfg); cache != nil {
+			a.actor = actors.NewTurn(drive, cache)
+			return
+		}
+	}
+	a.seat = l.seat(cfg, in)
+	a.actor = actors.NewLock(drive, l.machineRule(), a.seat)
+}
+
+// seat returns the seat of an acquisition. It takes the place of the writer in, if that is given.
+func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
-		With: with, In: in, Marks: l.marks(),
+		In: in, Marks: l.marks(),
 	}
 	if l.kind.place != nil {
 		l.kind.place(l, &place)

@@ -135,7 +135,7 @@ func (m *members) places() []session.Place {
 // standing fails if the context holds one of the members already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
-		_, writer, _, err := l.standing(ctx)
+		_, writer, err := l.standing(ctx)
 		if err == nil && writer != nil {
 			err = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}

@@ -9,7 +9,7 @@ import (
 // everyInput has each kind of input, in the current epoch and in others.
 func everyInput() []Input {
 	all := []Input{
-		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{Why: WhyReleased}, Withdrawn{Why: WhyContext},
+		Started{}, Started{Try: true}, Withdrawn{Why: WhyReleased}, Withdrawn{Why: WhyContext},
 		Started{Detect: true}, Withdrawn{WhyReleased, true}, Withdrawn{WhyReleased, false}, Withdrawn{WhyPanicked, true},
 		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil, third,
 	}
@@ -28,7 +28,7 @@ func everyInput() []Input {
 			Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{Epoch: epoch, Fresh: true}, Claimed{Epoch: epoch, Fresh: false}, Deleted{epoch}, Delayed{epoch, 1}, Claimed{epoch, true, true, nil}, Claimed{epoch, false, true, nil},
-			Claimed{epoch, true, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
+			Claimed{epoch, true, true, &somebody},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for _, other := range []events.Name{writer, reading, twin} {
 			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
@@ -50,8 +50,6 @@ func past(in Input, epoch Epoch) bool {
 	case Claimed:
 		return in.Epoch != epoch
 	case Delayed:
-		return in.Epoch != epoch
-	case Joined:
 		return in.Epoch != epoch
 	case Advanced:
 		return in.Epoch != epoch
@@ -272,7 +270,7 @@ func dropped(in Input, s State) bool {
 // answers tells whether the input comes from a server that has executed a write.
 func answers(in Input) bool {
 	switch in.(type) {
-	case Created, Joined, Occupied, Listed: // a machine that recovers lists behind a write
+	case Created, Occupied, Listed: // a machine that recovers lists behind a write
 		return true
 	default:
 		return false

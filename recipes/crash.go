@@ -49,28 +49,6 @@ func (m *Machine) reclaim() []Effect {
 	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
 }
 
-// onJoined enters beside other contenders of the session, which have made or read the record. All of them together decide whether
-// it goes. A Grant that is not taken does not object, and neither does a Grant that never came:
-//
-//  1. A holds.
-//  2. B enters again, and gives up before it hears of that.
-//  3. B's delete removes only B from the node. A's delete has to remove the record.
-func (m *Machine) onJoined(in Joined) []Effect {
-	if !m.detect || in.Epoch != m.epoch || m.state != Creating {
-		return m.onCreated(in.Created)
-	}
-	m.recorded = m.records()
-	switch {
-	case m.why != 0:
-		m.clean = m.recorded
-		return m.onCreated(in.Created)
-	case m.stale(in.Fresh):
-		return m.onCreated(in.Created)
-	}
-	m.own = Own{Name: in.Node, Owner: m.session, Token: in.Token}
-	return m.grant(in.Abandoned)
-}
-
 // onRecorded takes the answer to a claim with a record.
 func (m *Machine) onRecorded(in Claimed) []Effect {
 	switch {

@@ -27,17 +27,10 @@ func crashSituations() map[string][]Input {
 	from("held behind a crash", "claiming", Claimed{1, true, true, &somebody})
 	from("lost", "held", LeaseRanOut{})
 	from("lost behind a crash", "held behind a crash", LeaseRanOut{})
-	from("joined", "creating", Joined{Created{1, ours, true, true, 500}, nil})
-	from("joined behind a crash", "creating", Joined{Created{1, ours, true, true, 500}, &somebody})
 	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
-	from("joined late, claiming", "creating", Joined{Created{1, ours, true, false, 500}, &somebody})
-	from("joined late, claiming, withdrawn", "joined late, claiming", Withdrawn{Why: WhyContext})
-	from("joined late", "joined late, claiming", Claimed{1, true, true, &somebody})
 	from("verifying", "held", Suspended{}, Reconnected{})
 	from("releasing", "held", Withdrawn{WhyReleased, true})
 	from("releasing uncleanly", "held", Withdrawn{WhyClosed, true})
-	from("kept", "", opened, Started{Detect: true, Keep: true}, Created{1, ours, true, true, 500}, Claimed{1, true, true, nil})
-	from("lapsed", "kept", LeaseRanOut{})
 	from("strict, claiming, no connection", "", opened, Started{Detect: true, Strict: true}, Created{1, ours, true, true, 500}, Suspended{})
 	return s
 }
@@ -50,13 +43,7 @@ func TestCrashTransitions(t *testing.T) {
 		want string // the effects
 	}{
 		{"creating", Created{1, ours, true, true, 500}, Claiming, "claim #5 with a record"},
-		{"creating", Joined{Created{1, ours, true, true, 500}, nil}, Held, "GRANT #5 token 500"},
-		{"creating", Joined{Created{1, ours, true, true, 500}, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
-		{"creating", Joined{Created{1, ours, true, false, 500}, nil}, Claiming, "claim #5 with a record"},
-		{"creating", Joined{Created{2, ours, true, true, 500}, nil}, Creating, "discard #5"},
 		{"creating, withdrawn", Created{1, ours, true, true, 500}, Releasing, "delete #5"},
-		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, nil}, Releasing, "delete #5 and the record"},
-		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, &somebody}, Releasing, "delete #5 and the record"},
 		{"claiming", Claimed{1, true, true, nil}, Held, "GRANT #5 token 500"},
 		{"claiming", Claimed{1, true, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
 		{"claiming", Claimed{1, false, true, &somebody}, Claiming, "claim #5 with a record"},
@@ -83,31 +70,21 @@ func TestCrashTransitions(t *testing.T) {
 		{"held", Withdrawn{Why: WhyContext}, Releasing, "delete #5 and the record"},
 		{"held", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
 		{"held", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
-		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out", END "lost"`},
-		{"lost", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"}, // the caller was quicker
-		{"lost", Withdrawn{WhyLost, true}, Releasing, "delete #5"},
-		{"lost", Withdrawn{WhyLost, false}, Releasing, "delete #5 and the record"},
-		{"lost behind a crash", Withdrawn{WhyLost, false}, Releasing, "delete #5"},
+		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
+		{"lost", Withdrawn{WhyReleased, true}, Releasing, `delete #5 and the record, END "lost"`}, // the caller was quicker
+		{"lost", Withdrawn{WhyLost, true}, Releasing, `delete #5, END "lost"`},
+		{"lost", Withdrawn{WhyLost, false}, Releasing, `delete #5 and the record, END "lost"`},
+		{"lost behind a crash", Withdrawn{WhyLost, false}, Releasing, `delete #5, END "lost"`},
 		{"lost", Gone{1, ours.Text}, Lapsed, ""},
-		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
+		{"held", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
 		{"held", Suspended{}, Held, ""},
 		{"held behind a crash", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
 		{"held behind a crash", Withdrawn{WhyReleased, false}, Releasing, "delete #5"},
-		{"joined", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined behind a crash", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined behind a crash", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
-		{"joined late, claiming", Claimed{1, true, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
-		{"joined late, claiming, withdrawn", Claimed{1, true, true, &somebody}, Releasing, "delete #5 and the record"},
-		{"joined late", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined late", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"verifying", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
 		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5 and the record"},
 		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},
 		{"releasing uncleanly", Withdrawn{WhyReleased, true}, Releasing, ""},
-		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
-		{"lapsed", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"lapsed", Withdrawn{WhyLost, true}, Releasing, "delete #5"},
 	} {
 		m := NewMachine(Mutex{})
 		for _, in := range crashSituations()[c.when] {

@@ -37,23 +37,10 @@ func (m *Machine) remove() []Effect {
 	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor, Clean: m.clean}}
 }
 
-// lose tells the loss first. Then it gives up the node, if there still is one and no function is running under the lock. With a
-// record it waits for the withdrawal of the caller, which may have released in the meantime.
+// lose tells the loss. The node stays until Withdrawn.
 func (m *Machine) lose(reason events.Reason) []Effect {
-	m.why = WhyLost
-	effects := []Effect{Lose{Reason: reason}}
-	switch {
-	case m.keep:
-		m.state = Lapsed
-		return effects
-	case m.removed && !m.several():
-		m.state = Over
-	case m.records():
-		m.state = Lapsed
-	default:
-		effects = append(effects, m.release()...)
-	}
-	return m.finish(effects)
+	m.why, m.state = WhyLost, Lapsed
+	return []Effect{Lose{Reason: reason}}
 }
 
 func (m *Machine) over() []Effect {

@@ -26,17 +26,14 @@ type (
 	Started struct {
 		// Try gives up rather than wait behind another contender.
 		Try bool
-		// Keep keeps the node after a loss until Withdrawn: a function is still running under the lock, and we let no contender in before
-		// it ends.
-		Keep bool
 		// Strict treats a lost connection as a loss.
 		Strict bool
 		// Detect has holders leave a record. It tells the next holder of one that did not release.
 		Detect bool
 	}
 
-	// Withdrawn ends the acquisition in every state, for the reason given. Only the first one counts. Taken says that the Grant was
-	// taken, if a record depends on that.
+	// Withdrawn ends the acquisition in every state, for the reason given. Only the first one counts. Behind Lose it says that no
+	// function runs under the lock. Taken says that the Grant was taken, if a record depends on that.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
@@ -153,14 +150,6 @@ type (
 		For   time.Duration
 	}
 
-	// Joined answers Create as Created does: other contenders of the session hold the node already, and no server was asked. Abandoned
-	// is what they were told.
-	Joined struct {
-		Created
-
-		Abandoned *events.Abandoned
-	}
-
 	// Advanced answers Advance: the own node was there and the session alive when the quorum took the claim, or a warm session knew as
 	// much, as for Claimed. Floor says that the blocker which is gone left as a holder, so no older contender is left. Stands says
 	// that the next older node exists and is watched; with Floor it says nothing, because that node was not asked for. Fresh is meant
@@ -262,7 +251,6 @@ func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Delayed) isInput()     {}
-func (Joined) isInput()      {}
 func (Enqueued) isInput()    {}
 func (Advanced) isInput()    {}
 func (Surveyed) isInput()    {}

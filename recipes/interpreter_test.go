@@ -226,7 +226,7 @@ func (it *interpreter) input(in input) Input {
 	name := func(id uint8) events.Name { return it.name(id, it.namings[in.names][id]) }
 	switch in.kind {
 	case inStarted:
-		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0, Detect: in.flag&flagDetect != 0}
+		return Started{Try: in.flag&flagTry != 0, Strict: in.flag&flagStrict != 0, Detect: in.flag&flagDetect != 0}
 	case inWithdrawn:
 		return Withdrawn{Why: Why(in.arg), Taken: in.flag&flagTaken != 0}
 	case inOpened:

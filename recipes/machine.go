@@ -34,7 +34,7 @@ const (
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until the caller's function has ended, or until it is known how the caller has ended.
+	// Lapsed: lost, with the node kept until Withdrawn says that no function of the caller runs under the lock.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing
@@ -61,7 +61,6 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	started bool
 	try     bool
 	patient bool // with try: the lock may be free, though one node blocks
-	keep    bool
 	strict  bool
 	detect  bool // a record tells of holders that did not release; see crash.go
 
@@ -76,6 +75,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	attempt   Attempt
 	removed   bool // our node was seen gone while a request was under way
 	waited    bool // it has waited with this node
+	ranOut    bool // the lease has run out while it held
 	asked     bool // the lock is wanted back, now or once it is granted
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held

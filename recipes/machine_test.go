@@ -85,19 +85,15 @@ func situations() map[string][]Input {
 	from("waiting, expired", "waiting", Expired{})
 
 	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{Epoch: 1, Node: ours}}
-	s["kept"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
-	from("lapsed", "kept", LeaseRanOut{})
-	from("kept, to be back by 7", "kept", AskedBack{1, ours.Text, 7})
-	from("lapsed, as it was to be back", "kept, to be back by 7", Overdue{7})
-	s["kept after waiting"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true}}
-	from("lapsed after waiting", "kept after waiting", LeaseRanOut{})
+	from("lapsed", "held", LeaseRanOut{})
+	from("lapsed, as it was to be back", "held, to be back by 7", Overdue{7})
+	from("lapsed after waiting", "held after waiting", LeaseRanOut{})
 	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Suspended{}}
 	s["strict, creating, no connection"] = []Input{opened, Started{Strict: true}, Suspended{}}
 	s["behind a writer"] = []Input{opened, Started{}, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: []events.Name{ours, writer}, Own: ownNode}}
 	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Suspended{}}
-	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
-	from("lapsed, own gone", "kept", Gone{1, ours.Text})
+	from("lapsed, own gone", "held", Gone{1, ours.Text})
 	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
 	from("lapsed, expired", "lapsed", Expired{})
 	return s
@@ -261,19 +257,18 @@ func TestMachineTransitions(t *testing.T) {
 		{"held, to be back by 7", AskedBack{1, ours.Text, 6}, Held, "ASKED BACK by 6"},
 		{"held, to be back by 7", AskedBack{1, ahead3.Text, 6}, Held, ""},
 		{"held, to be back by 7", AskedBack{2, ours.Text, 6}, Held, ""},
-		{"held, to be back by 7", Overdue{7}, Releasing, `LOST "revoked", delete #5, END "lost"`},
-		{"held, to be back by 7", Overdue{8}, Releasing, `LOST "revoked", delete #5, END "lost"`},
+		{"held, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
+		{"held, to be back by 7", Overdue{8}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{6}, Held, ""},
-		{"held, to be back by 7", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
+		{"held, to be back by 7", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
 		{"held, to be back by 7", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
-		{"held after waiting, to be back by 7", Overdue{7}, Releasing, `LOST "revoked", delete #5 with a floor, END "lost"`},
+		{"held after waiting, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"held", Overdue{7}, Held, ""},
 		{"held, asked back", Overdue{7}, Held, ""},
 		{"waiting, to be back by 7", Overdue{7}, Waiting, ""},
 		{"claiming, to be back by 7", Overdue{7}, Claiming, ""},
 		{"claiming, to be back by 7", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
-		{"kept, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
 		{"lapsed, as it was to be back", AskedBack{1, ours.Text, 6}, Lapsed, ""},
 		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
@@ -282,33 +277,30 @@ func TestMachineTransitions(t *testing.T) {
 		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"alone", Suspended{}, Held, ""},
 		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
-		{"held after waiting", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5 with a floor, END "lost"`},
+		{"held after waiting", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
 		{"held after waiting", Gone{1, ahead4.Text}, Held, ""},
-		{"lapsed after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
+		{"lapsed after waiting", Withdrawn{Why: WhyLost}, Releasing, `delete #5 with a floor, END "lost"`},
 		{"releasing after waiting", Unknown{1, OpDelete}, Releasing, "delete #5 with a floor"},
 		{"waited for another node", Withdrawn{Why: WhyReleased}, Releasing, "delete #6"},
 		{"held", Suspended{}, Held, ""},
-		{"strict", Suspended{}, Releasing, `LOST "connection suspended", delete #5, END "lost"`},
-		{"strict", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
+		{"strict", Suspended{}, Lapsed, `LOST "connection suspended"`},
+		{"strict", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
 		{"strict, claiming, no connection", Claimed{Epoch: 1, Fresh: true}, Claiming, "claim #5"},
-		{"strict and kept", Suspended{}, Lapsed, `LOST "connection suspended"`},
-		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
-		{"held", Expired{}, Over, `LOST "session expired", END "lost"`},
-		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
+		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
+		{"held", Expired{}, Lapsed, `LOST "session expired"`},
+		{"held", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
 		{"held", Gone{1, ahead3.Text}, Held, ""},
 		{"held, no connection", Reconnected{}, Held, "claim #5"},
 		{"held, no connection", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "released"`},
 		{"verifying", Claimed{Epoch: 1, Fresh: false}, Held, ""},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"verifying", Refused{Epoch: 1, Op: OpClaim}, Held, ""},
-		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Over, `LOST "node removed", END "lost"`},
+		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Lapsed, `LOST "node removed"`},
 		{"verifying", Reconnected{}, Held, ""},
 		{"verified", Reconnected{}, Held, "claim #5"},
 		{"verified in vain", Reconnected{}, Held, "claim #5"},
 
-		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
-		{"kept", Expired{}, Lapsed, `LOST "session expired"`},
-		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
+		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "lost"`},
 		{"lapsed", LeaseRanOut{}, Lapsed, ""},
 		{"lapsed", Suspended{}, Lapsed, ""},
 		{"lapsed", Gone{1, ours.Text}, Lapsed, ""},

@@ -117,8 +117,8 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 		"behind a writer":           {[]Input{joined, Listed{Epoch: 1, Queue: []events.Name{own0, writer, own1}, Own: ownMulti}, Gone{1, writer.Text}}, Listing, []string{"list"}},
 		"a node gone while waiting": {[]Input{joined, one, Gone{1, own0.Text}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
 		"a node missing":            {[]Input{joined, first, Refused{Epoch: 1, Op: OpClaim, Missing: true}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
-		"a node lost":               {[]Input{alone, Gone{1, own0.Text}}, Releasing, []string{`LOST "node removed"`, "delete #5", `END "lost"`}},
-		"the session lost":          {[]Input{alone, Expired{}}, Over, []string{`LOST "session expired"`, `END "lost"`}},
+		"a node lost":               {[]Input{alone, Gone{1, own0.Text}}, Lapsed, []string{`LOST "node removed"`}},
+		"the session lost":          {[]Input{alone, Expired{}}, Lapsed, []string{`LOST "session expired"`}},
 		"the session gone":          {[]Input{joined, one, Expired{}}, Idle, []string{"REQUEUED"}},
 		"released":                  {[]Input{alone, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
 		"released behind a wait":    {[]Input{joined, one, Gone{1, other1.Text}, Claimed{Epoch: 1, Fresh: true}, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
@@ -229,6 +229,9 @@ func (e *multiEnv) feed(w *world, c int, in Input) {
 		}
 	}
 	e.over(w, c)
+	if _, told := in.(Withdrawn); !told && e.machines[cl.machine].State() == Lapsed && cl.flags&flagKeep == 0 { // its side says at once that no function runs
+		e.feed(w, c, Withdrawn{Why: WhyLost})
+	}
 }
 
 // perform does what the shell promises to do.

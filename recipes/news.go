@@ -8,7 +8,7 @@ func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {
 		return nil
 	}
-	m.started, m.try, m.keep, m.strict, m.detect = true, in.Try, in.Keep, in.Strict, in.Detect
+	m.started, m.try, m.strict, m.detect = true, in.Try, in.Strict, in.Detect
 	return m.begin()
 }
 
@@ -41,7 +41,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 			effects = m.release()
 		}
 	}
-	if !m.up {
+	if !m.up || m.ranOut {
 		// The connection may be away for long. Nothing is held, and the caller need not wait for the node to go.
 		return m.finish(effects)
 	}
@@ -103,6 +103,7 @@ func (m *Machine) onReconnected() []Effect {
 func (m *Machine) onLeaseRanOut() []Effect {
 	switch {
 	case m.state == Held:
+		m.ranOut = true
 		return m.lose(events.ReasonLeaseRanOut)
 	case m.why != 0 && m.state != Lapsed:
 		return m.finish(nil) // nothing is held; the caller need not wait longer

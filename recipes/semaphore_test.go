@@ -65,9 +65,8 @@ func semaphoreSituations() map[string][]Input {
 	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("releasing the rest", "held", Gone{1, ownPermits[0]})
 	from("over", "releasing", Deleted{1})
-	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours, true, true, 500}, room, gotIn}
-	from("lapsed", "kept", LeaseRanOut{})
-	from("lapsed, one gone", "kept", Gone{1, ownPermits[0]})
+	from("lapsed", "held", LeaseRanOut{})
+	from("lapsed, one gone", "held", Gone{1, ownPermits[0]})
 	from("lapsed, expired", "lapsed", Expired{})
 	s["strict, entering, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours, true, true, 500}, room, Suspended{}}
 	return s
@@ -197,8 +196,8 @@ func TestSemaphoreSteps(t *testing.T) {
 			"[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entered too late", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entered too late, own gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
-		{"held", Gone{1, ownPermits[0]}, Releasing, `[LOST "node removed" delete leases/a-0000000007 END "lost"]`},
-		{"held", Expired{}, Over, `[LOST "session expired" END "lost"]`},
+		{"held", Gone{1, ownPermits[0]}, Lapsed, `[LOST "node removed"]`},
+		{"held", Expired{}, Lapsed, `[LOST "session expired"]`},
 		{"lapsed, one gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `[END "lost"]`},
 	} {

@@ -211,6 +211,9 @@ func (p *permitPlay) feed(c *permitClient, in Input) {
 		return
 	}
 	p.lines = append(p.lines, text)
+	if next.State() == Lapsed && from != Lapsed { // its side says at once that no function runs
+		p.feed(c, Withdrawn{Why: WhyLost})
+	}
 }
 
 // cut breaks the connection: requests under way are not answered, and later ones wait.

@@ -32,8 +32,6 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onPaused(in)
 	case Listed:
 		return m.onListed(in)
-	case Joined:
-		return m.onJoined(in)
 	case Claimed:
 		return m.onClaimed(in)
 	case Delayed:

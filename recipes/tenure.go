@@ -165,11 +165,6 @@ func (t Tenure[R]) GaveUp() Tenure[R] {
 	return t
 }
 
-// Joins gives the contender the node of an owner that holds.
-func (t Tenure[R]) Joins(owner Tenure[R]) Tenure[R] {
-	return Tenure[R]{is: owner.is}
-}
-
 // Traded notes that a reader is to take the node's place in the queue. It may do so only while the contender holds.
 func (t Tenure[R]) Traded() Tenure[R] {
 	t.is |= tenureTraded
@@ -186,19 +181,4 @@ func (t Tenure[R]) Traded() Tenure[R] {
 //  5. V knows that W is gone, and would take its floor to say that no contender is ahead.
 func (t Tenure[R]) Floor() bool {
 	return t.is&tenureTraded == 0
-}
-
-// Share is the book of a node that several contenders of a session have, or had.
-type Share struct {
-	floor bool // an owner that has given it up would have left a floor
-	dirty bool // and an owner would have left the record
-}
-
-// Leaves notes that one of the owners wants to delete the node. floor says that it would leave a floor, and clean that it would
-// remove the record. owners counts the owners that have not given up the node. Only the last one's delete is made, with the flags
-// that Leaves returns. It leaves a floor if any owner would have: the node was the first in its queue, and a contender has waited
-// for that. It removes the record if every owner would have.
-func (s Share) Leaves(owners int, floor, clean bool) (_ Share, last, withFloor, withClean bool) {
-	s.floor, s.dirty = s.floor || floor, s.dirty || !clean
-	return s, owners == 1, s.floor, !s.dirty
 }

@@ -67,26 +67,6 @@ func TestTenureInEveryOrder(t *testing.T) {
 		learn("ceased", now.Ceased(), ceased)
 		learn("traded", now.Traded(), traded)
 		learn("gave up", now.GaveUp(), out)
-		if joined := (Tenure[uint8]{asks: 9}).Joins(now); joined.asks != 0 || joined.is != now.is {
-			t.Fatalf("after%s %v, a contender that joins is %v", history, now, joined)
-		}
 	}
 	visit(Tenure[uint8]{}, tenancy{}, 0, "")
-}
-
-// TestTheLastOwnerDeletesForAll has each of three owners leave, with or without a floor and the record.
-func TestTheLastOwnerDeletesForAll(t *testing.T) {
-	for wishes := range 1 << 6 {
-		var share Share
-		anyFloor, allClean := false, true
-		for i := range 3 {
-			floor, clean := wishes&(1<<i) != 0, wishes&(8<<i) != 0
-			anyFloor, allClean = anyFloor || floor, allClean && clean
-			next, last, withFloor, withClean := share.Leaves(3-i, floor, clean)
-			share = next
-			if last != (i == 2) || withFloor != anyFloor || withClean != allClean {
-				t.Errorf("%06b, the delete of owner %d: last %v, floor %v, clean %v", wishes, i, last, withFloor, withClean)
-			}
-		}
-	}
 }

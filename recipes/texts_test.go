@@ -114,9 +114,6 @@ func inputText(in Input) string {
 		if in.Try {
 			text += " try"
 		}
-		if in.Keep {
-			text += " keep"
-		}
 		if in.Strict {
 			text += " strict"
 		}

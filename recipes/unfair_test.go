@@ -41,8 +41,7 @@ func singleSituations() map[string][]Input {
 	from("held after waiting", "looked, no node", Created{1, single, true, true, 600})
 	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("over", "releasing", Deleted{1})
-	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, single, true, true, 500}}
-	from("lapsed", "kept", LeaseRanOut{})
+	from("lapsed", "held", LeaseRanOut{})
 	return s
 }
 
@@ -108,9 +107,9 @@ func TestUnfairTransitions(t *testing.T) {
 
 		{"held", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`},
 		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`}, // and leaves no floor
-		{"held", Gone{1, single.Text}, Over, `LOST "node removed", END "lost"`},
-		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete "task", END "lost"`},
-		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`},
+		{"held", Gone{1, single.Text}, Lapsed, `LOST "node removed"`},
+		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
+		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete "task", END "lost"`},
 	} {
 		m := NewMachine(Unfair{})
 		for _, in := range singleSituations()[c.when] {

@@ -10,11 +10,8 @@ import (
 
 var _ request = (*asked)(nil)
 
-// on answers the request without a server, refuses it, or has it made, by itself or together with another one.
+// on refuses the request, or has it made, by itself or together with another one.
 func (r *asked) on(s *Session) {
-	if s.answerHere(r) {
-		return
-	}
 	if !s.mayTakePlace(r) {
 		r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
 		return

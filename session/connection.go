@@ -145,7 +145,7 @@ func (s *Session) suspend(c *client) {
 	s.show(c, Suspended)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
-	if s.cfg.LossOnSuspend { // the news is a loss, and no seat may come to share a node behind it
+	if s.cfg.LossOnSuspend { // the news is a loss, and no reader may take a place behind it
 		for seat := range s.holders {
 			s.ceased(seat)
 		}

@@ -8,8 +8,7 @@ import (
 )
 
 // This file is about the moment by which a holder has to give its lock back (see revoke.go). The lock is lost then. As with
-// every loss, the session knows before the holder hears of it. So after that no seat comes to share the node or to take its
-// place.
+// every loss, the session knows before the holder hears of it. So after that no reader takes its place.
 
 // bounded: a holder was told by when to give its lock back. It is the soonest moment so far.
 type bounded struct {

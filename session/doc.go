@@ -50,7 +50,6 @@
 //   - An unfair lock is one node. Its name does not tell its owner, see single.go and [claimants].
 //   - A multi-lock has a node in each of several directories, see multi.go.
 //   - A reader can take the place of its own writer in the queue, see downgrade.go.
-//   - Several seats can hold one node, see share.go.
 //   - A lock that tells of crashes has a record beside its directory, see crash.go.
 //
 // # The files, from the bottom up
@@ -61,7 +60,7 @@
 //   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
 //     requests, handoff, downgrade, crash, renewal, semaphore, permits, size, members, multi, single, and layout for what kinds of locks share.
-//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
+//   - The drain's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, inspect, resize, observe, revoker, with what these need.

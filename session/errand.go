@@ -153,10 +153,6 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 	case recipes.Entered:
 		c.dirs.removed(t.dir, x.name, x.Floor)
 		t.namePermits(c, x.Epoch, x.nodes)
-	case recipes.Claimed:
-		if in.Recorded {
-			t.abandoned.Store(in.Abandoned)
-		}
 	case recipes.Unknown:
 		return in, err
 	case recipes.Refused:

@@ -14,9 +14,6 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	return 0
 }
 
-// Sharing returns how many seats are remembered because they share a node. It is called when the session is idle.
-func (s *Session) Sharing() int { return len(s.shares) }
-
 // FindGone has the session take the answer to a watch of the seat: there is no such node.
 func (t *Seat) FindGone(e recipes.Watch) {
 	t.request(e.Epoch, recipes.OpWatch, func(*asked, *client) (recipes.Input, error) { return recipes.Gone(e), nil })

@@ -48,11 +48,17 @@ func (s *Session) gaveUp(seat *Seat) {
 	seat.layout.told(false)
 }
 
+// lostNode: the node of a seat that holds is gone.
+func (s *Session) lostNode(c *client, seat *Seat) {
+	seat.layout.lost(c, seat)
+	s.gaveUp(seat)
+}
+
 // ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
 func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
-// holds reports whether the seat holds, before its node is shared or its place is taken. A seat of which the deadline has come does not
-// hold, even while that message is on its way.
+// holds reports whether the seat holds, before its place is taken or a transaction rests on its node. A seat of which the deadline has
+// come does not hold, even while that message is on its way.
 func (s *Session) holds(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
 	return seat.tenure.Holds() && (!bounded || time.Now().Before(d.at))
@@ -70,7 +76,6 @@ func (s *Session) nobodyHolds() {
 	for _, seat := range s.seats {
 		s.note(seat, seat.tenure.GaveUp())
 	}
-	clear(s.shares)
 }
 
 // judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. LeaseRanOut is

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -20,33 +21,36 @@ import (
 
 // A lock is lost, and its node stays for a function that still runs.
 
-// TestNoSeatJoinsAnOverdueHolder: a seat has asked to share a node, or for a place beside it, before the lock has to be given back. It does
-// not get it after that. The message of the deadline is in the mailbox after the request, or before it.
-func TestNoSeatJoinsAnOverdueHolder(t *testing.T) {
-	ask := recipes.Create{Epoch: 1, Attempt: 1}
-	due := func(w *sessiontest.Seat, asks func()) (late func()) {
-		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
-		return func() { // in the session's drain
-			asks()
-			time.Sleep(2 * time.Second)
+// count returns how many of the inputs are of the type.
+func count[T recipes.Input](inputs []recipes.Input) (n int) {
+	for _, in := range inputs {
+		if _, ok := in.(T); ok {
+			n++
 		}
 	}
-	sessiontest.Run(t, "to share", func(r *sessiontest.Rig) {
-		w, node := r.Writer()
-		inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
-		r.Together(due(w, func() { inner.Create(ask) }))
-		if in := sessiontest.AnswerOf[recipes.Created](inner); in.Node.Text == node.Text {
-			r.Errorf("answered %+v", in)
-		}
-		r.WantChildren(2)
-	})
-	sessiontest.Run(t, "to read in its place", func(r *sessiontest.Rig) {
+	return n
+}
+
+// refusesAPlace checks that no reader gets the place of a writer that does not hold.
+func refusesAPlace(r *sessiontest.Rig, reader *sessiontest.Seat) {
+	r.Helper()
+	if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
+		r.Errorf("answered %+v, want the create refused", in)
+	}
+}
+
+// TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader has asked for the place before the lock has to be given back. It does not get it
+// after that. The message of the deadline is in the mailbox behind the request.
+func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		w, _ := r.Writer()
 		reader := r.InPlaceOf(w)
-		r.Together(due(w, func() { reader.Create(ask) }))
-		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
-			r.Errorf("answered %+v", in)
-		}
+		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
+		r.Together(func() { // in the session's drain
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			time.Sleep(2 * time.Second)
+		})
+		refusesAPlace(r, reader)
 		r.WantChildren(1)
 	})
 }
@@ -90,11 +94,11 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 //  5. It comes to the claim. The seat is no holder any more, and the session takes it for a claimant.
 //  6. The answer renews the lease, and makes the seat a holder.
 //
-// The seat keeps its node for a function that still runs, and no seat may enter beside it.
+// The seat keeps its node for a function that still runs, and no reader may take its place.
 func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
+			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite, Detect: detect})
 			node := s.CreateNode(1)
 			s.ListNodes(1)
 			if detect {
@@ -123,16 +127,9 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 				r.Errorf("the seat is told %+v, want one LeaseRanOut, and after it a claim that is not fresh", told)
 			}
 			synctest.Wait()
-			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
-			inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			switch in := inner.Answer().(type) {
-			case recipes.Created:
-				if in.Node.Text == node.Text {
-					r.Errorf("a lock that is lost is entered: %+v, want another node", in)
-				}
-			case recipes.Joined:
-				r.Errorf("a lock that is lost is entered, and no crash told: %+v, want a node of its own", in)
-			}
+			reader := r.InPlaceOf(s)
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			refusesAPlace(r, reader)
 		})
 	}
 }
@@ -234,10 +231,10 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 //  2. Its lease runs out, and it is told.
 //  3. The answer comes, and the lease goes on.
 //
-// The seat holds nothing, though its node is there until its function ends, and no seat may enter beside it.
+// The seat holds nothing, though its node is there until its function ends, and no reader may take its place.
 func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seated()
+		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
 		node := s.CreateNode(1)
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
@@ -258,11 +255,9 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		s.Want("LeaseRanOut")
 		s.WantAnswer(recipes.Claimed{Epoch: 1})
 		r.Server.Intercept(nil)
-		inner := r.SeatWith(s)
-		inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in, ok := inner.Answer().(recipes.Created); ok && in.Node == node {
-			t.Errorf("a lock that is lost is entered: %+v, want another node than %v", in, node)
-		}
+		reader := r.InPlaceOf(s)
+		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		refusesAPlace(r, reader)
 	})
 }
 

@@ -63,6 +63,5 @@ func (m unseated) on(s *Session) {
 	s.unbound(m.seat)
 	s.undelay(m.seat)
 	s.gaveUp(m.seat)
-	s.quit(m.seat)
 	m.seat.leave(s.client)
 }

@@ -18,7 +18,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living:  map[*client]struct{}{},
 		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
+		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
 		view: view{state: Connecting, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
@@ -47,10 +47,10 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Delay != 0 || p.Members != nil {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Delay != 0 || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
-			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, delay: p.Delay, layout: queued{},
+			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay, layout: queued{},
 		}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
@@ -102,7 +102,6 @@ type Place struct {
 	In     *Seat         // a writer: the node takes its place in the queue; nil: a place of its own
 	Detect bool          // the lock tells of crashes
 	Delay  time.Duration // the lock-delay after a crash
-	With   []*Seat       // if one of these holds when the node would be created, it shares its node
 
 	Marks events.Marks // of its nodes
 

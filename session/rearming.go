@@ -61,7 +61,7 @@ func (c *client) rearm(node string) recipes.Input {
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
 		if node, holds := s.holders[seat]; holds && seat.name(node) == seat.name(path) { // it, or another of the nodes that it holds by
-			s.gaveUp(seat) // and no seat may come to share it behind this
+			s.gaveUp(seat) // and no reader may take its place behind this
 		}
 		seat.passed = true
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)

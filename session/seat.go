@@ -40,20 +40,18 @@ type Seat struct {
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with. Nothing writes to it, with the exceptions below, so the many seats that ask for
-// nothing of their own share one.
+// content is what a seat's nodes are created with. Nothing writes to it, so the many seats that ask for nothing of their own share
+// one.
 type content struct {
 	kind  events.Kind
 	marks events.Marks
 	data  []byte
 	acl   []zk.ACL
-	in    *Seat   // see Place
-	lent  int64   // the zxid that created the node of in; 0: there is none
-	with  []*Seat // see Place; the session's drain forgets them when it has looked
+	in    *Seat // see Place
+	lent  int64 // the zxid that created the node of in; 0: there is none
 
-	detect    bool                             // see Place
-	delay     time.Duration                    // see Place
-	abandoned atomic.Pointer[events.Abandoned] // what a crashed holder has left behind, as the holders were told
+	detect bool          // see Place
+	delay  time.Duration // see Place
 
 	layout  layout
 	single  *single  // the layout, if it is that of one node

@@ -63,7 +63,6 @@ type Session struct {
 	seats     []*Seat               // the seats that want the news, each at its place
 	holders   map[*Seat]string      // the seats that hold by their tenure, with their nodes
 	unwatched map[*Seat]struct{}    // the holders of which the nodes are not watched yet
-	shares    map[*Seat]*share      // of the seats that have, or had, a node together
 	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
 	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room
@@ -161,12 +160,6 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 		return c.deadline()
 	}
 	return time.Time{}
-}
-
-// share is a node that several seats have, or had: its seats are those that have not deleted it yet.
-type share struct {
-	seats []*Seat
-	book  recipes.Share
 }
 
 // message is what the mailbox takes: a [request], or news. Each type has the method that handles it.

@@ -231,7 +231,7 @@ func (r *Rig) Refuse(op recipes.Op, err error) {
 }
 
 // Begin asks for the lock, without a bound.
-func (r *Rig) Begin(t *testing.T, want recipes.Started) {
+func (r *Rig) Begin(t *testing.T, want actors.Want) {
 	t.Helper()
 	r.Start(t.Context(), 0, want)
 	synctest.Wait()
@@ -248,7 +248,7 @@ func (r *Rig) Hold() {
 }
 
 // Holds asks for the lock and takes its Grant.
-func (r *Rig) Holds(t *testing.T, want recipes.Started) {
+func (r *Rig) Holds(t *testing.T, want actors.Want) {
 	t.Helper()
 	r.Begin(t, want)
 	r.Hold()

@@ -157,33 +157,6 @@ func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) func()
 	return func() bool { return done }
 }
 
-// SeatWith opens a seat that may share the node of any of the owners.
-func (r *Rig) SeatWith(owners ...*Seat) *Seat {
-	r.Helper()
-	var with []*session.Seat
-	for _, o := range owners {
-		with = append(with, o.Seat)
-	}
-	s := r.SeatAt(session.Place{Dir: Dir, With: with})
-	s.Fresh() // Opened, and the other news of the session
-	return s
-}
-
-// Joins asks for a node, and checks that it is the shared one.
-func (s *Seat) Joins(shared recipes.Created) {
-	s.Rig.Helper()
-	s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-	s.WantOnly(shared)
-}
-
-// StandsAlone asks for a node, and checks that it is one of its own.
-func (s *Seat) StandsAlone(epoch recipes.Epoch, shared recipes.Created) {
-	s.Rig.Helper()
-	if node := s.CreateNode(epoch); node.Text == shared.Node.Text {
-		s.Rig.Errorf("the seat was given the shared node %s, want one of its own", node.Text)
-	}
-}
-
 // WantChildren checks how many nodes the directory has.
 func (r *Rig) WantChildren(n int) {
 	r.Helper()
@@ -191,16 +164,6 @@ func (r *Rig) WantChildren(n int) {
 	if got := r.Server.Children(Dir); len(got) != n {
 		r.Errorf("the directory has %v, want %d nodes", got, n)
 	}
-}
-
-// Three returns the owner and two seats that share its node.
-func (r *Rig) Three(owner *Seat, created recipes.Created) [3]*Seat {
-	r.Helper()
-	all := [3]*Seat{owner, r.SeatWith(owner), r.SeatWith(owner)}
-	for _, s := range all[1:] {
-		s.Joins(created)
-	}
-	return all
 }
 
 // Leaving is three in a queue, of which the last one waits for the second: the first leaves as a holder, and

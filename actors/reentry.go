@@ -1,0 +1,199 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a lock that its holder enters again. No request is made for that: the inner lock is a guest at the node of the
+// outer one, its host. From then on the two are equal, neither is the inner one any more, and the node goes when the last of them has
+// left. [recipes.Share] decides.
+//
+// A guest is admitted in the goroutine of its caller, under the host's mutex. All that follows is done in the host's drain.
+//
+//   - The host is released before the guest is admitted: the state says so, and the caller queues up like any other contender.
+//   - The host is released behind that: its Withdrawn finds two holders, and takes only the host out.
+//   - The lock is lost before the guest is admitted: the state, or the book, says so.
+//   - The lock is lost behind that: the guest is among those that are told. If it has no Grant yet, it gets none.
+//   - The lease runs out, or the moment comes by which the lock was to be given back, and it is not noticed yet: no guest is admitted.
+//   - A holder has lost the lock, and a function still runs under it: it has not left, so the node stays.
+
+// guest is a lock at the node of another one.
+type guest struct {
+	Lock
+
+	host *queuer
+}
+
+// shared is a node that guests have, or had. The mutex of the host guards it.
+type shared struct {
+	book    recipes.Share
+	holders []*Lock // that have not left, and the last that has
+}
+
+// Admit returns a lock that enters this one again, or nil if this one is not held. The new lock keeps the node until it has ended. It
+// is then started, or failed.
+func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
+
+func (q *queuer) admit(cfg Config) *Lock {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.company()
+	switch now := time.Now(); {
+	case !now.Before(q.deadline(q.epoch)):
+		return nil
+	case q.rare != nil && q.rare.wish != nil && q.rare.wish.By != 0 && !now.Before(TimeOf(q.rare.wish.By)):
+		return nil
+	case at == nil:
+		if q.state != holding {
+			return nil
+		}
+		at = &shared{book: recipes.NewShare(), holders: []*Lock{&q.Lock}}
+		q.rarely().shared = at
+	}
+	book, entered := at.book.Enters()
+	if !entered {
+		return nil
+	}
+	g := &guest{host: q}
+	g.init(cfg, g)
+	at.book, at.holders = book, append(at.holders, &g.Lock)
+	return &g.Lock
+}
+
+// company returns the shared node, or nil if no lock was ever admitted. It is called with mu held.
+func (l *Lock) company() *shared {
+	if l.rare == nil {
+		return nil
+	}
+	return l.rare.shared
+}
+
+func (g *guest) admit(cfg Config) *Lock { return g.host.admit(cfg) }
+
+func (g *guest) deadline(epoch recipes.Epoch) time.Time { return g.host.deadline(epoch) }
+
+func (g *guest) use() (port Port, done func(spent bool)) { return g.host.use() }
+
+// hand passes on what a guest can ask for.
+func (g *guest) hand(m message) {
+	if m.bound != 0 {
+		if !g.boundReached(m) {
+			return
+		}
+		m = message{input: recipes.Withdrawn{Why: m.bound}}
+	}
+	switch m.input.(type) {
+	case recipes.Started:
+		if m.open { // else the bound ends it
+			g.host.actor.Hand(message{input: m.input, of: &g.Lock})
+		}
+	case recipes.Withdrawn:
+		g.host.actor.Hand(message{input: m.input, of: &g.Lock})
+	}
+}
+
+func (g *guest) drop() {
+	g.host.actor.Hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &g.Lock})
+}
+
+// receives grants the lock to a guest. The drain calls it.
+func (q *queuer) receives(l *Lock) {
+	q.mu.Lock()
+	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session, Abandoned: q.rare.abandoned}
+	epoch, wish, left := q.epoch, q.rare.wish, !slices.Contains(q.rare.shared.holders, l)
+	q.mu.Unlock()
+	if left {
+		return
+	}
+	if grant, logs := l.onGrant(e, epoch); logs {
+		l.log(grant)
+	}
+	if wish != nil {
+		l.onRevoke(*wish)
+	}
+}
+
+// leaves takes a holder out. It returns what the machine hears, if that was the last one. The drain calls it.
+func (q *queuer) leaves(who *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
+	failed := who != &q.Lock && who.hasFailed()
+	q.mu.Lock()
+	at := q.company()
+	if at == nil {
+		q.mu.Unlock()
+		return in, true
+	}
+	i := slices.Index(at.holders, who)
+	if i < 0 { // it has left before
+		q.mu.Unlock()
+		return in, false
+	}
+	at.book, all, last = at.book.Leaves(in)
+	if !last || failed {
+		at.holders = slices.Delete(at.holders, i, i+1)
+	}
+	q.mu.Unlock()
+	if last || failed {
+		return all, last
+	}
+	who.onFinish(recipes.Finish{Why: in.Why}, 0)
+	if who != &q.Lock { // the host's node is still there
+		who.nothingIsLeft()
+	}
+	return all, false
+}
+
+// loses tells the holders. When the host's state has changed, no first guest is admitted any more.
+func (q *queuer) loses(e recipes.Lose) {
+	q.onLose(e)
+	q.mu.Lock()
+	if at := q.company(); at != nil {
+		at.book = at.book.Lost()
+	}
+	q.mu.Unlock()
+	for _, l := range q.guests() {
+		l.onLose(e)
+	}
+}
+
+// asksBack tells the holders that the lock is wanted back, and reports whether one of them was told. A guest without a Grant hears of it
+// with the Grant.
+func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
+	q.mu.Lock()
+	q.rarely().wish = &e
+	q.mu.Unlock()
+	told = q.onRevoke(e)
+	for _, l := range q.guests() {
+		if l.Holding() && l.onRevoke(e) {
+			told = true
+		}
+	}
+	return told
+}
+
+// guests returns the holders that have entered again.
+func (q *queuer) guests() []*Lock {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.company()
+	if at == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(at.holders), func(l *Lock) bool { return l == &q.Lock })
+}
+
+// left calls f with each holder that is left.
+func (q *queuer) left(f func(l *Lock)) {
+	for _, l := range q.guests() {
+		f(l)
+	}
+	q.mu.Lock()
+	at := q.company()
+	stays := at == nil || slices.Contains(at.holders, &q.Lock)
+	q.mu.Unlock()
+	if stays {
+		f(&q.Lock)
+	}
+}

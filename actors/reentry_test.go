@@ -1,0 +1,477 @@
+package actors_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// A lock is entered again: who has its node, who is told, and when the node goes.
+
+// party is a host and its guests.
+type party struct {
+	*actorstest.Rig
+
+	t    *testing.T
+	gone map[*actors.Lock]*atomic.Int32
+}
+
+func newParty(t *testing.T, r *actorstest.Rig, want actors.Want) *party {
+	t.Helper()
+	r.Holds(t, want)
+	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+}
+
+// admits returns a guest of the lock that is not started, or nil.
+func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
+	gone := &atomic.Int32{}
+	g := by.Admit(actors.Config{ID: id, Path: "/locks/a", Owner: actorstest.NewOwner(gone), House: p.House})
+	if g != nil {
+		p.gone[g] = gone
+	}
+	return g
+}
+
+// enters returns a guest that has its Grant.
+func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Lock {
+	p.t.Helper()
+	g := p.admits(by, id)
+	if g == nil {
+		p.t.Fatalf("guest %d is not admitted", id)
+	}
+	g.Start(p.t.Context(), 0, asks)
+	synctest.Wait()
+	want, got := actorstest.GrantOf(0), actorstest.MustTake(p.t, g.Granted())
+	if got.ID != id || got.Node != want.Node || got.Token != want.Token || got.Session != want.Session {
+		p.t.Errorf("guest %d has %+v, want the host's node", id, got)
+	}
+	return g
+}
+
+// deletes counts the requests for the node to go.
+func (p *party) deletes() (n int, last recipes.Delete) {
+	for _, e := range p.Port.Sent() {
+		if d, ok := e.(recipes.Delete); ok {
+			n, last = n+1, d
+		}
+	}
+	return n, last
+}
+
+// wantDeletes checks how many requests there were for the node to go.
+func (p *party) wantDeletes(want int, when string) {
+	p.t.Helper()
+	synctest.Wait()
+	if n, _ := p.deletes(); n != want {
+		p.t.Fatalf("%s: %d requests to delete the node, want %d", when, n, want)
+	}
+}
+
+func (p *party) wantDone(l *actors.Lock, want bool, when string) {
+	p.t.Helper()
+	synctest.Wait()
+	if actorstest.IsDone(l) != want {
+		p.t.Fatalf("%s: done is %v, want %v", when, !want, want)
+	}
+}
+
+// TestEnteringAgainTakesNoRequest, neither to get in nor to get out.
+func TestEnteringAgainTakesNoRequest(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		before := len(r.Port.Sent())
+		by := r.Lock
+		for id := uint64(10); id < 13; id++ {
+			by = p.enters(by, id, actors.Want{})
+			if !by.Valid() || by.Deadline() != r.Deadline() {
+				t.Errorf("guest %d is valid %v until %v, want it until %v", id, by.Valid(), by.Deadline(), r.Deadline())
+			}
+		}
+		by.Withdraw(recipes.WhyReleased)
+		p.wantDone(by, true, "released")
+		if n := len(r.Port.Sent()) - before; n != 0 || by.Err() != nil || p.gone[by].Load() != 1 {
+			t.Errorf("%d requests, err %v, Gone %d times; want no request, no error, and once", n, by.Err(), p.gone[by].Load())
+		}
+	})
+}
+
+// TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the third has entered with. All others are over
+// at once. The last is over when the node is gone.
+func TestTheNodeGoesWithTheLast(t *testing.T) {
+	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	for by := range 2 {
+		for _, order := range orders {
+			t.Run(fmt.Sprint(by, order), func(t *testing.T) {
+				withRig(t, func(t *testing.T, r *actorstest.Rig) {
+					p := newParty(t, r, actors.Want{})
+					all := [3]*actors.Lock{r.Lock}
+					all[1] = p.enters(r.Lock, 11, actors.Want{})
+					all[2] = p.enters(all[by], 12, actors.Want{})
+					for i, who := range order {
+						p.wantDeletes(0, "before the last has left")
+						all[who].Withdraw(recipes.WhyReleased)
+						all[who].Withdraw(recipes.WhyReleased) // may be called again
+						p.wantDone(all[who], i < 2, "released")
+						r.WantGone(t, 0)
+					}
+					p.wantDeletes(1, "the last has left")
+					if g := p.admits(all[order[2]], 13); g != nil {
+						t.Error("a guest is admitted to a lock that all have left")
+					}
+					r.Deleted()
+					for _, l := range all {
+						p.wantDone(l, true, "the node is gone")
+						if l.Err() != nil {
+							t.Errorf("it has ended with %v, want no error", l.Err())
+						}
+						l.Withdraw(recipes.WhyReleased)
+					}
+					p.wantDeletes(1, "released again")
+					r.WantGone(t, 1)
+					for l, gone := range p.gone {
+						if gone.Load() != 1 {
+							t.Errorf("Gone of %p was called %d times, want once", l, gone.Load())
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestALossIsToldToAllWhoHaveEntered, however it comes, and no guest is admitted behind it. The node goes at once, because no function
+// runs.
+func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
+	for name, news := range map[string]recipes.Input{
+		"lease ran out": recipes.LeaseRanOut{},
+		"node removed":  recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text},
+		"expired":       recipes.Expired{},
+	} {
+		for _, hostLeft := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, hostLeft), func(t *testing.T) {
+				withRig(t, func(t *testing.T, r *actorstest.Rig) {
+					p := newParty(t, r, actors.Want{})
+					one, two := p.enters(r.Lock, 11, actors.Want{}), p.enters(r.Lock, 12, actors.Want{})
+					early := p.admits(one, 13) // it is not started before the loss
+					if hostLeft {
+						r.Withdraw(recipes.WhyReleased)
+					}
+					r.Say(news)
+					for _, l := range []*actors.Lock{one, two} {
+						if l.Holding() || l.Valid() {
+							t.Errorf("a guest holds after the loss")
+						}
+						actorstest.MustTake(t, l.Lost())
+						p.wantDone(l, true, "lost")
+					}
+					if _, told := actorstest.Take(r.Lost()); told == hostLeft {
+						t.Errorf("the host is told of the loss: %v, want %v", told, !hostLeft)
+					}
+					early.Start(t.Context(), 0, actors.Want{})
+					if g, ok := actorstest.Take(early.Granted()); ok {
+						t.Errorf("a guest without a Grant has %+v after the loss", g)
+					}
+					p.wantDone(early, true, "lost before its Grant")
+					if g := p.admits(one, 14); g != nil {
+						t.Error("a guest is admitted after the loss")
+					}
+					if name == "lease ran out" {
+						p.wantDeletes(1, "lost")
+						r.Deleted()
+					}
+					r.WantGone(t, 1)
+				})
+			})
+		}
+	}
+}
+
+// TestAFunctionOfAGuestKeepsTheNode, behind a loss, though its host is no function. No guest is admitted meanwhile.
+func TestAFunctionOfAGuestKeepsTheNode(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		function := p.enters(r.Lock, 11, actors.Want{Keep: true})
+		r.Say(recipes.LeaseRanOut{})
+		p.wantDone(r.Lock, true, "the host has lost")
+		p.wantDone(function, false, "its function runs")
+		p.wantDeletes(0, "a function runs")
+		if g := p.admits(function, 12); g != nil {
+			t.Error("a guest is admitted to a lock that is lost")
+		}
+		function.Withdraw(recipes.WhyReleased)
+		p.wantDeletes(1, "the function has ended")
+		p.wantDone(function, true, "the function has ended")
+		r.Deleted()
+		r.WantGone(t, 1)
+	})
+}
+
+// TestNoGuestBehindTheEndOfTheLease, though it is not noticed yet, nor behind the moment by which the lock was to be given back, nor to a
+// lock that is released or waits.
+func TestNoGuestBehindTheEndOfTheLease(t *testing.T) {
+	for name, ends := range map[string]func(p *party){
+		"lease": func(p *party) { time.Sleep(time.Hour) },
+		"deadline": func(p *party) {
+			p.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))})
+			time.Sleep(time.Minute)
+		},
+		"released": func(p *party) { p.Withdraw(recipes.WhyReleased) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				p := newParty(t, r, actors.Want{})
+				if name == "released" {
+					defer r.Deleted()
+				} else {
+					defer func() { r.Withdraw(recipes.WhyReleased); r.Deleted() }()
+				}
+				ends(p)
+				if g := p.admits(r.Lock, 11); g != nil {
+					t.Error("a guest is admitted")
+				}
+			})
+		})
+	}
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Begin(t, actors.Want{})
+		r.Queued()
+		p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+		if g := p.admits(r.Lock, 11); g != nil {
+			t.Error("a guest is admitted to a lock that waits")
+		}
+		r.Withdraw(recipes.WhyReleased)
+		r.Deleted()
+	})
+}
+
+// TestAWishIsToldToAllWhoHaveEntered, and with the Grant to one that enters later, also when the host has left. A deadline bounds what
+// they may believe. The session is asked to tell of it once.
+func TestAWishIsToldToAllWhoHaveEntered(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		one := p.enters(r.Lock, 11, actors.Want{})
+		early := p.admits(r.Lock, 12)
+		r.Withdraw(recipes.WhyReleased)
+		due := time.Now().Add(time.Minute)
+		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(due)})
+		actorstest.MustTake(t, one.Revoked())
+		if _, told := actorstest.Take(early.Revoked()); told {
+			t.Error("a guest without a Grant is asked for the lock")
+		}
+		early.Start(t.Context(), 0, actors.Want{})
+		late := p.enters(one, 13, actors.Want{})
+		for _, l := range []*actors.Lock{early, late} {
+			if wish := actorstest.MustTake(t, l.Revoked()); !wish.Deadline.Equal(due) || !l.Deadline().Equal(due) {
+				t.Errorf("asked for by %v, valid until %v; want both %v", wish.Deadline, l.Deadline(), due)
+			}
+		}
+		asked := 0
+		for _, e := range r.Port.Sent() {
+			if _, ok := e.(recipes.Revoke); ok {
+				asked++
+			}
+		}
+		if asked != 1 {
+			t.Errorf("the session was asked to tell of the deadline %d times, want once", asked)
+		}
+		for _, l := range []*actors.Lock{one, early, late} {
+			l.Withdraw(recipes.WhyReleased)
+		}
+		r.Deleted()
+		r.WantGone(t, 1)
+	})
+}
+
+// TestTheLastIsToldThatTheReleaseWasRefused.
+func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
+	for name, hostIsLast := range map[string]bool{"guest": false, "host": true} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				p := newParty(t, r, actors.Want{})
+				first, last := r.Lock, p.enters(r.Lock, 11, actors.Want{})
+				if hostIsLast {
+					first, last = last, first
+				}
+				first.Withdraw(recipes.WhyReleased)
+				last.Withdraw(recipes.WhyReleased)
+				synctest.Wait()
+				r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
+				if want := actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth); last.Err() != want || first.Err() != nil { //nolint:errorlint // identity is meant
+					t.Errorf("the last has ended with %v and the other with %v, want %v and no error", last.Err(), first.Err(), want)
+				}
+				r.WantGone(t, 1)
+			})
+		})
+	}
+}
+
+// TestAGuestThatFailsLeaves: it was admitted and never started.
+func TestAGuestThatFailsLeaves(t *testing.T) {
+	for name, hostLeft := range map[string]bool{"host holds": false, "host has left": true} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				p := newParty(t, r, actors.Want{})
+				g := p.admits(r.Lock, 11)
+				if hostLeft {
+					r.Withdraw(recipes.WhyReleased)
+					p.wantDeletes(0, "a guest is admitted")
+				}
+				stream := r.Stream.Subscribe(t.Context())
+				g.Fail(actorstest.ErrCause)
+				p.wantDone(g, true, "failed")
+				expect(t, stream, events.Ended{ID: 11, Path: "/locks/a", Err: actorstest.ErrCause})
+				if !hostLeft {
+					p.wantDeletes(0, "the host holds")
+					r.Withdraw(recipes.WhyReleased)
+				}
+				p.wantDeletes(1, "all have left")
+				r.Deleted()
+				expect(t, stream, map[bool][]events.Event{false: {events.Ended{ID: 7, Path: "/locks/a"}}}[hostLeft]...)
+				r.WantGone(t, 1)
+				if n := p.gone[g].Load(); n != 1 {
+					t.Errorf("Gone was called %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
+// TestTheRecordGoesIfAllHaveReleased, see [recipes.Share].
+func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
+	for name, why := range map[string]recipes.Why{"released": recipes.WhyReleased, "panicked": recipes.WhyPanicked} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				r.Begin(t, actors.Want{Detect: true})
+				crash := &events.Abandoned{Node: "before", Token: 3}
+				r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true, Abandoned: crash})
+				actorstest.MustTake(t, r.Granted())
+				p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+				g := p.admits(r.Lock, 11)
+				g.Start(t.Context(), 0, actors.Want{Detect: true})
+				if grant := actorstest.MustTake(t, g.Granted()); grant.Abandoned != crash {
+					t.Errorf("the guest is told of %+v, want %+v", grant.Abandoned, crash)
+				}
+				g.Withdraw(why)
+				r.Withdraw(recipes.WhyReleased)
+				cleared := r.Cleared()
+				synctest.Wait()
+				if _, d := p.deletes(); d.Clean != (why == recipes.WhyReleased) {
+					t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
+				}
+				if _, is := actorstest.Take(cleared); is {
+					t.Error("the host is cleared before the node has gone")
+				}
+				r.Deleted()
+				<-cleared
+				<-g.Cleared()
+			})
+		})
+	}
+}
+
+// TestAGuestIsBoundByItsContext: if that has ended before, the guest gets no Grant, and leaves.
+func TestAGuestIsBoundByItsContext(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(actorstest.ErrCause)
+		g := p.admits(r.Lock, 11)
+		g.Start(ended, time.Minute, actors.Want{})
+		p.wantDone(g, true, "its context had ended")
+		if want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause); g.Err() != want { //nolint:errorlint // identity is meant
+			t.Errorf("it has ended with %v, want %v", g.Err(), want)
+		}
+		p.wantDeletes(0, "the host holds")
+		r.Releases(t)
+	})
+}
+
+// TestNothingIsKeptOfGuestsThatHaveLeft: a node can be handed on from one guest to the next for ever.
+func TestNothingIsKeptOfGuestsThatHaveLeft(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		var collected atomic.Int32
+		last := r.Lock
+		const guests = 100
+		for id := range uint64(guests) {
+			next := p.enters(last, 100+id, actors.Want{})
+			last.Withdraw(recipes.WhyReleased)
+			delete(p.gone, last)
+			runtime.AddCleanup(next, func(*atomic.Int32) { collected.Add(1) }, &collected)
+			last = next
+		}
+		p.wantDeletes(0, "the last guest holds")
+		for n := 0; collected.Load() < guests-10 && n < 100; n++ {
+			runtime.GC()
+		}
+		if n := collected.Load(); n < guests-10 {
+			t.Errorf("%d of %d guests are collected when the last one holds", n, guests)
+		}
+		last.Withdraw(recipes.WhyReleased)
+		r.Deleted()
+		r.WantGone(t, 1)
+	})
+}
+
+// TestGuestsOfManyGoroutines come, go and are cut off while the host is released, or loses the lock. Each of them ends, and the node goes
+// once.
+func TestGuestsOfManyGoroutines(t *testing.T) {
+	for round := range 200 {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			p := newParty(t, r, actors.Want{})
+			var mu sync.Mutex
+			guests := []*actors.Lock{r.Lock}
+			var wg sync.WaitGroup
+			for id := range uint64(8) {
+				wg.Go(func() {
+					by := r.Lock
+					for n := range uint64(4) {
+						g := by.Admit(actors.Config{ID: 100 + 10*id + n, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House})
+						if g == nil {
+							return
+						}
+						mu.Lock()
+						guests = append(guests, g)
+						mu.Unlock()
+						if id == 3 {
+							g.Fail(actorstest.ErrCause)
+							continue
+						}
+						g.Start(t.Context(), 0, actors.Want{Keep: id%2 == 0})
+						_, _, _ = g.Wait(t.Context())
+						if by != r.Lock {
+							by.Withdraw(recipes.WhyReleased)
+						}
+						by = g
+					}
+				})
+			}
+			wg.Go(func() {
+				if round%2 == 0 {
+					r.Port.Say(recipes.LeaseRanOut{})
+				}
+				r.Withdraw(recipes.WhyReleased)
+			})
+			wg.Wait()
+			for _, g := range guests {
+				g.Withdraw(recipes.WhyReleased)
+			}
+			p.wantDeletes(1, "all have left")
+			r.Deleted()
+			for _, g := range guests {
+				p.wantDone(g, true, "all have left")
+			}
+			r.WantGone(t, 1)
+		})
+	}
+}
