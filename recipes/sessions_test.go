@@ -82,15 +82,16 @@ func (w *world) orphaned(c int) bool {
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
 }
 
-// takePlace asks for a place, as the session does for a create of a reader that is to take one: only while the writer holds. From
-// then on the writer leaves no floor.
+// takePlace asks for a place, as the session does for a create of a reader that is to take one.
 func (e *environment) takePlace(w *world, c int, r *request) {
-	t := w.trader(c)
-	if t < 0 || !w.clients[t].tenure.Holds() {
+	t, traded := w.trader(c), false
+	if t >= 0 {
+		w.clients[t].tenure, traded = w.clients[t].tenure.Trades()
+	}
+	if !traded {
 		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
 		return
 	}
-	w.clients[t].tenure = w.clients[t].tenure.Traded()
 	r.mask = 1 + e.traits[w.clients[t].machine].own
 }
 

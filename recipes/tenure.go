@@ -165,10 +165,14 @@ func (t Tenure[R]) GaveUp() Tenure[R] {
 	return t
 }
 
-// Traded notes that a reader is to take the node's place in the queue. It may do so only while the contender holds.
-func (t Tenure[R]) Traded() Tenure[R] {
+// Trades gives a reader the node's place in the queue, and reports whether it does: only a holder may. From then on the contender leaves
+// no floor.
+func (t Tenure[R]) Trades() (_ Tenure[R], traded bool) {
+	if !t.Holds() {
+		return t, false
+	}
 	t.is |= tenureTraded
-	return t
+	return t, true
 }
 
 // Floor reports whether the contender may leave a floor with its node. It may not if a reader may have its place, because a floor

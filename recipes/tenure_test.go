@@ -62,10 +62,14 @@ func TestTenureInEveryOrder(t *testing.T) {
 			learn(fmt.Sprint("unwatched ", r), now.Unwatched(r), then)
 		}
 		watched, ceased, traded := want, want, want
-		watched.unwatched, ceased.holds, traded.traded = false, false, true
+		watched.unwatched, ceased.holds, traded.traded = false, false, want.traded || want.holds
+		next, trades := now.Trades()
+		if trades != want.holds {
+			t.Fatalf("after%s its place is traded: %v, want %v", history, trades, want.holds)
+		}
 		learn("watched", now.Watched(), watched)
 		learn("ceased", now.Ceased(), ceased)
-		learn("traded", now.Traded(), traded)
+		learn("traded", next, traded)
 		learn("gave up", now.GaveUp(), out)
 	}
 	visit(Tenure[uint8]{}, tenancy{}, 0, "")

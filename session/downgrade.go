@@ -12,23 +12,6 @@ import (
 // another seat makes a read node with the number of the write node, as Curator does. Then the write node is
 // given up, and the read node has its place in the queue.
 
-// mayTakePlace reports whether the request may be made. A create in the place of a writer may be made only while the writer holds.
-// From then on the writer leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no floor is under way when
-// a read node is made, and none is sent later.
-func (s *Session) mayTakePlace(r *asked) bool {
-	switch {
-	case r.op == recipes.OpCreate && r.seat.in != nil:
-		writer := r.seat.in
-		if !s.holds(writer) {
-			return false
-		}
-		writer.tenure = writer.tenure.Traded()
-	case r.op == recipes.OpDelete:
-		r.floor = r.floor && r.seat.tenure.Floor()
-	}
-	return true
-}
-
 // Its token is that of the write node, and not the zxid that created the read node. That zxid is greater than
 // those of writers that wait:
 //
@@ -65,4 +48,22 @@ func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.
 		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutPlace},
 		seat:   t, own: t.prefix(id) + fmt.Sprintf("%010d", name.Seq), writer: writer,
 	})
+}
+
+// mayTakePlace reports whether the request may be made. A create in the place of a writer may be made only while the writer holds.
+// From then on the writer leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no floor is under way when
+// a read node is made, and none is sent later.
+func (s *Session) mayTakePlace(r *asked) (may bool) {
+	switch {
+	case r.op == recipes.OpCreate && r.seat.in != nil:
+		writer := r.seat.in
+		if s.isOverdue(writer) {
+			return false
+		}
+		writer.tenure, may = writer.tenure.Trades()
+		return may
+	case r.op == recipes.OpDelete:
+		r.floor = r.floor && r.seat.tenure.Floor()
+	}
+	return true
 }

@@ -57,11 +57,10 @@ func (s *Session) lostNode(c *client, seat *Seat) {
 // ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
 func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
-// holds reports whether the seat holds, before its place is taken or a transaction rests on its node. A seat of which the deadline has
-// come does not hold, even while that message is on its way.
-func (s *Session) holds(seat *Seat) bool {
+// isOverdue reports whether the deadline of a seat has come. Such a seat does not hold, even while that message is on its way.
+func (s *Session) isOverdue(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
-	return seat.tenure.Holds() && (!bounded || time.Now().Before(d.at))
+	return bounded && !time.Now().Before(d.at)
 }
 
 // noteOwn notes that an answer has said that the node is the seat's.

@@ -118,7 +118,7 @@ func (s *Session) rewritten(c *client, node string) {
 //  3. Another contender makes the next node.
 //  4. The guard finds that node.
 func (l *single) rest(s *Session, t *Seat) (rests bool) {
-	if !l.known || !s.holds(t) {
+	if !l.known || !t.tenure.Holds() || s.isOverdue(t) {
 		return false
 	}
 	l.writing++
