@@ -72,8 +72,8 @@ func tell(c *chan struct{}) {
 // time to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
-	l.hasReturned()
 	in := l.parting(recipes.WhyClosed)
+	l.hasReturned()
 	l.mu.Unlock()
 	l.drive.hand(message{input: in})
 }

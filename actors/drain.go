@@ -279,7 +279,9 @@ func (l *Lock) onLose(e recipes.Lose) {
 		return // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	l.reclaim()
+	if l.state == holding { // else it is a guest without a Grant
+		l.reclaim()
+	}
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
@@ -304,8 +306,8 @@ func (l *Lock) onFinish(e recipes.Finish, size int) {
 			end.Cause = l.rare.cause
 		}
 		switch {
-		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
-			end.Why = l.withdrawn // the caller came before the loss, or Close before a function's end
+		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
+			end.Why = l.withdrawn // the caller came before the loss, Close before a function's end, or another holder before this one
 		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
 			end.Why = l.withdrawn // OnEnd has told this already, before the machine came to another end
 		}

@@ -231,10 +231,10 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 	// The node has to stay while a function runs under the lock, and only the function's own caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
+	in := l.parting(why)
 	if why != recipes.WhyClosed {
 		l.hasReturned()
 	}
-	in := l.parting(why)
 	l.mu.Unlock()
 	tell()
 	if !stay {
@@ -247,9 +247,9 @@ func (l *Lock) Withdraw(why recipes.Why) {
 // called with mu held.
 func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {
-		return recipes.Withdrawn{Why: why}
+		return recipes.Withdrawn{Why: why, Ran: l.running}
 	}
-	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
+	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took, Ran: l.running}
 }
 
 // Adopt has a semaphore's acquisition take any size that it finds from now on. What it hears of the size after Adopt has returned

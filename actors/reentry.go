@@ -13,10 +13,12 @@ import (
 //
 // A guest is admitted in the goroutine of its caller, under the host's mutex. All that follows is done in the host's drain.
 //
-//   - The host is released before the guest is admitted: the state says so, and the caller queues up like any other contender.
-//   - The host is released behind that: its Withdrawn finds two holders, and takes only the host out.
+//   - The host is released before the first guest is admitted: the state says so, and the caller queues up like any other contender.
+//   - The host is released behind that: its Withdrawn finds two holders, and takes only the host out. As long as one of them holds,
+//     others are admitted, also with a lock that was released just now.
 //   - The lock is lost before the guest is admitted: the state, or the book, says so.
-//   - The lock is lost behind that: the guest is among those that are told. If it has no Grant yet, it gets none.
+//   - The lock is lost behind that: the guest is among those that are told. A guest that is not started yet is told when it is, in the
+//     place of its Grant. So nothing happens to a guest before the caller knows of it.
 //   - The lease runs out, or the moment comes by which the lock was to be given back, and it is not noticed yet: no guest is admitted.
 //   - A holder has lost the lock, and a function still runs under it: it has not left, so the node stays.
 
@@ -30,19 +32,20 @@ type guest struct {
 // shared is a node that guests have, or had. The mutex of the host guards it.
 type shared struct {
 	book    recipes.Share
-	holders []*Lock // that have not left, and the last that has
+	holders []*Lock       // that have not left, and the last that has
+	lost    *recipes.Lose // nil: the lock is not lost
 }
 
-// Admit returns a lock that enters this one again, or nil if this one is not held. The new lock keeps the node until it has ended. It
-// is then started, or failed.
+// Admit returns a lock that enters this one again, or nil if this one is not held. From then on the node stays until the new lock has
+// ended, too. Start or Fail follows.
 func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
 
 func (q *queuer) admit(cfg Config) *Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.company()
-	switch now := time.Now(); {
-	case !now.Before(q.deadline(q.epoch)):
+	at, lease := q.company(), q.deadline(q.epoch)
+	switch now := time.Now(); { // read behind the lease, as in Valid
+	case !now.Before(lease):
 		return nil
 	case q.rare != nil && q.rare.wish != nil && q.rare.wish.By != 0 && !now.Before(TimeOf(q.rare.wish.By)):
 		return nil
@@ -103,9 +106,13 @@ func (g *guest) drop() {
 func (q *queuer) receives(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session, Abandoned: q.rare.abandoned}
-	epoch, wish, left := q.epoch, q.rare.wish, !slices.Contains(q.rare.shared.holders, l)
+	epoch, wish, lost, left := q.epoch, q.rare.wish, q.rare.shared.lost, !slices.Contains(q.rare.shared.holders, l)
 	q.mu.Unlock()
-	if left {
+	switch {
+	case left:
+		return
+	case lost != nil:
+		l.onLose(*lost)
 		return
 	}
 	if grant, logs := l.onGrant(e, epoch); logs {
@@ -139,7 +146,9 @@ func (q *queuer) leaves(who *Lock, in recipes.Withdrawn) (all recipes.Withdrawn,
 		return all, last
 	}
 	who.onFinish(recipes.Finish{Why: in.Why}, 0)
-	if who != &q.Lock { // the host's node is still there
+	if who == &q.Lock {
+		who.isGone() // and [Owner.Gone] comes when the node has gone
+	} else {
 		who.nothingIsLeft()
 	}
 	return all, false
@@ -150,23 +159,25 @@ func (q *queuer) loses(e recipes.Lose) {
 	q.onLose(e)
 	q.mu.Lock()
 	if at := q.company(); at != nil {
-		at.book = at.book.Lost()
+		at.book, at.lost = at.book.Lost(), &e
 	}
 	q.mu.Unlock()
 	for _, l := range q.guests() {
-		l.onLose(e)
+		if l.Holding() {
+			l.onLose(e)
+		}
 	}
 }
 
-// asksBack tells the holders that the lock is wanted back, and reports whether one of them was told. A guest without a Grant hears of it
-// with the Grant.
+// asksBack tells the holders that the lock is wanted back, and reports whether one of them is told. A guest without a Grant is told with
+// the Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e
 	q.mu.Unlock()
 	told = q.onRevoke(e)
 	for _, l := range q.guests() {
-		if l.Holding() && l.onRevoke(e) {
+		if !l.Holding() || l.onRevoke(e) {
 			told = true
 		}
 	}

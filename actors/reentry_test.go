@@ -149,9 +149,12 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 	}
 }
 
-// TestALossIsToldToAllWhoHaveEntered, however it comes, and no guest is admitted behind it. The node goes at once, because no function
-// runs.
+// TestALossIsToldToAllWhoHaveEntered, however it comes, and no guest is admitted behind it. A guest that is not started yet hears of it
+// when it is, in the place of its Grant: nothing happens to it before. No function runs, so the node goes then.
 func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
+	reasons := map[string]events.Reason{
+		"lease ran out": events.ReasonLeaseRanOut, "node removed": events.ReasonNodeRemoved, "expired": events.ReasonSessionExpired,
+	}
 	for name, news := range map[string]recipes.Input{
 		"lease ran out": recipes.LeaseRanOut{},
 		"node removed":  recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text},
@@ -177,11 +180,19 @@ func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
 					if _, told := actorstest.Take(r.Lost()); told == hostLeft {
 						t.Errorf("the host is told of the loss: %v, want %v", told, !hostLeft)
 					}
+					p.wantDone(early, false, "it is not started")
+					p.wantDeletes(0, "it has not left")
 					early.Start(t.Context(), 0, actors.Want{})
+					p.wantDone(early, true, "lost before its Grant")
 					if g, ok := actorstest.Take(early.Granted()); ok {
 						t.Errorf("a guest without a Grant has %+v after the loss", g)
 					}
-					p.wantDone(early, true, "lost before its Grant")
+					if l, ok := actorstest.Take(early.Lost()); ok {
+						t.Errorf("a guest without a Grant is told of %+v", l)
+					}
+					if want := actorstest.Ends(recipes.WhyLost, false, reasons[name], nil); early.Err() != want { //nolint:errorlint // identity is meant
+						t.Errorf("it has ended with %v, want %v", early.Err(), want)
+					}
 					if g := p.admits(one, 14); g != nil {
 						t.Error("a guest is admitted after the loss")
 					}
@@ -210,8 +221,9 @@ func TestAFunctionOfAGuestKeepsTheNode(t *testing.T) {
 		}
 		function.Withdraw(recipes.WhyReleased)
 		p.wantDeletes(1, "the function has ended")
-		p.wantDone(function, true, "the function has ended")
+		p.wantDone(function, false, "the node is still there")
 		r.Deleted()
+		p.wantDone(function, true, "the node is gone")
 		r.WantGone(t, 1)
 	})
 }
@@ -346,6 +358,61 @@ func TestAGuestThatFailsLeaves(t *testing.T) {
 	}
 }
 
+// TestAGuestThatFailsHasNoLoss, though the lock is lost before it has left.
+func TestAGuestThatFailsHasNoLoss(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		g := p.admits(r.Lock, 11)
+		g.OnEnd(func(error) { r.Port.Say(recipes.LeaseRanOut{}) }) // called by Fail, when the state has changed
+		g.Fail(actorstest.ErrCause)
+		p.wantDeletes(1, "all have left")
+		if l, told := actorstest.Take(g.Lost()); told || g.Err() != actorstest.ErrCause { //nolint:errorlint // identity is meant
+			t.Errorf("it is told of %+v (%v), and has ended with %v; want no loss, and %v", l, told, g.Err(), actorstest.ErrCause)
+		}
+		r.Deleted()
+		r.WantGone(t, 1)
+	})
+}
+
+// TestADeadlineBoundsAGuestWithoutAGrant, though nobody else holds: the session is asked to tell when it comes.
+func TestADeadlineBoundsAGuestWithoutAGrant(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{})
+		g := p.admits(r.Lock, 11)
+		r.Withdraw(recipes.WhyReleased)
+		wish := recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))}
+		r.Say(wish)
+		if sent := r.Port.Sent(); sent[len(sent)-1] != (recipes.Revoke{By: wish.By}) {
+			t.Errorf("the last request is %+v, want the deadline", sent[len(sent)-1])
+		}
+		g.Start(t.Context(), 0, actors.Want{})
+		actorstest.MustTake(t, g.Granted())
+		actorstest.MustTake(t, g.Revoked())
+		r.Say(recipes.Overdue{By: wish.By})
+		actorstest.MustTake(t, g.Lost())
+		r.Deleted()
+		r.WantGone(t, 1)
+	})
+}
+
+// TestEachHolderHasItsOwnEnd: with a record, the last tells the machine what all have done, and its caller what it has done itself.
+func TestEachHolderHasItsOwnEnd(t *testing.T) {
+	for _, other := range []recipes.Why{recipes.WhyClosed, recipes.WhyPanicked} {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			r.Begin(t, actors.Want{Detect: true})
+			r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
+			actorstest.MustTake(t, r.Granted())
+			p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+			g := p.enters(r.Lock, 11, actors.Want{Detect: true})
+			g.Withdraw(other)
+			r.Releases(t)
+			if g.Err() == nil {
+				t.Errorf("%v: the guest has ended without an error", other)
+			}
+		})
+	}
+}
+
 // TestTheRecordGoesIfAllHaveReleased, see [recipes.Share].
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	for name, why := range map[string]recipes.Why{"released": recipes.WhyReleased, "panicked": recipes.WhyPanicked} {
@@ -394,6 +461,56 @@ func TestAGuestIsBoundByItsContext(t *testing.T) {
 		p.wantDeletes(0, "the host holds")
 		r.Releases(t)
 	})
+}
+
+// stayPort is the port of a cached lock's node.
+type stayPort struct{ *actorstest.FakePort }
+
+func (stayPort) Proven(recipes.Epoch) bool { return true }
+
+// TestATurnHearsNothingBeforeItIsStarted: a cached lock is entered again, and is lost before the inner lock is started. That hears of the
+// loss when it is, and never if it fails.
+func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
+	for name, fails := range map[string]bool{"started": false, "failed": true} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				caches := actors.NewCaches(1)
+				cache := caches.At("/locks/a", actors.Terms{}, func() actors.CacheConfig {
+					return actors.CacheConfig{
+						Idle: time.Hour, Interval: func() time.Duration { return time.Minute },
+						Queue: func(beside actors.Beside) (*actors.Lock, actors.StayPort, func(bool), error) {
+							r.Tell(beside)
+							return r.Lock, stayPort{r.Port}, func(bool) { r.Start(t.Context(), 0, actors.Want{Keep: true}) }, nil
+						},
+					}
+				})
+				var gone, innerGone atomic.Int32
+				outer := actors.NewTurn(actors.Config{ID: 10, Path: "/locks/a", Owner: actorstest.NewOwner(&gone), House: r.House}, cache)
+				outer.Start(t.Context(), 0, actors.Want{})
+				r.Hold()
+				actorstest.MustTake(t, outer.Granted())
+				inner := outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&innerGone), House: r.House})
+				r.Say(recipes.LeaseRanOut{})
+				actorstest.MustTake(t, outer.Lost())
+				if actorstest.IsDone(inner) || innerGone.Load() != 0 {
+					t.Fatal("the inner lock is over before it is started")
+				}
+				want := actorstest.Ends(recipes.WhyLost, false, events.ReasonLeaseRanOut, nil)
+				if fails {
+					want = actorstest.ErrCause
+					inner.Fail(want)
+				} else {
+					inner.Start(t.Context(), 0, actors.Want{})
+				}
+				synctest.Wait()
+				if _, told := actorstest.Take(inner.Lost()); told || inner.Err() != want || innerGone.Load() != 1 { //nolint:errorlint // identity is meant
+					t.Errorf("told of a loss: %v, ended with %v, Gone %d times; want no loss, %v, and once", told, inner.Err(), innerGone.Load(), want)
+				}
+				r.Deleted()
+				r.WantGone(t, 1)
+			})
+		})
+	}
 }
 
 // TestNothingIsKeptOfGuestsThatHaveLeft: a node can be handed on from one guest to the next for ever.

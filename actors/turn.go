@@ -158,6 +158,7 @@ type stay struct {
 	epoch       recipes.Epoch
 	grant       recipes.Grant
 	wish        *recipes.Revoke // the latest; nil: the lock was not asked back
+	loss        recipes.Lose    // once it is lost
 	first, last *turn           // of the waiters
 	holders     []*turn
 	ahead       int // of the node, in the servers' queue
@@ -213,9 +214,15 @@ func (s *stay) parts(t *turn) {
 	s.move()
 }
 
-// mayEnter reports whether a turn may enter the held lock again. If the lease has run out it may not: the loss is about to be told.
+// mayEnter reports whether a turn may enter the held lock again. If the lease has run out, or the lock was to be back by now, it may
+// not: the loss is about to be told.
 func (s *stay) mayEnter() bool {
-	return s.book.Held() && !s.book.Over() && time.Now().Before(s.port.Deadline(s.epoch))
+	if !s.book.Held() || s.book.Over() {
+		return false
+	}
+	lease := s.port.Deadline(s.epoch)
+	now := time.Now() // read behind the lease, as in Valid
+	return now.Before(lease) && (s.wish == nil || s.wish.By == 0 || now.Before(TimeOf(s.wish.By)))
 }
 
 // admits makes the turn a holder, which gets the present grant when it is started.
@@ -232,9 +239,10 @@ func (s *stay) holds(t *turn) {
 	s.grants(t)
 }
 
-// grants publishes the present grant for a holder, and the wish that came before. A loss noted before prevents it.
+// grants publishes the present grant for a holder, and the wish that came before, or the loss.
 func (s *stay) grants(t *turn) {
 	if t.lost {
+		s.tellsLoss(t)
 		return
 	}
 	g := s.grant
@@ -419,18 +427,25 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	}
 }
 
-// lose tells the holders, outside of the mutex, so that it comes behind a Grant that was published before.
+// lose tells the holders. One that was admitted and is not started is told when it is.
 func (s *stay) lose(e recipes.Lose) {
-	s.book = s.book.Ends()
+	s.book, s.loss = s.book.Ends(), e
 	for _, t := range s.holders {
-		t.lost = true
-		s.cache.then(func() {
-			t.onLose(e)
-			if !t.runs() {
-				t.part(recipes.WhyLost)
-			}
-		})
+		if t.lost = true; t.Holding() {
+			s.tellsLoss(t)
+		}
 	}
+}
+
+// tellsLoss tells a holder, outside of the mutex, so that it comes behind a Grant that was published before.
+func (s *stay) tellsLoss(t *turn) {
+	e := s.loss
+	s.cache.then(func() {
+		t.onLose(e)
+		if !t.runs() {
+			t.part(recipes.WhyLost)
+		}
+	})
 }
 
 // finish is the end of the lock that has the node. What a server has refused to it, it would refuse to all waiters: they end, too.

@@ -44,8 +44,8 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 // request with less time replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
-// Done is closed last, when nothing is held. After a Release the node is gone by then. Exceptions: the lock is [Cached], or no server can
-// be reached.
+// Done is closed last, when nothing is held. After a Release the node is gone, unless it is [Cached], was entered again, or no server
+// can be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {

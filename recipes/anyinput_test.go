@@ -10,7 +10,7 @@ import (
 func everyInput() []Input {
 	all := []Input{
 		Started{}, Started{Try: true}, Withdrawn{Why: WhyReleased}, Withdrawn{Why: WhyContext},
-		Started{Detect: true}, Withdrawn{WhyReleased, true}, Withdrawn{WhyReleased, false}, Withdrawn{WhyPanicked, true},
+		Started{Detect: true}, Withdrawn{Why: WhyReleased, Taken: true}, Withdrawn{Why: WhyReleased, Taken: false}, Withdrawn{Why: WhyPanicked, Taken: true},
 		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil, third,
 	}
 	for epoch := range Epoch(4) {

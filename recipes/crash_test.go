@@ -29,8 +29,8 @@ func crashSituations() map[string][]Input {
 	from("lost behind a crash", "held behind a crash", LeaseRanOut{})
 	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
 	from("verifying", "held", Suspended{}, Reconnected{})
-	from("releasing", "held", Withdrawn{WhyReleased, true})
-	from("releasing uncleanly", "held", Withdrawn{WhyClosed, true})
+	from("releasing", "held", Withdrawn{Why: WhyReleased, Taken: true})
+	from("releasing uncleanly", "held", Withdrawn{Why: WhyClosed, Taken: true})
 	from("strict, claiming, no connection", "", opened, Started{Detect: true, Strict: true}, Created{1, ours, true, true, 500}, Suspended{})
 	return s
 }
@@ -64,27 +64,27 @@ func TestCrashTransitions(t *testing.T) {
 		{"claiming, withdrawn", Expired{}, Over, `END "context ended"`},
 		{"claiming, withdrawn", LeaseRanOut{}, Claiming, `END "context ended"`},
 		{"strict, claiming, no connection", Claimed{1, true, true, nil}, Claiming, "claim #5 with a record"},
-		{"held", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"held", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"held", Withdrawn{WhyClosed, false}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{Why: WhyReleased, Taken: false}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{Why: WhyClosed, Taken: false}, Releasing, "delete #5 and the record"},
 		{"held", Withdrawn{Why: WhyContext}, Releasing, "delete #5 and the record"},
-		{"held", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
-		{"held", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
+		{"held", Withdrawn{Why: WhyClosed, Taken: true}, Releasing, "delete #5"},
+		{"held", Withdrawn{Why: WhyPanicked, Taken: true}, Releasing, "delete #5"},
 		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
-		{"lost", Withdrawn{WhyReleased, true}, Releasing, `delete #5 and the record, END "lost"`}, // the caller was quicker
-		{"lost", Withdrawn{WhyLost, true}, Releasing, `delete #5, END "lost"`},
-		{"lost", Withdrawn{WhyLost, false}, Releasing, `delete #5 and the record, END "lost"`},
-		{"lost behind a crash", Withdrawn{WhyLost, false}, Releasing, `delete #5, END "lost"`},
+		{"lost", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, `delete #5 and the record, END "lost"`}, // the caller was quicker
+		{"lost", Withdrawn{Why: WhyLost, Taken: true}, Releasing, `delete #5, END "lost"`},
+		{"lost", Withdrawn{Why: WhyLost, Taken: false}, Releasing, `delete #5 and the record, END "lost"`},
+		{"lost behind a crash", Withdrawn{Why: WhyLost, Taken: false}, Releasing, `delete #5, END "lost"`},
 		{"lost", Gone{1, ours.Text}, Lapsed, ""},
 		{"held", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
 		{"held", Suspended{}, Held, ""},
-		{"held behind a crash", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"held behind a crash", Withdrawn{WhyReleased, false}, Releasing, "delete #5"},
+		{"held behind a crash", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, "delete #5 and the record"},
+		{"held behind a crash", Withdrawn{Why: WhyReleased, Taken: false}, Releasing, "delete #5"},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
-		{"verifying", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"verifying", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, "delete #5 and the record"},
 		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5 and the record"},
 		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},
-		{"releasing uncleanly", Withdrawn{WhyReleased, true}, Releasing, ""},
+		{"releasing uncleanly", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, ""},
 	} {
 		m := NewMachine(Mutex{})
 		for _, in := range crashSituations()[c.when] {
@@ -108,7 +108,7 @@ func TestReadersMakeNoRecord(t *testing.T) {
 		{Started{Detect: true}, "create attempt 1"},
 		{Created{1, ours, true, true, 500}, "claim #5 and read the record"},
 		{Claimed{1, true, true, &somebody}, "GRANT #5 token 500 behind a crash"},
-		{Withdrawn{WhyReleased, true}, "delete #5"},
+		{Withdrawn{Why: WhyReleased, Taken: true}, "delete #5"},
 	} {
 		var effects []Effect
 		m, effects = m.Step(c.in)

@@ -33,10 +33,11 @@ type (
 	}
 
 	// Withdrawn ends the acquisition in every state, for the reason given. Only the first one counts. Behind Lose it says that no
-	// function runs under the lock. Taken says that the Grant was taken, if a record depends on that.
+	// function runs under the lock, and Ran that one did until now. Taken says that the Grant was taken, if a record depends on that.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
+		Ran   bool
 	}
 
 	// Adopted drops the opinion on a semaphore's size: the size that is found counts from now on.

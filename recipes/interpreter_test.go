@@ -69,6 +69,7 @@ const (
 	flagLeft     = flagAlone // Claimed
 	flagRecorded = flagFloor // Claimed
 	flagTaken    = flagFresh // Withdrawn
+	flagRan      = flagAlone // Withdrawn
 )
 
 // An effect is an Effect in numbers.
@@ -228,7 +229,7 @@ func (it *interpreter) input(in input) Input {
 	case inStarted:
 		return Started{Try: in.flag&flagTry != 0, Strict: in.flag&flagStrict != 0, Detect: in.flag&flagDetect != 0}
 	case inWithdrawn:
-		return Withdrawn{Why: Why(in.arg), Taken: in.flag&flagTaken != 0}
+		return Withdrawn{Why: Why(in.arg), Taken: in.flag&flagTaken != 0, Ran: in.flag&flagRan != 0}
 	case inOpened:
 		return Opened{Epoch: epoch, Session: sessionID(in.epoch)}
 	case inSuspended:

@@ -96,6 +96,7 @@ func situations() map[string][]Input {
 	from("lapsed, own gone", "held", Gone{1, ours.Text})
 	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
 	from("lapsed, expired", "lapsed", Expired{})
+	from("lapsed, no connection", "lapsed", Suspended{})
 	return s
 }
 
@@ -271,7 +272,8 @@ func TestMachineTransitions(t *testing.T) {
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
 		{"lapsed, as it was to be back", AskedBack{1, ours.Text, 6}, Lapsed, ""},
-		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
+		{"lapsed, as it was to be back", Withdrawn{Why: WhyLost}, Releasing, `delete #5, END "lost"`},
+		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete #5"},
 		{"releasing", Overdue{7}, Releasing, ""},
 		{"over", Overdue{7}, Over, ""},
 		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
@@ -301,6 +303,8 @@ func TestMachineTransitions(t *testing.T) {
 		{"verified in vain", Reconnected{}, Held, "claim #5"},
 
 		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "lost"`},
+		{"lapsed", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete #5"},
+		{"lapsed, no connection", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, `delete #5, END "lost"`},
 		{"lapsed", LeaseRanOut{}, Lapsed, ""},
 		{"lapsed", Suspended{}, Lapsed, ""},
 		{"lapsed", Gone{1, ours.Text}, Lapsed, ""},

@@ -41,8 +41,8 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 			effects = m.release()
 		}
 	}
-	if !m.up || m.ranOut {
-		// The connection may be away for long. Nothing is held, and the caller need not wait for the node to go.
+	if !m.up || m.why == WhyLost && !in.Ran {
+		// Nothing is held, and the connection may be away for long. Only a function is over when its node has gone.
 		return m.finish(effects)
 	}
 	return effects
@@ -103,7 +103,6 @@ func (m *Machine) onReconnected() []Effect {
 func (m *Machine) onLeaseRanOut() []Effect {
 	switch {
 	case m.state == Held:
-		m.ranOut = true
 		return m.lose(events.ReasonLeaseRanOut)
 	case m.why != 0 && m.state != Lapsed:
 		return m.finish(nil) // nothing is held; the caller need not wait longer

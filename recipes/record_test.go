@@ -53,8 +53,11 @@ func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
 // parting is what a machine hears of a caller that ends its tenure. A caller that was told of a loss before has not released.
 func (e *environment) parting(cl *client, why Why) input {
 	in := input{kind: inWithdrawn, arg: uint8(why)}
+	if cl.flags&flagKeep != 0 && cl.told&toldLost != 0 {
+		in.flag = flagRan
+	}
 	if e.detect && cl.told&toldGrant != 0 {
-		in.flag = flagTaken
+		in.flag |= flagTaken
 		if cl.told&toldLost != 0 {
 			in.arg = uint8(WhyLost)
 		}

@@ -198,7 +198,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entered too late, own gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
 		{"held", Gone{1, ownPermits[0]}, Lapsed, `[LOST "node removed"]`},
 		{"held", Expired{}, Lapsed, `[LOST "session expired"]`},
-		{"lapsed, one gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
+		{"lapsed, one gone", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "[delete leases/a-0000000007]"},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `[END "lost"]`},
 	} {
 		m := NewMachine(permitsOf)

@@ -40,7 +40,7 @@ func (s Share) Leaves(in Withdrawn) (_ Share, all Withdrawn, last bool) {
 		}
 	}
 	if s.taken {
-		in = Withdrawn{Why: s.why, Taken: true}
+		in.Why, in.Taken = s.why, true
 	}
 	return s, in, s.holders == 0
 }

@@ -122,10 +122,14 @@ func inputText(in Input) string {
 		}
 		return text
 	case Withdrawn:
+		text := fmt.Sprintf("Withdrawn %q", in.Why.String())
 		if in.Taken {
-			return fmt.Sprintf("Withdrawn %q, taken", in.Why.String())
+			text += ", taken"
 		}
-		return fmt.Sprintf("Withdrawn %q", in.Why.String())
+		if in.Ran {
+			text += ", a function ran"
+		}
+		return text
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
