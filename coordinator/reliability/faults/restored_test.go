@@ -84,8 +84,8 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	up(t, e)
 	a, grown := acquire(next, free)
-	if grown.Token <= latest.Token || grown.Token>>32 != raisedEpoch+1 {
-		t.Errorf("the token is %#x and was %#x before the backup was restored; want it greater, and %d as its epoch", grown.Token, latest.Token, raisedEpoch+1)
+	if grown.Token <= latest.Token || grown.Token>>32 <= raisedEpoch { // the servers may elect a leader more than once
+		t.Errorf("the token is %#x and was %#x before the backup was restored; want it greater, and more than %d as its epoch", grown.Token, latest.Token, raisedEpoch)
 	}
 	release(a)
 	a, again := acquire(holder, free)
