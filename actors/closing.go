@@ -13,19 +13,28 @@ var nothing = func() <-chan struct{} {
 	return c
 }()
 
-// Returned is closed when no function runs under the lock. Call it behind Withdraw.
+// Returned is closed when no function runs under the lock, and what follows was asked of the session. Call it behind Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running {
+	if !l.running && !l.leaving {
 		return nothing
 	}
 	return asked(&l.rarely().returned)
 }
 
-// hasReturned notes that no function runs under the lock. It is called with mu held.
+// returns notes that no function runs under the lock. It is called with mu held.
+func (l *Lock) returns() {
+	if l.running {
+		l.running, l.leaving = false, true
+	}
+}
+
+// hasReturned notes that the drive has heard of that.
 func (l *Lock) hasReturned() {
-	l.running = false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaving = false
 	if l.rare != nil {
 		tell(&l.rare.returned)
 	}
@@ -73,7 +82,7 @@ func tell(c *chan struct{}) {
 func (l *Lock) Force() {
 	l.mu.Lock()
 	in := l.parting(recipes.WhyClosed)
-	l.hasReturned()
+	l.returns()
 	l.mu.Unlock()
 	l.drive.hand(message{input: in})
 }

@@ -82,6 +82,9 @@ func (q *queuer) handle(m message) {
 		if who == nil {
 			who = &q.Lock
 		}
+		if in.Ran {
+			defer who.hasReturned()
+		}
 		all, last := q.leaves(who, in)
 		if !last {
 			return

@@ -79,6 +79,7 @@ type Lock struct {
 	failed    bool        // the drain never has anything to do
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
+	leaving   bool        // it has returned, and the drive has not heard of that
 	took      bool        // the Grant was taken, as far as known
 	placed    bool        // the lock has listed since it last queued up
 	reason    events.Reason
@@ -233,7 +234,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	stay := why == recipes.WhyClosed && l.running
 	in := l.parting(why)
 	if why != recipes.WhyClosed {
-		l.hasReturned()
+		l.returns()
 	}
 	l.mu.Unlock()
 	tell()

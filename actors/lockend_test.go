@@ -434,3 +434,29 @@ func TestTheEndOfAContextComesLate(t *testing.T) {
 		third.IsOver(t, actorstest.Ends(recipes.WhyContext, false, 0, context.Canceled))
 	})
 }
+
+// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the session then, and the node would still be there.
+func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Holds(t, actors.Want{Keep: true})
+		r.Withdraw(recipes.WhyClosed)
+		waited, early := r.Returned(), 0
+		r.Port.Answer = func(e recipes.Effect) {
+			if _, ok := e.(recipes.Delete); !ok {
+				return
+			}
+			for _, returned := range []<-chan struct{}{waited, r.Returned()} {
+				if _, told := actorstest.Take(returned); told {
+					early++
+				}
+			}
+		}
+		r.Withdraw(recipes.WhyReleased)
+		synctest.Wait()
+		if _, told := actorstest.Take(waited); early > 0 || !told {
+			t.Errorf("told before the request: %d times; in the end: %v", early, told)
+		}
+		<-r.Returned()
+		r.Deleted()
+	})
+}

@@ -77,6 +77,9 @@ func (t *turn) hand(m message) {
 		}
 	case recipes.Withdrawn:
 		t.part(in.Why)
+		if in.Ran {
+			t.hasReturned()
+		}
 	}
 }
 
