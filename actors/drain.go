@@ -16,7 +16,7 @@ type message struct {
 	cause error
 	open  bool        // open the port first
 	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
-	of    *Lock       // the guest that it is about; nil: the actor's own lock
+	of    *Lock       // the inner lock that it is about; nil: the actor's own
 }
 
 // driver brings a lock its Grant, and takes the lock back. Its methods do not block.
@@ -129,7 +129,7 @@ func (q *queuer) ends() {
 	if q.opened {
 		q.port.Close()
 	}
-	for _, l := range q.guests() {
+	for _, l := range q.inners() {
 		l.nothingIsLeft()
 	}
 	q.nothingIsLeft()
@@ -282,7 +282,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 		return // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	if l.state == holding { // else it is a guest without a Grant
+	if l.state == holding { // else it is an inner lock without a Grant
 		l.reclaim()
 	}
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})

@@ -7,29 +7,31 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that its holder enters again. No request is made for that: the inner lock is a guest at the node of the
-// outer one, its host. From then on the two are equal, neither is the inner one any more, and the node goes when the last of them has
-// left. [recipes.Share] decides.
+// This file is about a lock that its holder enters again. No request is made for that: the inner lock holds the node of the outer
+// one. From then on the two are equal, and the node goes when the last of them has left. [recipes.Share] decides.
 //
-// A guest is admitted in the goroutine of its caller, under the host's mutex. All that follows is done in the host's drain.
+// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex. All that follows is done in the outer one's
+// drain.
 //
-//   - The host is released before the first guest is admitted: the state says so, and the caller queues up like any other contender.
-//   - The host is released behind that: its Withdrawn finds two holders, and takes only the host out. As long as one of them holds,
-//     others are admitted, also with a lock that was released just now.
-//   - The lock is lost before the guest is admitted: the state, or the book, says so.
-//   - The lock is lost behind that: the guest is among those that are told. A guest that is not started yet is told when it is, in the
-//     place of its Grant. So nothing happens to a guest before the caller knows of it.
-//   - The lease runs out, or the moment comes by which the lock was to be given back, and it is not noticed yet: no guest is admitted.
+//   - The outer lock is released before the first inner one is admitted: the state says so, and the caller queues up like any other
+//     contender.
+//   - The outer lock is released behind that: its Withdrawn finds two holders, and takes only the outer one out. As long as one of them
+//     holds, others are admitted, also with a lock that was released just now.
+//   - The lock is lost before the inner one is admitted: the state, or the book, says so.
+//   - The lock is lost behind that: the inner one is among those that are told. One that is not started yet is told when it is, in the
+//     place of its Grant. So nothing happens to an inner lock before the caller knows of it.
+//   - The lease runs out, or the moment comes by which the lock was to be given back, and it is not noticed yet: none
+//     is admitted.
 //   - A holder has lost the lock, and a function still runs under it: it has not left, so the node stays.
 
-// guest is a lock at the node of another one.
-type guest struct {
+// inner is a lock that has entered another one again.
+type inner struct {
 	Lock
 
-	host *queuer
+	outer *queuer
 }
 
-// shared is a node that guests have, or had. The mutex of the host guards it.
+// shared is a node that inner locks have, or had. The mutex of the outer one guards it.
 type shared struct {
 	book    recipes.Share
 	holders []*Lock       // that have not left, and the last that has
@@ -60,10 +62,10 @@ func (q *queuer) admit(cfg Config) *Lock {
 	if !entered {
 		return nil
 	}
-	g := &guest{host: q}
-	g.init(cfg, g)
-	at.book, at.holders = book, append(at.holders, &g.Lock)
-	return &g.Lock
+	l := &inner{outer: q}
+	l.init(cfg, l)
+	at.book, at.holders = book, append(at.holders, &l.Lock)
+	return &l.Lock
 }
 
 // company returns the shared node, or nil if no lock was ever admitted. It is called with mu held.
@@ -74,16 +76,16 @@ func (l *Lock) company() *shared {
 	return l.rare.shared
 }
 
-func (g *guest) admit(cfg Config) *Lock { return g.host.admit(cfg) }
+func (l *inner) admit(cfg Config) *Lock { return l.outer.admit(cfg) }
 
-func (g *guest) deadline(epoch recipes.Epoch) time.Time { return g.host.deadline(epoch) }
+func (l *inner) deadline(epoch recipes.Epoch) time.Time { return l.outer.deadline(epoch) }
 
-func (g *guest) use() (port Port, done func(spent bool)) { return g.host.use() }
+func (l *inner) use() (port Port, done func(spent bool)) { return l.outer.use() }
 
-// hand passes on what a guest can ask for.
-func (g *guest) hand(m message) {
+// hand passes on what an inner lock can ask for.
+func (l *inner) hand(m message) {
 	if m.bound != 0 {
-		if !g.boundReached(m) {
+		if !l.boundReached(m) {
 			return
 		}
 		m = message{input: recipes.Withdrawn{Why: m.bound}}
@@ -91,18 +93,18 @@ func (g *guest) hand(m message) {
 	switch m.input.(type) {
 	case recipes.Started:
 		if m.open { // else the bound ends it
-			g.host.actor.Hand(message{input: m.input, of: &g.Lock})
+			l.outer.actor.Hand(message{input: m.input, of: &l.Lock})
 		}
 	case recipes.Withdrawn:
-		g.host.actor.Hand(message{input: m.input, of: &g.Lock})
+		l.outer.actor.Hand(message{input: m.input, of: &l.Lock})
 	}
 }
 
-func (g *guest) drop() {
-	g.host.actor.Hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &g.Lock})
+func (l *inner) drop() {
+	l.outer.actor.Hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &l.Lock})
 }
 
-// receives grants the lock to a guest. The drain calls it.
+// receives grants the lock to an inner one. The drain calls it.
 func (q *queuer) receives(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session, Abandoned: q.rare.abandoned}
@@ -124,15 +126,15 @@ func (q *queuer) receives(l *Lock) {
 }
 
 // leaves takes a holder out. It returns what the machine hears, if that was the last one. The drain calls it.
-func (q *queuer) leaves(who *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
-	failed := who != &q.Lock && who.hasFailed()
+func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
+	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()
 	at := q.company()
 	if at == nil {
 		q.mu.Unlock()
 		return in, true
 	}
-	i := slices.Index(at.holders, who)
+	i := slices.Index(at.holders, holder)
 	if i < 0 { // it has left before
 		q.mu.Unlock()
 		return in, false
@@ -145,16 +147,16 @@ func (q *queuer) leaves(who *Lock, in recipes.Withdrawn) (all recipes.Withdrawn,
 	if last || failed {
 		return all, last
 	}
-	who.onFinish(recipes.Finish{Why: in.Why}, 0)
-	if who == &q.Lock {
-		who.isGone() // and [Owner.Gone] comes when the node has gone
+	holder.onFinish(recipes.Finish{Why: in.Why}, 0)
+	if holder == &q.Lock {
+		holder.isGone() // and [Owner.Gone] comes when the node has gone
 	} else {
-		who.nothingIsLeft()
+		holder.nothingIsLeft()
 	}
 	return all, false
 }
 
-// loses tells the holders. When the host's state has changed, no first guest is admitted any more.
+// loses tells the holders. When the outer one's state has changed, no first inner one is admitted any more.
 func (q *queuer) loses(e recipes.Lose) {
 	q.onLose(e)
 	q.mu.Lock()
@@ -162,21 +164,21 @@ func (q *queuer) loses(e recipes.Lose) {
 		at.book, at.lost = at.book.Lost(), &e
 	}
 	q.mu.Unlock()
-	for _, l := range q.guests() {
+	for _, l := range q.inners() {
 		if l.Holding() {
 			l.onLose(e)
 		}
 	}
 }
 
-// asksBack tells the holders that the lock is wanted back, and reports whether one of them is told. A guest without a Grant is told with
-// the Grant.
+// asksBack tells the holders that the lock is wanted back, and reports whether one of them is told. One without a Grant is told with the
+// Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e
 	q.mu.Unlock()
 	told = q.onRevoke(e)
-	for _, l := range q.guests() {
+	for _, l := range q.inners() {
 		if !l.Holding() || l.onRevoke(e) {
 			told = true
 		}
@@ -184,8 +186,8 @@ func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	return told
 }
 
-// guests returns the holders that have entered again.
-func (q *queuer) guests() []*Lock {
+// inners returns the holders that have entered again.
+func (q *queuer) inners() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := q.company()
@@ -197,7 +199,7 @@ func (q *queuer) guests() []*Lock {
 
 // left calls f with each holder that is left.
 func (q *queuer) left(f func(l *Lock)) {
-	for _, l := range q.guests() {
+	for _, l := range q.inners() {
 		f(l)
 	}
 	q.mu.Lock()

@@ -16,9 +16,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A lock is entered again: who has its node, who is told, and when the node goes.
+// A lock is entered again: which locks have its node, which are told, and when the node goes.
 
-// party is a host and its guests.
+// party is a lock and those that have entered it again.
 type party struct {
 	*actorstest.Rig
 
@@ -32,7 +32,7 @@ func newParty(t *testing.T, r *actorstest.Rig, want actors.Want) *party {
 	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
 }
 
-// admits returns a guest of the lock that is not started, or nil.
+// admits returns an inner lock of the lock that is not started, or nil.
 func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
 	gone := &atomic.Int32{}
 	g := by.Admit(actors.Config{ID: id, Path: "/locks/a", Owner: actorstest.NewOwner(gone), House: p.House})
@@ -42,18 +42,18 @@ func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
 	return g
 }
 
-// enters returns a guest that has its Grant.
+// enters returns an inner lock that has its Grant.
 func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Lock {
 	p.t.Helper()
 	g := p.admits(by, id)
 	if g == nil {
-		p.t.Fatalf("guest %d is not admitted", id)
+		p.t.Fatalf("inner lock %d is not admitted", id)
 	}
 	g.Start(p.t.Context(), 0, asks)
 	synctest.Wait()
 	want, got := actorstest.GrantOf(0), actorstest.MustTake(p.t, g.Granted())
 	if got.ID != id || got.Node != want.Node || got.Token != want.Token || got.Session != want.Session {
-		p.t.Errorf("guest %d has %+v, want the host's node", id, got)
+		p.t.Errorf("inner lock %d has %+v, want the outer lock's node", id, got)
 	}
 	return g
 }
@@ -94,7 +94,7 @@ func TestEnteringAgainTakesNoRequest(t *testing.T) {
 		for id := uint64(10); id < 13; id++ {
 			by = p.enters(by, id, actors.Want{})
 			if !by.Valid() || by.Deadline() != r.Deadline() {
-				t.Errorf("guest %d is valid %v until %v, want it until %v", id, by.Valid(), by.Deadline(), r.Deadline())
+				t.Errorf("inner lock %d is valid %v until %v, want it until %v", id, by.Valid(), by.Deadline(), r.Deadline())
 			}
 		}
 		by.Withdraw(recipes.WhyReleased)
@@ -126,7 +126,7 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 					}
 					p.wantDeletes(1, "the last has left")
 					if g := p.admits(all[order[2]], 13); g != nil {
-						t.Error("a guest is admitted to a lock that all have left")
+						t.Error("an inner lock is admitted to a lock that all have left")
 					}
 					r.Deleted()
 					for _, l := range all {
@@ -149,9 +149,9 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 	}
 }
 
-// TestALossIsToldToAllWhoHaveEntered, however it comes, and no guest is admitted behind it. A guest that is not started yet hears of it
-// when it is, in the place of its Grant: nothing happens to it before. No function runs, so the node goes then.
-func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
+// TestALossIsToldToAllThatHaveEntered, however it comes, and none is admitted behind it. An inner lock that is not started yet hears of
+// it when it is, in the place of its Grant: nothing happens to it before. No function runs, so the node goes then.
+func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 	reasons := map[string]events.Reason{
 		"lease ran out": events.ReasonLeaseRanOut, "node removed": events.ReasonNodeRemoved, "expired": events.ReasonSessionExpired,
 	}
@@ -160,41 +160,41 @@ func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
 		"node removed":  recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text},
 		"expired":       recipes.Expired{},
 	} {
-		for _, hostLeft := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, hostLeft), func(t *testing.T) {
+		for _, outerLeft := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, outerLeft), func(t *testing.T) {
 				withRig(t, func(t *testing.T, r *actorstest.Rig) {
 					p := newParty(t, r, actors.Want{})
 					one, two := p.enters(r.Lock, 11, actors.Want{}), p.enters(r.Lock, 12, actors.Want{})
 					early := p.admits(one, 13) // it is not started before the loss
-					if hostLeft {
+					if outerLeft {
 						r.Withdraw(recipes.WhyReleased)
 					}
 					r.Say(news)
 					for _, l := range []*actors.Lock{one, two} {
 						if l.Holding() || l.Valid() {
-							t.Errorf("a guest holds after the loss")
+							t.Errorf("an inner lock holds after the loss")
 						}
 						actorstest.MustTake(t, l.Lost())
 						p.wantDone(l, true, "lost")
 					}
-					if _, told := actorstest.Take(r.Lost()); told == hostLeft {
-						t.Errorf("the host is told of the loss: %v, want %v", told, !hostLeft)
+					if _, told := actorstest.Take(r.Lost()); told == outerLeft {
+						t.Errorf("the outer lock is told of the loss: %v, want %v", told, !outerLeft)
 					}
 					p.wantDone(early, false, "it is not started")
 					p.wantDeletes(0, "it has not left")
 					early.Start(t.Context(), 0, actors.Want{})
 					p.wantDone(early, true, "lost before its Grant")
 					if g, ok := actorstest.Take(early.Granted()); ok {
-						t.Errorf("a guest without a Grant has %+v after the loss", g)
+						t.Errorf("an inner lock without a Grant has %+v after the loss", g)
 					}
 					if l, ok := actorstest.Take(early.Lost()); ok {
-						t.Errorf("a guest without a Grant is told of %+v", l)
+						t.Errorf("an inner lock without a Grant is told of %+v", l)
 					}
 					if want := actorstest.Ends(recipes.WhyLost, false, reasons[name], nil); early.Err() != want { //nolint:errorlint // identity is meant
 						t.Errorf("it has ended with %v, want %v", early.Err(), want)
 					}
 					if g := p.admits(one, 14); g != nil {
-						t.Error("a guest is admitted after the loss")
+						t.Error("an inner lock is admitted after the loss")
 					}
 					if name == "lease ran out" {
 						p.wantDeletes(1, "lost")
@@ -207,17 +207,18 @@ func TestALossIsToldToAllWhoHaveEntered(t *testing.T) {
 	}
 }
 
-// TestAFunctionOfAGuestKeepsTheNode, behind a loss, though its host is no function. No guest is admitted meanwhile.
-func TestAFunctionOfAGuestKeepsTheNode(t *testing.T) {
+// TestAFunctionOfAnInnerLockKeepsTheNode, behind a loss, though the outer lock is no function. None is admitted
+// meanwhile.
+func TestAFunctionOfAnInnerLockKeepsTheNode(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		function := p.enters(r.Lock, 11, actors.Want{Keep: true})
 		r.Say(recipes.LeaseRanOut{})
-		p.wantDone(r.Lock, true, "the host has lost")
+		p.wantDone(r.Lock, true, "the outer lock has lost")
 		p.wantDone(function, false, "its function runs")
 		p.wantDeletes(0, "a function runs")
 		if g := p.admits(function, 12); g != nil {
-			t.Error("a guest is admitted to a lock that is lost")
+			t.Error("an inner lock is admitted to a lock that is lost")
 		}
 		function.Withdraw(recipes.WhyReleased)
 		p.wantDeletes(1, "the function has ended")
@@ -228,9 +229,9 @@ func TestAFunctionOfAGuestKeepsTheNode(t *testing.T) {
 	})
 }
 
-// TestNoGuestBehindTheEndOfTheLease, though it is not noticed yet, nor behind the moment by which the lock was to be given back, nor to a
-// lock that is released or waits.
-func TestNoGuestBehindTheEndOfTheLease(t *testing.T) {
+// TestNoLockIsEnteredBehindTheEndOfTheLease, though it is not noticed yet, nor behind the moment by which the lock was to be given
+// back, nor to a lock that is released or waits.
+func TestNoLockIsEnteredBehindTheEndOfTheLease(t *testing.T) {
 	for name, ends := range map[string]func(p *party){
 		"lease": func(p *party) { time.Sleep(time.Hour) },
 		"deadline": func(p *party) {
@@ -249,7 +250,7 @@ func TestNoGuestBehindTheEndOfTheLease(t *testing.T) {
 				}
 				ends(p)
 				if g := p.admits(r.Lock, 11); g != nil {
-					t.Error("a guest is admitted")
+					t.Error("an inner lock is admitted")
 				}
 			})
 		})
@@ -259,16 +260,16 @@ func TestNoGuestBehindTheEndOfTheLease(t *testing.T) {
 		r.Queued()
 		p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
 		if g := p.admits(r.Lock, 11); g != nil {
-			t.Error("a guest is admitted to a lock that waits")
+			t.Error("an inner lock is admitted to a lock that waits")
 		}
 		r.Withdraw(recipes.WhyReleased)
 		r.Deleted()
 	})
 }
 
-// TestAWishIsToldToAllWhoHaveEntered, and with the Grant to one that enters later, also when the host has left. A deadline bounds what
-// they may believe. The session is asked to tell of it once.
-func TestAWishIsToldToAllWhoHaveEntered(t *testing.T) {
+// TestAWishIsToldToAllThatHaveEntered, and with the Grant to one that enters later, also when the outer lock has left. A deadline
+// bounds what they may believe. The session is asked to tell of it once.
+func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		one := p.enters(r.Lock, 11, actors.Want{})
@@ -278,7 +279,7 @@ func TestAWishIsToldToAllWhoHaveEntered(t *testing.T) {
 		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(due)})
 		actorstest.MustTake(t, one.Revoked())
 		if _, told := actorstest.Take(early.Revoked()); told {
-			t.Error("a guest without a Grant is asked for the lock")
+			t.Error("an inner lock without a Grant is asked for the lock")
 		}
 		early.Start(t.Context(), 0, actors.Want{})
 		late := p.enters(one, 13, actors.Want{})
@@ -306,12 +307,12 @@ func TestAWishIsToldToAllWhoHaveEntered(t *testing.T) {
 
 // TestTheLastIsToldThatTheReleaseWasRefused.
 func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
-	for name, hostIsLast := range map[string]bool{"guest": false, "host": true} {
+	for name, outerIsLast := range map[string]bool{"inner": false, "outer": true} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, func(t *testing.T, r *actorstest.Rig) {
 				p := newParty(t, r, actors.Want{})
 				first, last := r.Lock, p.enters(r.Lock, 11, actors.Want{})
-				if hostIsLast {
+				if outerIsLast {
 					first, last = last, first
 				}
 				first.Withdraw(recipes.WhyReleased)
@@ -327,28 +328,28 @@ func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 	}
 }
 
-// TestAGuestThatFailsLeaves: it was admitted and never started.
-func TestAGuestThatFailsLeaves(t *testing.T) {
-	for name, hostLeft := range map[string]bool{"host holds": false, "host has left": true} {
+// TestAnInnerLockThatFailsLeaves: it was admitted and never started.
+func TestAnInnerLockThatFailsLeaves(t *testing.T) {
+	for name, outerLeft := range map[string]bool{"outer holds": false, "outer has left": true} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, func(t *testing.T, r *actorstest.Rig) {
 				p := newParty(t, r, actors.Want{})
 				g := p.admits(r.Lock, 11)
-				if hostLeft {
+				if outerLeft {
 					r.Withdraw(recipes.WhyReleased)
-					p.wantDeletes(0, "a guest is admitted")
+					p.wantDeletes(0, "an inner lock is admitted")
 				}
 				stream := r.Stream.Subscribe(t.Context())
 				g.Fail(actorstest.ErrCause)
 				p.wantDone(g, true, "failed")
 				expect(t, stream, events.Ended{ID: 11, Path: "/locks/a", Err: actorstest.ErrCause})
-				if !hostLeft {
-					p.wantDeletes(0, "the host holds")
+				if !outerLeft {
+					p.wantDeletes(0, "the outer lock holds")
 					r.Withdraw(recipes.WhyReleased)
 				}
 				p.wantDeletes(1, "all have left")
 				r.Deleted()
-				expect(t, stream, map[bool][]events.Event{false: {events.Ended{ID: 7, Path: "/locks/a"}}}[hostLeft]...)
+				expect(t, stream, map[bool][]events.Event{false: {events.Ended{ID: 7, Path: "/locks/a"}}}[outerLeft]...)
 				r.WantGone(t, 1)
 				if n := p.gone[g].Load(); n != 1 {
 					t.Errorf("Gone was called %d times, want once", n)
@@ -358,8 +359,8 @@ func TestAGuestThatFailsLeaves(t *testing.T) {
 	}
 }
 
-// TestAGuestThatFailsHasNoLoss, though the lock is lost before it has left.
-func TestAGuestThatFailsHasNoLoss(t *testing.T) {
+// TestAnInnerLockThatFailsHasNoLoss, though the lock is lost before it has left.
+func TestAnInnerLockThatFailsHasNoLoss(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		g := p.admits(r.Lock, 11)
@@ -374,8 +375,8 @@ func TestAGuestThatFailsHasNoLoss(t *testing.T) {
 	})
 }
 
-// TestADeadlineBoundsAGuestWithoutAGrant, though nobody else holds: the session is asked to tell when it comes.
-func TestADeadlineBoundsAGuestWithoutAGrant(t *testing.T) {
+// TestADeadlineBoundsAnInnerLockWithoutAGrant, though no other lock holds: the session is asked to tell when it comes.
+func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		g := p.admits(r.Lock, 11)
@@ -407,7 +408,7 @@ func TestEachHolderHasItsOwnEnd(t *testing.T) {
 			g.Withdraw(other)
 			r.Releases(t)
 			if g.Err() == nil {
-				t.Errorf("%v: the guest has ended without an error", other)
+				t.Errorf("%v: the inner lock has ended without an error", other)
 			}
 		})
 	}
@@ -426,7 +427,7 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 				g := p.admits(r.Lock, 11)
 				g.Start(t.Context(), 0, actors.Want{Detect: true})
 				if grant := actorstest.MustTake(t, g.Granted()); grant.Abandoned != crash {
-					t.Errorf("the guest is told of %+v, want %+v", grant.Abandoned, crash)
+					t.Errorf("the inner lock is told of %+v, want %+v", grant.Abandoned, crash)
 				}
 				g.Withdraw(why)
 				r.Withdraw(recipes.WhyReleased)
@@ -436,7 +437,7 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 					t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
 				}
 				if _, is := actorstest.Take(cleared); is {
-					t.Error("the host is cleared before the node has gone")
+					t.Error("the outer lock is cleared before the node has gone")
 				}
 				r.Deleted()
 				<-cleared
@@ -446,8 +447,8 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	}
 }
 
-// TestAGuestIsBoundByItsContext: if that has ended before, the guest gets no Grant, and leaves.
-func TestAGuestIsBoundByItsContext(t *testing.T) {
+// TestAnInnerLockIsBoundByItsContext: if that has ended before, the inner lock gets no Grant, and leaves.
+func TestAnInnerLockIsBoundByItsContext(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		ended, cancel := context.WithCancelCause(t.Context())
@@ -458,7 +459,7 @@ func TestAGuestIsBoundByItsContext(t *testing.T) {
 		if want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause); g.Err() != want { //nolint:errorlint // identity is meant
 			t.Errorf("it has ended with %v, want %v", g.Err(), want)
 		}
-		p.wantDeletes(0, "the host holds")
+		p.wantDeletes(0, "the outer lock holds")
 		r.Releases(t)
 	})
 }
@@ -513,26 +514,27 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfGuestsThatHaveLeft: a node can be handed on from one guest to the next for ever.
-func TestNothingIsKeptOfGuestsThatHaveLeft(t *testing.T) {
+// TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be handed on from one inner lock to
+// the next for ever.
+func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		p := newParty(t, r, actors.Want{})
 		var collected atomic.Int32
 		last := r.Lock
-		const guests = 100
-		for id := range uint64(guests) {
+		const inners = 100
+		for id := range uint64(inners) {
 			next := p.enters(last, 100+id, actors.Want{})
 			last.Withdraw(recipes.WhyReleased)
 			delete(p.gone, last)
 			runtime.AddCleanup(next, func(*atomic.Int32) { collected.Add(1) }, &collected)
 			last = next
 		}
-		p.wantDeletes(0, "the last guest holds")
-		for n := 0; collected.Load() < guests-10 && n < 100; n++ {
+		p.wantDeletes(0, "the last one holds")
+		for n := 0; collected.Load() < inners-10 && n < 100; n++ {
 			runtime.GC()
 		}
-		if n := collected.Load(); n < guests-10 {
-			t.Errorf("%d of %d guests are collected when the last one holds", n, guests)
+		if n := collected.Load(); n < inners-10 {
+			t.Errorf("%d of %d inner locks are collected when the last one holds", n, inners)
 		}
 		last.Withdraw(recipes.WhyReleased)
 		r.Deleted()
@@ -540,14 +542,14 @@ func TestNothingIsKeptOfGuestsThatHaveLeft(t *testing.T) {
 	})
 }
 
-// TestGuestsOfManyGoroutines come, go and are cut off while the host is released, or loses the lock. Each of them ends, and the node goes
+// TestInnerLocksOfManyGoroutines come, go and are cut off while the outer lock is released, or loses the lock. Each of them ends, and the node goes
 // once.
-func TestGuestsOfManyGoroutines(t *testing.T) {
+func TestInnerLocksOfManyGoroutines(t *testing.T) {
 	for round := range 200 {
 		withRig(t, func(t *testing.T, r *actorstest.Rig) {
 			p := newParty(t, r, actors.Want{})
 			var mu sync.Mutex
-			guests := []*actors.Lock{r.Lock}
+			all := []*actors.Lock{r.Lock}
 			var wg sync.WaitGroup
 			for id := range uint64(8) {
 				wg.Go(func() {
@@ -558,7 +560,7 @@ func TestGuestsOfManyGoroutines(t *testing.T) {
 							return
 						}
 						mu.Lock()
-						guests = append(guests, g)
+						all = append(all, g)
 						mu.Unlock()
 						if id == 3 {
 							g.Fail(actorstest.ErrCause)
@@ -580,12 +582,12 @@ func TestGuestsOfManyGoroutines(t *testing.T) {
 				r.Withdraw(recipes.WhyReleased)
 			})
 			wg.Wait()
-			for _, g := range guests {
+			for _, g := range all {
 				g.Withdraw(recipes.WhyReleased)
 			}
 			p.wantDeletes(1, "all have left")
 			r.Deleted()
-			for _, g := range guests {
+			for _, g := range all {
 				p.wantDone(g, true, "all have left")
 			}
 			r.WantGone(t, 1)

@@ -495,7 +495,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 }
 
 // TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again later, also when other data have taken the wish's
-// place by then: all who hold the lock have heard the same.
+// place by then: all that hold the lock have heard the same.
 func TestAWishIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
