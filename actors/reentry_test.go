@@ -414,6 +414,27 @@ func TestEachHolderHasItsOwnEnd(t *testing.T) {
 	}
 }
 
+// TestTheLastClearsTheRecord: Close waits for that one alone.
+func TestTheLastClearsTheRecord(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Begin(t, actors.Want{Detect: true})
+		r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
+		actorstest.MustTake(t, r.Granted())
+		p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+		g := p.enters(r.Lock, 11, actors.Want{Detect: true})
+		r.Releases(t)
+		if _, cleared := actorstest.Take(r.Cleared()); !cleared {
+			t.Error("the outer lock has left, and is to be waited for")
+		}
+		g.Withdraw(recipes.WhyReleased)
+		if _, cleared := actorstest.Take(g.Cleared()); cleared {
+			t.Error("the last is not to be waited for, though the record is still there")
+		}
+		r.Deleted()
+		<-g.Cleared()
+	})
+}
+
 // TestTheRecordGoesIfAllHaveReleased, see [recipes.Share].
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	for name, why := range map[string]recipes.Why{"released": recipes.WhyReleased, "panicked": recipes.WhyPanicked} {
