@@ -49,7 +49,7 @@ func (q *queuer) admit(cfg Config) *Lock {
 	switch now := time.Now(); { // read behind the lease, as in Valid
 	case !now.Before(lease):
 		return nil
-	case q.rare != nil && q.rare.wish != nil && q.rare.wish.By != 0 && !now.Before(TimeOf(q.rare.wish.By)):
+	case q.rare != nil && isDue(q.rare.wish, now):
 		return nil
 	case at == nil:
 		if q.state != holding {

@@ -28,6 +28,11 @@ func TimeOf(m recipes.Moment) time.Time {
 	return now.Add(time.Duration(m - MomentOf(now)))
 }
 
+// isDue reports whether a wish has a deadline, and that has come. There may be no wish.
+func isDue(wish *recipes.Revoke, now time.Time) bool {
+	return wish != nil && wish.By != 0 && !now.Before(TimeOf(wish.By))
+}
+
 // onRevoke tells that the lock is wanted back, and by when. A later wish replaces the one before, because its deadline is sooner.
 func (l *Lock) onRevoke(e recipes.Revoke) (told bool) {
 	revoked, told := l.revoke(e)

@@ -225,7 +225,7 @@ func (s *stay) mayEnter() bool {
 	}
 	lease := s.port.Deadline(s.epoch)
 	now := time.Now() // read behind the lease, as in Valid
-	return now.Before(lease) && (s.wish == nil || s.wish.By == 0 || now.Before(TimeOf(s.wish.By)))
+	return now.Before(lease) && !isDue(s.wish, now)
 }
 
 // admits makes the turn a holder, which gets the present grant when it is started.
