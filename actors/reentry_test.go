@@ -490,27 +490,55 @@ type stayPort struct{ *actorstest.FakePort }
 
 func (stayPort) Proven(recipes.Epoch) bool { return true }
 
+// cachedTurn returns the holder of a cached lock, of which the rig's lock has the node.
+func cachedTurn(t *testing.T, r *actorstest.Rig) *actors.Lock {
+	t.Helper()
+	cache := actors.NewCaches(1).At("/locks/a", actors.Terms{}, func() actors.CacheConfig {
+		return actors.CacheConfig{
+			Idle: time.Hour, Interval: func() time.Duration { return time.Minute },
+			Queue: func(beside actors.Beside) (*actors.Lock, actors.StayPort, func(bool), error) {
+				r.Tell(beside)
+				return r.Lock, stayPort{r.Port}, func(bool) { r.Start(t.Context(), 0, actors.Want{Keep: true}) }, nil
+			},
+		}
+	})
+	outer := actors.NewTurn(actors.Config{ID: 10, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House}, cache)
+	outer.Start(t.Context(), 0, actors.Want{})
+	r.Hold()
+	actorstest.MustTake(t, outer.Granted())
+	return outer
+}
+
+// TestNoTurnIsEnteredBehindItsDeadline, though it is not noticed yet, nor behind the end of the lease.
+func TestNoTurnIsEnteredBehindItsDeadline(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"deadline": time.Minute, "lease": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				outer := cachedTurn(t, r)
+				if name == "deadline" {
+					r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(wait))})
+				}
+				time.Sleep(wait)
+				if outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House}) != nil {
+					t.Error("a lock is admitted")
+				}
+				outer.Withdraw(recipes.WhyReleased)
+				r.Say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
+				r.Deleted()
+				r.WantGone(t, 1)
+			})
+		})
+	}
+}
+
 // TestATurnHearsNothingBeforeItIsStarted: a cached lock is entered again, and is lost before the inner lock is started. That hears of the
 // loss when it is, and never if it fails.
 func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	for name, fails := range map[string]bool{"started": false, "failed": true} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				caches := actors.NewCaches(1)
-				cache := caches.At("/locks/a", actors.Terms{}, func() actors.CacheConfig {
-					return actors.CacheConfig{
-						Idle: time.Hour, Interval: func() time.Duration { return time.Minute },
-						Queue: func(beside actors.Beside) (*actors.Lock, actors.StayPort, func(bool), error) {
-							r.Tell(beside)
-							return r.Lock, stayPort{r.Port}, func(bool) { r.Start(t.Context(), 0, actors.Want{Keep: true}) }, nil
-						},
-					}
-				})
-				var gone, innerGone atomic.Int32
-				outer := actors.NewTurn(actors.Config{ID: 10, Path: "/locks/a", Owner: actorstest.NewOwner(&gone), House: r.House}, cache)
-				outer.Start(t.Context(), 0, actors.Want{})
-				r.Hold()
-				actorstest.MustTake(t, outer.Granted())
+				outer := cachedTurn(t, r)
+				var innerGone atomic.Int32
 				inner := outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&innerGone), House: r.House})
 				r.Say(recipes.LeaseRanOut{})
 				actorstest.MustTake(t, outer.Lost())
