@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -38,9 +37,7 @@ func TestRealMutualTLS(t *testing.T) {
 	addr := tlsServer(t, authority, server)
 	proxy := ensemble.StartProxy(t, addr)
 	connect := func(certificate func() *tls.Certificate, version uint16) (*coordinator.Coordinator, error) {
-		ctx, cancel := context.WithTimeout(coordtest.RealContext(t), 2*time.Second)
-		defer cancel()
-		return coordinator.Connect(ctx, proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
+		return coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
 			coordinator.WithTLS(&tls.Config{
 				MinVersion: tls.VersionTLS12, MaxVersion: version, RootCAs: authority.pool(),
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(), nil },
