@@ -44,6 +44,7 @@ type conn struct {
 	waiting int // bytes in the queue
 	muted   bool
 	held    bool // requests that need the leader wait
+	ending  bool // the last frame is queued, or sent
 	closed  bool
 	alarm   *time.Timer
 }
@@ -81,9 +82,10 @@ func (c *conn) send(frame []byte) { c.push(outgoing{frame: frame}) }
 func (c *conn) push(o outgoing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.queue); c.closed || n > 0 && c.queue[n-1].last {
+	if c.closed || c.ending {
 		return
 	}
+	c.ending = o.last
 	c.queue = append(c.queue, o)
 	c.waiting += len(o.frame)
 	c.changed.Broadcast()
@@ -113,7 +115,7 @@ func (c *conn) fade() {
 	c.mu.Lock()
 	muted := c.muted
 	if muted {
-		c.queue, c.waiting = []outgoing{{last: true}}, 0
+		c.queue, c.waiting, c.ending = []outgoing{{last: true}}, 0, true
 		c.changed.Broadcast()
 	}
 	c.mu.Unlock()
@@ -123,11 +125,10 @@ func (c *conn) fade() {
 }
 
 // finish is fade for a connection that has no reader any more. If it is hanging up, it
-// may still send what is queued before the end.
+// may still send what is queued before the end, or what the writer has taken already.
 func (c *conn) finish() {
 	c.mu.Lock()
-	n := len(c.queue)
-	ending := n > 0 && c.queue[n-1].last
+	ending := c.ending
 	c.mu.Unlock()
 	if !ending {
 		c.fade()
