@@ -62,6 +62,8 @@ func (e *environment) reply(r request) input {
 		if r.flags&reqFloor != 0 {
 			in.flag = flagEntered
 		}
+	case Op(r.op) == OpSurvey:
+		in = surveyed(r)
 	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpClaim && r.mask&maskDelay != 0:
@@ -83,8 +85,6 @@ func (e *environment) reply(r request) input {
 		if advanced.Stands {
 			in.flag |= flagStands
 		}
-	case Op(r.op) == OpSurvey:
-		in = input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
 	case Op(r.op) == OpEnter && r.own == 0:
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:

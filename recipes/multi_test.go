@@ -271,8 +271,8 @@ func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
 		return e.send(w, c, request{op: uint8(OpWatch), epoch: uint8(ef.Epoch), arg: 2*g + d})
 	case Claim:
 		nodes := about(ef.Node)
-		if !e.whole(c, nodes) {
-			nodes = 0 // the shell knows that some nodes are missing
+		if ef.Incomplete(bits.OnesCount8(nodes), len(e.roles[c].dirs)) != nil {
+			nodes = 0 // no server is asked
 		}
 		return e.send(w, c, request{op: uint8(OpClaim), epoch: uint8(ef.Epoch), mask: nodes, flags: e.effect(ef).flag * reqHeld})
 	case Advance:

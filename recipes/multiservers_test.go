@@ -26,7 +26,7 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 		x := Errand{Op: OpClaim, Layout: role.layout()}
 		if in, refused := x.Means(x.Plan(View{}), e.upon(w, about, x)).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing
-		} else if e.leads(w, r.mask) && e.whole(c, r.mask) {
+		} else if e.leads(w, r.mask) {
 			r.flags |= reqFirst
 		}
 	case OpDelete:
@@ -119,16 +119,6 @@ func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 		alone = in.Alone
 	}
 	return alone
-}
-
-// whole tells whether some nodes include one of each of the client's directories.
-func (e *multiEnv) whole(c int, nodes uint8) bool {
-	for _, d := range e.roles[c].dirs {
-		if nodes&(dirsP<<d) == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // first returns the node, of some, that the client names first.

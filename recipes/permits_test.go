@@ -115,13 +115,14 @@ const nobody = 8
 func asks(r *request, op Op, ef effect) {
 	switch op {
 	case OpSurvey:
+		e := Survey{Watch: ef.flag != 0, Node: contender(int64(ef.arg)).Text}
 		if ef.arg >= maxNodes {
-			r.arg = nobody
+			r.arg, e.Node = nobody, ""
 		}
-		if ef.flag != 0 {
+		if e.Watch {
 			r.flags |= reqStands
 		}
-		if ef.flag == 0 || r.arg == nobody {
+		if !e.Looks() {
 			r.mask = 1 << partOwn
 		}
 	case OpEnter:
@@ -166,6 +167,19 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 		}
 	}
 	return r.mask == 1<<partSize|1<<partInUse|1<<partOwn
+}
+
+// surveyed is the answer to a survey of which all parts are executed.
+func surveyed(r request) input {
+	f := Findings{Size: int32(r.own & 0xf), InUse: int32(r.arg >> 4), Gone: r.flags&reqMissing != 0}
+	in := input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
+	if answer, refused := (Survey{}).Means(f).(Refused); refused {
+		in = input{kind: inRefused, epoch: r.epoch, arg: r.op, own: noNode}
+		if answer.Missing {
+			in.flag = flagMissing
+		}
+	}
+	return in
 }
 
 // survey returns the client's survey if it has that status, or -1.

@@ -44,6 +44,15 @@ func (e Errand) claimed(a Answer) Meaning {
 	}
 }
 
+// Incomplete is the answer to a claim for a contender of which only some of the needed nodes are known, or nil if all are. A part of the
+// nodes proves nothing, so no server is asked.
+func (e Claim) Incomplete(known, needed int) Input {
+	if known == needed {
+		return nil
+	}
+	return Refused{Epoch: e.Epoch, Op: OpClaim, Missing: true}
+}
+
 func (e Errand) recorded(left *events.Abandoned) Claimed {
 	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
 }

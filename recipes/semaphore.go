@@ -87,6 +87,25 @@ func (m *Machine) survey() []Effect {
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.permits.full}}
 }
 
+// Findings are what the reads of a survey have found.
+type Findings struct {
+	Size    int32 // 0 if the node that says it holds no number of permits
+	Version int32
+	InUse   int32
+	Gone    bool // the own node is not there
+}
+
+// Looks reports whether the survey reads the own node, too.
+func (e Survey) Looks() bool { return e.Watch && e.Node != "" }
+
+// Means returns the answer to a survey.
+func (e Survey) Means(f Findings) Input {
+	if f.Gone || f.Size == 0 {
+		return Refused{Epoch: e.Epoch, Op: OpSurvey, Missing: f.Gone}
+	}
+	return Surveyed{Epoch: e.Epoch, Size: f.Size, Version: f.Version, InUse: f.InUse}
+}
+
 // look begins a survey anew, without watches.
 func (m *Machine) look() []Effect {
 	m.permits.full = false

@@ -41,13 +41,10 @@ func (p *permitPlay) answerTo(c *permitClient, e Effect) Input {
 	case Advance:
 		return p.advance(c, e)
 	case Survey:
-		if e.Watch {
-			if !p.exists(e.Node) {
-				return Refused{Epoch: e.Epoch, Op: OpSurvey, Missing: true}
-			}
-			c.looks, c.watched[e.Node] = true, true
-		}
-		return Surveyed{Epoch: e.Epoch, Size: p.size, Version: p.version, InUse: int32(len(p.nodes) - len(p.queue()))}
+		f := Findings{Size: p.size, Version: p.version, InUse: int32(len(p.nodes) - len(p.queue())), Gone: e.Looks() && !p.exists(e.Node)}
+		c.looks = c.looks || e.Watch && !f.Gone
+		c.watched[e.Node] = c.watched[e.Node] || e.Looks() && !f.Gone
+		return e.Means(f)
 	case Enter:
 		return p.enter(c, e)
 	case Delete:
@@ -87,10 +84,14 @@ func (p *permitPlay) claim(c *permitClient, e Claim) Input {
 	if strings.HasPrefix(e.Node, "leases/") {
 		want = int(c.m.rule.(Semaphore).Permits)
 	}
-	if p.exists(e.Node) && len(p.own(c, e.Node)) == want {
+	switch in := e.Incomplete(len(p.own(c, e.Node)), want); {
+	case in != nil:
+		return in
+	case !p.exists(e.Node):
+		return Refused{Epoch: e.Epoch, Op: OpClaim, Missing: true}
+	default:
 		return Claimed{Epoch: e.Epoch, Fresh: true}
 	}
-	return Refused{Epoch: e.Epoch, Op: OpClaim, Missing: true}
 }
 
 func (p *permitPlay) advance(c *permitClient, e Advance) Input {

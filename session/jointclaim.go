@@ -40,13 +40,13 @@ func (j *jointClaim) add(r *asked) bool {
 	if !r.joint {
 		return false
 	}
-	nodes := r.seat.layout.claimed(r.seat, r.node)
+	nodes, incomplete := r.seat.claimed(r.epoch, r.node)
 	bytes := 0
 	for _, node := range nodes {
 		bytes += each + len(node)
 	}
 	full := len(j.of) > 0 && (j.checks+len(nodes) > mostChecks || j.bytes+bytes > mostChecked)
-	if nodes == nil || full {
+	if incomplete != nil || full {
 		return false
 	}
 	j.of, j.checks, j.bytes = append(j.of, claimOf{r, nodes}), j.checks+len(nodes), j.bytes+bytes

@@ -23,13 +23,20 @@ func (queued) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) 
 
 // claim writes through the quorum on condition that the own node exists, or that all the permits do.
 func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	nodes := t.layout.claimed(t, t.at(e.Node))
-	if nodes == nil {
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+	nodes, incomplete := t.claimed(e.Epoch, t.at(e.Node))
+	if incomplete != nil {
+		return incomplete, errIncomplete
 	}
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Record: e.Record}, seat: t, own: nodes[0], nodes: nodes,
 	}) // the session actor judges the lease
+}
+
+// claimed returns the nodes that a claim checks: all the nodes of which the own one is the first. If not all of them are known it returns
+// what the machine is told.
+func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
+	nodes = t.nodes(own)
+	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.layout.needs(own))
 }
 
 func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
@@ -40,7 +47,7 @@ func (queued) form() recipes.Layout { return recipes.LayoutQueue }
 
 func (queued) reads(t *Seat) []string { return []string{t.dir} }
 
-func (queued) claimed(t *Seat, own string) []string { return t.nodes(own) }
+func (queued) needs(string) int { return 1 }
 
 func (queued) at(t *Seat, name string) string { return below(t.dir, name) }
 

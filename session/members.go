@@ -89,14 +89,7 @@ func (m *multi) leave(*client, *Seat) { m.own = nil }
 
 func (m *multi) form() recipes.Layout { return recipes.LayoutSeveral }
 
-// claimed returns all nodes, or nil if only some are known: a part of them proves nothing.
-func (m *multi) claimed(t *Seat, own string) []string {
-	nodes := t.nodes(own)
-	if len(nodes) != len(m.members) {
-		return nil
-	}
-	return nodes
-}
+func (m *multi) needs(string) int { return len(m.members) }
 
 // nameMembers notes which nodes are the attempt's. A node that was known stays, though it may be gone. The reason: a seat that gives up the
 // node that the machine knows by name has to give up all, and it does no harm to delete a node that is not there.

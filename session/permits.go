@@ -86,27 +86,28 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 
 // survey asks in one flight how many permits there are, how many are taken, and with Watch, whether the own node is still there.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
-	surveyed := recipes.Surveyed{Epoch: e.Epoch}
+	var found recipes.Findings
 	var wait sync.WaitGroup
 	var unsized, uncounted, unplaced error
-	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t) })
-	wait.Go(func() { surveyed.InUse, uncounted = c.inUse(t, e.Watch) })
-	if e.Watch && e.Node != "" {
+	wait.Go(func() { found.Size, found.Version, unsized = c.size(t) })
+	wait.Go(func() { found.InUse, uncounted = c.inUse(t, e.Watch) })
+	if e.Looks() {
 		_, unplaced = c.readWatched(t.at(e.Node), t)
 	}
 	wait.Wait()
+	found.Gone = errors.Is(unplaced, zk.ErrNoNode)
 	switch {
-	case errors.Is(unplaced, zk.ErrNoNode):
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
+	case found.Gone:
+		return e.Means(found), unplaced
 	case errors.Is(unsized, ErrSizeNode):
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
+		return e.Means(found), unsized
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {
 		if err != nil {
 			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
 		}
 	}
-	return surveyed, nil
+	return e.Means(found), nil
 }
 
 // enter trades the own node for the permits.

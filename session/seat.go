@@ -187,9 +187,8 @@ type layout interface {
 	form() recipes.Layout
 	// reads returns the directories that are listed before a list request is made, each once.
 	reads(t *Seat) []string
-	// claimed returns the nodes that a claim checks: all the nodes of which the own one is the first, or nil if not all of them are
-	// known.
-	claimed(t *Seat, own string) []string
+	// needs returns how many nodes the contender must have of which the own one is the first.
+	needs(own string) int
 
 	// at returns the path of a node that the machine knows by the name; nameOf is its inverse.
 	at(t *Seat, name string) string

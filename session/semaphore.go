@@ -31,11 +31,6 @@ const (
 	permitMarker = "lease-"
 )
 
-// incomplete reports whether these are permits, and not all of them.
-func (t *Seat) incomplete(nodes []string) bool {
-	return path.Dir(nodes[0]) == t.permits.dir && len(nodes) != int(t.permits.wanted)
-}
-
 // turnAway ends the subscription to changes of the semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
 	c.looks.Drop(t.permits.dir, t)
@@ -125,12 +120,11 @@ func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
 
-func (p *permits) claimed(t *Seat, own string) []string {
-	nodes := t.nodes(own)
-	if t.incomplete(nodes) {
-		return nil
+func (p *permits) needs(own string) int {
+	if path.Dir(own) == p.dir {
+		return int(p.wanted)
 	}
-	return nodes
+	return 1
 }
 
 func (p *permits) at(t *Seat, name string) string {

@@ -32,6 +32,8 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
 			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
 		}
+		b.Survey(recipes.Survey{Epoch: 1, Node: "lock-0000000099", Watch: true})
+		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
 		b.Enter(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
