@@ -116,7 +116,7 @@ type HeldError struct {
 
 // Error implements error.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%v: %s is held by session 0x%x since %s", ErrNotAcquired, e.Path, e.Holder.Session, e.Holder.Since.Format(time.RFC3339))
+	return fmt.Sprintf("%v: %s is held by session 0x%x since %s", ErrNotAcquired, e.Path, uint64(e.Holder.Session), e.Holder.Since.Format(time.RFC3339))
 }
 
 // Unwrap returns ErrNotAcquired.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,6 +128,10 @@ func TestUnfairTry(t *testing.T) {
 			h := held.Holder
 			if h.Node != taskPath || h.Session != grant.Session || string(h.Data) != "worker 3" || !h.Holding || h.Kind != events.KindUnfair || h.Since.IsZero() {
 				t.Errorf("the try says that %+v holds, want the holder %+v", h, grant)
+			}
+			held.Holder.Session = math.MinInt64 + 1 // as of a server whose number is above 127
+			if text := held.Error(); !strings.Contains(text, " session 0x8000000000000001 ") {
+				t.Errorf("the error says %q, want the session as the servers write it", text)
 			}
 		}
 		if n := srv.Watches(); n != 0 {

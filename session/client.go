@@ -152,7 +152,7 @@ func (s *Session) endClient(c *client) {
 
 // zapSession logs the session's id in the form of ZooKeeper's own logs.
 func zapSession(c *client) zap.Field {
-	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
+	return zap.String("session", fmt.Sprintf("0x%x", uint64(c.link.Session())))
 }
 
 // zapServer is for log lines: the server as the connect string names it, and the dialled address if that is a name.

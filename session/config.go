@@ -31,7 +31,7 @@ type Config struct {
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
-	LossOnSuspend bool          // for what starts the machines; the session itself does nothing about it
+	LossOnSuspend bool          // a lost connection is a loss, and the session does not hang up on a silent server by itself
 
 	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
 	OnRequest func(wire.Request)

@@ -234,7 +234,7 @@ func (w *wire) noteRequest() error {
 	if !w.greeted {
 		w.asked, w.askedAt, w.askedLength, w.requested = w.out.int64At(16), w.outAt, w.out.length, true
 		if id := w.link.Session(); w.asked == 0 && id != 0 {
-			return fmt.Errorf("%w: had 0x%x", errSecondSession, id)
+			return fmt.Errorf("%w: had 0x%x", errSecondSession, uint64(id))
 		}
 		return nil
 	}
@@ -383,7 +383,7 @@ func (w *wire) noteHandshake() error {
 	case !requested:
 		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
 	case id != 0 && asked != 0 && id != asked:
-		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, asked, id)
+		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
 	case id != 0 && timeout <= 0:
 		// The client would panic on a ticker without an interval.
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
