@@ -62,7 +62,7 @@ func (a *Acquisition) isDone() bool {
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
 // Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state, and again.
-// No Grant can be read after it has returned.
+// No Grant can be taken after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // crash is Release for a caller that has not finished its work under the lock. It does nothing after a Release.

@@ -61,12 +61,12 @@ type cachesOption struct {
 	apply func(*cacheConfig)
 }
 
-// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024, and 0 keeps none.
+// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024; 0 keeps none.
 func WithCacheSize(n int) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.size = n }}
 }
 
-// WithCacheIdle bounds how long a node of a [Cached] lock stays idle. The default is a minute.
+// WithCacheIdle bounds how long a node of a [Cached] lock stays idle: by default a minute, at least a probe interval.
 func WithCacheIdle(d time.Duration) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.idle = d }}
 }

@@ -27,7 +27,7 @@
 //   - Kinds of lock: [Coordinator.Mutex], [Coordinator.ReadWrite], [Coordinator.Semaphore], [Coordinator.Election], [Coordinator.Multi],
 //     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
 //   - Options of one acquisition: [Try], [WithMaxWait], [WithData], [WithPermits].
-//   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithTLS].
+//   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithSASL], [WithTLS].
 //   - Errors: [LostError] and the sentinels such as [ErrSessionExpired] say why a lock is gone.
 //
 // # Special
@@ -35,7 +35,7 @@
 //   - One loop for any number of locks: [Coordinator.Events]. Metrics and traces: [Passive], [WithHooks].
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
 //   - Re-entry: [Acquisition.Context], [Reentrant].
-//   - Grants without a request: [Cached].
+//   - Grants without a request: [Cached], [WithCacheSize], [WithCacheIdle].
 //   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
 //   - Behind a crash: [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].

@@ -123,7 +123,7 @@ func (a *Acquisition) queues(drive actors.Config, cfg acquireConfig, in *session
 	a.actor = actors.NewLock(drive, l.machineRule(), a.seat)
 }
 
-// seat returns the seat of an acquisition. It takes the place of the writer in, if that is given.
+// seat returns the seat of an acquisition. If a writer is given, the seat is in its place.
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,

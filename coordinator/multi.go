@@ -11,8 +11,8 @@ import (
 )
 
 // Multi returns a handle that takes several mutexes and sides of read/write locks together, all or none, with one Grant and one Lost. Its
-// Members are in the order given here. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath] or
-// [ErrTooLarge]; a [*MemberError] names the lock at fault. See docs/kinds.md.
+// Members are in the order given here. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath],
+// [ErrInvalid] or [ErrTooLarge]; a [*MemberError] names the lock at fault. See docs/kinds.md.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: m}
@@ -93,7 +93,7 @@ func (m *members) check(c *Coordinator) error {
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
 		case l.checkOptions() != nil:
-			return l.checkOptions()
+			return l.failed(l.checkOptions())
 		case l.kind.can&canJoin == 0:
 			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.name))
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect, l.cfg.cached != nil:

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
@@ -81,7 +83,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 		})
 		members := map[string]string{ // that are to blame
 			"unfair": accountB, "reentrant": accountA, "tells of crashes": accountA, "kazoo's": accountA,
-			"no path": "b", "the servers' own": "/zookeeper/config", "as another kind here": accountC,
+			"bad option": accountB, "no path": "b", "the servers' own": "/zookeeper/config", "as another kind here": accountC,
 		}
 		for name, tt := range map[string]struct {
 			lock    *coordinator.Lock
@@ -101,6 +103,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			"reentrant":            {c.Multi(c.Mutex(accountA, coordinator.Reentrant())), nil, []error{coordinator.ErrKind}},
 			"tells of crashes":     {c.Multi(c.Mutex(accountA, coordinator.DetectCrash())), nil, []error{coordinator.ErrKind}},
 			"kazoo's":              {c.Multi(c.Mutex(accountA, coordinator.AsKazoo())), nil, []error{coordinator.ErrKind}},
+			"bad option":           {c.Multi(c.Mutex(accountA), c.Mutex(accountB, coordinator.WithACL([]zk.ACL{}))), nil, []error{coordinator.ErrInvalid}},
 			"no path":              {mutexes(c, accountA, "b"), nil, []error{coordinator.ErrPath}},
 			"the servers' own":     {mutexes(c, "/zookeeper/config"), nil, []error{coordinator.ErrPath}},
 			"a megabyte of paths":  {mutexes(c, long...), nil, []error{coordinator.ErrTooLarge}},

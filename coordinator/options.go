@@ -168,7 +168,7 @@ func WithData(data []byte) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// WithPermits takes n permits of a [Semaphore], all at once; the default is 1. More than there are, and other locks, are
+// WithPermits takes n permits of a [Semaphore], together; by default 1. More than there are, or another lock:
 // [ErrPermits].
 func WithPermits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
@@ -178,7 +178,7 @@ func WithPermits(n int) AcquireOption {
 func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
 
 // AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names. Every program at the path needs it, except kazoo
-// itself. A waiter that sees a node with another name ends with [ErrKind], as do semaphores and unfair locks. See docs/interop.md.
+// itself. A waiter that sees a node with another name ends with [ErrKind]. Other locks are [ErrKind]. See docs/interop.md.
 func AsKazoo() LockOption { return lockOption(func(c *lockConfig) { c.kazoo = true }) }
 
 type lockOption func(*lockConfig)

@@ -10,7 +10,7 @@ type Event interface{ isEvent() }
 type Grant struct {
 	ID   uint64 // the acquisition's
 	Path string // the lock's directory, as the caller named it
-	Node string // full path of the contender's node, in the caller's name space; of several permits, the first one's
+	Node string // path of the contender's node, in the caller's name space; of several permits, the first one's
 
 	// Token is the fencing token: the zxid of the transaction that created the node. The token of an exclusive grant is greater than
 	// the token of every earlier grant of another acquisition on this path, for the life of the ensemble's data. Readers that hold
@@ -31,13 +31,13 @@ type Grant struct {
 // Member is one lock of a granted multi-lock.
 type Member struct {
 	Path string // the lock's directory
-	Node string // full path of the node in it
+	Node string // path of the node in it, in the caller's name space
 }
 
 // Abandoned describes a previous holder that never released. Of several it is the first. All Grants share one: do not write to
 // it.
 type Abandoned struct {
-	Node  string    // full path of its node, which is gone, in the caller's name space
+	Node  string    // path of its node, which is gone, in the caller's name space
 	Data  []byte    // what it had stored there when it came
 	Token int64     // its fencing token
 	Since time.Time // when it was granted, by its own clock
@@ -116,14 +116,14 @@ type SessionExpired struct {
 // Leader says which contender leads an election. If Node is empty, there is no leader. It reaches observers of the election and
 // is no [Event].
 type Leader struct {
-	Node  string // full path of the leader's node
+	Node  string // path of the leader's node, in the caller's name space
 	Data  []byte // what the leader proclaimed
 	Token int64  // its fencing token
 }
 
 // Contender is a snapshot of one node in a lock's queue, for a look at holders and waiters. It is no [Event].
 type Contender struct {
-	Node    string    // full path
+	Node    string    // path, in the caller's name space
 	Session int64     // the session that owns it
 	Since   time.Time // when it was created, by the server's clock
 	Data    []byte    // what it says about itself

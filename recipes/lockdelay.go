@@ -7,11 +7,11 @@ import (
 )
 
 // This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions have it, too): a grant behind a holder that
-// has not released waits until a time has passed since the holder's node went. It is for holders that cannot be trusted to hear of
+// has not released waits until a time has passed since a contender found that. It is for holders that cannot be trusted to hear of
 // their loss.
 //
 // The delay stands in the record of crash.go, so a lock with a delay tells of crashes. The latest holder has written its delay
-// there, and the contender may ask for a longer one. No contender may see the node go. So the time begins with a mark in the
+// there, and the contender may ask for a longer one. It may be that no contender sees the node go. So the time begins with a mark in the
 // record, and goes on while contenders come and go:
 //
 //  1. A holds, by its record, and ends without a release.

@@ -2,7 +2,7 @@ package recipes
 
 // Tenure is the book of who holds: what a session knows of one contender's hold on its node. A session tells holders that the lease
 // has run out, probes for them, and lets readers take their places. So it has to know at each moment
-// what the contender's machine will believe when everything that was posted to it has come. R names a request, and its zero value
+// what the contender's machine will believe once it has read its mailbox. R names a request, and its zero value
 // is none.
 type Tenure[R comparable] struct {
 	asks R // the latest request that may end in a grant

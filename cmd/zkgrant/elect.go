@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (s *settings) printLeader(out io.Writer, leader events.Leader) error {
 	}
 	who := "no leader"
 	if leader.Node != "" {
-		who = fmt.Sprintf("%s leads, token %d", printable(string(leader.Data)), leader.Token)
+		who = fmt.Sprintf("%s leads, token %d", cmp.Or(printable(string(leader.Data)), "a contender without data"), leader.Token)
 	}
 	_, err := fmt.Fprintf(out, "%s  %s\n", time.Now().Format(time.TimeOnly), who)
 	return err

@@ -235,8 +235,14 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		t.row("", lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
 	}
 	s.hide()
-	if !s.json && found > 0 {
+	switch {
+	case s.json:
+	case found > 0:
 		if err := t.print(); err != nil {
+			return err
+		}
+	case failed == 0:
+		if _, err := fmt.Fprintln(out, "no locks"); err != nil {
 			return err
 		}
 	}
@@ -273,7 +279,7 @@ func holders(lock coordinator.LockInfo) string {
 	}
 	who := printable(string(all[0].Data))
 	if who == "" {
-		who = "a leader without data"
+		who = "a holder without data"
 	}
 	if all := []rune(who); len(all) > 40 {
 		who = string(all[:39]) + "…"

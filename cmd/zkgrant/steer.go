@@ -29,7 +29,7 @@ revoke is interrupted, but no node is removed then.`,
 			ctx, cancel := interrupted()
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-				s.progress("waiting for the holders of %s, at most %s and a session timeout", args[0], grace)
+				s.progress("waiting for the holders of %s, at most %s and five quarters of a session timeout", args[0], grace)
 				defer s.hide()
 				switch err := c.Revoke(ctx, args[0], grace); {
 				case errors.Is(err, coordinator.ErrNotHeld):

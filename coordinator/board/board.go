@@ -75,7 +75,9 @@ func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, er
 	}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	for _, o := range options {
-		o(b)
+		if o != nil {
+			o(b)
+		}
 	}
 	return b, nil
 }
