@@ -79,7 +79,7 @@ func (p *place) during(ctx context.Context, l library, f func() error) (counts, 
 // watches the contender before it, and has nothing left to do.
 func (p *place) queued(ctx context.Context, l library, watches float64) error {
 	// A busy server may answer with an error, or not at all. That passes, or the time runs out.
-	late := fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience)
+	late := fmt.Errorf("%s: not all contenders queue up within %v", l.Name, patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()
 	asking := 1.0 // the question itself is a request

@@ -35,14 +35,14 @@ type errand struct {
 // errands are all errands, in the order of the tables.
 func errands() []errand {
 	permit, eight, election := use{kindSemaphore, 4}, use{kindMulti, 8}, use{kindElection, 0}
-	everybody := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
+	all := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
 	return []errand{
-		{"cycle", "acquire and release", "lock", everybody, loops(askCycle, use{})},
+		{"cycle", "acquire and release", "lock", all, loops(askCycle, use{})},
 		{"awaited", "acquire and release, awaited", "awaited", []string{keyOurs}, loops(askAwaited, use{})},
 		{"cached", "acquire and release, cached", "cached", []string{keyOurs}, loops(askCycle, use{kind: kindCached})},
 		{"permit", "acquire and release 1 of 4 permits", "permit", []string{keyOurs, keyCurator, keyKazoo}, loops(askCycle, permit)},
 		{"multi", "acquire and release 8 locks together", "8 locks", []string{keyOurs, keyCurator}, loops(askCycle, eight)},
-		{"handoff", "handoff to the only one waiting", "handoff", everybody, swings(use{})},
+		{"handoff", "handoff to the only one waiting", "handoff", all, swings(use{})},
 		{"failover", "leader resigns, the next one leads", "failover", []string{keyOurs, keyCurator, keyKazoo, keyEtcd}, swings(election)},
 	}
 }

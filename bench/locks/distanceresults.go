@@ -51,7 +51,7 @@ func (s *Distance) write(output io.Writer) error {
 		asked = append(asked, fmt.Sprint(ms))
 		echoed = append(echoed, figures.Number(figures.Median(s.Echo[ms])/1000))
 	}
-	fmt.Fprintf(&b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for everybody. An echo through it takes %s ms.\n"+
+	fmt.Fprintf(&b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for all libraries. An echo through it takes %s ms.\n"+
 		"*Standalone server*: the clients are that far away from it. *Beside a follower*: the clients are near one of three\n"+
 		"servers, and its leader is that far away.\n\n", list(asked), list(echoed))
 	s.writeRun(&b)

@@ -187,7 +187,7 @@ func (r *Results) rows() []row {
 
 // title begins the page of results.
 const title = "# Results\n\nWritten by `go run ./locks` in bench; what is measured, and how, stands in " +
-	"[locks/doc.go](locks/doc.go).\nAll figures of a part are from one run, in which everybody used the same servers, " +
+	"[locks/doc.go](locks/doc.go).\nAll figures of a part are from one run, in which all libraries used the same servers, " +
 	"and medians over its rounds.\n"
 
 // write writes the part of the page that is about locks nearby.

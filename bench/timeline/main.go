@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	var s settings
 	flags := flag.NewFlagSet("timeline", flag.ContinueOnError)
 	flags.IntVar(&s.runs, "runs", 3, "how often the script is played")
-	flags.DurationVar(&s.timeout, "timeout", 6*time.Second, "the session timeout of everybody")
+	flags.DurationVar(&s.timeout, "timeout", 6*time.Second, "the session timeout of all libraries")
 	flags.DurationVar(&s.tick, "tick", 2*time.Second, "the server's tickTime; ZooKeeper's default is 2s")
 	flags.DurationVar(&s.heal, "heal", 30*time.Second, "how long the partition lasts")
 	flags.StringVar(&s.folder, "o", ".", "the `folder` of timeline.json and timeline.svg")
