@@ -104,13 +104,14 @@ func (t *tenure) passes() {
 }
 
 // judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: the answer to a write
-// that was sent within two probe intervals comes after the news of the contender.
+// that was sent within two probe intervals comes after the news of the contender. Excused is a client of which an event was lost, and
+// the answer was not: TCP does no such thing, and silence says nothing then.
 func (w *world) judgePasses() {
 	for p, all := range w.passed {
-		if w.excused(all[0]) {
+		c := all[0].life.client
+		if w.excused(all[0]) || c.deaf.Load() {
 			continue
 		}
-		c := all[0].life.client
 		interval := c.timeout / 10
 		if c.probe != 0 {
 			interval = min(interval, c.probe)

@@ -22,6 +22,7 @@ type client struct {
 	network *faultnet.Network
 	faults  *frameFaults
 	lossy   atomic.Bool // frames were lost, and not the connection
+	deaf    atomic.Bool // an event was lost, and what came behind it was not
 
 	restarting atomic.Bool
 

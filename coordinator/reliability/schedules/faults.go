@@ -268,6 +268,9 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 		// A network does not lose a frame and keep the connection. A server that does crashes in a moment.
 		v = faultnet.Drop()
 		f.client.lossy.Store(true)
+		if frame.Op == faultnet.OpEvent {
+			f.client.deaf.Store(true)
+		}
 		w.later(f.upTo(timeout), f.client.network.Cut)
 	}
 	w.logf("FAULT frame %v of %s: %v", frame, f.client.name, v)

@@ -321,7 +321,8 @@ func (r runner) handle(c *coordinator.Coordinator, s side) handle {
 func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquisition {
 	read := lock.Acquire(writer.a.Context(context.Background()))
 	if _, err := read.Wait(context.Background()); err != nil {
-		if !l.takes(err) {
+		placeless := l.robbed && errors.Is(err, coordinator.ErrNotAcquired) // the writer's node was gone before the reader's create
+		if !l.takes(err) && !placeless {
 			l.Errorf("could not become a reader: %v", err)
 		}
 		return read
