@@ -62,7 +62,7 @@ func (s *Stream) delivered(sub *subscriber, ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if grant, ok := ev.(events.Grant); ok && !sub.passive {
-		// A slow reader may get the Grant when the acquisition is long over. Then nobody asks for the mark, and nothing would ever delete
+		// A slow reader may get the Grant when the acquisition is long over. Then no caller asks for the mark, and nothing would ever delete
 		// it.
 		if _, live := s.seen[grant.ID]; live {
 			s.seen[grant.ID] = true

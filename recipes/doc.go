@@ -108,7 +108,13 @@
 //
 // A lock may tell of crashes. Then every grant is claimed, also that of a create which was alone. The claim makes a record in the
 // same transaction, or finds one: that of a holder that never released. Only the transaction that removes a releasing holder's node
-// removes the record; see crash.go.
+// removes the record; see crash.go. A record may ask for a lock-delay. Behind a crash, Claiming then goes by Pausing to Claiming, until
+// the time is over; see lockdelay.go.
+//
+// # A node that is kept
+//
+// The node of a cached lock stands for a process, and its contenders take turns under it. The machine gets the node, and a [Stay] hears
+// every input behind it: it says which contender's turn it is, and when the node goes.
 //
 // # What is explored
 //

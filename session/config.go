@@ -57,7 +57,7 @@ type option func(*Config)
 
 func (f option) apply(c *Config) { f(c) }
 
-// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no logging, nodes open to everyone.
+// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no logging, nodes open to every client.
 func NewConfig(options ...Option) Config {
 	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll)}
 	for _, o := range options {

@@ -50,21 +50,23 @@
 //   - An unfair lock is one node. Its name does not tell its owner, see single.go and [claimants].
 //   - A multi-lock has a node in each of several directories, see multi.go.
 //   - A reader can take the place of its own writer in the queue, see downgrade.go.
-//   - A lock that tells of crashes has a record beside its directory, see crash.go.
+//   - A lock that tells of crashes has a record beside its directory, see crash.go; it may ask for a lock-delay, see lockdelay.go.
+//   - A cached lock has its node in a queue, and a watch on the directory, see cached.go.
 //
 // # The files, from the bottom up
 //
 // A file uses the files before it. Exception: the nine files of the state know each other.
 //
-//   - Words: config, errors, clock, guid, wish, timeoutline, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
+//   - Words: config, connectstring, errors, clock, guid, wish, timeoutline, deadline, directory; and the packages under internal.
+//   - State: session, client, seat, names, asked, listings, claimants, containers, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
-//     requests, handoff, downgrade, crash, renewal, semaphore, permits, size, members, multi, single, and layout for what kinds of locks share.
+//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, cached, and layout
+//     for what kinds of locks share.
 //   - The drain's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
-//   - What callers wait for: call, transaction, look, inspect, resize, observe, revoker, with what these need.
-//   - The life of a session: connection, shut, open.
+//   - What callers wait for: call, transaction, look, inspect, readings, resize, watcher, observe, leaderread, revoker, holderquery, target.
+//   - The life of a session: connection, away, shut, open.
 //
 // # Goroutines
 //
