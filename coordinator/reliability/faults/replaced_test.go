@@ -43,6 +43,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	left := old.Mutex(lock).Acquire(t.Context())
 	queued(t, raw, lock, 4)
 
+	r.follows(0)
 	eventstest.Must(t, e.List(1, 2, 3))
 	r.restart(1, 2, 3)
 	eventstest.Must(t, e.Kill(0))
@@ -106,6 +107,19 @@ func (r *replacement) serving(when string) {
 	r.t.Helper()
 	eventstest.Must(r.t, r.e.Wait(patiently(r.t)))
 	r.load.goesOn(r.t, when)
+}
+
+// follows sees to it that a server does not lead: one that reads a list without the leader would not find it.
+func (r *replacement) follows(server int) {
+	r.t.Helper()
+	for {
+		leader, err := r.e.Leader(patiently(r.t))
+		eventstest.Must(r.t, err)
+		if leader != server {
+			return
+		}
+		r.restart(server)
+	}
 }
 
 // restart has servers read their new lists, one at a time, and the leader last.
