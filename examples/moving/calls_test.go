@@ -13,7 +13,7 @@ import (
 )
 
 // The calls that the page's tables name, for the compiler only: no test makes them.
-var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd, ofClientGo}
+var _ = []any{ofZkLock, ofCurator, ofCuratorsBuilder, ofKazoo, ofEtcd, ofClientGo}
 
 func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path, user, password string, auth, data []byte, acl []zk.ACL) error {
 	_ = coordinator.WithAuth("digest", auth)
@@ -72,7 +72,9 @@ func ofCurator(
 	if _, err := e.Queue(ctx); err != nil {
 		return nil, err
 	}
-	latch(ctx, c, another)
+	if err := latch(ctx, c, another); err != nil {
+		return nil, err
+	}
 	<-a.Lost()
 	<-a.Revoked()
 	<-a.Context(ctx).Done()
@@ -105,7 +107,7 @@ func ofKazoo(ctx context.Context, c *coordinator.Coordinator, path, another stri
 	return coordinator.Connect(ctx, "zk1:2181,zk2:2181/app")
 }
 
-func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path string, value []byte, ops ...any) (*coordinator.Coordinator, error) {
+func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path, value string, ops ...any) (*coordinator.Coordinator, error) {
 	if err := ofEtcdsElection(ctx, c, path, value); err != nil {
 		return nil, err
 	}
@@ -117,29 +119,41 @@ func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path strin
 	return coordinator.Connect(ctx, servers, coordinator.WithSessionTimeout(10*time.Second))
 }
 
-func latch(ctx context.Context, c *coordinator.Coordinator, another string) {
+func latch(ctx context.Context, c *coordinator.Coordinator, another string) error {
 	a := c.Election(another).Campaign(ctx)
 	a.Release()
+	callbacks := callbacks()
+	return c.Election(another).Run(ctx, callbacks)
 }
 
-func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path string, value []byte) error {
+func ofCuratorsBuilder(d time.Duration, scheme string, auth []byte, acl []zk.ACL) []coordinator.Option {
+	return []coordinator.Option{
+		coordinator.WithSessionTimeout(d), coordinator.WithAuth(scheme, auth), coordinator.WithACL(acl), coordinator.WithLossOnSuspend(),
+	}
+}
+
+func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path, value string) error {
 	_ = c.Locks(ctx, "/locks")
 	e := c.Election(path)
-	a := e.Campaign(ctx, coordinator.WithData(value))
+	a := e.Campaign(ctx, coordinator.WithData([]byte(value)))
 	<-e.Observe(ctx)
 	a.Release()
-	return e.Proclaim(ctx, a, value)
+	return e.Proclaim(ctx, a, []byte(value))
 }
 
-func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path string, identity []byte, hooks ...coordinator.Hook) error {
+func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path, identity string, hooks ...coordinator.Hook) error {
 	_ = coordinator.WithHooks(hooks...)
 	_ = c.Events(ctx, coordinator.Passive())
-	callbacks := coordinator.Callbacks{
-		OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}, OnNewLeader: func(events.Leader) {},
-	}
+	callbacks := callbacks()
 	e := c.Election(path)
 	if err := e.Run(ctx, callbacks); err != nil {
 		return err
 	}
-	return e.Run(ctx, callbacks, coordinator.WithData(identity))
+	return e.Run(ctx, callbacks, coordinator.WithData([]byte(identity)))
+}
+
+func callbacks() coordinator.Callbacks {
+	return coordinator.Callbacks{
+		OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}, OnNewLeader: func(events.Leader) {},
+	}
 }
