@@ -273,13 +273,16 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// onLose reports the loss if the Grant was taken. The state flips first, and the functions of OnEnd hear of it before any other
-// reader. A Grant that was not taken is taken back, and no loss is reported.
-func (l *Lock) onLose(e recipes.Lose) {
+// onLose reports the loss if the Grant was taken.
+func (l *Lock) onLose(e recipes.Lose) { l.forfeits(e)() }
+
+// forfeits flips the state, and takes a Grant back that was not taken. report tells of the end, the functions of OnEnd before any other
+// reader, and of the loss if the Grant was taken.
+func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
-		l.mu.Unlock()
-		return // released in the meantime: not the caller's any more
+		return func() {} // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
 	if l.state == holding { // else it is an inner lock without a Grant
@@ -289,15 +292,16 @@ func (l *Lock) onLose(e recipes.Lose) {
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
 	runs, took, losses, in := l.running, l.took, l.losses(), l.parting(recipes.WhyLost)
-	l.mu.Unlock()
-	l.logLoss(lost)
-	tell()
-	if took {
-		l.cfg.Stream.Publish(lost)
-		losses <- lost // size 1, and there is one loss
-	}
-	if !runs { // else Withdraw says when the function has ended
-		l.drive.hand(message{input: in})
+	return func() {
+		l.logLoss(lost)
+		tell()
+		if took {
+			l.cfg.Stream.Publish(lost)
+			losses <- lost // size 1, and there is one loss
+		}
+		if !runs { // else Withdraw says when the function has ended
+			l.drive.hand(message{input: in})
+		}
 	}
 }
 

@@ -156,9 +156,10 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	return all, false
 }
 
-// loses tells the holders. When the outer one's state has changed, no first inner one is admitted any more.
+// loses tells the holders. When the outer one's state has changed, no first inner one is admitted any more. No holder is told before
+// all states have changed: behind one's Lost no Grant of another one can be taken.
 func (q *queuer) loses(e recipes.Lose) {
-	q.onLose(e)
+	reports := []func(){q.forfeits(e)}
 	q.mu.Lock()
 	if at := q.company(); at != nil {
 		at.book, at.lost = at.book.Lost(), &e
@@ -166,8 +167,11 @@ func (q *queuer) loses(e recipes.Lose) {
 	q.mu.Unlock()
 	for _, l := range q.inners() {
 		if l.Holding() {
-			l.onLose(e)
+			reports = append(reports, l.forfeits(e))
 		}
+	}
+	for _, report := range reports {
+		report()
 	}
 }
 

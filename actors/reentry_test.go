@@ -563,6 +563,44 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	}
 }
 
+// TestNoGrantIsTakenBehindALoss: when the first holder hears of the loss, the Grants of the others have been taken back.
+func TestNoGrantIsTakenBehindALoss(t *testing.T) {
+	holds := map[string]func(*testing.T, *actorstest.Rig) *actors.Lock{
+		"in a queue": func(t *testing.T, r *actorstest.Rig) *actors.Lock {
+			t.Helper()
+			return newParty(t, r, actors.Want{}).Lock
+		},
+		"cached": cachedTurn,
+	}
+	for name, hold := range holds {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, func(t *testing.T, r *actorstest.Rig) {
+				outer := hold(t, r)
+				inner := outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House})
+				inner.Start(t.Context(), 0, actors.Want{})
+				synctest.Wait()
+				if !inner.Holding() {
+					t.Fatal("the inner lock has no Grant")
+				}
+				heard := false
+				outer.OnEnd(func(error) {
+					heard = true
+					if g, taken := actorstest.Take(inner.Granted()); taken || inner.Holding() {
+						t.Errorf("behind the loss the inner lock holds: %v, and its Grant is taken: %v, %+v", inner.Holding(), taken, g)
+					}
+				})
+				r.Say(recipes.LeaseRanOut{})
+				actorstest.MustTake(t, outer.Lost())
+				if _, told := actorstest.Take(inner.Lost()); !heard || told {
+					t.Errorf("the outer lock was told: %v, and the inner one without a Grant: %v", heard, told)
+				}
+				r.Deleted()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
 // TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be handed on from one inner lock to
 // the next for ever.
 func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {

@@ -433,20 +433,29 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 // lose tells the holders. One that was admitted and is not started is told when it is.
 func (s *stay) lose(e recipes.Lose) {
 	s.book, s.loss = s.book.Ends(), e
+	var told []*turn
 	for _, t := range s.holders {
 		if t.lost = true; t.Holding() {
-			s.tellsLoss(t)
+			told = append(told, t)
 		}
 	}
+	s.tellsLoss(told...)
 }
 
-// tellsLoss tells a holder, outside of the mutex, so that it comes behind a Grant that was published before.
-func (s *stay) tellsLoss(t *turn) {
+// tellsLoss tells holders, outside of the mutex, so that it comes behind a Grant that was published before. As in [queuer.loses] all
+// states change before the first holder is told.
+func (s *stay) tellsLoss(told ...*turn) {
 	e := s.loss
 	s.cache.then(func() {
-		t.onLose(e)
-		if !t.runs() {
-			t.part(recipes.WhyLost)
+		reports := make([]func(), len(told))
+		for i, t := range told {
+			reports[i] = t.forfeits(e)
+		}
+		for i, t := range told {
+			reports[i]()
+			if !t.runs() {
+				t.part(recipes.WhyLost)
+			}
 		}
 	})
 }

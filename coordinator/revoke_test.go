@@ -262,10 +262,10 @@ func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 //
 //  1. A holder is asked to give its lock back by a deadline.
 //  2. The session is busy (here: with a slow logger).
-//  3. The holder asks for the lock once more.
-//  4. The deadline comes, and the lock is lost.
-//  5. The session comes to the create of 3. The lock has no holder: the acquisition must not enter beside the one that has lost. If
-//     the lock reports crashes, it would have to be told.
+//  3. The holder asks for the lock once more, and does not read the Grant.
+//  4. The deadline comes, and the lock is lost. The Grant of 3 is taken back before the holder hears of that.
+//
+// A Grant that comes all the same is of another node. If the lock reports crashes, it tells of this one.
 func TestNoReentryAfterARevocation(t *testing.T) {
 	for _, do := range []bool{false, true} {
 		for _, detect := range []bool{false, true} {
