@@ -273,9 +273,6 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// onLose reports the loss if the Grant was taken.
-func (l *Lock) onLose(e recipes.Lose) { l.forfeits(e)() }
-
 // forfeits flips the state, and takes a Grant back that was not taken. report tells of the end, the functions of OnEnd before any other
 // reader, and of the loss if the Grant was taken.
 func (l *Lock) forfeits(e recipes.Lose) (report func()) {

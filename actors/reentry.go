@@ -114,7 +114,7 @@ func (q *queuer) receives(l *Lock) {
 	case left:
 		return
 	case lost != nil:
-		l.onLose(*lost)
+		l.forfeits(*lost)()
 		return
 	}
 	if grant, logs := l.onGrant(e, epoch); logs {

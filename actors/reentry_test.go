@@ -32,6 +32,15 @@ func newParty(t *testing.T, r *actorstest.Rig, want actors.Want) *party {
 	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
 }
 
+// newRecordedParty is newParty for a lock with a record.
+func newRecordedParty(t *testing.T, r *actorstest.Rig) *party {
+	t.Helper()
+	r.Begin(t, actors.Want{Detect: true})
+	r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
+	actorstest.MustTake(t, r.Granted())
+	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+}
+
 // admits returns an inner lock of the lock that is not started, or nil.
 func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
 	gone := &atomic.Int32{}
@@ -400,10 +409,7 @@ func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 func TestEachHolderHasItsOwnEnd(t *testing.T) {
 	for _, other := range []recipes.Why{recipes.WhyClosed, recipes.WhyPanicked} {
 		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			r.Begin(t, actors.Want{Detect: true})
-			r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
-			actorstest.MustTake(t, r.Granted())
-			p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+			p := newRecordedParty(t, r)
 			g := p.enters(r.Lock, 11, actors.Want{Detect: true})
 			g.Withdraw(other)
 			r.Releases(t)
@@ -417,10 +423,7 @@ func TestEachHolderHasItsOwnEnd(t *testing.T) {
 // TestTheLastClearsTheRecord: Close waits for that one alone.
 func TestTheLastClearsTheRecord(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Begin(t, actors.Want{Detect: true})
-		r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
-		actorstest.MustTake(t, r.Granted())
-		p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+		p := newRecordedParty(t, r)
 		g := p.enters(r.Lock, 11, actors.Want{Detect: true})
 		r.Releases(t)
 		if _, cleared := actorstest.Take(r.Cleared()); !cleared {

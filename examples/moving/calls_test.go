@@ -122,7 +122,7 @@ func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path, valu
 func latch(ctx context.Context, c *coordinator.Coordinator, another string) error {
 	a := c.Election(another).Campaign(ctx)
 	a.Release()
-	callbacks := callbacks()
+	callbacks := leading()
 	return c.Election(another).Run(ctx, callbacks)
 }
 
@@ -144,7 +144,7 @@ func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path, valu
 func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path, identity string, hooks ...coordinator.Hook) error {
 	_ = coordinator.WithHooks(hooks...)
 	_ = c.Events(ctx, coordinator.Passive())
-	callbacks := callbacks()
+	callbacks := leading()
 	e := c.Election(path)
 	if err := e.Run(ctx, callbacks); err != nil {
 		return err
@@ -152,7 +152,7 @@ func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path, identity 
 	return e.Run(ctx, callbacks, coordinator.WithData([]byte(identity)))
 }
 
-func callbacks() coordinator.Callbacks {
+func leading() coordinator.Callbacks {
 	return coordinator.Callbacks{
 		OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}, OnNewLeader: func(events.Leader) {},
 	}
