@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -89,7 +90,7 @@ func (m *members) check(c *Coordinator) error {
 		case l == nil:
 			return fmt.Errorf("%w: lock %d is nil", ErrMembers, i)
 		case l.multi() != nil:
-			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
+			return fmt.Errorf("%w: lock %d is itself a multi-lock", errInvalidKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
 		case l.checkOptions() != nil:
@@ -135,11 +136,11 @@ func (m *members) places() []session.Place {
 // standing fails if the context holds one of the members already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
-		_, writer, err := l.standing(ctx)
-		if err == nil && writer != nil {
-			err = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+		_, writer, deadlock, err := l.standing(ctx)
+		if writer != nil {
+			deadlock = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}
-		if err != nil {
+		if err = cmp.Or(err, deadlock); err != nil {
 			return l.failed(err)
 		}
 	}
