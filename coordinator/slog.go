@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// WithSlog is [WithLogger] for a handler of log/slog; the later option counts. A nil handler changes nothing.
+// WithSlog is [WithLogger] for a handler of log/slog; the later option counts. A nil handler logs nothing.
 func WithSlog(handler slog.Handler) Option {
 	if handler == nil {
-		return nil
+		return WithLogger(nil)
 	}
 	return WithLogger(zap.New(slogCore{handler}))
 }
