@@ -12,8 +12,12 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does.
-const lookEvery = 100 * time.Millisecond
+// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does. A look wakes hundreds of processes, on
+// the processors that the servers share. So at least lookPart times as long as a look takes there is none.
+const (
+	lookEvery = 100 * time.Millisecond
+	lookPart  = 9
+)
 
 // crowd is sessions in several processes.
 type crowd struct {
@@ -93,11 +97,12 @@ func (c *crowd) until(ctx context.Context, what string, done func(report) bool) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
+		began := time.Now()
 		if r, err = c.tell(ctx, order{Verb: verbLook}); err != nil || done(r) {
 			return r, err
 		}
 		r.Fates = nil
-		if err := pause(ctx, lookEvery); err != nil {
+		if err := pause(ctx, max(lookEvery, lookPart*time.Since(began))); err != nil {
 			return r, fmt.Errorf("waiting until %s: %w, at %+v", what, err, r)
 		}
 	}
