@@ -13,7 +13,7 @@ var nothing = func() <-chan struct{} {
 	return c
 }()
 
-// Returned is closed when no function runs under the lock, and what follows was asked of the session. Call it behind Withdraw.
+// Returned is closed when no function runs under the lock, and what follows was asked of the session. Call it after Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +30,7 @@ func (l *Lock) returns() {
 	}
 }
 
-// hasReturned notes that the drive has heard of that.
+// hasReturned notes that the driver knows that the function has returned.
 func (l *Lock) hasReturned() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *Lock) hasReturned() {
 }
 
 // Cleared is closed when the lock has nothing left that outlives its session. That is a record, which the release removes; it is
-// not waited for if the Grant was taken and not released. Call it behind Withdraw.
+// not waited for if the Grant was taken and not released. Call it after Withdraw.
 func (l *Lock) Cleared() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -79,7 +79,7 @@ type Lock struct {
 	failed    bool        // the drain never has anything to do
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
-	leaving   bool        // it has returned, and the drive has not heard of that
+	leaving   bool        // the function has returned, and the driver does not know it yet
 	took      bool        // the Grant was taken, as far as known
 	placed    bool        // the lock has listed since it last queued up
 	reason    events.Reason

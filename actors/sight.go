@@ -117,8 +117,8 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // Use returns the port of the node while the lock is held, or nil. The node of a cached lock is not handed on before done is
-// called. Call done with late if the node's name may be used later, because it has left the caller's hands.
-func (l *Lock) Use() (port Port, done func(late bool)) { return l.drive.use() }
+// called. Call done with spent if the node's name may be used later: the node then goes with its holder.
+func (l *Lock) Use() (port Port, done func(spent bool)) { return l.drive.use() }
 
 // Tenure returns the Grant, its epoch, and whether the lock is still held, all of one moment. Before there is a Grant, it is the
 // zero Grant.

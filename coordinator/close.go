@@ -21,8 +21,8 @@ func (c *Coordinator) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Shutdown ends every acquisition with [ErrClosed], waits for functions in [Lock.Do], ends the session, which removes its nodes, and waits
-// for every goroutine. It returns when ctx ends, at the latest; before a deadline it leaves time for the servers. Do not call it
+// Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock, ends the session, which removes its nodes, and
+// waits for every goroutine. It returns when ctx ends, at the latest; before a deadline it leaves the servers time. Do not call it
 // inside such a function. What may be left is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
@@ -77,10 +77,10 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("zkgrant: closed, and functions in Do still run: %d", running)
 	}
 	if !c.session.Close(farewell) && left > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: %d", left))
+		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))
 	}
 	if records > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records that may tell of a crash that was none: %d", records))
+		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash which was none: %d", records))
 	}
 	if err != nil {
 		err = errors.Join(context.Cause(ctx), err)

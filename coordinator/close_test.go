@@ -357,7 +357,7 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 					return zktest.Swallow()
 				}
 				return zktest.Delay(time.Millisecond) // so a flight is under way when the next request could be sent
-			}, "zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: 76",
+			}, "zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: 76",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -777,7 +777,7 @@ func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 		after time.Duration // when the caller ends its context
 		want  []string
 	}{
-		"Close":               {0, 0, []string{"may be left until it expires: 3", "records that may tell of a crash that was none: 1"}},
+		"Close":               {0, 0, []string{"may be left until it expires: 3", "records left that may tell of a crash which was none: 1"}},
 		"Shutdown":            {time.Second, 0, []string{"may be left until it expires: 3"}},
 		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", "may be left until it expires: 3"}},
 	} {

@@ -26,7 +26,7 @@ func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 		return nil
 	}
 	if l.path == "/" {
-		return fmt.Errorf("%w: / has no room beside it for the record of a holder", ErrPath)
+		return fmt.Errorf("%w: a lock at / cannot tell of crashes, because its record would stand beside /", ErrPath)
 	}
 	// The record holds the names of one or two nodes of the holder, and its own path is sent as well. A contender with a delay marks it.
 	return l.checkSize(cfg, size+3*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix))+session.MarkRoom)

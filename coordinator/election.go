@@ -84,7 +84,7 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 }
 
 // Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. If the node is gone, it changes nothing. Its
-// errors are those of [Acquisition.Txn], and [ErrNotCandidate].
+// errors are those of [Acquisition.Txn], [ErrNotCandidate] and [ErrData].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
 	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
@@ -110,7 +110,7 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := c.checkPath(e.lock.path); err != nil {
-		c.cfg.Logger.Warn("cannot see who leads", zap.String("path", e.lock.path), zap.Error(err))
+		c.cfg.Logger.Warn("cannot read the election's leader", zap.String("path", e.lock.path), zap.Error(err))
 		none := make(chan events.Leader)
 		close(none)
 		return none

@@ -43,7 +43,7 @@ var (
 )
 
 // ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range. [ErrKind] and
-// [ErrPermits] are, if the call alone shows the mistake.
+// [ErrPermits] match it if the call alone is wrong.
 var ErrInvalid = session.ErrInvalid
 
 // Errors of a request.
@@ -58,7 +58,7 @@ var (
 	ErrNoAuth = session.ErrNoAuth
 	// ErrQuota reports a quota that is used up.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports that the directory's sequence numbers are used up. Ask again: it is renewed. See docs/limits.md.
+	// ErrSequenceEnd reports used-up or doubled sequence numbers. Ask again: the directory is renewed. See docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or be in a multi-lock.
 	ErrKind = session.ErrKind
@@ -78,7 +78,7 @@ var (
 	ErrPermits = errors.New("zkgrant: invalid number of permits")
 )
 
-// ErrKind and ErrPermits where the call alone shows the mistake.
+// These are ErrKind and ErrPermits where the call alone shows the mistake. They match ErrInvalid.
 var (
 	errInvalidKind    = session.Sentinel(ErrKind.Error(), ErrKind, ErrInvalid)
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)

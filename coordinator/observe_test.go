@@ -110,7 +110,7 @@ func TestObserversEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		isOver("a leader that may not be read", hidden)
-		if n := logs.FilterMessage("cannot see who leads").Len(); n != 3 {
+		if n := logs.FilterMessage("cannot read the election's leader").Len(); n != 3 {
 			t.Errorf("%d warnings that the leader cannot be seen, want 3", n)
 		}
 		wantQuiet(t, stays)

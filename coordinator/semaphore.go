@@ -16,7 +16,7 @@ import (
 type Semaphore struct {
 	lock *Lock // its rule is for one permit
 
-	mu       sync.RWMutex // held for reading from taking to acquire
+	mu       sync.RWMutex // held for reading from taking until the acquisition is in live, where Resize finds it
 	size     int64        // as this handle knows it
 	resizing int          // calls of Resize of which the outcome is open
 }
@@ -160,7 +160,7 @@ func (l *Lock) checkOwn(ctx context.Context) error {
 		}
 	}
 	if total > int64(s.Size) {
-		return fmt.Errorf("%w: %d permits of %s, which has %d", ErrDeadlock, total, l.path, s.Size)
+		return fmt.Errorf("%w: it would hold %d permits of %s, which has %d", ErrDeadlock, total, l.path, s.Size)
 	}
 	return nil
 }

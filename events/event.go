@@ -5,8 +5,7 @@ import "time"
 // Event is something that has happened to a lock or to the session. Only types of this package implement it.
 type Event interface{ isEvent() }
 
-// Grant says that an acquisition holds its lock. It is the only Grant that the
-// acquisition will ever have.
+// Grant says that an acquisition holds its lock. An acquisition has at most one Grant.
 type Grant struct {
 	ID   uint64 // the acquisition's
 	Path string // the lock's directory, as the caller named it
@@ -98,17 +97,18 @@ type Connected struct {
 	Server  string        // host:port of the server that answered
 }
 
-// Suspended says that the connection to the ensemble is gone. Locks stay held
-// until the deadline; waiters keep their places as long as the session lives.
+// Suspended says that the connection to the ensemble is gone. It follows Connected or Resumed. Locks stay held until the deadline;
+// waiters keep their places as long as the session lives. Exception: with WithLossOnSuspend held locks are lost at once. Resumed or
+// SessionExpired follows, unless the coordinator is closed.
 type Suspended struct {
 	Deadline time.Time // when the lease runs out unless contact is made again
 }
 
-// Resumed says that the same session has a connection again.
+// Resumed says that the same session has a connection again. It follows Suspended.
 type Resumed struct{}
 
-// SessionExpired says that the session is over, and with it every node that it
-// owned. A Connected with another session follows.
+// SessionExpired says that the session is over, and with it every node that it owned. A Connected with another session follows,
+// unless the coordinator is closed.
 type SessionExpired struct {
 	Session int64
 }

@@ -118,7 +118,7 @@ func Late(node string) bool {
 // ErrSequenceEnd says that the order of a directory's contenders is lost: its sequence numbers are used up, or two contenders
 // have the same one. A directory that this library has made is renewed, so it is enough to ask again. Exception: another library
 // has made the directory, or we may not delete from its parent. Then delete the directory while no process uses it.
-var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up")
+var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up or not unique")
 
 // ParseName takes the name of a child of a lock directory apart. It reports false for a name that does not end in one of the
 // eight forms; such a child is no contender. A number beyond the usable range is parsed all the same: see [Name.Check].

@@ -8,7 +8,7 @@
 // fault (see explore_test.go), and why a bug found there replays in a table.
 //
 // Messages in are in the past tense ([Created], [Listed], [Gone]): answers to
-// earlier effects, news of the session, wishes of the caller. Effects out are in
+// earlier effects, news of the session, what the caller wants. Effects out are in
 // the imperative ([Create], [List], [Claim]): requests to ZooKeeper, and things
 // to tell the caller.
 //
@@ -56,10 +56,11 @@
 //	first in the queue --> Surveying <----> Full
 //	                        |   ^             |
 //	                        v   | stale       | changed
-//	  Held <-- Claiming <-- Entering <--------+ (by a survey)
+//	             Held <-- Entering <----------+ (by a survey)
 //
 // Surveying asks for the size and the taken permits. Full waits until either changes. Entering trades the node in the queue for
-// permits. If the answer to that is lost, the way is that of a lost create, Recovering, and the GUID is looked for in both places.
+// permits. That transaction proves all that a grant needs. Exception: if the proof is stale, Claiming comes in between. If the answer to
+// it is lost, the way is that of a lost create, Recovering and Claiming, and the GUID is looked for in both places.
 //
 // A [Multi] goes the way of a mutex, with a node in each of several queues. One transaction makes all nodes. The multi-lock is the
 // first when it is the first in each queue. Behind each contender that it has waited for it lists again. When one of its nodes is

@@ -162,7 +162,7 @@ const (
 	WhyLost
 	// WhyRefused: the server refused a request.
 	WhyRefused
-	// WhySequenceEnd: the directory's numbers are used up.
+	// WhySequenceEnd: the directory's numbers are used up, or another contender has ours.
 	WhySequenceEnd
 	// WhySizeMismatch: other contenders have another opinion of the semaphore's size.
 	WhySizeMismatch

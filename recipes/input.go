@@ -20,7 +20,7 @@ type Moment int64
 // Input is something that has happened. Only types of this file implement it.
 type Input interface{ isInput() }
 
-// Wishes of the caller.
+// What the caller wants.
 type (
 	// Started asks for the lock. It is the first input, or comes after Opened.
 	Started struct {

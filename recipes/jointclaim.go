@@ -17,8 +17,8 @@ const (
 	VerdictAgain                 // nothing is known, and the claim is made again
 )
 
-// JointVerdict returns what a transaction of several claims says of the i-th. The transaction has failed at the claim bad; -1 is at
-// none.
+// JointVerdict returns what a transaction of several claims says of the i-th. bad is the index of the claim at which it failed, or -1 if it
+// did not fail.
 //
 // The transaction is sent at one moment and executed at one point of the servers' order, so to each claim it is what a transaction
 // of its own would be. It fails at the first check that fails. The checks before that one have not failed and are proven, because a

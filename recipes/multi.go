@@ -114,7 +114,7 @@ func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 	return n
 }
 
-// usable tells whether the numbers of each queue say who is first there.
+// usable tells whether the numbers of each queue say which contender is first there.
 func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	for _, q := range m.apart(queue) {
 		if !usable(q, placeOf(q, me)) {
@@ -152,7 +152,7 @@ func guidOf(c events.Name) string {
 	return head
 }
 
-// usable tells whether the numbers in the queue say who is first.
+// usable tells whether the numbers in the queue say which contender is first.
 func (m *Machine) usable(queue []events.Name) bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return rule.usable(queue, m.own.Name)

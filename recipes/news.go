@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about what the machine does with wishes of the caller and news of the session.
+// This file is about what the machine does with what the caller wants and with news of the session.
 
 func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {

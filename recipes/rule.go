@@ -172,7 +172,7 @@ func kindOf(name string) events.Kind {
 	return n.Kind
 }
 
-// usable tells whether the numbers in the queue say who is first: all of them are in the range that servers hand out once and in
+// usable tells whether the numbers in the queue say which contender is first: all of them are in the range that servers hand out once and in
 // order, and no other contender has mine. Exception: the other half of a downgrade has the same number.
 func usable(queue []events.Name, me events.Name) bool {
 	for _, c := range queue {

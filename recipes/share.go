@@ -27,7 +27,8 @@ func (s Share) Lost() Share {
 	return s
 }
 
-// Leaves takes out a holder, which has ended with in. If it was the last, the machine hears one Withdrawn for all of them. A record goes if every holder that has taken its Grant has released.
+// Leaves takes out a holder, which has ended with in. If it was the last, the machine hears one Withdrawn for all of them. A record goes
+// if every holder that has taken its Grant has released.
 func (s Share) Leaves(in Withdrawn) (_ Share, all Withdrawn, last bool) {
 	if s.holders > 0 {
 		s.holders--

@@ -1,7 +1,7 @@
 package recipes
 
-// step does what Step returns. The methods that decide hand a pointer around. A copy for each of them would grow the stack of every
-// goroutine that takes a step.
+// step is Step on a machine that it changes. The methods that decide share one pointer: a copy for each of them would grow the stack of
+// every goroutine that takes a step.
 func (m *Machine) step(in Input) []Effect {
 	switch in := in.(type) {
 	case Started:

@@ -1,9 +1,8 @@
 package recipes
 
-// Tenure is the book of who holds: what a session knows of one contender's hold on its node. A session tells holders that the lease
-// has run out, probes for them, and lets readers take their places. So it has to know at each moment
-// what the contender's machine will believe once it has read its mailbox. R names a request, and its zero value
-// is none.
+// Tenure is a session's book of one contender's hold on its node. A session tells holders that the lease has run out, probes for them,
+// and lets readers take their places. So it has to know at each moment what the contender's machine will believe once it has read its
+// mailbox. R names a request, and its zero value is none.
 type Tenure[R comparable] struct {
 	asks R // the latest request that may end in a grant
 	is   tenureBits
@@ -27,7 +26,7 @@ func (t Tenure[R]) LacksWatch() bool { return t.is&tenureUnwatched != 0 }
 func (t Tenure[R]) Awaits(r R) bool { return r != *new(R) && t.asks == r }
 
 // Asked takes what a request says about the contender. A contender that creates or deletes its node does not hold. A contender that
-// creates or claims may hold soon. If held says that it holds, a claim asks whether it still does; then the answer makes no holder
+// creates, claims, advances or enters may hold soon. If held says that it holds, a claim asks whether it still does; then the answer makes no holder
 // of it, if the hold has ended meanwhile.
 func (t Tenure[R]) Asked(op Op, r R, held bool) Tenure[R] {
 	switch op {

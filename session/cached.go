@@ -42,8 +42,8 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
-// yieldTime returns how long an idle node of a cached lock is waited for: two round trips, and as long as most nodes at most take to be
-// handed on within their process.
+// yieldTime returns how long a Try waits for an idle node of a cached lock to go: two round trips, and the default time for which a node
+// may be handed on within its process.
 func (s *Session) yieldTime() time.Duration {
 	const handedOn, trips = 50 * time.Millisecond, 2
 	s.mu.Lock()

@@ -35,13 +35,13 @@ type client struct {
 	watches   watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is asked back
 	looks     watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs      *directories
-	claimants *claimants
+	owners    *owners
 	listings  *listings // only the session actor touches it
 	logger    *zap.Logger
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
 	rewatch   func(string)                   // has a path watched again; does not block
-	doubt     func(string)                   // has those look again that look out on a path; does not block
+	doubt     func(string)                   // has the subscribers of a path in looks look again; does not block
 	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
 

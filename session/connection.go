@@ -138,7 +138,7 @@ func (s *Session) suspend(c *client) {
 	}
 	was := s.State()
 	c.up = false
-	c.claimants.shake()
+	c.owners.shake()
 	if was != Connected {
 		return
 	}
@@ -410,7 +410,7 @@ func (m answered) on(s *Session) {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
+		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })

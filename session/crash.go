@@ -30,7 +30,7 @@ const RecordSuffix = ".holder"
 const recordMagic = "zkgrant holder\n"
 
 // ErrRecord says that a node which is no record is in the place of a lock's record.
-var ErrRecord = errors.New("zkgrant: no record of a holder")
+var ErrRecord = errors.New("zkgrant: not a record of a holder")
 
 // holding is what a record says. Its node is the name alone, because the reader may have another chroot.
 type holding struct {

@@ -26,8 +26,8 @@
 //   - The node of an election's leader, by its observers, candidates or not: once for all of them in a session ([leaderWatch]).
 //   - The node of each holder that is asked for its lock, by Revoke ([target]).
 //
-// The client never says that a session has expired before a server does. The [lease.Lease.Lease] says when it might have expired, and
-// holders are told before that. Only writes renew it, so the session writes while any seat holds; see holders.go. Seats that want to know
+// The client never says that a session has expired before a server does. [lease.Lease.Deadline] returns until when it cannot have expired,
+// and holders are told before that moment. Only writes renew it, so the session writes while any seat holds; see holders.go. Seats that want to know
 // whether they hold still ask together, in one write ([jointClaim]).
 //
 // The seats of a session share the listings of a directory, because a listing tells each of them the same. A listing that begins after a
@@ -47,7 +47,7 @@
 // Most locks are a directory with a node for each contender. The above is about them.
 //
 //   - A semaphore has two directories and a node for its size, see semaphore.go and size.go.
-//   - An unfair lock is one node. Its name does not tell its owner, see single.go and [claimants].
+//   - An unfair lock is one node. Its name does not tell its owner, see single.go and [owners].
 //   - A multi-lock has a node in each of several directories, see multi.go.
 //   - A reader can take the place of its own writer in the queue, see downgrade.go.
 //   - A lock that tells of crashes has a record beside its directory, see crash.go; it may ask for a lock-delay, see lockdelay.go.
@@ -55,10 +55,10 @@
 //
 // # The files, from the bottom up
 //
-// A file uses the files before it. Exception: the nine files of the state know each other.
+// A file uses the files before it. Exception: the files of the state know each other.
 //
 //   - Words: config, connectstring, errors, clock, guid, wish, timeoutline, deadline, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, claimants, containers, pending, and queue, which takes messages and makes requests.
+//   - State: session, client, seat, names, asked, listings, owners, containers, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
 //     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, cached, and layout
 //     for what kinds of locks share.

@@ -56,7 +56,7 @@ func (q *holderQuery) list() error {
 	case err != nil:
 		return err
 	case Ephemeral(stat):
-		return verdict{fmt.Errorf("%w: the holder of an unfair lock cannot be asked for it", ErrKind)}
+		return verdict{fmt.Errorf("%w: an unfair lock cannot be revoked", ErrKind)}
 	}
 	var queue []events.Name
 	for _, child := range children {

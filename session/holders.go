@@ -9,7 +9,7 @@ import (
 // This file is about seats that hold: which they are, what renews their lease, and how they hear that it has run out. While no seat
 // holds, no lease is watched or renewed.
 
-// note sets a seat's tenure, and lists the seat by it. A seat that comes to hold is listed with its node before.
+// note sets a seat's tenure. A seat that does not hold leaves holders. Before a seat comes to hold, judge puts it there with its node.
 func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
 	seat.tenure = now
 	if !now.Holds() {
@@ -77,9 +77,9 @@ func (s *Session) nobodyHolds() {
 	}
 }
 
-// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. LeaseRanOut is
-// sent by the same goroutine, and if a seat is no holder then, its proof is not fresh. So every seat with a fresh proof hears of the
-// end of that lease.
+// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. The drain
+// judges, and the drain also sends LeaseRanOut to every seat in holders. An answer that is judged before that is fresh, and its seat is in
+// holders. One that is judged after it is not fresh. So every seat with a fresh proof hears of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	now, fresh := r.seat.tenure.Proven(r.number, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {
@@ -93,8 +93,8 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 // prove passes on an answer that may prove all that a grant needs. A node that the answer names is watched when it has been held for a
 // while.
 //
-// If nothing was known of the session for long, a claim proves nothing yet, but may renew the session's life. That makes a proof of a
-// claim which is sent a window later, and not of one which is sent at once. So the seat gets the answer after the window.
+// If the lease is not good, a claim proves nothing yet, but it may renew the session. A claim that is sent a window later is then a
+// proof, and one that is sent at once is not. So the seat gets the answer after the window, and its machine claims again.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	node, unwatched, proves := recipes.Proves(in, r.seat.layout.firstHolds())
 	if !proves {

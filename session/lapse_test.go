@@ -91,7 +91,7 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 //  3. The machine holds by all that it was told. It asks whether its node is still there (it has heard Reconnected, or Unknown of an
 //     earlier such claim), and that is queued after 2.
 //  4. The session tells LeaseRanOut.
-//  5. It comes to the claim. The seat is no holder any more, and the session takes it for a claimant.
+//  5. It comes to the claim. The seat is no holder any more, and the session takes it for a contender that claims.
 //  6. The answer renews the lease, and makes the seat a holder.
 //
 // The seat keeps its node for a function that still runs, and no reader may take its place.

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// leaderRead is one turn of a leader watch: it reads which candidate leads, and looks out for the end of that.
+// leaderRead is one round of a leader watch: it reads which candidate leads, and watches for the end of that.
 type leaderRead struct {
 	*leaderWatch
 	c *client
@@ -58,7 +58,7 @@ func (r leaderRead) search() (leader events.Leader, _ error) {
 		//  2. The directory goes, and is made again.
 		//  3. Another x comes, and is not the first.
 		//
-		// That x is younger than the listing. Exception: if the turn before has read the same x, it is not. That counts if a
+		// That x is younger than the listing. Exception: if the round before has read the same x, it is not. That counts if a
 		// server is mistaken about its directory's last change (ZOOKEEPER-3125).
 		same := leader.Node == before.Node && leader.Token == before.Token
 		if !errors.Is(err, zk.ErrNoNode) && (err != nil || same || leader.Token <= upTo) {
@@ -70,15 +70,15 @@ func (r leaderRead) search() (leader events.Leader, _ error) {
 
 // candidate reads a candidate's node.
 func (r leaderRead) candidate(node string) (events.Leader, error) {
-	data, stat, err := r.c.getLookingOut(r.watcher, node)
+	data, stat, err := r.c.getWatched(r.watcher, node)
 	if err != nil {
 		return events.Leader{}, err
 	}
 	return events.Leader{Node: path.Join(r.name, path.Base(node)), Data: data, Token: stat.Czxid}, nil
 }
 
-// getLookingOut reads a node and has the watcher look out on it.
-func (c *client) getLookingOut(w *watcher, node string) (data []byte, stat *zk.Stat, err error) {
+// getWatched reads a node, and subscribes the watcher to it.
+func (c *client) getWatched(w *watcher, node string) (data []byte, stat *zk.Stat, err error) {
 	arm, fires := w.ask(c, node)
 	if !arm {
 		return c.conn.Get(node)
@@ -89,7 +89,7 @@ func (c *client) getLookingOut(w *watcher, node string) (data []byte, stat *zk.S
 }
 
 // first lists the directory and returns the first candidate's path, and the zxid up to which the listed nodes were created. If
-// there is no candidate it looks out for one, and returns nothing.
+// there is no candidate it watches for one, and returns nothing.
 func (r leaderRead) first() (node string, upTo int64, _ error) {
 	for range reaped {
 		children, stat, err := r.c.conn.Children(r.dir)
@@ -114,7 +114,7 @@ func (r leaderRead) first() (node string, upTo int64, _ error) {
 	return "", 0, fmt.Errorf("%s is deleted as often as it is made", r.dir)
 }
 
-// awaitCandidate lists the directory and looks out for a change of its children.
+// awaitCandidate lists the directory and watches for a change of its children.
 func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err error) {
 	arm, fires := r.ask(r.c, r.dir)
 	if !arm {
@@ -125,7 +125,7 @@ func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err erro
 	return children, stat, err
 }
 
-// awaitDirectory looks out for the creation of a directory that was not there, and reports whether it is there by now. If it is,
+// awaitDirectory watches for the creation of a directory that was not there, and reports whether it is there by now. If it is,
 // the watch is on its data, which says nothing of the children.
 func (r leaderRead) awaitDirectory() (there bool, err error) {
 	arm, fires := r.ask(r.c, r.dir)

@@ -128,7 +128,7 @@ func (m delayed) on(s *Session) {
 	s.delays[m.seat] = time.AfterFunc(m.pause.For, func() { s.actor.Post(delayOver(m)) })
 }
 
-// delayOver: it is.
+// delayOver: the delay of a seat is over.
 type delayOver delayed
 
 func (m delayOver) on(s *Session) {

@@ -120,7 +120,7 @@ func (w *leaderWatch) follow(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			w.session.cfg.Logger.Warn("cannot see who leads", zap.String("path", w.name), zap.Error(err))
+			w.session.cfg.Logger.Warn("cannot read the election's leader", zap.String("path", w.name), zap.Error(err))
 			return
 		}
 		w.tell(leader)

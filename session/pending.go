@@ -27,7 +27,7 @@ const (
 // halves one could wait for the other for ever:
 //
 //  1. A thousand callers each release a lock and ask for it again, in a loop.
-//  2. Each of these turns is urgent, because the release is.
+//  2. Each of these turnovers is urgent, because the release is.
 //  3. So there is always an urgent request that waits.
 //
 // So the requests that are not urgent have room of their own. And a release finds room, and at most mostJoining requests before it

@@ -28,7 +28,8 @@ type request interface {
 	urgency() urgency
 	// where returns its place among the requests that wait.
 	where() *slot
-	// begins says that it does not wait any more, because it is about to be made or refused. ends says that it was refused.
+	// begins says that it does not wait any more, because it is about to be made or refused. ends says that it was refused,
+	// or that its caller does not wait any more. A kind of request may also call its own ends when it is answered.
 	begins(s *Session)
 	ends(s *Session)
 }

@@ -67,7 +67,7 @@ type Session struct {
 	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room
 	quiet     chan<- struct{}       // closed when the last flight was answered; nil: no caller waits for that
-	last      bool                  // flight has gone
+	last      bool                  // the last flight has gone: no request is sent any more
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
 	lastAsked uint32 // the number of the latest request of a seat

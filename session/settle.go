@@ -52,7 +52,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	}
 }
 
-// log logs what no machine hears: a refused delete leaves a node that blocks other contenders until the session ends.
+// log logs why a request was not made. A refused delete is an error: the node blocks other contenders until the session ends.
 func (r *asked) log(c *client, in recipes.Input, err error) {
 	if err == nil {
 		return

@@ -96,9 +96,10 @@ func (m shut) on(s *Session) {
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	if s.client != nil {
-		s.retire(s.client, 2*m.grace/3, m.grace/3) // while the servers execute that,
+		s.retire(s.client, 2*m.grace/3, m.grace/3)
 	}
-	s.broadcast(recipes.Expired{}) // it ends the machines that would make their requests again and again
+	// The machines end while the servers end the session. Otherwise they would make their requests again and again.
+	s.broadcast(recipes.Expired{})
 	s.seats = nil
 	s.renew()
 	s.sweep()

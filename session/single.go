@@ -23,7 +23,7 @@ import (
 //     comes before any answer that knows of a later node. A reading that found nothing may be older than the node. So after such a reading
 //     the session looks again ([verifying]).
 //   - A claim checks that there is a node, and then that it is the seat's.
-//   - A delete is sent only by the claimant (see [claimants]). It is not simply sent again: the claimant looks first, behind a write through
+//   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the owner looks first, behind a write through
 //     the quorum. It also does so if it has been without a connection and nothing has told since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
 //
@@ -50,7 +50,7 @@ func (t *Seat) Holder() (events.Contender, bool) {
 
 // createSingle makes the node, unless another contender has it.
 func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
-	if !c.claimants.enter(t) {
+	if !c.owners.enter(t) {
 		return recipes.Occupied{Epoch: epoch}, nil
 	}
 	return c.carryOut(errand{
@@ -60,7 +60,7 @@ func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, erro
 
 // heard notes what an answer says about the owner of the node, before any machine is told the answer.
 func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, error) {
-	c.claimants.heard(t, in)
+	c.owners.heard(t, in)
 	return in, err
 }
 
@@ -81,11 +81,11 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	case !Ephemeral(stat):
-		c.claimants.leave(t)
+		c.owners.leave(t)
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
 	}
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{t.single.as()}}
-	if stat.EphemeralOwner == c.link.Session() && c.claimants.owns(t, stat.Czxid) {
+	if stat.EphemeralOwner == c.link.Session() && c.owners.owns(t, stat.Czxid) {
 		t.drop(c, t.nameOwn(e.Epoch, node, stat.Czxid))
 		listed.Own = recipes.Own{Name: t.single.as(), Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		return listed, nil
@@ -101,7 +101,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 // node, that seat has to hear of it.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
-	if other := c.claimants.of(t.single.node); other != nil && other != t {
+	if other := c.owners.of(t.single.node); other != nil && other != t {
 		c.verify(other)
 	}
 }
@@ -135,7 +135,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 
 // removeSingle deletes the node if it is the seat's.
 func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	if !c.claimants.is(t) {
+	if !c.owners.is(t) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	doubts := t.single.deleteUnknown.Load() || t.single.uncertain.Load()
@@ -210,11 +210,11 @@ func (l *single) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, er
 
 func (l *single) removable() bool { return false } // it went with its session, and this one may be another
 
-func (l *single) leave(c *client, t *Seat) { c.claimants.leave(t) }
+func (l *single) leave(c *client, t *Seat) { c.owners.leave(t) }
 
 func (l *single) told(there bool) { l.known = there }
 
-func (l *single) lost(c *client, t *Seat) { c.claimants.leave(t) }
+func (l *single) lost(c *client, t *Seat) { c.owners.leave(t) }
 
 func (l *single) cover(s *Session, c *client, t *Seat, node string) {
 	t.want(c, node)

@@ -63,7 +63,7 @@ func (v *verifying) isDue() bool {
 // lostSingle tells the seat that its node is gone.
 func (s *Session) lostSingle(c *client, t *Seat) {
 	gone := recipes.Gone{Epoch: c.epoch, Node: t.single.name}
-	c.claimants.heard(t, gone)
+	c.owners.heard(t, gone)
 	s.gaveUp(t)
 	t.post(gone, nil)
 }
@@ -71,7 +71,7 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 // singleGone tells the seats that follow the node, and its owner, that it is gone. An event or a reading has said so. If it was a reading,
 // the owner may have made the node since.
 func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
-	if t := c.claimants.of(node); t != nil && t.single.known {
+	if t := c.owners.of(node); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
 		if event {
 			s.lostSingle(c, t)
@@ -95,7 +95,7 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 //
 // A seat that has a node, or may have one, waits for no other node. If the reading is younger than the node after all, another look tells.
 func (s *Session) isPast(c *client, t *Seat) bool {
-	if t.single == nil || !c.claimants.is(t) {
+	if t.single == nil || !c.owners.is(t) {
 		return false
 	}
 	s.handle(&verifying{epoch: c.epoch, seat: t})
@@ -105,7 +105,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 // rewritten notes that the data of a node have changed. When its owner has it watched again, that shows whether it is another node by now
 // (see found). Until then, and for an owner that does not hold any more, it is unknown.
 func (s *Session) rewritten(c *client, node string) {
-	if t := c.claimants.of(node); t != nil {
+	if t := c.owners.of(node); t != nil {
 		t.single.uncertain.Store(true)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // This file is about the node that says how many permits a semaphore has.
 
 // ErrSizeNode says that the data of a semaphore's size node are no size.
-var ErrSizeNode = errors.New("zkgrant: no size of a semaphore")
+var ErrSizeNode = errors.New("zkgrant: not a size of a semaphore")
 
 // size reads how many permits there are. If no size is written it writes the seat's own.
 func (c *client) size(t *Seat) (size, version int32, _ error) {

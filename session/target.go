@@ -25,14 +25,14 @@ type target struct {
 }
 
 // see looks whether the target is still there, and does what is due: the wish has to stand in its node, and the holder is removed when
-// its time is over. Each turn either ends that, or finds one of the nodes gone, or finds that it was written to meanwhile.
+// its time is over. Each round either ends that, or finds one of the nodes gone, or finds that it was written to meanwhile.
 func (t *target) see(c *client) (gone bool, _ error) {
 	t.begin()
 	for range reaped + len(t.nodes) {
 		if len(t.nodes) == 0 {
 			return true, nil
 		}
-		data, stat, err := c.getLookingOut(t.watcher, t.nodes[0])
+		data, stat, err := c.getWatched(t.watcher, t.nodes[0])
 		if err == nil && t.born != 0 && stat.Czxid != t.born {
 			err = zk.ErrNoNode // a node of a later holder: its library gives the nodes no names of their own
 		}

@@ -9,17 +9,17 @@ import (
 var _ subscriber = (*watcher)(nil)
 
 // watcher is for a goroutine that reads a node again whenever something may have happened to it. That is when its watch has fired, and when
-// there is another connection: events between the two connections may be lost. In turn the goroutine has a [call] made, which begins with
-// begin and watches one path with ask, and then waits.
+// there is another connection: events between the two connections may be lost. In each round the goroutine has a [call] made, which begins
+// with begin and watches one path with ask, and then waits.
 //
-// A signal that comes while the call is under way stays for the next turn.
+// A signal that comes while the call is under way stays for the next round.
 type watcher struct {
 	session *Session
 	changed chan struct{} // size 1
 	renewed <-chan struct{}
 
 	mu     sync.Mutex
-	client *client // with path, where it looks out; nil: nowhere
+	client *client // with path: what it subscribes to; nil: nothing
 	path   string
 	gone   bool // the path's node was deleted
 	left   bool
@@ -27,7 +27,7 @@ type watcher struct {
 
 func newWatcher(s *Session) *watcher { return &watcher{session: s, changed: make(chan struct{}, 1)} }
 
-// begin comes before the first request of a turn, which sees what has happened so far. It reports whether the node that was watched is
+// begin comes before the first request of a round, which sees what has happened so far. It reports whether the node that was watched is
 // known to be deleted.
 func (w *watcher) begin() (gone bool) {
 	w.renewed = w.session.nextConnection()
@@ -40,7 +40,7 @@ func (w *watcher) begin() (gone bool) {
 	return w.gone
 }
 
-// ask has the watcher look out on the path, and nowhere else. It reports whether the caller has to arm the watch, as [watch.Set.Ask] does.
+// ask subscribes the watcher to the path, and to no other. It reports whether the caller has to arm the watch, as [watch.Set.Ask] does.
 // A call that goes on after its caller has gone subscribes nothing.
 func (w *watcher) ask(c *client, path string) (arm bool, fires uint32) {
 	w.mu.Lock()
@@ -76,7 +76,7 @@ func (w *watcher) lookAgain(_ *client, gone bool) {
 	}
 }
 
-// wait returns true when it is time for another turn, at the given time at the latest, and false when ctx has ended. A nil channel is no
+// wait returns true when it is time for another round, at the given time at the latest, and false when ctx has ended. A nil channel is no
 // time.
 func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	select {

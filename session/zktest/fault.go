@@ -109,7 +109,7 @@ func (s *Server) consult(c *conn, q call) Action {
 // Expire ends a session now. Its ephemerals are deleted in one transaction, its
 // connection is closed, and its client learns of it from the next handshake. A client
 // that watches is told before it gets an answer to any request that it makes after Expire
-// has returned.
+// has returned. It fails if there is no such session.
 func (s *Server) Expire(session int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ type Server struct {
 	nextAsk      time.Time // zero while no follower has anything to tell
 }
 
-// New starts a server with an empty tree. The caller must Close it.
+// New starts a server with an empty tree. The caller must Close it. New fails if a setting is out of range, or if it cannot listen.
 //
 // It listens on a free TCP port of 127.0.0.1. Exception: if the clock shows a year before 2010, this is a
 // testing/synctest bubble, with a fake clock that starts in the year 2000. A listener would stop that
