@@ -13,10 +13,10 @@ import (
 )
 
 // lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does. A look wakes hundreds of processes, on
-// the processors that the servers share. So at least lookPart times as long as a look takes there is none.
+// the processors that the servers share. So there is none for lookPart times as long as the last one took.
 const (
 	lookEvery = 100 * time.Millisecond
-	lookPart  = 9
+	lookPart  = 3
 )
 
 // crowd is sessions in several processes.
