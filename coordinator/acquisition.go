@@ -168,19 +168,19 @@ func ownerOf(ctx context.Context) *owner {
 }
 
 // standing tells what the context already holds of the lock. With the first of the owners that still holds, the lock is entered
-// again. The writer is a write lock of which a reader may take the place. deadlock is the error of a caller that enters with none of the
-// owners: it would wait for itself.
-func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, deadlock, err error) {
+// again. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for itself.
+func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.multi(); m != nil {
-		return nil, nil, m.standing(ctx), nil
+		return nil, nil, m.standing(ctx)
 	}
+	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
 		at := held.lock.at(l.path)
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
-			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
+			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held)
@@ -191,7 +191,10 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 			deadlock = l.deadlockWith(at)
 		}
 	}
-	return owners, writer, deadlock, nil
+	if deadlock != nil && owners == nil {
+		return nil, nil, deadlock
+	}
+	return owners, writer, nil
 }
 
 // deadlockWith is the error of a caller that would wait for the lock that its own context holds. It names the way out if there is

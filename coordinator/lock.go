@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +38,8 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 func (l *Lock) Path() string { return l.path }
 
 // Acquire asks for the lock and returns at once. Every outcome arrives on a channel of the acquisition, errors for bad arguments included.
-// ctx bounds the wait until the Grant is taken; afterwards only Release, a loss or Close ends the acquisition. The servers decide the
-// order, not the order of the calls.
+// ctx bounds the wait until the Grant is taken; afterwards only Release or a loss ends the acquisition. The servers decide the order, not
+// the order of the calls.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }
@@ -68,13 +67,12 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a := &Acquisition{id: id, lock: l}
 	var owners []*Acquisition
 	var in *session.Seat
-	var deadlock error
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		owners, in, deadlock, err = l.standing(ctx)
+		owners, in, err = l.standing(ctx)
 		// A reader in the place of its own writer waits for no other contender, and a try would find that writer ahead.
 		cfg.try = cfg.try && in == nil
 	}
@@ -84,7 +82,6 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
 	again := err == nil && a.entersAgain(drive, owners)
 	if !again {
-		err = cmp.Or(err, deadlock)
 		a.queues(drive, cfg, in, err) //nolint:contextcheck // a node that several acquisitions share does not end with the context of one
 	}
 	if err == nil {
@@ -277,10 +274,10 @@ func (a *Acquisition) aftermath() error {
 	return a.Err()
 }
 
-// checkRevocable fails if the kind of the lock cannot be revoked, or if the data would be taken for a wish.
+// checkRevocable fails if the kind of the lock cannot be asked for, or if the data would be taken for a wish.
 func (l *Lock) checkRevocable(data []byte) error {
 	if l.cfg.revocable && l.kind.can&canRevoke == 0 {
-		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, l.kind.name, l.path)
 	}
 	return checkData(data, l.path)
 }

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -46,7 +45,7 @@ func (l *Lock) multi() *members {
 	return m
 }
 
-// marks returns what the nodes bear: a multi-lock can be asked for if each member can.
+// marks returns what the nodes bear: a multi-lock can be revoked if each member can.
 func (m *members) marks() events.Marks {
 	for _, member := range m.locks {
 		if !member.cfg.revocable {
@@ -90,7 +89,7 @@ func (m *members) check(c *Coordinator) error {
 		case l == nil:
 			return fmt.Errorf("%w: lock %d is nil", ErrMembers, i)
 		case l.multi() != nil:
-			return fmt.Errorf("%w: lock %d is itself a multi-lock", errInvalidKind, i)
+			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
 		case l.checkOptions() != nil:
@@ -136,11 +135,11 @@ func (m *members) places() []session.Place {
 // standing fails if the context holds one of the members already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
-		_, writer, deadlock, err := l.standing(ctx)
-		if writer != nil {
-			deadlock = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+		_, writer, err := l.standing(ctx)
+		if err == nil && writer != nil {
+			err = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}
-		if err = cmp.Or(err, deadlock); err != nil {
+		if err != nil {
 			return l.failed(err)
 		}
 	}

@@ -2,17 +2,10 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -60,40 +53,4 @@ func TestALockIsLostWhileItIsEnteredAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestACallerThatCannotEnterAgainDoesNotWaitForItself: a context holds a lock to write, and in its place to read. The lease has run out, and
-// the session has not noticed it yet. So the write lock cannot be entered again, and the read lock still counts as held.
-func TestACallerThatCannotEnterAgainDoesNotWaitForItself(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv, pausesAtADisconnect(time.Minute))
-		lock := c.ReadWrite(lockPath, coordinator.Reentrant())
-		outer, _ := coordtest.Hold(t, lock.Write())
-		writes := outer.Context(t.Context())
-		reader := lock.Read().Acquire(writes)
-		coordtest.Soon(t, reader)
-		reads := reader.Context(writes)
-		srv.Cut(c.SessionID())
-		time.Sleep(time.Until(outer.Deadline()) + time.Second)
-		if outer.Valid() || outer.Err() != nil {
-			t.Fatalf("behind its lease the lock is valid: %v, and has ended: %v; want neither", outer.Valid(), outer.Err())
-		}
-		inner := lock.Write().Acquire(reads)
-		synctest.Wait()
-		if err := inner.Err(); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("Err = %v, want ErrDeadlock", err)
-		}
-		inner.Release()
-	})
-}
-
-// pausesAtADisconnect has a session that loses its connection wait for its logger before it goes on.
-func pausesAtADisconnect(d time.Duration) coordinator.Option {
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel)
-	return coordinator.WithLogger(zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
-		if strings.HasPrefix(e.Message, "connection lost") {
-			time.Sleep(d)
-		}
-		return nil
-	})))
 }

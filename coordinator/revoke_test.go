@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -268,7 +271,15 @@ func TestNoReentryAfterARevocation(t *testing.T) {
 		for _, detect := range []bool{false, true} {
 			t.Run(fmt.Sprintf("do %v, tells of crashes %v", do, detect), func(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, operator := coordtest.Connect(t, srv, pausesAtADisconnect(2*time.Second)), coordtest.Connect(t, srv)
+					logger := zap.New(
+						zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel),
+						zap.Hooks(func(e zapcore.Entry) error {
+							if strings.HasPrefix(e.Message, "connection lost") {
+								time.Sleep(2 * time.Second)
+							}
+							return nil
+						}))
+					c, operator := coordtest.Connect(t, srv, coordinator.WithLogger(logger)), coordtest.Connect(t, srv)
 					options := []coordinator.LockOption{coordinator.Reentrant(), coordinator.Revocable()}
 					if detect {
 						options = append(options, coordinator.DetectCrash())
