@@ -216,16 +216,16 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	srv := zktest.Start(t)
 	ctx := t.Context()
 	lock := coordtest.Connect(t, srv).Mutex(lockPath)
-	held, _ := coordtest.Hold(t, lock)
-	next := lock.Acquire(ctx)
-	eventstest.Eventually(t, "it waits", func() bool { _, waits := next.Position(); return waits })
-	coordtest.End(held)
-	coordtest.GrantOf(t, next)
 	requests := func() int {
 		return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
 	}
 	least := 2 * cycles
 	for range 5 { // the best of them: what else the machine does may come between a release and the next acquire
+		held, _ := coordtest.Hold(t, lock)
+		next := lock.Acquire(ctx)
+		eventstest.Eventually(t, "it waits", func() bool { _, waits := next.Position(); return waits })
+		coordtest.End(held)
+		coordtest.GrantOf(t, next)
 		before := requests()
 		for range cycles {
 			next.Release()
@@ -234,14 +234,15 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if least = min(least, requests()-before); least <= most {
+		least = min(least, requests()-before)
+		coordtest.End(next)
+		if least <= most {
 			break
 		}
 	}
 	if least > most {
 		t.Errorf("%d cycles took %d writes, want %d at most", cycles, least, most)
 	}
-	coordtest.End(next)
 }
 
 // TestACycleAllocatesLittle: allocations of the server inside the process and of the client count, too. Entered again or cached, a

@@ -2,7 +2,6 @@ package ensemble
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -229,12 +228,11 @@ func TestALagIsExact(t *testing.T) {
 	plain := best()
 	p.Lag(BothWays, lag)
 	took, most := time.Hour, 2*lag+max(lag, 4*plain)
-	eventstest.Eventually(t, "an echo is as late as the lag says", func() bool { took = min(took, best()); return took <= most },
-		func() string {
-			return fmt.Sprintf("it takes %v, and %v without a lag; want %v at most", took, plain, most)
-		})
-	if took < 2*lag {
-		t.Errorf("with a lag of %v each way an echo takes %v, want %v at least", lag, took, 2*lag)
+	for again := 20; took > most && again > 0; again-- {
+		took = min(took, best())
+	}
+	if took < 2*lag || took > most {
+		t.Errorf("with a lag of %v each way an echo takes %v, and %v without one; want from %v to %v", lag, took, plain, 2*lag, most)
 	}
 }
 
