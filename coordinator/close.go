@@ -80,7 +80,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))
 	}
 	if records > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash which was none: %d", records))
+		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash that did not happen: %d", records))
 	}
 	if err != nil {
 		err = errors.Join(context.Cause(ctx), err)

@@ -777,7 +777,7 @@ func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 		after time.Duration // when the caller ends its context
 		want  []string
 	}{
-		"Close":               {0, 0, []string{"may be left until it expires: 3", "records left that may tell of a crash which was none: 1"}},
+		"Close":               {0, 0, []string{"may be left until it expires: 3", "records left that may tell of a crash that did not happen: 1"}},
 		"Shutdown":            {time.Second, 0, []string{"may be left until it expires: 3"}},
 		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", "may be left until it expires: 3"}},
 	} {

@@ -42,8 +42,8 @@ var (
 	ErrOperation = session.ErrOperation
 )
 
-// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range. [ErrKind] and
-// [ErrPermits] match it if the call alone is wrong.
+// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range. An [ErrKind]
+// or [ErrPermits] matches it if the call alone is wrong.
 var ErrInvalid = session.ErrInvalid
 
 // Errors of a request.
@@ -58,7 +58,7 @@ var (
 	ErrNoAuth = session.ErrNoAuth
 	// ErrQuota reports a quota that is used up.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports used-up or doubled sequence numbers. Ask again: the directory is renewed. See docs/limits.md.
+	// ErrSequenceEnd reports sequence numbers that are used up or not unique. Ask again; see docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or be in a multi-lock.
 	ErrKind = session.ErrKind

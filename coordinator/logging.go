@@ -11,10 +11,11 @@ import (
 
 // What is logged, by level:
 //
-//   - Error: a node could not be removed, of a lock that was released or of a session before.
+//   - Error: a node could not be removed, of a released lock or of a past session.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a server refused a request or an identity or did
 //     not answer, no server can be used, a name was not resolved, the servers changed the session timeout or have no containers, an
-//     election cannot be read, a record could not be removed, a holder is evicted, nodes may be left at the end.
+//     election cannot be read, a record could not be removed, a holder cannot be asked back or is evicted, waiters hear late of a resize, nodes may
+//     be left at the end.
 //   - Info: a session was established, resumed or closed. Of elections: a campaign, and a term from its beginning to its end.
 //   - Debug: the same of each lock, failed requests, messages of the client library.
 //

@@ -321,7 +321,7 @@ func TestWhatObserversCost(t *testing.T) {
 						wantLeader(t, srv, s, data)
 					}
 				}
-				costs("to begin without a path", 2, 0, func() { // list, and look out for the path
+				costs("to begin without a path", 2, 0, func() { // list, and watch for the path
 					seen = append(seen, cs[0].Election(electionPath).Observe(t.Context()))
 				})
 				costs("another observer", 0, 0, func() {

@@ -60,7 +60,7 @@
 //
 // Surveying asks for the size and the taken permits. Full waits until either changes. Entering trades the node in the queue for
 // permits. That transaction proves all that a grant needs. Exception: if the proof is stale, Claiming comes in between. If the answer to
-// it is lost, the way is that of a lost create, Recovering and Claiming, and the GUID is looked for in both places.
+// Enter is lost, the way is that of a lost create, Recovering and Claiming, and the GUID is looked for in both places.
 //
 // A [Multi] goes the way of a mutex, with a node in each of several queues. One transaction makes all nodes. The multi-lock is the
 // first when it is the first in each queue. Behind each contender that it has waited for it lists again. When one of its nodes is

@@ -26,8 +26,8 @@ func (t Tenure[R]) LacksWatch() bool { return t.is&tenureUnwatched != 0 }
 func (t Tenure[R]) Awaits(r R) bool { return r != *new(R) && t.asks == r }
 
 // Asked takes what a request says about the contender. A contender that creates or deletes its node does not hold. A contender that
-// creates, claims, advances or enters may hold soon. If held says that it holds, a claim asks whether it still does; then the answer makes no holder
-// of it, if the hold has ended meanwhile.
+// creates, claims, advances or enters may hold soon. If held says that it holds, a claim asks whether it still does; then the
+// answer makes no holder of it, if the hold has ended meanwhile.
 func (t Tenure[R]) Asked(op Op, r R, held bool) Tenure[R] {
 	switch op {
 	case OpCreate:

@@ -27,8 +27,8 @@
 //   - The node of each holder that is asked for its lock, by Revoke ([target]).
 //
 // The client never says that a session has expired before a server does. [lease.Lease.Deadline] returns until when it cannot have expired,
-// and holders are told before that moment. Only writes renew it, so the session writes while any seat holds; see holders.go. Seats that want to know
-// whether they hold still ask together, in one write ([jointClaim]).
+// and holders are told before that moment. Only writes renew it, so the session writes while any seat holds; see holders.go. Seats that
+// want to know whether they hold still ask together, in one write ([jointClaim]).
 //
 // The seats of a session share the listings of a directory, because a listing tells each of them the same. A listing that begins after a
 // request serves it, and one listing of a directory is under way at a time; see listings.go.

@@ -77,9 +77,9 @@ func (s *Session) nobodyHolds() {
 	}
 }
 
-// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. The drain
-// judges, and the drain also sends LeaseRanOut to every seat in holders. An answer that is judged before that is fresh, and its seat is in
-// holders. One that is judged after it is not fresh. So every seat with a fresh proof hears of the end of that lease.
+// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. An
+// answer is fresh only before the deadline of the lease, and then its seat is in holders. The drain judges, and the drain also sends
+// LeaseRanOut to every seat in holders. So every seat with a fresh proof hears of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	now, fresh := r.seat.tenure.Proven(r.number, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {

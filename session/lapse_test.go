@@ -139,7 +139,7 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 // that has lost, in a goroutine that was late, is not executed under the other node.
 func TestNoTransactionBehindALoss(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Claimant()
+		s := r.Owner()
 		s.MakesAlone()
 		admin := r.Admin()
 		defer admin.Close()
@@ -210,7 +210,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 // TestTheOneNodeOfALateClaimIsKnown: a transaction of its holder goes through.
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Claimant()
+		s := r.Owner()
 		created := s.MakesAlone()
 		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 		claim := recipes.Claim{Epoch: 1, Node: created.Node.Text}

@@ -143,7 +143,7 @@ func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 		defer admin.Close()
 		_, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate))
 		r.Must(err)
-		first, second := r.Claimant(), r.Claimant()
+		first, second := r.Owner(), r.Owner()
 		made := first.MakesAlone()
 		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
@@ -163,7 +163,7 @@ func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 // TestASeatWithoutANodeDeletesNothing: the node at the path is another seat's, of the same name.
 func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		first, second := r.Claimant(), r.Claimant()
+		first, second := r.Owner(), r.Owner()
 		made := first.Makes(1)
 		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		second.Want("Deleted")
@@ -176,7 +176,7 @@ func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 // TestAClaimIsOfTheOwnNode: there is a node at the path, and it is not the one that was made.
 func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Claimant()
+		s := r.Owner()
 		made := s.Makes(1)
 		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		s.Fresh() // it may have heard of that

@@ -25,7 +25,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 		}
 		for c, client := range clients {
 			if left := client.looks.Reset(); len(left) > 0 {
-				t.Errorf("a watcher that has left before place %d looks out on %v of client %d, want nothing", leaves, left, c)
+				t.Errorf("a watcher that has left before place %d subscribes to %v of client %d, want nothing", leaves, left, c)
 			}
 		}
 	}

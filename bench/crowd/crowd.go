@@ -13,10 +13,10 @@ import (
 )
 
 // lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does. A look wakes hundreds of processes, on
-// the processors that the servers share. So there is none for lookPart times as long as the last one took.
+// the processors that the servers share. After a look there is none for lookRest times as long as it took.
 const (
 	lookEvery = 100 * time.Millisecond
-	lookPart  = 3
+	lookRest  = 3
 )
 
 // crowd is sessions in several processes.
@@ -102,7 +102,7 @@ func (c *crowd) until(ctx context.Context, what string, done func(report) bool) 
 			return r, err
 		}
 		r.Fates = nil
-		if err := pause(ctx, max(lookEvery, lookPart*time.Since(began))); err != nil {
+		if err := pause(ctx, max(lookEvery, lookRest*time.Since(began))); err != nil {
 			return r, fmt.Errorf("waiting until %s: %w, at %+v", what, err, r)
 		}
 	}

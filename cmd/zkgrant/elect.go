@@ -22,10 +22,10 @@ func newElect(s *settings) *cobra.Command {
 	var again, watch bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
-		Short: "Run a command while leading, or watch who leads",
+		Short: "Run a command while leading, or watch the leader",
 		Long: `elect campaigns, and runs the command while it leads. It ends with the command's exit
 code. With --again it campaigns again after a loss. With --watch it takes no part:
-it prints who leads, and each change, until it is interrupted.
+it prints the leader, and each change, until it is interrupted.
 ` + commandText + exitCodes,
 		Example:           "  zkgrant elect --again /elections/scheduler -- scheduler\n  zkgrant elect --watch /elections/scheduler",
 		GroupID:           "hold",
@@ -50,7 +50,7 @@ it prints who leads, and each change, until it is interrupted.
 	w.bindWait(cmd)
 	flags.bind(cmd)
 	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")
-	cmd.Flags().BoolVar(&watch, "watch", false, "print who leads, and each change")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print the leader, and each change")
 	return cmd
 }
 

@@ -191,7 +191,7 @@ func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, 
 	}
 }
 
-// pickRevocable returns one of the paths, except that of an unfair lock, which cannot be asked for.
+// pickRevocable returns one of the paths, except that of an unfair lock, which cannot be revoked.
 func pickRevocable(random *rand.Rand, paths []string) string {
 	for {
 		if path := paths[random.IntN(len(paths))]; kindAt(path) != unfair {

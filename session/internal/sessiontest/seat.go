@@ -32,8 +32,8 @@ func (s *Seat) Recorded(node string) {
 	})
 }
 
-// Claimant is a seat that asks for the one node.
-func (r *Rig) Claimant() *Seat {
+// Owner is a seat that asks for the one node.
+func (r *Rig) Owner() *Seat {
 	r.Helper()
 	return r.SeatedAt(session.Place{Dir: TaskNode, Kind: events.KindUnfair})
 }
