@@ -56,7 +56,7 @@ var (
 	ErrTooLarge = session.ErrTooLarge
 	// ErrNoAuth reports a permission or an identity that a server denies.
 	ErrNoAuth = session.ErrNoAuth
-	// ErrQuota reports a quota that is used up.
+	// ErrQuota reports an exhausted quota.
 	ErrQuota = session.ErrQuota
 	// ErrSequenceEnd reports sequence numbers that are used up or not unique. Ask again; see docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd

@@ -38,8 +38,8 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 func (l *Lock) Path() string { return l.path }
 
 // Acquire asks for the lock and returns at once. Every outcome arrives on a channel of the acquisition, errors for bad arguments included.
-// ctx bounds the wait until the Grant is taken; afterwards only Release or a loss ends the acquisition. The servers decide the order, not
-// the order of the calls.
+// ctx bounds the wait until the Grant is taken; afterwards only Release, a loss or Close ends the acquisition. The servers decide the
+// order, not the order of the calls.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }
@@ -274,10 +274,10 @@ func (a *Acquisition) aftermath() error {
 	return a.Err()
 }
 
-// checkRevocable fails if the kind of the lock cannot be asked for, or if the data would be taken for a wish.
+// checkRevocable fails if the kind of the lock cannot be revoked, or if the data would be taken for a wish.
 func (l *Lock) checkRevocable(data []byte) error {
 	if l.cfg.revocable && l.kind.can&canRevoke == 0 {
-		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
 	}
 	return checkData(data, l.path)
 }
