@@ -67,6 +67,42 @@ func TestNamesBelowTheTop(t *testing.T) {
 	})
 }
 
+// TestWithAcquireIsForEachAcquisition: of a name, of one that is tried, and of a term.
+func TestWithAcquireIsForEachAcquisition(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		data := func(path string) string {
+			queue, err := c.Mutex(path).Queue(t.Context())
+			eventstest.Must(t, err)
+			if len(queue) != 1 {
+				t.Fatalf("at %s there are %d contenders, want 1", path, len(queue))
+			}
+			return string(queue[0].Data)
+		}
+		ann := bridge.WithAcquire(coordinator.WithData([]byte("ann")))
+		n := bridge.NewNames(c, "/r", ann)
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		if locked, err := n.TryLock(t.Context(), "b"); !locked || err != nil {
+			t.Fatalf("TryLock = %v, %v; want true", locked, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		e := bridge.NewElector(c.Election("/leader"), ann)
+		go func() { ran <- e.Run(ctx) }()
+		synctest.Wait()
+		for _, path := range []string{"/r/a", "/r/b", "/leader"} {
+			if got := data(path); got != "ann" {
+				t.Errorf("at %s the holder's data are %q, want ann", path, got)
+			}
+		}
+		cancel()
+		<-ran
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+		eventstest.Check(t, n.Unlock(t.Context(), "b"))
+	})
+}
+
 func FuzzPath(f *testing.F) {
 	for _, name := range []string{".", "..", "a/b", "%2E", "\xff", "ü", ""} {
 		f.Add(name, name+"x")
