@@ -216,6 +216,29 @@ func TestAPageShowsChangesWithinASecond(t *testing.T) {
 	})
 }
 
+// TestWithInterval: a page hears of a change when that time lies between two looks, and not before.
+func TestWithInterval(t *testing.T) {
+	const between = time.Minute
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		c := connect(t, server)
+		p := visit(boardOf(t, c, WithInterval(between)), false)
+		defer p.leave()
+		synctest.Wait()
+		ann := acquire(t, c, "/locks/a", "ann")
+		<-ann.Granted()
+		time.Sleep(between - time.Second)
+		if got := p.shows(); got != "" {
+			t.Errorf("a second before the next look the page shows %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got, want := p.shows(), "/locks/a: ann*"; got != want {
+			t.Errorf("a second behind the look the page shows %q, want %q", got, want)
+		}
+		ann.Release()
+	})
+}
+
 func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 	const locks, seconds = 200, 10
 	contenders := 50
