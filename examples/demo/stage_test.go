@@ -218,7 +218,7 @@ func TestARestartOfTheServerLosesNothing(t *testing.T) {
 					if b.State == lost {
 						t.Errorf("ann lost the %s lock: %+v", side.Key, b)
 					}
-					if b.Alone && b.State == holds {
+					if b.Alone && b.State == holds && b.To > b.From { // at the start a holder may be granted before it hears of its connection
 						alone++
 					}
 				}
