@@ -97,7 +97,9 @@ func TestWithAcquireIsForEachAcquisition(t *testing.T) {
 			}
 		}
 		cancel()
-		<-ran
+		if err := <-ran; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v, want the end of its context", err)
+		}
 		eventstest.Check(t, n.Unlock(t.Context(), "a"))
 		eventstest.Check(t, n.Unlock(t.Context(), "b"))
 	})
