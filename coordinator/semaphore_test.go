@@ -368,7 +368,7 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	}
 }
 
-// What a semaphore costs, counted as in counts_test.go.
+// What a semaphore costs, counted as in cost_test.go.
 
 // warmPermits has each coordinator hold a permit, so that it knows the queue's directory for ours.
 func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {

@@ -233,7 +233,7 @@ func TestWithInterval(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if got, want := p.shows(), "/locks/a: ann*"; got != want {
-			t.Errorf("a second behind the look the page shows %q, want %q", got, want)
+			t.Errorf("a second after the look the page shows %q, want %q", got, want)
 		}
 		ann.Release()
 	})

@@ -1,0 +1,239 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// page is what a handler has written.
+type page struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+// lines are the lines about locks and sessions. Numbers that differ each time are left out. So are lines about connections, and
+// about a probe at the moment in which its node is removed.
+func (p *page) lines() (lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changing := regexp.MustCompile(`time=\S+ |session=0x[0-9a-f]+ ?|epoch=\d+ ?|node=\S+ |server=\S+|deadline=\S+`)
+	for line := range strings.Lines(p.text.String()) {
+		if !slices.ContainsFunc([]string{"client: ", "msg=connected", "connection lost", "probe failed"}, func(of string) bool { return strings.Contains(line, of) }) {
+			lines = append(lines, strings.TrimSpace(changing.ReplaceAllString(line, "")))
+		}
+	}
+	return lines
+}
+
+func slogTo(p *page, level slog.Level) coordinator.Option {
+	return coordinator.WithSlog(slog.NewTextHandler(p, &slog.HandlerOptions{Level: level}))
+}
+
+// TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the debug level about each lock, in fields that a
+// person can read. The token is the Grant's.
+func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
+	for level, lines := range map[slog.Level][]string{
+		slog.LevelDebug: {
+			`level=INFO msg="session established" timeout=10s`,
+			`level=DEBUG msg="lock asked for" path=/locks/reindex id=1 kind=mutex try=false`,
+			`level=DEBUG msg="lock granted" path=/locks/reindex id=1 token=T1 waited=0s`,
+			`level=DEBUG msg="lock asked for" path=/locks/reindex id=2 kind=mutex try=false`,
+			`level=DEBUG msg="lock queued" path=/locks/reindex id=2 ahead=1`,
+			`level=DEBUG msg="lock released" path=/locks/reindex id=1 token=T1 waited=0s held=1m0s`,
+			`level=DEBUG msg="lock granted" path=/locks/reindex id=2 token=T2 waited=1m0s`,
+			`level=DEBUG msg="lock asked for" path=/locks/reindex id=3 kind=mutex try=false`,
+			`level=DEBUG msg="lock queued" path=/locks/reindex id=3 ahead=1`,
+			`level=DEBUG msg="lock given up" path=/locks/reindex id=3 error="context canceled" waited=1m0s`,
+			`level=WARN msg="session expired"`,
+			`level=WARN msg="lock lost" path=/locks/reindex id=2 token=T2 reason="session expired" held=2m0s`,
+			`level=INFO msg="session established" timeout=10s`,
+			`level=INFO msg="leadership asked for" path=/service/leader id=4 kind=election try=false`,
+			`level=INFO msg="leadership granted" path=/service/leader id=4 token=T4 waited=0s`,
+			`level=INFO msg="leadership wanted back" path=/service/leader id=4`,
+			`level=WARN msg="leadership lost" path=/service/leader id=4 token=T4 reason=revoked held=1m0s`,
+			`level=DEBUG msg="lock asked for" path=none id=5 kind=mutex try=false`,
+			`level=DEBUG msg="lock given up" path=none id=5 error="zkgrant: malformed path: \"none\" does not start with a slash" waited=0s`,
+			`level=INFO msg="session closed" confirmed=true`,
+		},
+		slog.LevelInfo: {
+			`level=INFO msg="session established" timeout=10s`,
+			`level=WARN msg="session expired"`,
+			`level=WARN msg="lock lost" path=/locks/reindex id=2 token=T2 reason="session expired" held=2m0s`,
+			`level=INFO msg="session established" timeout=10s`,
+			`level=INFO msg="leadership asked for" path=/service/leader id=4 kind=election try=false`,
+			`level=INFO msg="leadership granted" path=/service/leader id=4 token=T4 waited=0s`,
+			`level=INFO msg="leadership wanted back" path=/service/leader id=4`,
+			`level=WARN msg="leadership lost" path=/service/leader id=4 token=T4 reason=revoked held=1m0s`,
+			`level=INFO msg="session closed" confirmed=true`,
+		},
+	} {
+		t.Run(level.String(), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				written := &page{}
+				c := coordtest.Connect(t, srv, slogTo(written, level))
+				first, one := coordtest.Hold(t, c.Mutex(lockPath))
+				synctest.Wait() // the log tells of it after the channel
+				second := coordtest.Queue(c.Mutex(lockPath))
+				time.Sleep(time.Minute)
+				first.Release()
+				two := coordtest.Soon(t, second)
+				time.Sleep(time.Minute)
+				ctx, cancel := context.WithCancel(t.Context())
+				c.Mutex(lockPath).Acquire(ctx)
+				time.Sleep(time.Minute)
+				cancel()
+				synctest.Wait()
+				eventstest.Must(t, srv.Expire(c.SessionID()))
+				time.Sleep(5 * time.Second)
+				term := c.Election(electionPath, coordinator.Revocable()).Campaign(t.Context())
+				four := coordtest.Soon(t, term)
+				time.Sleep(time.Minute)
+				eventstest.Must(t, c.Revoke(t.Context(), electionPath, 0))
+				synctest.Wait()
+				c.Mutex("none").Acquire(t.Context())
+				eventstest.Must(t, c.Close())
+				want := slices.Clone(lines)
+				for i, line := range want {
+					for name, token := range map[string]int64{"T1": one.Token, "T2": two.Token, "T4": four.Token} {
+						line = strings.ReplaceAll(line, "token="+name+" ", fmt.Sprintf("token=%d ", token))
+					}
+					want[i] = line
+				}
+				got := written.lines()
+				// The end of the first and the grant of the second are told by two goroutines.
+				if i := slices.IndexFunc(got, func(l string) bool { return strings.Contains(l, `"lock released"`) }); i > 0 && strings.Contains(got[i-1], `"lock granted"`) && strings.Contains(got[i-1], "id=2") {
+					got[i-1], got[i] = got[i], got[i-1]
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("on the level %v the log says\n%s\nwant\n%s", level, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			})
+		})
+	}
+}
+
+// keeper is a handler that keeps its records.
+type keeper struct {
+	slog.Handler
+	mu      *sync.Mutex
+	records *[]slog.Record
+}
+
+func (k keeper) Handle(_ context.Context, r slog.Record) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*k.records = append(*k.records, r)
+	return nil
+}
+
+func (k keeper) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return keeper{k.Handler.WithAttrs(attrs), k.mu, k.records}
+}
+
+// TestSlogGetsValues and not their texts: a duration is one, and so is an error.
+func TestSlogGetsValues(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var records []slog.Record
+		k := keeper{slog.NewTextHandler(&page{}, &slog.HandlerOptions{Level: slog.LevelDebug}), &sync.Mutex{}, &records}
+		c := coordtest.Connect(t, srv, coordinator.WithSlog(k))
+		c.Mutex("none").Acquire(t.Context())
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		last := records[len(records)-1]
+		got := map[string]slog.Value{}
+		last.Attrs(func(a slog.Attr) bool {
+			got[a.Key] = a.Value
+			return true
+		})
+		if err, ok := got["error"].Any().(error); !ok || !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("the handler gets the error %v, want ErrPath", got["error"])
+		}
+		if kind := got["waited"].Kind(); kind != slog.KindDuration || last.Message != "lock given up" || !last.Time.Equal(time.Now()) {
+			t.Errorf("the handler gets %v, want the end of now with a duration", last)
+		}
+	})
+}
+
+// TestTheLaterLoggerCounts; a nil handler logs nothing.
+func TestTheLaterLoggerCounts(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		for what, test := range map[string]struct {
+			options func(zap, slog coordinator.Option) []coordinator.Option
+			zap     bool
+			slog    bool
+		}{
+			"slog last": {func(zap, slog coordinator.Option) []coordinator.Option { return []coordinator.Option{zap, slog} }, false, true},
+			"zap last":  {func(zap, slog coordinator.Option) []coordinator.Option { return []coordinator.Option{slog, zap} }, true, false},
+			"nil last": {func(zap, _ coordinator.Option) []coordinator.Option {
+				return []coordinator.Option{zap, coordinator.WithSlog(nil)}
+			}, false, false},
+		} {
+			written := &page{}
+			core, logs := observer.New(zap.InfoLevel)
+			coordtest.Connect(t, srv, test.options(coordinator.WithLogger(zap.New(core)), slogTo(written, slog.LevelInfo))...)
+			if toZap, toSlog := logs.Len() > 0, len(written.lines()) > 0; toZap != test.zap || toSlog != test.slog {
+				t.Errorf("%s: it is logged by zap: %v, by slog: %v; want %v and %v", what, toZap, toSlog, test.zap, test.slog)
+			}
+		}
+	})
+}
+
+// TestALogThatIsOffCostsNothing: as many allocations as without a logger.
+func TestALogThatIsOffCostsNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cost := func(c *coordinator.Coordinator) float64 {
+			lock, ctx := c.Mutex("no path"), t.Context()
+			return testing.AllocsPerRun(1000, func() { lock.Acquire(ctx) }) // and ends at once
+		}
+		without, with := cost(coordtest.Connect(t, srv)), cost(coordtest.Connect(t, srv, slogTo(&page{}, slog.LevelInfo)))
+		if with != without {
+			t.Errorf("an acquisition takes %v allocations without a log and %v with one that does not tell of it, want the same", without, with)
+		}
+	})
+}
+
+func TestRealSlog(t *testing.T) {
+	eventstest.NeedsServers(t)
+	written := &page{}
+	c := coordtest.ConnectReal(t, ensemble.Start(t, 1).Connect(), slogTo(written, slog.LevelDebug))
+	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+	a.Release()
+	eventstest.Must(t, coordtest.EndOf(t, a))
+	eventstest.Must(t, c.Close())
+	got := strings.Join(written.lines(), "\n")
+	for _, want := range []string{
+		`level=INFO msg="session established" timeout=10s`,
+		fmt.Sprintf(`level=DEBUG msg="lock granted" path=/locks/reindex id=1 token=%d waited=`, grant.Token),
+		fmt.Sprintf(`level=DEBUG msg="lock released" path=/locks/reindex id=1 token=%d waited=`, grant.Token),
+		`level=INFO msg="session closed" confirmed=true`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the log of a lock that was held and released is\n%s\nwant a line with %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestARecordThatIsNone: another client's node is left alone. A record of which only the beginning is understood is told as far as
+// that goes.
+func TestARecordThatIsNone(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		eventstest.Must(t, srv.Create(recordPath, []byte("somebody's")))
+		for range 2 {
+			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
+				t.Errorf("with another client's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
+			}
+			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
+			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
+				t.Errorf("with another client's node for a record a reader ends with %v, want ErrRecord", err)
+			}
+		}
+		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
+			t.Errorf("the other client's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
+		}
+		eventstest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
+		a, g := coordtest.Hold(t, detecting(c))
+		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
+			t.Errorf("of a record of later times %+v is told, want %+v", g.Abandoned, want)
+		}
+		finish(t, a)
+		leftInOrder(t, srv, detecting(c))
+	})
+}
+
+// TestRecordPermissions: if the record may not be made, or read, the lock cannot be held. If it may not be removed it stays, and
+// Err reports that, but the lock is free.
+func TestRecordPermissions(t *testing.T) {
+	for name, c := range recordPermissions {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { c.play(t, onTheDouble(t, srv)) })
+		})
+	}
+}
+
+// TestRealRecordPermissions is the same on a real server.
+func TestRealRecordPermissions(t *testing.T) {
+	for name, c := range recordPermissions {
+		t.Run(name, func(t *testing.T) { c.play(t, onARealServer(t)) })
+	}
+}
+
+type recordPermission struct {
+	above  int32 // permissions in the node above the lock's
+	record int32 // in a record that stands, if there is one
+	held   bool
+}
+
+var recordPermissions = map[string]recordPermission{
+	"nothing may be made":  {above: zk.PermRead | zk.PermDelete},
+	"may not be read":      {above: zk.PermAll, record: zk.PermWrite},
+	"may not be removed":   {above: zk.PermRead | zk.PermCreate, held: true},
+	"may be made and read": {above: zk.PermRead | zk.PermCreate | zk.PermDelete, held: true},
+}
+
+func (c recordPermission) play(t *testing.T, s *site) {
+	makeDir(t, s, zk.PermAll)
+	if c.record != 0 {
+		_, err := s.raw.Create(s.root+recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, andReader(c.record))
+		eventstest.Must(t, err)
+	}
+	_, err := s.raw.SetACL(s.root+path.Dir(lockPath), zk.WorldACL(c.above|zk.PermAdmin), -1)
+	eventstest.Must(t, err)
+	a := detecting(s.connect()).Acquire(context.Background())
+	g, err := a.Wait(coordtest.RealContext(t))
+	if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Fatalf("Wait = %+v, %v; want a grant: %v, or ErrNoAuth", g, err, c.held)
+	}
+	a.Release()
+	stays := c.held && c.above&zk.PermDelete == 0
+	if err := coordtest.EndOf(t, a); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
+		t.Errorf("released, it ends with %v; want ErrNoAuth for its record: %v", err, stays)
+	}
+	coordtest.Queued(t, s.raw, s.root+lockPath, 0)
+	if there, _, err := s.raw.Exists(s.root + recordPath); err != nil || there != (stays || c.record != 0) {
+		t.Errorf("after the release the record stands: %v, %v; want %v", there, err, stays || c.record != 0)
+	}
+}

@@ -1,0 +1,173 @@
+package coordinator_test
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestADirectoryAtItsEndIsRenewed: for every kind of lock with a queue, under repeated tries of two sessions. In a directory that
+// is renewed before its end no try is refused. In one that is at its end already one try is refused, and the next one is not.
+// Tokens go on growing.
+func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
+	for name, c := range map[string]struct {
+		lock func(*coordinator.Coordinator) acquirer
+		dirs []string // below the path
+	}{
+		"mutex":         {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) }, []string{""}},
+		"kazoo's names": {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath, coordinator.AsKazoo()) }, []string{""}},
+		"reader":        {func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Read() }, []string{""}},
+		"writer":        {func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Write() }, []string{""}},
+		"crashes told":  {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath, coordinator.DetectCrash()) }, []string{""}},
+		"semaphore":     {func(c *coordinator.Coordinator) acquirer { return c.Semaphore(lockPath, 1) }, []string{"/locks", "/leases"}},
+		"multi-lock": {func(c *coordinator.Coordinator) acquirer { return c.Multi(c.Mutex(lockPath), c.Mutex("/other")) },
+			[]string{""}},
+	} {
+		for when, next := range map[string]int32{"before": events.SeqLate - 2, "at": events.SeqEnd} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					locks := []acquirer{c.lock(coordtest.Connect(t, srv)), c.lock(coordtest.Connect(t, srv))}
+					token, refused, node := int64(0), 0, ""
+					cycle := func(l acquirer) {
+						a := l.Acquire(t.Context())
+						grant, err := a.Wait(t.Context())
+						switch {
+						case errors.Is(err, coordinator.ErrSequenceEnd):
+							refused++
+						case err != nil:
+							t.Fatal(err)
+						case grant.Token <= token:
+							t.Errorf("token %#x after %#x", grant.Token, token)
+						default:
+							token, node = grant.Token, grant.Node
+						}
+						a.Release()
+						<-a.Done()
+						if name == "kazoo's names" && !srv.Exists(lockPath) {
+							t.Fatalf("after %s the directory is gone, want it to be there for kazoo", grant.Node)
+						}
+					}
+					cycle(locks[0])
+					for _, dir := range c.dirs {
+						eventstest.Must(t, srv.SetSequence(lockPath+dir, next))
+					}
+					start := time.Now()
+					for range 5 {
+						for _, l := range locks {
+							cycle(l)
+							time.Sleep(time.Millisecond)
+						}
+					}
+					most := 0
+					if when == "at" {
+						most = 1
+					}
+					if took := time.Since(start); refused > most || took > time.Second || events.Late(node) {
+						t.Errorf("%d of 10 were refused within %v, and the last is %s; want at most %d, and a small number: the directory is renewed when it is empty",
+							refused, took, node, most)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestALoopComesBeyondTheEnd: a loop of release and acquire never leaves its directory empty. It is refused once.
+func TestALoopComesBeyondTheEnd(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		lock := coordtest.Connect(t, srv).Mutex(lockPath)
+		a, _ := coordtest.Hold(t, lock)
+		eventstest.Must(t, srv.SetSequence(lockPath, events.SeqEnd-5))
+		refused, node := 0, ""
+		for range 20 {
+			a.Release()
+			a = lock.Acquire(t.Context())
+			grant, err := a.Wait(t.Context())
+			if errors.Is(err, coordinator.ErrSequenceEnd) {
+				refused++
+			}
+			node = grant.Node
+		}
+		if refused > 1 || events.Late(node) {
+			t.Errorf("of 20 in a row %d are refused, and the last one's node is %q; want at most one, and a small number", refused, node)
+		}
+	})
+}
+
+// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and another client's directory is left alone.
+func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		held, _ := coordtest.Hold(t, a.Mutex(lockPath))
+		eventstest.Must(t, srv.SetSequence(lockPath, events.SeqLate))
+		waiter := coordtest.Queue(b.Mutex(lockPath))
+		held.Release()
+		grant := coordtest.Soon(t, waiter)
+		behind := coordtest.Queue(a.Mutex(lockPath))
+		coordtest.End(waiter)
+		last := coordtest.Soon(t, behind)
+		if !events.Late(grant.Node) || !events.Late(last.Node) || last.Token <= grant.Token {
+			t.Errorf("granted %s and then %s, with %#x and %#x; want late numbers, as the directory was never empty", grant.Node, last.Node, grant.Token, last.Token)
+		}
+		coordtest.End(behind)
+		_, fresh := coordtest.Hold(t, b.Mutex(lockPath))
+		if !strings.HasSuffix(fresh.Node, "0000000000") || fresh.Token <= last.Token {
+			t.Errorf("when it was empty, granted %s with %#x, want number 0 and a token above %#x", fresh.Node, fresh.Token, last.Token)
+		}
+
+		const theirs = "/theirs/lock"
+		eventstest.Must(t, srv.Create(path.Dir(theirs), nil))
+		eventstest.Must(t, srv.Create(theirs, []byte("somebody's")))
+		eventstest.Must(t, srv.SetSequence(theirs, events.SeqLate))
+		other, _ := coordtest.Hold(t, a.Mutex(theirs))
+		coordtest.End(other)
+		if data, err := srv.Data(theirs); string(data) != "somebody's" {
+			t.Errorf("another client's directory has %q, %v; want it as it was", data, err)
+		}
+	})
+}
+
+// TestRealRenewal: a real server deletes a node and its directory, and makes the directory anew, in one transaction. It refuses
+// that while there is another node. Numbers begin at 0 then.
+func TestRealRenewal(t *testing.T) {
+	eventstest.NeedsServers(t)
+	raw := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0))
+	all := zk.WorldACL(zk.PermAll)
+	const dir = "/renewed"
+	make1 := func() string {
+		node, err := raw.Create(dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, all)
+		eventstest.Must(t, err)
+		return node
+	}
+	_, err := raw.Create(dir, nil, 0, all)
+	eventstest.Must(t, err)
+	first, second := make1(), make1()
+	renew := func(own string) error {
+		res, err := raw.Multi(&zk.DeleteRequest{Path: own, Version: -1}, &zk.DeleteRequest{Path: dir, Version: 0},
+			&zk.CreateRequest{Path: dir, Acl: all})
+		for _, r := range res {
+			if r.Error != nil && r.Error.Error() != "unknown error: -2" { // which says that another operation failed
+				return r.Error
+			}
+		}
+		return err
+	}
+	if err := renew(first); !errors.Is(err, zk.ErrNotEmpty) {
+		t.Errorf("with another node in it: %v, want %v", err, zk.ErrNotEmpty)
+	}
+	eventstest.Must(t, raw.Delete(first, -1))
+	eventstest.Must(t, renew(second))
+	if node := make1(); node != dir+"/lock-0000000000" {
+		t.Errorf("in the new directory the first node is %s, want number 0", node)
+	}
+}
