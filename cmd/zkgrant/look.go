@@ -45,7 +45,8 @@ func newQueue(s *settings) *cobra.Command {
 		Use:   "queue PATH",
 		Short: "Show who holds a lock, and who waits for it",
 		Long: `queue shows the holders and then the waiters of a lock of any kind and library, in order.
-SINCE is how long each has been in the queue, a holder too.
+SINCE is how long each has been in the queue, a holder too, and how long a holder of a
+semaphore holds.
 A holder that may be idle is the node of a cached lock, which may have no holder.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
@@ -353,16 +354,16 @@ type change struct {
 // changes compares two looks at a queue: first the contenders that left, then those that are new or now hold.
 func changes(before, after []events.Contender) []change {
 	var all []change
-	at := func(queue []events.Contender, node string) int {
-		return slices.IndexFunc(queue, func(c events.Contender) bool { return c.Node == node })
+	at := func(queue []events.Contender, c events.Contender) int {
+		return slices.IndexFunc(queue, func(other events.Contender) bool { return same(c, other) })
 	}
 	for _, c := range before {
-		if at(after, c.Node) < 0 {
+		if at(after, c) < 0 {
 			all = append(all, change{"left", c})
 		}
 	}
 	for _, c := range after {
-		i := at(before, c.Node)
+		i := at(before, c)
 		switch {
 		case c.Holding && (i < 0 || !before[i].Holding):
 			all = append(all, change{"granted", c})
@@ -371,6 +372,14 @@ func changes(before, after []events.Contender) []change {
 		}
 	}
 	return all
+}
+
+// same tells whether two looks have seen the same contender. That of a semaphore has another node once it holds; its token stays.
+func same(a, b events.Contender) bool {
+	if a.Token != 0 {
+		return a.Session == b.Session && a.Token == b.Token
+	}
+	return a.Node == b.Node
 }
 
 func (s *settings) printChange(out io.Writer, path string, c change) error {

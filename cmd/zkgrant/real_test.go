@@ -30,6 +30,7 @@ func TestRealServers(t *testing.T) {
 			"hold":        testRealHold,
 			"queue":       testRealQueue,
 			"idle":        testRealIdle,
+			"watch":       testRealWatchOfASemaphore,
 			"revoke":      testRealRevoke,
 			"semaphore":   testRealSemaphore,
 			"elect":       testRealElect,

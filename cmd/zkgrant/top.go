@@ -24,8 +24,9 @@ It looks every --interval, and reads the data of holders and newcomers only.
 
 Keys: arrows or j and k select, w h n p sort by the oldest wait, the oldest hold, the
 number of waiters or the path, / filters, r asks the holders for the selected lock, after
-a question, q and Ctrl-C quit. A request stands when top has quit: a holder that has agreed to
-it loses the lock at the end of --grace. Only one that does not react is not evicted then.`,
+a question, q and Ctrl-C quit. A request stands when top has quit: a holder that has agreed
+loses the lock at the end of --grace. A holder that hangs, or is of another
+library, is evicted only while top runs.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,

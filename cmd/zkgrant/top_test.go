@@ -65,7 +65,7 @@ func topOn(t *testing.T, servers, reached string, cut, heal func()) {
 	eventstest.Receive(t, holder.Revoked(), "the request")
 	view.shows("/top/a is asked back, with a grace of 1m0s")
 	holder.Release()
-	view.shows("/top/a was given back", "2 locks, 0 waiters")
+	view.shows("/top/a is not held any more by the holders that were asked", "2 locks, 0 waiters")
 	view.types("r")
 	view.types("y") // the second holder has not agreed
 	view.shows("has not agreed")

@@ -30,7 +30,7 @@ func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path, user, passw
 	if err := a.Err(); err != nil {
 		return err
 	}
-	_, err := coordinator.Connect(ctx, "zk1:2181,zk2:2181", coordinator.WithSessionTimeout(10*time.Second))
+	_, err := coordinator.Open("zk1:2181,zk2:2181", coordinator.WithSessionTimeout(10*time.Second))
 	return err
 }
 
@@ -63,6 +63,7 @@ func ofCurator(
 	_ = c.Mutex(path, coordinator.Cached()).Acquire(ctx)
 	_ = c.Semaphore(path, 4, coordinator.AdoptSize()).Resize(ctx, 5)
 	e := c.Election(path)
+	e.Campaign(ctx).Release()
 	for _, err := range e.Terms(ctx) {
 		if err != nil {
 			return nil, err
@@ -78,7 +79,7 @@ func ofCurator(
 	<-a.Lost()
 	<-a.Revoked()
 	<-a.Context(ctx).Done()
-	<-c.Events(ctx)
+	<-c.Events(ctx, coordinator.Passive())
 	if err := life(ctx, s); err != nil {
 		return nil, err
 	}
@@ -120,8 +121,14 @@ func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path, valu
 }
 
 func latch(ctx context.Context, c *coordinator.Coordinator, another string) error {
-	a := c.Election(another).Campaign(ctx)
-	a.Release()
+	for term, err := range c.Election(another).Terms(ctx) {
+		if err != nil {
+			return err
+		}
+		_ = term.Valid()
+	}
+	const id = "host-7"
+	_ = coordinator.WithData([]byte(id))
 	callbacks := leading()
 	return c.Election(another).Run(ctx, callbacks)
 }
