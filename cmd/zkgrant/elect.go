@@ -47,6 +47,7 @@ it prints the leader, and each change, until it is interrupted.
 			return w.work(command, command.line, again)
 		},
 	}
+	w.bindHolding(cmd)
 	w.bindWait(cmd)
 	flags.bind(cmd)
 	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")

@@ -42,10 +42,16 @@ func (w *wanted) bindKind(cmd *cobra.Command) {
 	f.StringVarP(&w.kind, "kind", "k", "mutex", "mutex, read, write or unfair")
 	f.IntVarP(&w.permits, "permits", "n", 1, "take so many permits of the semaphore")
 	f.IntVar(&w.size, "size", 0, "the lock is a semaphore with so many permits")
+	w.bindHolding(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// bindHolding gives a command the flags for what a holder agrees to.
+func (w *wanted) bindHolding(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.BoolVar(&w.detectCrash, "detect-crash", false, "tell of an earlier holder that has crashed")
 	f.DurationVar(&w.lockDelay, "lock-delay", 0, "as --detect-crash, and wait for so long behind a crash; at most 1m")
 	f.BoolVar(&w.revocable, "revocable", false, "give the lock back when it is asked for, as zkgrant revoke does")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // bindWait gives a command the flags for how long it waits.

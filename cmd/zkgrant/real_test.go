@@ -223,6 +223,12 @@ func testRealElect(t *testing.T, e *ensemble.Ensemble) {
 	leader.Send(syscall.SIGTERM)
 	leader.Exits(0)
 	watch.Await(t, "no leader", 2)
+	leader = begin(t, "", append([]string{"elect", "--revocable", "--lock-delay", "1s"}, line[1:]...)...)
+	ready(t, leader, "command")
+	begin(t, "", "revoke", "--servers", e.Connect(), "/elect").Exits(0)
+	leader.Exits(0)
+	leader.Must(t, "/elect is asked back")
+	watch.Await(t, "no leader", 3)
 	watch.Send(syscall.SIGTERM)
 	watch.Exits(0)
 }

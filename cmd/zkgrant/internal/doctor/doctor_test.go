@@ -113,6 +113,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a contender of no session", Bad, "persistent", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Persistent = []string{"lock-0000000001"} }},
 		{"a directory of another program's", Note, "directories", "/locks", func(o *Observation) { o.Tree.Nodes[0].Ours = false }},
 		{"a child that is no contender", Note, "strangers", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"!note"} }},
+		{"a latch beside an election", Bad, "latch", "/locks/a", func(o *Observation) {
+			o.Tree.Nodes[0].Others = []string{ours + "latch-0000000003"}
+		}},
 		{"a queue and a semaphore", Bad, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"leases", "locks"} }},
 		{"a queue and a size", Warn, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"size"} }},
 		{"a mutex and a read/write lock", Warn, "kinds", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], named(ours, "__READ__")) }},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -114,6 +115,12 @@ func (n Node) findings() (all []Finding) {
 		all = append(all, *f)
 	}
 	all = append(all, n.sequence()...)
+	if latches := n.latches(); len(latches) > 0 && len(n.Contenders) > 0 {
+		all = append(all, Finding{
+			Bad, "latch", n.Path, "Curator's LeaderLatch elects at this path, too, and does not see the other contenders: " + list(latches) + ".",
+			"Give the latch a path of its own.",
+		})
+	}
 	if strangers := n.strangers(); len(strangers) > 0 && len(n.Contenders) > 0 {
 		all = append(all, Finding{
 			Note, "strangers", n.Path, "There are nodes among its contenders that are none: " + list(strangers) + ".",
@@ -146,9 +153,21 @@ func (n Node) kinds() *Finding {
 	}
 }
 
-// strangers returns the children that no lock has made.
+// strangers returns the children that no lock has made, and no latch.
 func (n Node) strangers() []string {
-	return slices.DeleteFunc(slices.Clone(n.Others), func(name string) bool { return name == sizeNode || name == leases || name == queue })
+	return slices.DeleteFunc(slices.Clone(n.Others), func(name string) bool {
+		return name == sizeNode || name == leases || name == queue || isLatch(name)
+	})
+}
+
+// latches returns the nodes of Curator's LeaderLatch.
+func (n Node) latches() []string {
+	return slices.DeleteFunc(slices.Clone(n.Others), func(name string) bool { return !isLatch(name) })
+}
+
+func isLatch(name string) bool {
+	const number = 10 // digits
+	return len(name) > number && strings.HasSuffix(name[:len(name)-number], "latch-")
 }
 
 // sequence judges how close the directory's sequence numbers are to their end.
