@@ -30,7 +30,7 @@ func (a *Acquisition) ID() uint64 { return a.id }
 // Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
-// Grant returns the Grant, or the zero Grant before there is one. It does not take it, and the lock may be gone.
+// Grant returns the Grant, or the zero Grant before. It does not take it, and the lock may be gone.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
@@ -71,7 +71,7 @@ func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 // Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
-// Deadline returns how long the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
+// Deadline returns until when the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
 // moves with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 

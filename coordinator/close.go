@@ -28,6 +28,11 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
 		select {
+		case <-c.ended: // counts, also if ctx has ended
+			return c.left
+		default:
+		}
+		select {
 		case <-c.ended:
 			return c.left
 		case <-ctx.Done():

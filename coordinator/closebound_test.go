@@ -401,5 +401,10 @@ func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
 		if err := <-first; err == nil || third == nil || third.Error() != err.Error() {
 			t.Errorf("Close before a hung server = %v, and a third Shutdown = %v; want what is left, twice", err, third)
 		}
+		for range 20 {
+			if last := c.Shutdown(ctx); last == nil || last.Error() != third.Error() { // its context has ended, too
+				t.Fatalf("Shutdown after the end, with a context that has ended = %v, want %v", last, third)
+			}
+		}
 	})
 }

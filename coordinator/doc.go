@@ -28,7 +28,7 @@
 //     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
 //   - Options of one acquisition: [Try], [WithMaxWait], [WithData], [WithPermits].
 //   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithSASL], [WithTLS].
-//   - Errors: [LostError] and the sentinels such as [ErrSessionExpired] say why a lock is gone.
+//   - Errors: [LostError] and its sentinels say why a lock is gone.
 //
 // # Special
 //

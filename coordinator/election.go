@@ -86,7 +86,7 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 // Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. If the node is gone, it changes nothing. Its
 // errors are those of [Acquisition.Txn], [ErrNotCandidate] and [ErrData].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
-	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
+	if term == nil || term.lock == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
 	}
 	if err := checkData(data, e.lock.path); err != nil {
@@ -104,7 +104,7 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
 // Observe delivers the present leader, and then each change and proclamation in order. A Leader without a Node means that there is none.
-// Changes that are not read in time merge into the latest. The news may be old, and proves nothing.
+// Changes not read in time merge into the latest. The news may be old, and proves nothing.
 //
 // The channel is closed when ctx ends, when the coordinator is closed, or if the path cannot be read; Queue then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {

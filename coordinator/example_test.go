@@ -336,7 +336,7 @@ func ExampleCoordinator_Revoke() {
 	c, _, stop := exampleServer()
 	defer stop()
 
-	news := c.Events(context.Background())
+	news := c.Events(context.Background(), coordinator.Passive())
 	job, _ := held(c.Mutex("/locks/reindex", coordinator.Revocable()))
 	go func() {
 		for ev := range news {

@@ -242,9 +242,20 @@ func (l *Lock) sizeOfACL() int {
 // The node stays until f has returned, also after a loss, so f must not wait for the same lock then. If f panics, the node is given up and
 // the panic goes on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+	return do(ctx, l.path, f, l.acquire, options)
+}
+
+// do runs f under the lock at the path, which acquire asks for.
+func do(
+	ctx context.Context, path string, f func(context.Context, events.Grant) error,
+	acquire func(context.Context, acquireConfig) *Acquisition, options []AcquireOption,
+) error {
+	if f == nil {
+		return fmt.Errorf("%w: Do without a function, at %s", ErrInvalid, path)
+	}
 	cfg := configOf(options)
 	cfg.keep = true
-	return run(ctx, f, l.acquire(ctx, cfg))
+	return run(ctx, f, acquire(ctx, cfg))
 }
 
 // run is Do for an acquisition that keeps its node until it is released.

@@ -11,8 +11,8 @@ import (
 )
 
 // Multi returns a handle that takes several mutexes and sides of read/write locks together, all or none, with one Grant and one Lost. Its
-// Members are in the order given here. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath],
-// [ErrInvalid] or [ErrTooLarge]; a [*MemberError] names the lock at fault. See docs/kinds.md.
+// Members are in the order given. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath],
+// [ErrInvalid] or [ErrTooLarge]; a [*MemberError] may name the lock at fault. See docs/kinds.md.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: m}

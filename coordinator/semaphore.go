@@ -48,9 +48,7 @@ func (s *Semaphore) acquire(ctx context.Context, cfg acquireConfig) *Acquisition
 
 // Do runs f while holding the permits; see [Lock.Do].
 func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	cfg := configOf(options)
-	cfg.keep = true
-	return run(ctx, f, s.acquire(ctx, cfg))
+	return do(ctx, s.lock.path, f, s.acquire, options)
 }
 
 // Resize sets the number of permits for every process and for this handle. Waiters follow it; later acquisitions of other handles end with

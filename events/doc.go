@@ -20,7 +20,7 @@
 //
 // # Contender names
 //
-// A lock directory may be shared with other libraries. [ParseName] recognises the eight forms in use as contenders and nothing
-// else. A foreign holder that is overlooked would break exclusion. A stray node that is taken for a contender would block every
+// A lock directory may be shared with other libraries. [ParseName] takes a name for a contender if it ends in
+// one of the eight forms in use. A foreign holder that is overlooked would break exclusion. A stray node that is taken for a contender would block every
 // waiter for ever.
 package events
