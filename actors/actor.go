@@ -75,11 +75,15 @@ type Actor[M any] struct {
 	draining bool
 }
 
-// NewActor returns an idle actor whose goroutines belong to the group. The
-// function is never run by two goroutines at once, and sees what earlier runs of
-// it wrote.
-func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
-	return &Actor[M]{group: group, does: work[M](handle)}
+// NewActor returns an idle actor whose goroutines belong to the group. The function is never run by two goroutines at once, and sees
+// what earlier runs of it wrote. The actor calls run, which may be nil, when it has handled messages and finds no more, and behind
+// every second batch if there are always more. That is for work that is better done once for several messages.
+func NewActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
+	does := &work[M]{do: handle}
+	if run != nil {
+		does.rest = &rest[M]{run: run}
+	}
+	return &Actor[M]{group: group, does: does}
 }
 
 // handler is what an actor does with its messages. resting returns nil for most actors; only the drain calls it.
@@ -88,18 +92,13 @@ type handler[M any] interface {
 	resting() *rest[M]
 }
 
-type work[M any] func(M)
-
-func (w work[M]) handle(m M)        { w(m) }
-func (w work[M]) resting() *rest[M] { return nil }
-
-type restingWork[M any] struct {
-	work[M]
-
-	rest rest[M]
+type work[M any] struct {
+	do   func(M)
+	rest *rest[M]
 }
 
-func (w *restingWork[M]) resting() *rest[M] { return &w.rest }
+func (w *work[M]) handle(m M)        { w.do(m) }
+func (w *work[M]) resting() *rest[M] { return w.rest }
 
 // rest is what an actor does between batches.
 type rest[M any] struct {
@@ -142,13 +141,6 @@ func (r *rest[M]) handled(messages int) {
 
 // due tells whether a message was handled since the last rest.
 func (r *rest[M]) due() bool { return r != nil && r.batches > 0 }
-
-// NewRestingActor returns an actor that rests, which means that it calls run in its drain. It rests when it has handled messages
-// and finds no more, and behind every second batch if there are always more. It is for work that is better done once for several
-// messages.
-func NewRestingActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
-	return &Actor[M]{group: group, does: &restingWork[M]{work[M](handle), rest[M]{run: run}}}
-}
 
 // Post appends a message and returns at once. Any goroutine may call it, also one of the actor's own. If it reports true, the
 // message will be handled. It reports false if the group is closed and the actor has nothing left to do; then the message is never

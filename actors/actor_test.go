@@ -36,7 +36,7 @@ func TestActorLosesNothing(t *testing.T) {
 		next[m.poster] = m.number + 1
 		handled++
 		inside.Add(-1)
-	})
+	}, nil)
 	var posting sync.WaitGroup
 	for p := range posters {
 		posting.Go(func() {
@@ -74,7 +74,7 @@ func TestActorPostsToItself(t *testing.T) {
 			actor.Post(m + 10)
 			actor.Post(m + 20)
 		}
-	})
+	}, nil)
 	actor.Post(1)
 	actor.Post(2)
 	close(started)
@@ -91,8 +91,8 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 		var group actors.Group
 		hold := make(chan struct{})
 		handled := 0
-		busy := actors.NewActor(&group, func(int) { <-hold; handled++ })
-		idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") })
+		busy := actors.NewActor(&group, func(int) { <-hold; handled++ }, nil)
+		idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") }, nil)
 		busy.Post(1)
 		var closed atomic.Int32
 		for range 3 {
@@ -137,7 +137,7 @@ func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 		group   actors.Group
 		handled atomic.Int32
 	)
-	actor := actors.NewActor(&group, func(int) { handled.Add(1) })
+	actor := actors.NewActor(&group, func(int) { handled.Add(1) }, nil)
 	for n := range int32(100_000) {
 		actor.Post(0)
 		soon(t, "handled", func() bool { return handled.Load() == n+1 })
@@ -154,7 +154,7 @@ func TestPostRacesWithClose(t *testing.T) {
 			accepted atomic.Int32
 			posting  sync.WaitGroup
 		)
-		actor := actors.NewActor(&group, func(int) { handled++ })
+		actor := actors.NewActor(&group, func(int) { handled++ }, nil)
 		for range posters {
 			posting.Go(func() {
 				for i := range 100 {
@@ -183,7 +183,7 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
 	if handler := handlers[os.Getenv(how)]; handler != nil {
 		var group actors.Group
-		actor := actors.NewActor(&group, func(int) { handler() })
+		actor := actors.NewActor(&group, func(int) { handler() }, nil)
 		defer func() { _ = recover() }()
 		actor.Hand(1)
 		return
@@ -213,7 +213,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 			actor.Hand(m + 1) // the actor is busy: it handles this behind the message at hand
 			got = append(got, -m)
 		}
-	})
+	}, nil)
 	if !actor.Hand(1) {
 		t.Error("Post to an actor of an open group = false, want true")
 	}
@@ -235,7 +235,7 @@ func TestCloseWaitsForAHand(t *testing.T) {
 		actor := actors.NewActor(&group, func(last bool) {
 			<-hold
 			handled, later = true, last
-		})
+		}, nil)
 		go actor.Hand(false)
 		synctest.Wait()
 		if !actor.Hand(true) || handled {
@@ -268,7 +268,7 @@ func TestARestFollowsEachBatch(t *testing.T) {
 		got   []int
 	)
 	const rested = -1
-	actor = actors.NewRestingActor(&group, func(m int) {
+	actor = actors.NewActor(&group, func(m int) {
 		got = append(got, m)
 		switch m {
 		case 1:
@@ -295,7 +295,7 @@ func TestRestMayPost(t *testing.T) {
 		actor *actors.Actor[int]
 		got   []int
 	)
-	actor = actors.NewRestingActor(&group, func(m int) { got = append(got, m) }, func() {
+	actor = actors.NewActor(&group, func(m int) { got = append(got, m) }, func() {
 		if len(got) < 3 {
 			actor.Post(len(got))
 		}
@@ -318,7 +318,7 @@ func TestKeptRoomIsUsedOnce(t *testing.T) {
 			got, want []int
 			last      int
 		)
-		actor = actors.NewRestingActor(&group, func(m int) {
+		actor = actors.NewActor(&group, func(m int) {
 			got = append(got, m)
 			if m%each == 0 && m < last { // the next batch
 				for i := range each {
@@ -352,7 +352,7 @@ func TestHandDoesNotKeepTheCaller(t *testing.T) {
 			handled int
 		)
 		hold := make(chan struct{})
-		actor = actors.NewRestingActor(&group, func(last bool) {
+		actor = actors.NewActor(&group, func(last bool) {
 			if handled++; handled > 10 {
 				<-hold
 			}

@@ -175,7 +175,7 @@ func (q *queuer) loses(e recipes.Lose) {
 	}
 }
 
-// asksBack tells the holders that the lock is wanted back, and reports whether one of them is told. One without a Grant is told with the
+// asksBack tells the holders that the lock is asked back, and reports whether one of them is told. One without a Grant is told with the
 // Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()

@@ -103,8 +103,7 @@ func (a *Acquisition) granting() (events.Grant, error) {
 	}
 }
 
-// Context returns a child of parent that is cancelled when the lock is lost, with a [*LostError] as its cause, or released, with
-// [ErrReleased]. While the lock is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and
+// Context returns a child of parent that ends with the lock; its cause is a [*LostError], [ErrReleased], or what Err says. While the lock is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and
 // ends in [ErrDeadlock] if not. Before the Grant it owns nothing.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)

@@ -9,7 +9,7 @@ import (
 
 // Callbacks are what [Election.Run] calls.
 type Callbacks struct {
-	// OnStartedLeading leads; returning resigns. It must return when its context ends: with a loss, Close, or the context of Run.
+	// OnStartedLeading leads; returning resigns. [FromContext] has its Grant. It must return when its context ends: with a loss, Close, or the context of Run.
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It may be nil.
 	OnStoppedLeading func()
@@ -18,7 +18,7 @@ type Callbacks struct {
 }
 
 // Run campaigns once, and calls OnStartedLeading when it leads. Leadership is given back when that has returned, also after a loss. Run
-// then returns nil, a [*LostError] after a loss, [ErrClosed], or the cause of ctx. A campaign that never leads returns its error.
+// then returns what [Lock.Do] does, or the cause of ctx. A campaign that never leads returns its error.
 func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...AcquireOption) error {
 	if callbacks.OnStartedLeading == nil {
 		return fmt.Errorf("%w: Run without OnStartedLeading, at %s", ErrInvalid, e.lock.path)

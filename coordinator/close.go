@@ -22,8 +22,8 @@ func (c *Coordinator) Close() error {
 }
 
 // Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock, ends the session, which removes its nodes, and
-// waits for every goroutine. It returns when ctx ends, at the latest; before a deadline it leaves the servers time. Do not call it
-// inside such a function. What may be left is returned, and logged.
+// waits for every goroutine. It returns when ctx ends, at the latest; functions may take until half a session timeout before a
+// deadline. Do not call it inside such a function. What may be left is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
@@ -79,7 +79,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	defer cancel()
 	var err error
 	if running > 0 {
-		err = fmt.Errorf("zkgrant: closed, and functions in Do still run: %d", running)
+		err = fmt.Errorf("zkgrant: closed, and functions under a lock still run: %d", running)
 	}
 	if !c.session.Close(farewell) && left > 0 {
 		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))

@@ -316,7 +316,7 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 				}
 				start := time.Now()
 				err = closing.Shutdown(ctx)
-				if told := err != nil && strings.Contains(err.Error(), "functions in Do still run: 1"); told != (c.runs > c.waited) || err != nil && !told {
+				if told := err != nil && strings.Contains(err.Error(), "functions under a lock still run: 1"); told != (c.runs > c.waited) || err != nil && !told {
 					t.Errorf("Shutdown = %v, want to be told of the function if it still runs", err)
 				}
 				if took := time.Since(start); took < c.waited || took > c.waited+100*time.Millisecond {

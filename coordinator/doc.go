@@ -50,5 +50,5 @@
 // Suspended is not lost. Without a connection the lock stays held until the lease runs out, before another contender can have it.
 // After a pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token of the [events.Grant].
 //
-// The folder docs has the guide, the guarantees and the limits.
+// The folder docs has the rest.
 package coordinator

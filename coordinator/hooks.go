@@ -11,7 +11,7 @@ import (
 )
 
 // Hook implements one or more of [HookAcquire], [HookEvent], [HookRequest] and [HookLease]. It is called from any goroutine, with locks of
-// the library held: it must not block, or call the library.
+// the library held: it must not block, panic, or call the library.
 type Hook any
 
 // HookAcquire is told of each acquisition, bad arguments included: before its events, in the caller's goroutine.

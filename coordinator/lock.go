@@ -268,7 +268,12 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 	}
 	err = f(a.Context(ctx), grant)
 	a.Release()
-	if end := a.aftermath(); end != nil {
+	end := a.aftermath()
+	var lost, told *LostError
+	if errors.As(end, &lost) && errors.As(err, &told) && *told == *lost {
+		return err // f has returned the cause of its context
+	}
+	if end != nil {
 		err = errors.Join(end, err)
 	}
 	return err

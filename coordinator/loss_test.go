@@ -1,9 +1,12 @@
 package coordinator_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -213,6 +216,22 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDoTellsOfALossOnce, also if its function returns the cause of its context, as it should.
+func TestDoTellsOfALossOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+			expire(t, srv, c)
+			<-ctx.Done()
+			return fmt.Errorf("the work: %w", context.Cause(ctx))
+		})
+		lost := new(coordinator.LostError)
+		if !errors.As(err, &lost) || strings.Count(err.Error(), "lost") != 1 {
+			t.Errorf("Do returns %q, want one LostError", err)
+		}
+	})
 }
 
 func TestAThousandLocksCostOneProbeASecond(t *testing.T) {

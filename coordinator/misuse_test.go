@@ -71,7 +71,7 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 				start := time.Now()
 				err := c.Close()
-				if err == nil || !strings.Contains(err.Error(), "functions in Do still run: 1") || time.Since(start) != 5*time.Second { // it waits for itself, and not for ever
+				if err == nil || !strings.Contains(err.Error(), "functions under a lock still run: 1") || time.Since(start) != 5*time.Second { // it waits for itself, and not for ever
 					t.Errorf("Close = %v after %v, want to be told of this function after 5 s", err, time.Since(start))
 				}
 			},

@@ -126,7 +126,7 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 }
 
 // WithACL sets the ACL of created nodes, parents included, for the coordinator or for one handle. Contenders need READ for each other's
-// nodes. The default is open to all; an empty one is [ErrInvalid].
+// nodes. The default is open to all; an empty one [ErrInvalid].
 func WithACL(acl []zk.ACL) ACLOption {
 	acl = append([]zk.ACL{}, acl...) // a nil would be the default
 	return aclOption{session.OptionFunc(func(c *session.Config) { c.ACL = acl }), acl}
@@ -152,7 +152,8 @@ func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
 
-// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with a [*HeldError].
+// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with a [*HeldError]. It
+// waits for a session.
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }

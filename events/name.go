@@ -56,7 +56,7 @@ var forms = [...]struct {
 	{"write-", KindRecipeWrite, "recipe write lock"},
 }
 
-// String names the kind in lower case.
+// String names the kind, such as "read lock".
 func (k Kind) String() string {
 	for _, f := range forms {
 		if f.kind == k {

@@ -134,7 +134,7 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that the lock is wanted back. If By is not 0, the session says Overdue at that moment. Revoke comes
+	// Revoke tells the holder that the lock is asked back. If By is not 0, the session says Overdue at that moment. Revoke comes
 	// behind the Grant, once, and again with each wish that leaves less time.
 	Revoke struct{ By Moment }
 

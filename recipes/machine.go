@@ -75,7 +75,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	attempt   Attempt
 	removed   bool // our node was seen gone while a request was under way
 	waited    bool // it has waited with this node
-	asked     bool // the lock is wanted back, now or once it is granted
+	asked     bool // the lock is asked back, now or once it is granted
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held
 	recorded  bool // the record of this tenure is our own

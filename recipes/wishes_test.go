@@ -10,7 +10,7 @@ import (
 
 // This file is about what the explorer's worlds know of wishes to have a lock back.
 
-// The moments by which locks are wanted back.
+// The moments by which locks are asked back.
 const (
 	momentSoon = 1 + iota
 	momentLate
@@ -111,7 +111,7 @@ func (e *environment) heed(w *world, c int, before uint32, in input, r *result) 
 	return ""
 }
 
-// TestAWishChangesNothingElse: a machine that hears that its lock is wanted back goes on as if it had not heard. There is one
+// TestAWishChangesNothingElse: a machine that hears that its lock is asked back goes on as if it had not heard. There is one
 // difference: the caller is told, once, and not before the Grant.
 func TestAWishChangesNothingElse(t *testing.T) {
 	steps := 0

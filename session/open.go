@@ -25,7 +25,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		s.clock.asleep = asleep()
 	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
-	s.actor = actors.NewRestingActor(group, s.handle, s.pump)
+	s.actor = actors.NewActor(group, s.handle, s.pump)
 	s.actor.Post(begin{})
 	return s
 }

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,13 @@ func TestServiceReturnsWhatHappened(t *testing.T) {
 		"lost":    {work: untilTold, expire: true, want: coordinator.ErrSessionExpired, not: context.Canceled, hears: coordinator.ErrSessionExpired},
 		"stopped": {work: untilTold, cancel: true, want: context.Canceled},
 		"no work": {want: coordinator.ErrInvalid},
+		"lost, told once": {
+			work: func(ctx context.Context, _ events.Grant) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			},
+			expire: true, want: coordinator.ErrSessionExpired, hears: coordinator.ErrSessionExpired,
+		},
 		"lost and an error": {
 			work: func(ctx context.Context, _ events.Grant) error {
 				<-ctx.Done()
@@ -149,6 +157,8 @@ func TestServiceReturnsWhatHappened(t *testing.T) {
 				}
 				if err := <-served; !errors.Is(err, test.want) || test.not != nil && errors.Is(err, test.not) || test.expire && !isLoss(err) {
 					t.Errorf("Serve returns %v, want %v and not %v", err, test.want, test.not)
+				} else if err != nil && strings.Count(err.Error(), " lost:") > 1 {
+					t.Errorf("Serve returns %q, want one LostError", err)
 				}
 				next, _ := coordtest.Hold(t, c.Mutex("/leader"))
 				coordtest.End(next)

@@ -36,10 +36,15 @@ func (s *Service) Serve(ctx context.Context) error {
 		s.cfg.watch(term) //nolint:contextcheck // the end of ctx is no loss
 		err = s.work(ctx, term.Grant())
 	}}, s.cfg.acquire...)
-	if end != nil && errors.Is(err, context.Canceled) {
-		err = nil // end says why
+	var lost, told *coordinator.LostError
+	switch {
+	case errors.As(end, &lost) && errors.As(err, &told) && *told == *lost:
+		return err // the work has returned the cause of its context
+	case end != nil && errors.Is(err, context.Canceled):
+		return end // it says why
+	default:
+		return errors.Join(end, err)
 	}
-	return errors.Join(end, err)
 }
 
 // String names the service in a supervisor's log.

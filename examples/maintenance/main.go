@@ -75,9 +75,9 @@ func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 		case r := <-lock.Revoked():
 			asked = true
 			if r.Deadline.IsZero() { // asked by Curator, which sets none
-				j.say("job: the lock is wanted back")
+				j.say("job: the lock is asked back")
 			} else {
-				j.say("job: the lock is wanted back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
+				j.say("job: the lock is asked back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
 			}
 		case <-locked.Done(): // in the middle of a table, which has to be copied again
 			j.abandoned++
@@ -89,14 +89,19 @@ func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
 
 // maintain asks for the lock, and does its maintenance under it.
 func maintain(ctx context.Context, c *coordinator.Coordinator, grace time.Duration, say func(string, ...any)) error {
-	lock := c.Mutex(jobLock, coordinator.Revocable()).Acquire(ctx) // in the queue before the lock is free
+	lock := c.Mutex(jobLock).Acquire(ctx) // in the queue before the lock is free
 	defer lock.Release()
 	say("operator: wants the lock within %v", grace)
-	began := time.Now()
-	if err := c.Revoke(ctx, jobLock, grace); err != nil && !errors.Is(err, coordinator.ErrNotHeld) {
+	began, wait := time.Now(), ctx
+	switch err := c.Revoke(ctx, jobLock, grace); {
+	case errors.Is(err, coordinator.ErrNotRevocable): // the holder has not agreed: it is this one, if the lock was free
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, grace)
+		defer cancel()
+	case err != nil && !errors.Is(err, coordinator.ErrNotHeld):
 		return err
 	}
-	if _, err := lock.Wait(ctx); err != nil {
+	if _, err := lock.Wait(wait); err != nil {
 		return err
 	}
 	say("operator: has the lock after %v", time.Since(began).Round(100*time.Millisecond))

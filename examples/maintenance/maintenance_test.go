@@ -29,12 +29,25 @@ func TestTheOperatorHasTheLockInTime(t *testing.T) {
 				if err := run(t.Context(), p.ZK, opt, j); err != nil {
 					t.Errorf("the program ended with %v, want success", err)
 				}
-				p.Must(t, append(c.lines, "job: the lock is wanted back within 8s", fmt.Sprintf("copied 4, abandoned %d", c.abandoned))...)
-				if p.Count("job: has the lock") != 2 || p.Count("wanted back") != 1 {
+				p.Must(t, append(c.lines, "job: the lock is asked back within 8s", fmt.Sprintf("copied 4, abandoned %d", c.abandoned))...)
+				if p.Count("job: has the lock") != 2 || p.Count("asked back") != 1 {
 					t.Errorf("the job had the lock %d times and was asked %d times, want 2 and 1:\n%s",
-						p.Count("job: has the lock"), p.Count("wanted back"), p)
+						p.Count("job: has the lock"), p.Count("asked back"), p)
 				}
 			})
 		})
 	}
+}
+
+// An operator that comes to a free lock has it at once, and does not take it from itself.
+func TestTheOperatorComesToAFreeLock(t *testing.T) {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		c := p.Connect(t)
+		for range 10 {
+			began := time.Now()
+			if err := maintain(t.Context(), c, time.Minute, p.Say); err != nil || time.Since(began) > time.Minute {
+				t.Errorf("after %v the maintenance ended with %v, want success within the grace", time.Since(began), err)
+			}
+		}
+	})
 }
