@@ -40,8 +40,8 @@ func (a *Acquisition) Grant() events.Grant {
 // and never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any. The channel holds one request and is never closed. A newer
-// request with less time replaces it.
+// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any. The channel holds one request and is never closed.
+// A newer request with less time replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
 // Done is closed last, when nothing is held. After a Release the node is gone, unless it is [Cached], was entered again, or no server
@@ -103,8 +103,9 @@ func (a *Acquisition) granting() (events.Grant, error) {
 	}
 }
 
-// Context returns a child of parent that ends with the lock; its cause is a [*LostError], [ErrReleased], or what Err says. While the lock is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and
-// ends in [ErrDeadlock] if not. Before the Grant it owns nothing.
+// Context returns a child of parent that ends with the lock; its cause is a [*LostError], [ErrReleased], or what Err says. While the lock
+// is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and ends in [ErrDeadlock] if not.
+// Before the Grant it owns nothing.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {

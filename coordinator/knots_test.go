@@ -34,12 +34,12 @@ type knot struct {
 
 // listedPackage is what `go list` says of a package.
 type listedPackage struct {
-	ImportPath, Dir, Export string
-	GoFiles                 []string
-	Module                  *struct{ Path string }
+	ImportPath, Dir, Export            string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+	Module                             *struct{ Path string }
 }
 
-// TestNoKnotOfFilesIsTooLarge bounds what has to be read together. With -v it prints the largest knot of each package.
+// TestNoKnotOfFilesIsTooLarge bounds what has to be read together, and the files, those of tests too. With -v it prints the largest knot of each package.
 func TestNoKnotOfFilesIsTooLarge(t *testing.T) {
 	packages := library(t)
 	files := token.NewFileSet()
@@ -64,6 +64,15 @@ func TestNoKnotOfFilesIsTooLarge(t *testing.T) {
 			}
 			parsed = append(parsed, file)
 			if lines := files.File(file.Pos()).LineCount(); lines > mostFileLines {
+				t.Errorf("%s/%s has %d lines, want at most %d", p.ImportPath, name, lines, mostFileLines)
+			}
+		}
+		for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(text, []byte("\n")); lines > mostFileLines {
 				t.Errorf("%s/%s has %d lines, want at most %d", p.ImportPath, name, lines, mostFileLines)
 			}
 		}
@@ -125,7 +134,7 @@ func TestKnotsAreSeen(t *testing.T) {
 // library lists the packages of the library, test support aside, and everything that they import, with compiled export data.
 func library(t *testing.T) []listedPackage {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module",
+	command := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Module",
 		"./coordinator")
 	command.Dir = moduleFolder(t)
 	var complaint strings.Builder

@@ -20,7 +20,8 @@ import (
 //   - Debug: the same of each lock, failed requests, messages of the client library.
 //
 // In each line path is the lock's as the caller named it, id the acquisition's, token the fencing token of its Grant, session the
-// session's id as in ZooKeeper's own logs; waited and held are durations.
+// session's id as in ZooKeeper's own logs; waited and held are durations. node is a path on the servers, with the chroot; in the line of
+// a Grant it is as the caller names it.
 //
 // Above Debug, each message is limited to linesPerSecond, and beyond that to one in oneInSoMany: a session that is lost with ten
 // thousand locks is one event.

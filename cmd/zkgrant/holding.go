@@ -111,7 +111,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			return h.halt(cause(h.lock.Err())), nil
 
 		case revoked := <-h.lock.Revoked():
-			w.say(report{Event: "revoked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
+			w.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
 			if w.revocable { // Curator's Revoker asks every holder
 				job.stop()
 			}
