@@ -29,7 +29,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: ## what has to pass before a change goes in: eleven to thirteen minutes on two idle cores
+test: ## what has to pass before a change goes in: eleven to sixteen minutes on two idle cores
 	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 20 fetch -- build lint tests race mutants interop
 
 .PHONY: test-all

@@ -14,8 +14,8 @@ const lastWords = 100 * time.Millisecond
 // Stream hands every published event to every subscriber, in the order of
 // publication. Publishing never blocks.
 //
-// Grant, Lost and Ended reach each subscriber that reads. Exceptions: Retract strikes a Grant that was not read, and behind Close what is
-// left is dropped when a subscriber is slow. Of the others a slow subscriber sees the latest. For it the stream
+// Grant, Lost and Ended reach each subscriber that reads. Exceptions: Retract strikes a Grant that was not taken, and behind Close what
+// is left is dropped when a subscriber is slow. Of the others a slow subscriber sees the latest. For it the stream
 // keeps, of an acquisition, one Requeued; one Queued, until the Grant or the end outdates it; and one Revoked, until the loss or
 // the end outdates it. It also keeps one of each kind of session event. So at most three events of a live acquisition wait. The
 // final events of finished acquisitions add up for a subscriber that never reads.

@@ -79,7 +79,7 @@ func cacheConfigOf(options []Option) (cacheConfig, error) {
 		}
 	}
 	if cfg.size < 0 || cfg.idle < 0 {
-		return cfg, fmt.Errorf("%w: cache of %d nodes, idle for %v", ErrInvalid, cfg.size, cfg.idle)
+		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is below 0", ErrInvalid, cfg.size, cfg.idle)
 	}
 	return cfg, nil
 }

@@ -9,11 +9,12 @@ import (
 
 // Callbacks are what [Election.Run] calls.
 type Callbacks struct {
-	// OnStartedLeading leads; returning resigns. [FromContext] has its Grant. It must return when its context ends: with a loss, Close, or the context of Run.
+	// OnStartedLeading leads; returning resigns. [FromContext] has the Grant. It must return when its context ends: with a loss, Close, or
+	// the context of Run.
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It may be nil.
 	OnStoppedLeading func()
-	// OnNewLeader gets what [Election.Observe] delivers during Run, one call after the other. It may be nil.
+	// OnNewLeader gets what [Election.Observe] delivers during Run, one by one. It may be nil.
 	OnNewLeader func(events.Leader)
 }
 

@@ -58,8 +58,8 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 }
 
 // Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after Close.
-// Each Grant read is followed by exactly one Lost or Ended of the same ID. Before Close, these three are never dropped; exception: the
-// unread Grant of a lock that has ended. Other events are coalesced for a slow reader. A Grant seen here counts as taken, unless the
+// Each Grant read is followed by exactly one Lost or Ended of the same ID. Before Close, these three are never dropped; exception: a
+// Grant that was not taken when its lock ended. Other events are coalesced for a slow reader. A Grant seen here counts as taken, unless the
 // stream is [Passive].
 func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-chan events.Event {
 	if streamConfigOf(options).passive {

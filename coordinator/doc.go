@@ -1,5 +1,4 @@
-// Package coordinator has distributed locks on
-// ZooKeeper for programs that live in a select.
+// Package coordinator has distributed locks on ZooKeeper, whose grants and losses arrive on channels.
 //
 // [Connect], or [Open] without waiting for a server, makes a [Coordinator]: one ZooKeeper session for any number of locks.
 // The Acquire of a handle asks for the lock, and returns an [Acquisition] at once:
@@ -10,7 +9,7 @@
 //	for {
 //		select {
 //		case <-ctx.Done():
-//			return context.Cause(ctx) // ctx bounds the wait only: a holder ends by itself
+//			return context.Cause(ctx) // ctx bounds the wait only
 //		case grant := <-lock.Granted():
 //			job.Start(grant.Token)
 //		case <-lock.Lost():

@@ -69,7 +69,7 @@ var (
 	// ErrDuplicate reports a path twice in a multi-lock.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
 	// ErrNotCandidate reports an acquisition of another election.
-	ErrNotCandidate = session.Sentinel("zkgrant: no candidate of this election", ErrInvalid)
+	ErrNotCandidate = session.Sentinel("zkgrant: not a candidate of this election", ErrInvalid)
 	// ErrSizeMismatch reports another size of the semaphore on the servers.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
 	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.

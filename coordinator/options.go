@@ -126,7 +126,7 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 }
 
 // WithACL sets the ACL of created nodes, parents included, for the coordinator or for one handle. Contenders need READ for each other's
-// nodes. The default is open to all; an empty one [ErrInvalid].
+// nodes. The default is open to all. An empty one is [ErrInvalid].
 func WithACL(acl []zk.ACL) ACLOption {
 	acl = append([]zk.ACL{}, acl...) // a nil would be the default
 	return aclOption{session.OptionFunc(func(c *session.Config) { c.ACL = acl }), acl}

@@ -47,8 +47,8 @@
 //
 // Looking is what Try does first. Recovering is a create whose reply was lost. A withdrawal while Creating takes the create back
 // ([Cancel]): if it was not sent, nothing was made, and the acquisition is over. Advancing asks what it means that the node ahead
-// is gone. Lapsed is a lost lock under which a function may still run. We let no contender in before that has ended. Withdrawn says so, and
-// how the caller has ended; most callers are no function, and say it at once.
+// is gone. Lapsed is a lost lock under which a function may still run. The node stays until Withdrawn says that the
+// function has returned. A caller without a function sends Withdrawn at once.
 //
 // A [Semaphore] has a queue like a mutex. The first in its queue goes another way, where a mutex would claim, or would be granted
 // by its create alone:

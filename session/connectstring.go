@@ -43,7 +43,7 @@ func (s Servers) String() string {
 // not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
-		return Servers{}, fmt.Errorf("%w: %q has a scheme: there is none, as in host1:2181,host2:2181/chroot", ErrConnectString, s)
+		return Servers{}, fmt.Errorf("%w: %q has a scheme; write host1:2181,host2:2181/chroot", ErrConnectString, s)
 	}
 	list, chroot := strings.TrimSpace(s), ""
 	if i := strings.IndexByte(list, '/'); i >= 0 {

@@ -109,7 +109,7 @@ func (q *holderQuery) checkTheirs() error {
 			case !exists:
 				continue
 			case !Ephemeral(stat):
-				return verdict{fmt.Errorf("%w: %s is no session's, and so no holder's", ErrKind, q.pathOf(t))}
+				return verdict{fmt.Errorf("%w: %s is not ephemeral, so it is no holder's node", ErrKind, q.pathOf(t))}
 			}
 			t.born = stat.Czxid
 		}

@@ -51,6 +51,8 @@ func lead(ctx context.Context, c *coordinator.Coordinator, report func(context.C
 		if !ok {
 			return bridge.ErrNotLeader
 		}
+		ctx, end := context.WithCancel(ctx) // gocron's context lives as long as the job, and term.Context as long as the term
+		defer end()
 		return report(term.Context(ctx), term.Grant().Token) // the context ends with the term
 	}))
 	if err != nil {

@@ -246,11 +246,11 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	p.Eval(`document.querySelector("#grace").step = "any", 0`, nil)
 	p.Click("#ask button")
 	eventstest.Receive(t, held.Lost(), "the loss")
-	p.Until("the page says that it was given back", `document.querySelector("#answer").textContent === "It was given back."`)
+	p.Until("the page says that it is not held any more", `document.querySelector("#answer").textContent === "It is not held any more by the holders that were asked."`)
 	p.Until("the page says that the lock is gone", `document.querySelector("#about").textContent.startsWith("It is gone")`)
 	var seen string
 	p.Eval(`[...document.querySelectorAll("#answer, thead")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join()`, &seen)
-	if seen != "It was given back." {
+	if seen != "It is not held any more by the holders that were asked." {
 		t.Errorf("with the lock gone the dialog shows %q, want the answer, and no head of a table", seen)
 	}
 	p.Press(kb.Escape)

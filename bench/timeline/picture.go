@@ -182,10 +182,10 @@ func newPicture(f *Figures) *picture {
 
 // footnotes say what the picture does not show.
 func footnotes(f *Figures) []footnote {
-	texts := []string{"That the connection is down says nothing of the lock."}
+	texts := []string{"A dropped connection alone does not say whether the lock is lost."}
 	if f.suspendedInTime() {
-		texts[0] += " Who takes it for a loss all the same is in time here with each library,"
-		texts = append(texts, "and gives up a lock whenever a connection drops.")
+		texts[0] += " Treating it as a loss is in time here with each library,"
+		texts = append(texts, "and costs the lock at every disconnect.")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.LeftOut)) {
 		texts = append(texts, fmt.Sprintf("Left out: %s. %s", nameOf(key), f.LeftOut[key]))

@@ -19,7 +19,7 @@ func newBoard(s *settings) *cobra.Command {
 		Use:   "board [ROOT]",
 		Short: "Serve a web page that shows the locks",
 		Long: `board serves a live page of the locks below a path, prints its address, and goes on until it
-is interrupted. Everybody who can reach the address sees paths and data, so it listens on
+is interrupted. Every client that can reach the address sees paths and data, so it listens on
 this machine only unless --listen says otherwise.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),

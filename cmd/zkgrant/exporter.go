@@ -36,7 +36,7 @@ func newExporter(s *settings) *cobra.Command {
 		Short: "Export the locks below a path as Prometheus metrics",
 		Long: `exporter shows Prometheus the locks below a path as their nodes show them, whichever library and process they are of.
 It looks at the tree when it is scraped, and at most once per interval. It prints the address of its metrics, and serves them
-until it is interrupted. Everybody who can reach the address sees paths.`,
+until it is interrupted. Every client that can reach the address sees paths.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,

@@ -116,11 +116,11 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	if r := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80"); r.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("for another host: %s, want 421", r.Status)
 	}
-	if p.Count("everybody") > 0 {
+	if p.Count("every client") > 0 {
 		t.Errorf("on a loopback address it warns:\n%s", p)
 	}
 	open, _ := exports(t, server.Addr(), "--listen", "0.0.0.0:0")
-	open.Must(t, "anyone who can reach it sees the locks")
+	open.Must(t, "every client that can reach it sees the locks")
 }
 
 func TestRealExporter(t *testing.T) {

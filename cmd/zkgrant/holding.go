@@ -78,6 +78,10 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		var asked <-chan events.Revoked // only what was started can be stopped
+		if h.granted {
+			asked = h.lock.Revoked()
+		}
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
@@ -110,7 +114,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			// The lock is lost, and select took this one of two ready channels.
 			return h.halt(cause(h.lock.Err())), nil
 
-		case revoked := <-h.lock.Revoked():
+		case revoked := <-asked:
 			w.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
 			if w.revocable { // Curator's Revoker asks every holder
 				job.stop()

@@ -45,8 +45,8 @@ func newQueue(s *settings) *cobra.Command {
 		Use:   "queue PATH",
 		Short: "Show who holds a lock, and who waits for it",
 		Long: `queue shows the holders and then the waiters of a lock of any kind and library, in order.
-SINCE is how long each has been in the queue, a holder too, and how long a holder of a
-semaphore holds.
+SINCE is how long each has been in the queue, a holder too. For a holder of a semaphore
+it is how long it holds.
 A holder that may be idle is the node of a cached lock, which may have no holder.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),

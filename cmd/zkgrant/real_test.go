@@ -225,6 +225,7 @@ func testRealElect(t *testing.T, e *ensemble.Ensemble) {
 	watch.Await(t, "no leader", 2)
 	leader = begin(t, "", append([]string{"elect", "--revocable", "--lock-delay", "1s"}, line[1:]...)...)
 	ready(t, leader, "command")
+	watch.Await(t, "host seven leads, token ", 2)
 	begin(t, "", "revoke", "--servers", e.Connect(), "/elect").Exits(0)
 	leader.Exits(0)
 	leader.Must(t, "/elect is asked back")

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -189,6 +190,30 @@ func TestAskedByCurator(t *testing.T) {
 		}
 		run.Exits(0) // the command's own
 	}
+}
+
+// A request that stands before the grant comes together with it, and ends the command that was started.
+func TestAskedBeforeTheGrant(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	holder := locked(t, server, nil, "wait")
+	ready(t, holder, "command")
+	held := server.Children(lockPath)
+	for range 2 {
+		run := begin(t, "", "run", "-v", "--servers", server.Addr(), "--revocable", lockPath, "--", "sleep", "600")
+		run.Await(t, "1 ahead", 1)
+		waits := slices.DeleteFunc(server.Children(lockPath), func(node string) bool { return slices.Contains(held, node) })
+		eventstest.Must(t, server.SetData(lockPath+"/"+waits[0], []byte("__REVOKE__")))
+		holder.Send(syscall.SIGTERM)
+		holder.Exits(0)
+		run.Exits(codeSignal + int(syscall.SIGTERM))
+		run.Must(t, "/locks/run is asked back")
+		holder = locked(t, server, nil, "wait")
+		ready(t, holder, "command")
+		held = server.Children(lockPath)
+	}
+	holder.Send(syscall.SIGTERM)
+	holder.Exits(0)
 }
 
 // KILL gives run no time to end its command, so the kernel ends it.

@@ -21,7 +21,7 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
 		handler = local(handler)
 	} else {
-		const warning = "anyone who can reach it sees the locks"
+		const warning = "every client that can reach it sees the locks"
 		s.say(report{Event: "warned", Error: listener.Addr().String() + ": " + warning, loud: true}, "%s: %s", listener.Addr(), warning)
 	}
 	url := "http://" + listener.Addr().String() + "/" + page

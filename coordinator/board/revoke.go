@@ -91,7 +91,7 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	}
 	switch _, err := in.Token(); {
 	case err == nil:
-		return asked, errors.New("there is more behind it")
+		return asked, errors.New("there is text behind the JSON object")
 	case !errors.Is(err, io.EOF):
 		return asked, err
 	}

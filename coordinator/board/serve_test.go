@@ -197,7 +197,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			"a form":                {body(b.epoch, id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
 			"no JSON":               {"lock=1", fine, 400, "want board"},
 			"another charset":       {body("other", "1", "5"), with("Content-Type", "application/json; charset=utf-8"), 404, "gone"},
-			"two requests in one":   {body(b.epoch, id["/locks/a"], "5") + "{}", fine, 400, "more"},
+			"two requests in one":   {body(b.epoch, id["/locks/a"], "5") + "{}", fine, 400, "behind the JSON object"},
 			"too much":              {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
 			"negative grace":        {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
 			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},

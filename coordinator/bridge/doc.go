@@ -10,7 +10,7 @@
 //
 // # Losses
 //
-// None of these interfaces has a way to tell a holder that its lock is lost. Each adapter says what it does instead: it ends a context,
+// Most of these interfaces cannot tell a holder that its lock is lost. Each adapter says what it does instead: it ends a context,
 // calls the function of [OnLost], or returns the loss from a later call. A sync.Locker has nothing of that, not even an error, so there is
 // no adapter for it: use [coordinator.Lock.Do].
 package bridge

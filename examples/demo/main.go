@@ -1,4 +1,5 @@
-// Command demo shows two locks under one network, in a browser: you cut a contender off, and see which contenders believe to hold.
+// Command demo shows two locks under one network, in a browser: you cut a contender off, and see which
+// contenders believe that they hold the lock.
 //
 //	go run ./examples/demo                     a server inside the program
 //	go run ./examples/demo -zk host:2181,...   a real one, chroot and all

@@ -93,16 +93,17 @@ func maintain(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 	defer lock.Release()
 	say("operator: wants the lock within %v", grace)
 	began, wait := time.Now(), ctx
-	switch err := c.Revoke(ctx, jobLock, grace); {
-	case errors.Is(err, coordinator.ErrNotRevocable): // the holder has not agreed: it is this one, if the lock was free
+	refused := c.Revoke(ctx, jobLock, grace)
+	switch {
+	case errors.Is(refused, coordinator.ErrNotRevocable): // the holder has not agreed: it is this one, if the lock was free
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, grace)
 		defer cancel()
-	case err != nil && !errors.Is(err, coordinator.ErrNotHeld):
-		return err
+	case refused != nil && !errors.Is(refused, coordinator.ErrNotHeld):
+		return refused
 	}
 	if _, err := lock.Wait(wait); err != nil {
-		return err
+		return errors.Join(err, refused)
 	}
 	say("operator: has the lock after %v", time.Since(began).Round(100*time.Millisecond))
 	return nil

@@ -359,7 +359,7 @@
 				method: 'POST', headers: { 'Content-Type': 'application/json' },
 				body: JSON.stringify({ board, lock: id, grace_seconds: at('grace').valueAsNumber }),
 			});
-			text = response.ok ? 'It was given back.' : clean((await response.text()).trim());
+			text = response.ok ? 'It is not held any more by the holders that were asked.' : clean((await response.text()).trim());
 		} catch (err) {
 			text = 'The board does not answer: ' + err.message;
 		}

@@ -31,7 +31,7 @@
 //
 // How it is run:
 //
-//	go test -count=1 ./coordinator/reliability/schedules            500 schedules, 300 with -race
+//	go test -count=1 ./coordinator/reliability/schedules            500 schedules, 100 with -race
 //	ZKGRANT_FULL=1 go test ...                                      10,000 schedules
 //	ZKGRANT_SCHEDULES=2000 go test ...                              another number
 //	ZKGRANT_RECIPE="cached mutex" go test ...                       one kind of lock only

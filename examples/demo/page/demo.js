@@ -221,7 +221,7 @@ function tell() {
   byId("status").textContent = picture.Sides.map((side) => {
     const holders = side.Lanes.filter((row) => row.Bars.at(-1).State === "holds").map((row) => row.Who);
     const name = side.Key === "naive" ? "Naive lock" : "zkgrant";
-    return `${name}: ${holders.length === 0 ? "no contender holds" : holders.join(" and ") + (holders.length > 1 ? " both believe to hold" : " holds")}.`;
+    return `${name}: ${holders.length === 0 ? "no contender holds" : holders.join(" and ") + (holders.length > 1 ? " both believe that they hold it" : " holds")}.`;
   }).join(" ");
 }
 

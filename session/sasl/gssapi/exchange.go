@@ -104,7 +104,7 @@ func (e *exchange) judge(said []byte) error {
 		return fmt.Errorf("%w: %w", sasl.ErrServer, err)
 	}
 	if !proof.CTime.Equal(e.seconds) || proof.Cusec != e.micros {
-		return fmt.Errorf("%w: it repeats another time", sasl.ErrServer)
+		return fmt.Errorf("%w: its answer has another time than the request", sasl.ErrServer)
 	}
 	if len(proof.Subkey.KeyValue) > 0 {
 		e.ours.key, e.ours.subkey = proof.Subkey, true
@@ -121,7 +121,7 @@ func (e *exchange) agree(said []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", sasl.ErrServer, err)
 	}
 	if len(offer) != 4 || offer[0]&none == 0 {
-		return nil, fmt.Errorf("%w: it offers the protections %x, and not that there is none", sasl.ErrMechanism, offer)
+		return nil, fmt.Errorf("%w: it offers the protections %x, want one without protection", sasl.ErrMechanism, offer)
 	}
 	return e.ours.wrap([]byte{none, 0, 0, 0}) // no name: the client authenticates as itself
 }

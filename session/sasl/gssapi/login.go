@@ -56,7 +56,7 @@ func (m *mechanism) ticketFor(ctx context.Context, peer principal) (ticket, erro
 			peer.realm = t.peer.instance() // this KDC knows better where the server is
 		}
 	}
-	return ticket{}, fmt.Errorf("%w: the way to the realm of %s has no end", ErrKDC, peer)
+	return ticket{}, fmt.Errorf("%w: too many referrals on the way to the realm of %s", ErrKDC, peer)
 }
 
 // login gets a principal's ticket for the KDC, with a keytab: the AS exchange.

@@ -113,6 +113,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a contender of no session", Bad, "persistent", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Persistent = []string{"lock-0000000001"} }},
 		{"a directory of another program's", Note, "directories", "/locks", func(o *Observation) { o.Tree.Nodes[0].Ours = false }},
 		{"a child that is no contender", Note, "strangers", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"!note"} }},
+		{"a child with the name of a latch", Note, "strangers", "/locks/a", func(o *Observation) {
+			o.Tree.Nodes[0].Others = []string{"latch-background"}
+		}},
 		{"a latch beside an election", Bad, "latch", "/locks/a", func(o *Observation) {
 			o.Tree.Nodes[0].Others = []string{ours + "latch-0000000003"}
 		}},

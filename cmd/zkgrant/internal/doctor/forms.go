@@ -158,7 +158,7 @@ func advice(a, b family) string {
 	case ours && b == zkgrantAsKazoo:
 		return "Use AsKazoo (--as-kazoo) in all of them, or in none."
 	default:
-		return "Give each its own path; docs/interop.md says who can share one."
+		return "Give each its own path; docs/interop.md says which libraries can share one."
 	}
 }
 

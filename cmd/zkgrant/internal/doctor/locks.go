@@ -167,7 +167,8 @@ func (n Node) latches() []string {
 
 func isLatch(name string) bool {
 	const number = 10 // digits
-	return len(name) > number && strings.HasSuffix(name[:len(name)-number], "latch-")
+	form, digits := name[:max(0, len(name)-number)], name[max(0, len(name)-number):]
+	return strings.HasSuffix(form, "latch-") && strings.Trim(digits, "0123456789") == ""
 }
 
 // sequence judges how close the directory's sequence numbers are to their end.
