@@ -76,7 +76,7 @@ func (l *Lock) checkCached() error {
 	case l.kind != kindMutex || l.cfg.detect:
 		return fmt.Errorf("%w: %s cannot be cached, at %s", errInvalidKind, l.usedAs(), l.path)
 	case c.Handoffs < 0 || c.Handoffs > mostHandoffs || c.For < 0:
-		return fmt.Errorf("%w: CacheHandoffs(%d) or CacheFor(%v) is out of range, at %s", ErrInvalid, c.Handoffs, c.For, l.path)
+		return fmt.Errorf("%w: CacheHandoffs is not between 0 and %d, or CacheFor(%v) is below 0, at %s", ErrInvalid, mostHandoffs, c.For, l.path)
 	default:
 		return nil
 	}

@@ -1,4 +1,4 @@
-// Package coordinator has distributed locks on ZooKeeper, whose grants and losses arrive on channels.
+// Package coordinator has distributed locks on ZooKeeper. Their grants and losses arrive on channels.
 //
 // [Connect], or [Open] without waiting for a server, makes a [Coordinator]: one ZooKeeper session for any number of locks.
 // The Acquire of a handle asks for the lock, and returns an [Acquisition] at once:

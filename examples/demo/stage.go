@@ -185,7 +185,7 @@ func (s *stage) cut(who string) {
 	a.connect()
 }
 
-// cutHolder cuts off the contenders that believe to hold one of the locks.
+// cutHolder cuts off the contenders that believe that they hold one of the locks.
 func (s *stage) cutHolder() error {
 	var holders []string
 	s.log.look(func(p *picture) {

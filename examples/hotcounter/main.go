@@ -51,7 +51,7 @@ func (c content) before(g events.Grant) bool {
 	return c.Token < g.Token || c.Token == g.Token && c.Turn < g.Turn
 }
 
-// increment adds one, unless the Grant is not later than that of the latest write. Then two processes believe to hold the lock, or one
+// increment adds one, unless the Grant is not later than that of the latest write. Then two processes believe that they hold the lock, or one
 // of them writes late. A database does the same in one statement: see docs/caching.md.
 func (c *counter) increment(g events.Grant) error {
 	now, err := c.read()

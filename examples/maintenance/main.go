@@ -99,7 +99,9 @@ func maintain(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, grace)
 		defer cancel()
-	case refused != nil && !errors.Is(refused, coordinator.ErrNotHeld):
+	case errors.Is(refused, coordinator.ErrNotHeld):
+		refused = nil // the lock is free, or about to be
+	case refused != nil:
 		return refused
 	}
 	if _, err := lock.Wait(wait); err != nil {

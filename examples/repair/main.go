@@ -108,8 +108,9 @@ func (w *writer) repair(held context.Context, lock *coordinator.Acquisition, lef
 
 // must makes one step of a change, and repeats it until it is done: from a half-done change there is no way back, and a return would
 // release. The loss of the lock ends the attempts; to the next holder that is a crash. A step that the servers refuse, such as for a
-// quota, ends them, too, and is no crash: then `ready` stays away, and no reader uses the nodes until the next change has made them whole. If a step was made but its
-// answer was lost, the next attempt is refused with the error made. Each step is made only while the lock is held (see Acquisition.Txn).
+// quota, ends them, too, and is no crash: if `ready` was removed by then, it stays away, and no reader uses the nodes until the next
+// change has made them whole. If a step was made but its answer was lost, the next attempt is refused with the error made. Each step is
+// made only while the lock is held (see Acquisition.Txn).
 func must(held context.Context, lock *coordinator.Acquisition, step any, made error) error {
 	for {
 		_, err := lock.Txn(held, step)

@@ -13,9 +13,10 @@
 // # How close it is to a real server
 //
 // One script, in testdata/conformance, runs against it and against real servers of the
-// 3.8 and 3.9 series, and all have to answer it frame for frame: every field of every Stat,
-// error codes, zxids, and the order of events and answers. So a program that passes its
-// tests here gets the same answers from a real server, with the exceptions below.
+// 3.8 and 3.9 series. All have to answer it frame for frame, but for the answers that
+// differ between versions: every field of every Stat, error codes, zxids, and the order of
+// events and answers. So a program that passes its tests here gets the same answers from a
+// real server, with the exceptions below.
 //
 // # What is missing
 //
