@@ -30,11 +30,11 @@ help: ## list the targets
 
 .PHONY: test
 test: ## what has to pass before a change goes in: eleven to sixteen minutes on two idle cores
-	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 20 fetch -- build lint tests race mutants interop
+	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 20 fetch -- build lint meters tests race mutants interop
 
 .PHONY: test-all
 test-all: ## everything at full length, three quarters of an hour: before an issue is called resolved, and nightly
-	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all 45 fetch -- build vet lint tests race mutants interop kills
+	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all 45 fetch -- build vet lint meters tests race mutants interop kills
 
 .PHONY: fetch
 fetch: deps $(GOLANGCI) ## fetch and build what the tests need
@@ -65,6 +65,10 @@ vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
 	$(call in-parts,$(GOLANGCI) run ./...) $(BENCH:%/go.mod=./%/...)
+
+.PHONY: meters
+meters: ## what a lock passes on its way, and the lines of each room; for reading, fails nothing
+	-@$(GO) run ./coordinator/reliability/meters
 
 # The version is part of the name, so that another version is another file.
 $(GOLANGCI):
