@@ -9,17 +9,16 @@ import (
 
 // Callbacks are what [Election.Run] calls.
 type Callbacks struct {
-	// OnStartedLeading leads; returning resigns. [FromContext] has the Grant. It must return when its context ends: with a loss, Close, or
-	// the context of Run.
+	// OnStartedLeading leads until it returns. It must return when its context ends.
 	OnStartedLeading func(context.Context)
-	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It may be nil.
+	// OnStoppedLeading is called once after OnStartedLeading. It may be nil.
 	OnStoppedLeading func()
-	// OnNewLeader gets what [Election.Observe] delivers during Run, one by one. It may be nil.
+	// OnNewLeader gets what [Election.Observe] delivers. It may be nil.
 	OnNewLeader func(events.Leader)
 }
 
-// Run campaigns once, and calls OnStartedLeading when it leads. Leadership is given back when that has returned, also after a loss. Run
-// then returns what [Lock.Do] does, or the cause of ctx. A campaign that never leads returns its error.
+// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that has returned. It
+// returns what [Lock.Do] does.
 func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...AcquireOption) error {
 	if callbacks.OnStartedLeading == nil {
 		return fmt.Errorf("%w: Run without OnStartedLeading, at %s", ErrInvalid, e.lock.path)

@@ -23,7 +23,7 @@ const (
 // String names the state in lower case.
 func (s State) String() string { return session.State(s).String() }
 
-// Coordinator shares one ZooKeeper session among any number of locks. Its methods may be called from any goroutine.
+// Coordinator shares one ZooKeeper session among locks. Its methods may be called from any goroutine.
 type Coordinator struct {
 	cfg     session.Config
 	hooks   hooks

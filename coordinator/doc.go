@@ -1,7 +1,7 @@
-// Package coordinator has distributed locks on ZooKeeper. Their grants and losses arrive on channels.
+// Package coordinator provides distributed locks on ZooKeeper. Grants and losses arrive on channels.
 //
-// [Connect], or [Open] without waiting for a server, makes a [Coordinator]: one ZooKeeper session for any number of locks.
-// The Acquire of a handle asks for the lock, and returns an [Acquisition] at once:
+// [Connect], or [Open] without waiting for a server, returns a [Coordinator]: one ZooKeeper session,
+// shared by the locks of a process. Acquire asks for a lock and returns an [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)
 //	defer lock.Release()
@@ -31,15 +31,13 @@
 //
 // # Special
 //
-//   - One loop for any number of locks: [Coordinator.Events]. Metrics and traces: [Passive], [WithHooks].
+//   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
 //   - Re-entry: [Acquisition.Context], [Reentrant].
 //   - Grants without a request: [Cached], [WithCacheSize], [WithCacheIdle].
 //   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
 //   - Behind a crash: [DetectCrash], [LockDelay].
-//   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].
-//   - Callbacks: [Election.Run]. Sizes that change: [AdoptSize], [Semaphore.Resize]. Queues of kazoo: [AsKazoo].
-//   - Networks: [WithProbeInterval], [WithLossOnSuspend], [WithDialer].
+//   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].
 //
 // # Promises
 //
