@@ -55,6 +55,11 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 // transact returns the responses of the operations behind the guards.
 func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	responses, err := c.conn.Multi(ops...)
+	for i := range responses {
+		if refusal := responses[i].Error; refusal != nil {
+			responses[i].Error = zkerr.InWords(refusal)
+		}
+	}
 	if failed := zkerr.FailedOp(responses); failed >= 0 {
 		err = responses[failed].Error
 		if failed < guards && errors.Is(err, zk.ErrNoNode) {

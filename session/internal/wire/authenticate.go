@@ -154,7 +154,7 @@ func (a *authenticated) say(token []byte) (said []byte, err error) {
 	case zkerr.CodeAuthFailed, zkerr.CodeSASLRequired:
 		return nil, errRefused
 	default:
-		return nil, fmt.Errorf("the server answers with error %d", code)
+		return nil, zkerr.ErrorOf(code)
 	}
 	if len(body) < 4 {
 		return nil, &lostError{errHandshakeMalformed}

@@ -1,0 +1,160 @@
+package zkerr
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The error codes of the server, as they come in the header of an answer. The operations of a Multi after the one that failed have
+// CodeRuntimeInconsistency.
+const (
+	CodeNone                    int32 = 0
+	CodeRuntimeInconsistency    int32 = -2
+	CodeUnimplemented           int32 = -6
+	CodeBadArguments            int32 = -8
+	CodeNoNode                  int32 = -101
+	CodeNoAuth                  int32 = -102
+	CodeBadVersion              int32 = -103
+	CodeNoChildrenForEphemerals int32 = -108
+	CodeNodeExists              int32 = -110
+	CodeNotEmpty                int32 = -111
+	CodeSessionExpired          int32 = -112
+	CodeInvalidACL              int32 = -114
+	CodeAuthFailed              int32 = -115
+	CodeSessionMoved            int32 = -118
+	CodeNotReadOnly             int32 = -119
+	CodeSASLRequired            int32 = -124
+	CodeQuotaExceeded           int32 = -125
+	CodeThrottled               int32 = -127
+)
+
+// answer is what an error code of a server means for the request that it answers.
+type answer struct {
+	code    int32
+	outcome Outcome
+	err     error // what callers get: the client's own error, or one in words
+	client  error // the client's own error; nil: the client has none
+}
+
+// answers has every code of ZooKeeper (KeeperException.Code), and those that the client knows besides. A code is Unknown if a server may
+// have executed the request, or if no server is known to send it.
+//
+// The words name no cause that a server does not tell. Where a code has several causes they name each, or none.
+var answers = [...]answer{
+	{-1, Unknown, errors.New("zkgrant: the server reports a failure of its own"), nil},
+	{CodeRuntimeInconsistency, Unknown, errors.New("zkgrant: another operation of the transaction was refused"), nil},
+	{-3, Unknown, errors.New("zkgrant: the server reports that its data are inconsistent"), nil},
+	{-4, Unknown, errors.New("zkgrant: the server reports a lost connection"), nil},
+	{-5, Unknown, errors.New("zkgrant: the server failed at the request; its log has the reason"), nil},
+	{CodeUnimplemented, Refused, errors.New("zkgrant: the server does not know the operation"), nil},
+	{-7, Unknown, errors.New("zkgrant: the server reports that the operation took too long"), nil},
+	known(CodeBadArguments, Refused, zk.ErrBadArguments),
+	{-9, Unknown, errors.New("zkgrant: the server reports an invalid state"), nil},
+	{-12, Unknown, errors.New("zkgrant: the server does not know the session"), nil},
+	{-13, Unknown, errors.New("zkgrant: the new configuration would have no quorum"), nil},
+	{-14, Unknown, errors.New("zkgrant: another reconfiguration is in progress"), nil},
+	known(-100, Unknown, zk.ErrAPIError), // the client has it for a Multi reply that it does not understand, too
+	known(CodeNoNode, Refused, zk.ErrNoNode),
+	{CodeNoAuth, Refused, ErrNoAuth, zk.ErrNoAuth}, // the client's text speaks of authentication, and an identity may just lack a permission
+	known(CodeBadVersion, Refused, zk.ErrBadVersion),
+	known(CodeNoChildrenForEphemerals, Refused, zk.ErrNoChildrenForEphemerals),
+	known(CodeNodeExists, Refused, zk.ErrNodeExists),
+	known(CodeNotEmpty, Refused, zk.ErrNotEmpty),
+	known(CodeSessionExpired, Refused, zk.ErrSessionExpired),
+	{-113, Unknown, errors.New("zkgrant: the server reports an invalid callback"), nil},
+	known(CodeInvalidACL, Refused, zk.ErrInvalidACL),
+	known(CodeAuthFailed, Refused, zk.ErrAuthFailed),
+	known(CodeSessionMoved, Refused, zk.ErrSessionMoved),
+	{CodeNotReadOnly, Refused, errors.New("zkgrant: the server serves reads only"), nil},
+	{-120, Refused, errors.New("zkgrant: the server makes local sessions, which cannot have ephemeral nodes"), nil},
+	{-121, Refused, errors.New("zkgrant: the server knows of no such watch"), nil},
+	{-122, Unknown, errors.New("zkgrant: the server reports that the request took too long"), nil},
+	known(-123, Refused, zk.ErrReconfigDisabled),
+	{CodeSASLRequired, Refused, errUnauthenticated, nil},
+	{CodeQuotaExceeded, Refused, ErrQuota, nil},
+	{CodeThrottled, Refused, errThrottled, nil},
+}
+
+// errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the code for any scheme that it requires.
+var errUnauthenticated = Sentinel("zkgrant: not authorized: the servers require SASL, or another identity, of every session", ErrNoAuth)
+
+// known is an answer for which the client has a value, with a text that can stay.
+func known(code int32, outcome Outcome, err error) answer { return answer{code, outcome, err, err} }
+
+// ErrorOf returns the error that callers get for a code.
+func ErrorOf(code int32) error {
+	if code == CodeNone {
+		return nil
+	}
+	a := answerTo(code)
+	if a.client == nil || a.client == a.err {
+		return a.err
+	}
+	return Sentinel(a.err.Error(), a.err, a.client)
+}
+
+// answerTo returns the answer with a code. Of one that is not in the table there is nothing to tell but the code.
+func answerTo(code int32) answer {
+	for _, a := range answers {
+		if a.code == code {
+			return a
+		}
+	}
+	return answer{code, Unknown, fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
+}
+
+// answerOf finds the answer of which the client made the error. For any other error it returns one that is Unknown and has no code.
+func answerOf(err error) answer {
+	if code := Unnamed(err); code != CodeNone {
+		return answerTo(code)
+	}
+	for _, a := range answers {
+		if a.client != nil && errors.Is(err, a.client) {
+			return a
+		}
+	}
+	return answer{outcome: Unknown}
+}
+
+// InWords returns an error of the client as its callers get it: with words in place of the code of a server. errors.Is finds the client's
+// error in it.
+func InWords(err error) error {
+	a := answerOf(err)
+	if a.err == nil || errors.Is(err, a.err) {
+		return err
+	}
+	return Sentinel(a.err.Error(), a.err, err)
+}
+
+// unknownCodePrefix begins the client's error for a code for which it has no value.
+const unknownCodePrefix = "unknown error: "
+
+// Unnamed finds the server's code in an error that the client made of a code for which it has no value, or that wraps such an error. In any
+// other error it finds CodeNone.
+func Unnamed(err error) int32 {
+	if text, found := strings.CutPrefix(err.Error(), unknownCodePrefix); found {
+		if code, parseErr := strconv.ParseInt(text, 10, 32); parseErr == nil {
+			return int32(code)
+		}
+	}
+	var inner []error
+	switch wrapper := err.(type) {
+	case interface{ Unwrap() error }:
+		inner = []error{wrapper.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = wrapper.Unwrap()
+	}
+	for _, e := range inner {
+		if e == nil {
+			continue
+		}
+		if code := Unnamed(e); code != CodeNone {
+			return code
+		}
+	}
+	return CodeNone
+}

@@ -1,0 +1,83 @@
+package zkerr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// keeperCodes are the codes of KeeperException.Code in ZooKeeper 3.4 to 3.9, except OK.
+var keeperCodes = map[string]int{
+	"SystemError": -1, "RuntimeInconsistency": -2, "DataInconsistency": -3, "ConnectionLoss": -4, "MarshallingError": -5,
+	"Unimplemented": -6, "OperationTimeout": -7, "BadArguments": -8, "UnknownSession": -12, "NewConfigNoQuorum": -13,
+	"ReconfigInProgress": -14, "APIError": -100, "NoNode": -101, "NoAuth": -102, "BadVersion": -103,
+	"NoChildrenForEphemerals": -108, "NodeExists": -110, "NotEmpty": -111, "SessionExpired": -112, "InvalidCallback": -113,
+	"InvalidACL": -114, "AuthFailed": -115, "SessionMoved": -118, "NotReadOnly": -119, "EphemeralOnLocalSession": -120,
+	"NoWatcher": -121, "RequestTimeout": -122, "ReconfigDisabled": -123, "SessionClosedRequireSASLAuth": -124,
+	"QuotaExceeded": -125, "ThrottledOp": -127,
+}
+
+// clientError returns what the client makes of a code.
+func clientError(code int) error {
+	known := map[int]error{
+		-100: zk.ErrAPIError, -101: zk.ErrNoNode, -102: zk.ErrNoAuth, -103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals,
+		-110: zk.ErrNodeExists, -111: zk.ErrNotEmpty, -112: zk.ErrSessionExpired, -114: zk.ErrInvalidACL, -115: zk.ErrAuthFailed,
+		-118: zk.ErrSessionMoved, -123: zk.ErrReconfigDisabled, -8: zk.ErrBadArguments,
+	}
+	if err := known[code]; err != nil {
+		return err
+	}
+	return fmt.Errorf("unknown error: %v", zk.ErrCode(code))
+}
+
+func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
+	texts := map[string]string{}
+	for name, code := range keeperCodes {
+		fromClient := clientError(code)
+		_, classified := Classify(fromClient)
+		for what, err := range map[string]error{"a request": classified, "a hook": ErrorOf(int32(code)), "a transaction": InWords(fromClient)} {
+			if text := err.Error(); strings.ContainsAny(text, "0123456789") || strings.Contains(text, "unknown error") {
+				t.Errorf("%s: the error of %s is %q, want words and no code", name, what, text)
+			}
+			if what != "a hook" && !errors.Is(err, fromClient) {
+				t.Errorf("%s: the error of %s is %v, and not the client's %v", name, what, err, fromClient)
+			}
+		}
+		if outcome, again := Classify(fmt.Errorf("asked for: %w", InWords(fromClient))); again == nil || outcome != answerTo(int32(code)).outcome {
+			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, outcome, answerTo(int32(code)).outcome)
+		}
+		if a, b := classified.Error(), ErrorOf(int32(code)).Error(); a != b {
+			t.Errorf("%s: a request ends with %q and a hook hears %q, want one text", name, a, b)
+		}
+		if other, twice := texts[classified.Error()]; twice {
+			t.Errorf("%s and %s are both %q, want two texts", name, other, classified)
+		}
+		texts[classified.Error()] = name
+	}
+}
+
+func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
+	for _, err := range []error{ErrorOf(-999), InWords(codeError(-999))} {
+		if text := err.Error(); !strings.Contains(text, "-999") || strings.Contains(text, "unknown error") {
+			t.Errorf("the error of code -999 is %q, want the code, which is all there is to tell", text)
+		}
+	}
+	if ErrorOf(CodeNone) != nil {
+		t.Error("code 0 is an error, want none")
+	}
+}
+
+// A server refuses for many reasons with one code. What it does not tell is not guessed.
+func TestAnErrorNamesNoCauseThatItMayNotHave(t *testing.T) {
+	for code, never := range map[int]string{
+		-102: "authenticated", // an identity may be known, and lack the permission
+		-124: "want SASL",     // enforce.auth.enabled has the code for any scheme
+	} {
+		if _, err := Classify(clientError(code)); strings.Contains(err.Error(), never) {
+			t.Errorf("the error of code %d is %q, want nothing of %q", code, err, never)
+		}
+	}
+}
