@@ -308,7 +308,7 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	none := &tls.Config{RootCAs: trusted}
 	says(t, "TLS to a plain port", connectOnce(t, srv.Addr(), host, &tls.Config{RootCAs: trusted}), "tls: ")
 	// A server that expects TLS does not answer plain text.
-	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "a port for TLS?")
+	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "a port for TLS")
 
 	// With the right config there is a session, whether the host has the name or the caller gives it.
 	for at, cfg := range map[string]*tls.Config{host: none, "10.0.0.1": {RootCAs: trusted, ServerName: host}} {

@@ -69,7 +69,11 @@ type client struct {
 // addAuth adds the identities. The client sends them again on each connection.
 func (c *client) addAuth(auth []Auth) error {
 	for _, a := range auth {
-		if err := c.conn.AddAuth(a.Scheme, a.Auth); err != nil {
+		err := c.conn.AddAuth(a.Scheme, a.Auth)
+		switch {
+		case errors.Is(err, zk.ErrAuthFailed): // a server does not say which of the two it is
+			return Sentinel(fmt.Sprintf("the servers refuse the identity of scheme %.40q, or have no such scheme", a.Scheme), err)
+		case err != nil:
 			return err
 		}
 	}

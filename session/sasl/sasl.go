@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// ErrMechanism says that the server seems to want another mechanism, judging by its messages.
-	ErrMechanism = errors.New("the server speaks another SASL mechanism")
+	// ErrMechanism says that the server seems to have another mechanism, or none, judging by its messages.
+	ErrMechanism = errors.New("the server has another SASL mechanism, or none")
 	// ErrServer says that the server has not proven its identity.
 	ErrServer = errors.New("the server has not proven its identity")
 	// ErrTemporary is for a mechanism with an error that may pass by itself, such as a KDC that does not answer. The session treats an

@@ -142,11 +142,11 @@ func (a *authenticated) say(token []byte) (said []byte, err error) {
 	b = binary.BigEndian.AppendUint32(b, uint32(opcode.SASL))
 	b = append(binary.BigEndian.AppendUint32(b, uint32(len(token))), token...)
 	if _, err := a.Conn.Write(b); err != nil {
-		return nil, &lostError{err}
+		return nil, &lostError{ending{}.explain(err)}
 	}
 	reply, err := readFrame(a.Conn, minReply, maxHandshake)
 	if err != nil {
-		return nil, &lostError{err}
+		return nil, &lostError{ending{}.explain(err)}
 	}
 	code, body := int32(binary.BigEndian.Uint32(reply[4+12:])), reply[4+minReply:]
 	switch code {

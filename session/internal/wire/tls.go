@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,7 +44,10 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	}
 	s.Conn = tls.Client(socket, cfg)
 	if err := s.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("tls: %w", s.explain(err))
+		if err = s.explain(err); errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("%w (one of: the port is for plain text; the server takes no more connections)", err)
+		}
+		return nil, fmt.Errorf("tls: %w", err)
 	}
 	return s, nil
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"time"
@@ -86,19 +85,13 @@ func (w *wire) lose(err error) error {
 	refused, failed := false, new(exchangeError)
 	switch {
 	case !handshaking:
+		err = ending{request: w.longest()}.explain(err)
 	case errors.As(err, &failed), errors.Is(err, ErrDenied):
 		refused = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 	default:
-		err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
-		// A server without a quorum does so, also in read-only mode: the client asks for no read-only session.
-		switch {
-		case asked == 0 && !w.secured:
-			err = fmt.Errorf("%w (is it without a quorum, in read-only mode, or a port for TLS?)", err)
-		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("%w (is it without a quorum, or in read-only mode?)", err)
-		}
+		err, refused = ending{handshaking: true, resuming: asked != 0, secured: w.secured}.explain(err), true
 	}
 	w.leaveDebt(err)
 	if w.end() {
@@ -111,6 +104,16 @@ func (w *wire) lose(err error) error {
 		}
 	}
 	return err
+}
+
+// longest returns the length of the longest request that is not answered.
+func (w *wire) longest() (length int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.pending {
+		length = max(length, s.length)
+	}
+	return length
 }
 
 // leaveDebt has the link remember since when an answer is owed, if the connection is given up for that.

@@ -66,7 +66,7 @@ var answers = [...]answer{
 	known(CodeNotEmpty, Refused, zk.ErrNotEmpty),
 	known(CodeSessionExpired, Refused, zk.ErrSessionExpired),
 	{-113, Unknown, errors.New("zkgrant: the server reports an invalid callback"), nil},
-	known(CodeInvalidACL, Refused, zk.ErrInvalidACL),
+	{CodeInvalidACL, Refused, errACL, zk.ErrInvalidACL},
 	known(CodeAuthFailed, Refused, zk.ErrAuthFailed),
 	known(CodeSessionMoved, Refused, zk.ErrSessionMoved),
 	{CodeNotReadOnly, Refused, errors.New("zkgrant: the server serves reads only"), nil},
@@ -81,6 +81,9 @@ var answers = [...]answer{
 
 // errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the code for any scheme that it requires.
 var errUnauthenticated = Sentinel("zkgrant: not authorized: the servers require SASL, or another identity, of every session", ErrNoAuth)
+
+// errACL has each reason that a server can have.
+var errACL = errors.New("zkgrant: the servers refuse the access control list (one of: it is empty, has a scheme that they do not have or an id that the scheme cannot have, or is for the identities of a session that has none)")
 
 // known is an answer for which the client has a value, with a text that can stay.
 func known(code int32, outcome Outcome, err error) answer { return answer{code, outcome, err, err} }
