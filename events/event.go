@@ -95,6 +95,10 @@ type Connected struct {
 	Session int64
 	Timeout time.Duration // as negotiated, which may differ from what was asked
 	Server  string        // host:port of the server that answered
+
+	// LongTick is 0, or the servers' tickTime as Timeout implies it, if that is longer than what WithTickTime says: Lost may then come
+	// after another contender's Grant. It is a hint, because minSessionTimeout may be set.
+	LongTick time.Duration
 }
 
 // Suspended says that the connection to the ensemble is gone. It follows Connected or Resumed. Locks stay held until the deadline;

@@ -118,9 +118,18 @@ func (m denied) on(s *Session) {
 	}
 }
 
-// compareTimeout logs a session timeout that is not the one that was asked for.
+// longTick returns the servers' tickTime if their answer implies one that is longer than what the lease goes by.
+func (s *Session) longTick(c *client) time.Duration {
+	granted := c.link.Timeout()
+	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
+}
+
+// askedTimeout is the session timeout as a request names it.
+func (s *Session) askedTimeout() time.Duration { return s.cfg.Timeout.Truncate(time.Millisecond) }
+
+// compareTimeout logs a session timeout that is not the one that was asked for, and what that implies.
 func (s *Session) compareTimeout(c *client) {
-	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout()
+	asked, granted := s.askedTimeout(), c.link.Timeout()
 	switch {
 	case asked == granted:
 		s.clamped = 0
@@ -128,6 +137,10 @@ func (s *Session) compareTimeout(c *client) {
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
+		if tick := s.longTick(c); tick > 0 {
+			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be told too late", zapSession(c),
+				zap.Duration("tickTime", tick), zap.Duration("told", lease.Tick(s.cfg.Tick, granted)), zapServer(c))
+		}
 	}
 }
 
@@ -348,7 +361,7 @@ func (m greeted) on(s *Session) {
 	s.show(c, Connected)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
 	s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
+	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: s.longTick(c)})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
 	s.quiesce()

@@ -113,11 +113,16 @@ func (p *proof) answeredByQuorum(sent time.Time) {
 
 // window is how long it takes until the leader has asked for certain: half a tick, and an eighth because it may be a little late.
 func (p *proof) window() time.Duration {
-	tick := p.tick
-	if tick == 0 {
-		tick = min(tickMax, p.timeout/2) // servers allow no timeout below two ticks by default
-	}
+	tick := Tick(p.tick, p.timeout)
 	return tick/2 + tick/8
+}
+
+// Tick returns the tick that a lease goes by: the configured one, if there is one.
+func Tick(configured, timeout time.Duration) time.Duration {
+	if configured != 0 {
+		return configured
+	}
+	return min(tickMax, timeout/2) // servers allow no timeout below two ticks by default
 }
 
 // trusted is until when the session can be believed alive if the leader heard of it at the given time.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Words returns the four-letter words that a server is asked.
@@ -61,7 +63,7 @@ func (s Server) tick() (tick time.Duration, said bool) {
 		return time.Duration(ms) * time.Millisecond, true
 	}
 	if s.Least > 0 && s.Most == 10*s.Least {
-		return s.Least / 2, false
+		return session.ImpliedTick(0, s.Least), false
 	}
 	return 0, false
 }
