@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,17 +22,20 @@ const sleepNoise = int64(time.Millisecond)
 
 // asleep returns a function that tells for how long the machine has been suspended
 // since asleep was called. It costs a system call and may be called from any
-// goroutine. Without the clocks it tells 0.
-func asleep() func() time.Duration {
+// goroutine. If the clocks cannot be read, as where a sandbox forbids it, the
+// function tells 0 and asleep returns why.
+func asleep() (func() time.Duration, error) { return asleepBy(clockBoottime) }
+
+func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 	var boot, monotonic int64
 	// A thread that is held up between the two readings looks like a later suspend, so they are made again.
 	for range 100 {
-		before, ok := nanoseconds(clockMonotonic)
-		var also bool
+		before, err := nanoseconds(clockMonotonic)
+		var also error
 		boot, also = nanoseconds(clockBoottime)
 		monotonic, _ = nanoseconds(clockMonotonic)
-		if !ok || !also {
-			return func() time.Duration { return 0 }
+		if err = errors.Join(err, also); err != nil {
+			return func() time.Duration { return 0 }, err
 		}
 		if monotonic-before < sleepNoise/2 {
 			break
@@ -57,13 +62,16 @@ func asleep() func() time.Duration {
 			}
 		}
 		return time.Duration(was - start)
-	}
+	}, nil
 }
 
 // nanoseconds reads one of the kernel's clocks.
-func nanoseconds(id uintptr) (int64, bool) {
+func nanoseconds(id uintptr) (int64, error) {
 	var t syscall.Timespec
 	// The pointer is converted in the call itself, as package unsafe wants it.
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&t)), 0)
-	return t.Nano(), errno == 0
+	if errno != 0 {
+		return 0, fmt.Errorf("clock %d: %w", id, errno)
+	}
+	return t.Nano(), nil
 }

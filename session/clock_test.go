@@ -35,7 +35,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 // In a bubble time is virtual, and the kernel's clocks are not.
 func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := clock{asleep()}
+		c := systemClock(t)
 		start := c.now()
 		for range 1000 {
 			time.Sleep(time.Minute)
@@ -47,7 +47,7 @@ func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 }
 
 func TestReadingTheClockAllocatesNothing(t *testing.T) {
-	c := clock{asleep()}
+	c := systemClock(t)
 	if n := testing.AllocsPerRun(1000, func() { _ = c.now() }); n > 0 {
 		t.Errorf("reading the clock takes %v allocations, want none", n)
 	}
@@ -57,7 +57,7 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 // it has a reading of the monotonic clock, and says so at the end of its text. A time without such a reading makes every difference and
 // every comparison one of wall clocks.
 func TestTheClockIsNotTheWallClock(t *testing.T) {
-	c := clock{asleep()}
+	c := systemClock(t)
 	now := c.now()
 	l := lease.New(time.Second)
 	l.Answered(now, now, opcode.Connect, zkerr.CodeNone, 10*time.Second)
@@ -71,4 +71,13 @@ func TestTheClockIsNotTheWallClock(t *testing.T) {
 			t.Errorf("%s is %v, which is the wall clock's; want a monotonic reading", what, at)
 		}
 	}
+}
+
+func systemClock(t *testing.T) clock {
+	t.Helper()
+	slept, err := asleep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clock{slept}
 }

@@ -80,9 +80,13 @@ func (c Config) Check() error {
 		return fmt.Errorf("%w: a tick of %v, with a session timeout of %v: at most half of it", ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
 		return fmt.Errorf("%w: a probe each %v, with a session timeout of %v: at most a quarter of it", ErrInvalid, c.ProbeInterval, c.Timeout)
-	default:
-		return nil
 	}
+	if checker, is := c.SASL.(sasl.Checker); is {
+		if err := checker.Check(); err != nil {
+			return fmt.Errorf("%w: SASL %s: %w", ErrInvalid, c.SASL.Name(), err)
+		}
+	}
+	return nil
 }
 
 // Lease says until when what the session holds can be relied on.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -22,7 +23,10 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		view: view{state: Connecting, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
-		s.clock.asleep = asleep()
+		var err error
+		if s.clock.asleep, err = asleep(); err != nil {
+			cfg.Logger.Warn("the boot-time clock cannot be read, so the time of a suspended machine does not count", zap.Error(err))
+		}
 	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
 	s.actor = actors.NewActor(group, s.handle, s.pump)

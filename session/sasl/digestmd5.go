@@ -24,8 +24,19 @@ func (d digest) Name() string { return "DIGEST-MD5" }
 func (d digest) String() string   { return d.Name() }
 func (d digest) GoString() string { return d.Name() }
 
+// Check returns an [ErrRestricted] if MD5 is not allowed.
+func (d digest) Check() error {
+	if err := digestmd5.Allowed(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRestricted, err)
+	}
+	return nil
+}
+
 // Start begins an exchange, the same for all servers.
 func (d digest) Start(context.Context, string) (Exchange, error) {
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
 	return &digestExchange{terms: digestmd5.Terms{User: d.user, Password: d.password, ClientNonce: rand.Text()}}, nil
 }
 

@@ -17,6 +17,8 @@ var (
 	// ErrTemporary is for a mechanism with an error that may pass by itself, such as a KDC that does not answer. The session treats an
 	// error that wraps it as a lost connection, and dials again.
 	ErrTemporary = errors.New("authentication is not possible at the moment")
+	// ErrRestricted says that Go's runtime does not allow what the mechanism needs, such as MD5 with GODEBUG=fips140=only.
+	ErrRestricted = errors.New("the Go runtime does not allow what the SASL mechanism needs")
 )
 
 // Mechanism is a way to authenticate. Its methods may be called from any goroutine, and Start while another exchange is under way.
@@ -35,6 +37,12 @@ type Exchange interface {
 	// that the exchange has succeeded and that there is no answer. An error ends the exchange and the connection, and so does an error of
 	// Start. The caller of Connect gets the error with ErrNoAuth, unless the time is over or the error wraps [ErrTemporary].
 	Next(token []byte) (answer []byte, done bool, err error)
+}
+
+// Checker is a [Mechanism] that knows before the first connection whether it can work. Its error ends coordinator's Open, with ErrInvalid.
+type Checker interface {
+	// Check returns why the mechanism cannot work, or nil.
+	Check() error
 }
 
 // Explainer is an [Exchange] that knows possible reasons for a server's refusal. A server gives none.

@@ -312,7 +312,11 @@ func appendPart(b []byte, kind Op, done bool, code Code) []byte {
 func (s *Server) authenticate(c *conn, q call) answer {
 	switch q.scheme {
 	case "digest":
-		c.addIdentity(digest(q.data))
+		who, ok := proven(q.data)
+		if !ok {
+			return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
+		}
+		c.addIdentity(who)
 	case "ip":
 		c.addIdentity(identity{"ip", c.host})
 	default:

@@ -40,7 +40,7 @@ func (s *Server) negotiate(c *conn, q call) answer {
 		User: said["username"], Password: password, Realm: realm, Nonce: c.nonce, ClientNonce: said["cnonce"],
 	}
 	c.nonce = ""
-	if err != nil || !known || terms.Nonce == "" || said["nonce"] != terms.Nonce || said["realm"] != realm || said["nc"] != digestmd5.Count ||
+	if err != nil || !known || digestmd5.Allowed() != nil || terms.Nonce == "" || said["nonce"] != terms.Nonce || said["realm"] != realm || said["nc"] != digestmd5.Count ||
 		said["digest-uri"] != digestmd5.URI || said["response"] != terms.Client() {
 		return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
 	}

@@ -22,6 +22,17 @@ const (
 // ErrMalformed is the error of a text that is no list of directives.
 var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
 
+// Allowed returns an error if the runtime does not allow MD5, which panics then, and would end the program from one of our goroutines.
+func Allowed() (err error) {
+	defer func() {
+		if refusal := recover(); refusal != nil {
+			err = fmt.Errorf("%v", refusal)
+		}
+	}()
+	hash(nil)
+	return nil
+}
+
 // Terms are what both sides know.
 type Terms struct {
 	User, Password, Realm string

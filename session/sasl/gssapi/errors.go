@@ -3,6 +3,9 @@ package gssapi
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 var (
@@ -19,10 +22,14 @@ var (
 	ErrKDC = errors.New("gssapi: no ticket")
 )
 
-// caught turns the value of a recovered panic into an error. gokrb5 panics over some files and messages that are cut off or malformed.
+// caught turns the value of a recovered panic into an error. gokrb5 panics over some files and messages that are cut off or
+// malformed, and Go's own packages over a hash or a cipher that GODEBUG=fips140=only does not allow.
 func caught(panicked any, err error) error {
-	if panicked != nil {
-		return fmt.Errorf("malformed data: %v", panicked)
+	if panicked == nil {
+		return err
 	}
-	return err
+	if text := fmt.Sprint(panicked); strings.HasPrefix(text, "crypto/") && strings.Contains(text, "not allowed") {
+		return fmt.Errorf("%w: %s", sasl.ErrRestricted, text)
+	}
+	return fmt.Errorf("malformed data: %v", panicked)
 }
