@@ -1,0 +1,89 @@
+package coordinator_test
+
+import (
+	"crypto/md5"
+	"crypto/tls"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/sasl"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// The restrictions of Go's runtime that the environment of a process can set. Each is tried in a process of its own.
+func TestARestrictedRuntimeNeverPanics(t *testing.T) {
+	all := []string{"GODEBUG=fips140=only", "GODEBUG=asyncpreemptoff=1,netdns=go GOMAXPROCS=1 GOMEMLIMIT=48MiB GOGC=off"}
+	if os.Getenv("ZKGRANT_FULL") == "1" {
+		all = append(all, "GODEBUG=fips140=on", "GODEBUG=netdns=cgo", "GODEBUG=madvdontneed=1,dontfreezetheworld=1", "GODEBUG=tlsmaxrsasize=2048,tls10server=0,x509negativeserial=0",
+			"GODEBUG=gctrace=0,invalidptr=1 GOMAXPROCS=64", "GODEBUG=asynctimerchan=1", "GODEBUG=panicnil=1", "TZ=/nonexistent HOME= PATH= LANG=")
+	}
+	for _, restriction := range all {
+		t.Run(restriction, func(t *testing.T) {
+			t.Parallel()
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInARestrictedRuntime$", "-test.count=1", "-test.v")
+			child.Env = append(os.Environ(), append(strings.Fields(restriction), "ZKGRANT_RESTRICTED="+restriction)...)
+			if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestInARestrictedRuntime") {
+				t.Errorf("the process has ended with %v, want every call done or an error of it:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestInARestrictedRuntime is what such a process does.
+func TestInARestrictedRuntime(t *testing.T) {
+	restriction := os.Getenv("ZKGRANT_RESTRICTED")
+	if restriction == "" {
+		t.Skip("TestARestrictedRuntimeNeverPanics runs it")
+	}
+	forbidden := strings.Contains(restriction, "fips140=only")
+	if forbidden != panics(func() { md5.Sum(nil) }) {
+		t.Fatalf("with %s MD5 is not as it should be", restriction)
+	}
+	srv := zktest.Start(t)
+	srv.AddUser("app", "secret")
+
+	// What needs nothing that can be forbidden works.
+	plain := coordtest.Connect(t, srv)
+	coordtest.Hold(t, plain.Mutex(lockPath))
+
+	// TLS works by what is left of it.
+	const host = "zk.example.com"
+	serverCert, trusted := certificate(t, host)
+	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{serverCert}})
+	over, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(&tls.Config{RootCAs: trusted}), coordinator.WithDialer(dialTo(secure)))
+	eventstest.Must(t, err)
+	eventstest.Check(t, over.Close())
+
+	// DIGEST-MD5 needs MD5: the call itself is refused, and says by what.
+	known, err := coordinator.Open(srv.Addr(), srv.Option(), coordinator.WithSASL(sasl.DigestMD5("app", "secret")))
+	switch {
+	case !forbidden:
+		eventstest.Must(t, err)
+		coordtest.Hold(t, known.Mutex("/secret"))
+		eventstest.Check(t, known.Close())
+	case !errors.Is(err, coordinator.ErrInvalid) || !errors.Is(err, sasl.ErrRestricted) || !strings.Contains(err.Error(), "MD5 is not allowed in FIPS 140-only mode"):
+		t.Errorf("Open with DIGEST-MD5: %v, want ErrInvalid that names the restriction", err)
+	}
+
+	// The scheme digest needs SHA-1 at the server, here the double in this process.
+	digest, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("digest", []byte("app:secret")))
+	switch {
+	case !forbidden:
+		eventstest.Must(t, err)
+		eventstest.Check(t, digest.Close())
+	case !errors.Is(err, coordinator.ErrNoAuth):
+		t.Errorf("Connect with a digest, which the server of the test may not compute: %v, want ErrNoAuth", err)
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
