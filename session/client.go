@@ -58,7 +58,8 @@ type client struct {
 	outdated bool         // the answer that is being settled was asked for on an earlier connection
 	watchdog *time.Timer  // looks at the lease when it may have run out
 	pacer    *time.Timer  // posts paced; nil while none is due
-	probing  bool         // a probe is under way
+	probes   int          // under way
+	probed   time.Time    // when the newest probe was sent, by the clock of the lease
 	hungUp   [2]time.Time // when the session gave up a server that was silent, the latest first
 	over     bool         // no more requests: expired, replaced, or closing
 	inflight int

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/lease"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
@@ -60,7 +61,7 @@ func (m renewedLate) on(s *Session) {
 }
 
 // on probes, unless something else was written within the interval. One probe does for all that is held: it renews the life
-// of the session.
+// of the session. It does not wait for the probe before it, see [lease.Pace].
 func (m paced) on(s *Session) {
 	c := m.c
 	if c != s.client || c.over || len(s.holders) == 0 {
@@ -74,16 +75,19 @@ func (m paced) on(s *Session) {
 		return
 	}
 	s.cover(c)
-	if wait := c.lease.Written().Add(s.interval(c)).Sub(now); wait > 0 {
+	pace := lease.Pace{
+		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.Written(), Probed: c.probed, UnderWay: c.probes,
+	}
+	if wait := pace.Due(now); wait > 0 {
 		s.pace(c, s.outwait(c, now, wait))
 		return
 	}
-	s.pace(c, s.outwait(c, now, s.interval(c)))
-	if !c.up || c.probing {
+	s.pace(c, s.outwait(c, now, pace.Interval))
+	if !c.up {
 		return
 	}
 	for seat, node := range s.holders { // a different one each time
-		c.probing = true
+		c.probes, c.probed = c.probes+1, now
 		s.begin(c, func() { s.actor.Hand(probed{c, seat, node, c.check(node)}) })
 		return
 	}
@@ -99,7 +103,7 @@ type probed struct {
 
 func (m probed) on(s *Session) {
 	defer s.finish(m.c)
-	m.c.probing = false
+	m.c.probes--
 	if m.err == nil {
 		return
 	}

@@ -1,0 +1,85 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+var trioAddresses = []string{"one:1", "two:2", "three:3"}
+
+// lateTrial holds a lock, and then every answer of every server is late by so much.
+// It reports whether the lock is kept for 20 timeouts. If it is lost, the session has to
+// be alive when the loss is told.
+func lateTrial(t *testing.T, servers string, timeout, tick, told, late, phase time.Duration) (kept bool) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+		tr := newTrio(srv)
+		c := tr.connectTo(t, servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(told))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		session := c.SessionID()
+		time.Sleep(3*timeout + phase)
+		tr.slow(late, trioAddresses...)
+		select {
+		case <-a.Lost():
+			if !slices.Contains(srv.Sessions(), session) {
+				t.Errorf("with answers %v late the loss is told when the session is over, want it before", late)
+			}
+		case <-time.After(20 * timeout):
+			kept = a.Valid()
+		}
+		tr.slow(0, trioAddresses...)
+	})
+	return kept
+}
+
+// TestSlowAnswersCostNoLock: up to (0.95 T - 5/8 tick - 2 probe intervals) / 2, with one
+// server or three. A loss is told in time all the same.
+func TestSlowAnswersCostNoLock(t *testing.T) {
+	trials := eventstest.Amount(5, 20)
+	const ms = time.Millisecond
+	for _, of := range []struct{ timeout, tick, told, late, lost time.Duration }{
+		{10 * time.Second, 2 * time.Second, 0, 3100 * ms, 3600 * ms},
+		{10 * time.Second, 500 * ms, 500 * ms, 3550 * ms, 4600 * ms},
+		{4 * time.Second, 2 * time.Second, 0, 850 * ms, 1300 * ms}, // two ticks
+	} {
+		for _, servers := range []string{"one:1"} {
+			t.Run(fmt.Sprintf("T = %v, tick %v, told %v, %s", of.timeout, of.tick, of.told, servers), func(t *testing.T) {
+				for trial := range trials {
+					phase := of.timeout/10*time.Duration(trial)/time.Duration(trials) + 37*time.Microsecond
+					if !lateTrial(t, servers, of.timeout, of.tick, of.told, of.late, phase) {
+						t.Errorf("phase %v: the lock is lost with answers %v late, want it kept", phase, of.late)
+					}
+					if lateTrial(t, servers, of.timeout, of.tick, of.told, of.lost, phase) {
+						t.Errorf("phase %v: the lock is kept with answers %v late; is the documented latency too small?", phase, of.lost)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSlowAnswersCostAProbeAnInterval, as quick ones do: not more.
+func TestSlowAnswersCostAProbeAnInterval(t *testing.T) {
+	const timeout, late = 10 * time.Second, 3 * time.Second
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		tr := newTrio(srv)
+		c := tr.connectTo(t, "one:1", coordinator.WithSessionTimeout(timeout))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		tr.slow(late, trioAddresses...)
+		time.Sleep(3 * timeout)
+		before := srv.Requests(zktest.OpMulti)
+		time.Sleep(6 * timeout)
+		if n := srv.Requests(zktest.OpMulti) - before; n < 59 || n > 61 || !a.Valid() {
+			t.Errorf("%d probes in a minute, valid: %v; want one a second, and the lock held", n, a.Valid())
+		}
+		tr.slow(0, trioAddresses...)
+	})
+}

@@ -1,0 +1,122 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+)
+
+// TestWhenAProbeIsDue: an interval after the newest write, answered or not, and not while
+// those of a whole timeout are under way.
+func TestWhenAProbeIsDue(t *testing.T) {
+	const T, p = 10 * time.Second, time.Second
+	start := time.Unix(1000, 0)
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	for name, c := range map[string]struct {
+		pace Pace
+		want time.Duration // at 5 s
+	}{
+		"nothing was probed":           {Pace{Written: at(4500 * time.Millisecond)}, p / 2},
+		"and long ago written":         {Pace{Written: at(0)}, -4 * p},
+		"the probe before is answered": {Pace{Written: at(4 * p), Probed: at(4 * p)}, 0},
+		"it is not answered":           {Pace{Written: at(p), Probed: at(4 * p), UnderWay: 1}, 0},
+		"it was sent just now":         {Pace{Written: at(p), Probed: at(5 * p), UnderWay: 3}, p},
+		"another write was since":      {Pace{Written: at(9 * p / 2), Probed: at(4 * p), UnderWay: 1}, p / 2},
+		"nine are under way":           {Pace{Written: at(0), Probed: at(4 * p), UnderWay: 9}, 0},
+		"ten are under way":            {Pace{Written: at(0), Probed: at(4 * p), UnderWay: 10}, p},
+	} {
+		c.pace.Interval, c.pace.Timeout = p, T
+		if got := c.pace.Due(at(5 * p)); got != c.want {
+			t.Errorf("%s: the next probe is due in %v, want in %v", name, got, c.want)
+		}
+	}
+	for interval, want := range map[time.Duration]int{T / 4: 4, T / 10: 10, T / 50: 50, T / 100: mostProbes, 20 * T: 1} {
+		if got := (Pace{Interval: interval, Timeout: T}).most(); got != want {
+			t.Errorf("at most %d probes are under way, %v apart, want %d", got, interval, want)
+		}
+	}
+}
+
+// outlives reports whether a lease never runs out, and how many probes were under way at
+// most. Answers are quick at first. From the phase on, each takes what latency returns.
+func outlives(timeout, interval, tick, phase time.Duration, latency func() time.Duration) (ok bool, most int) {
+	const step = time.Millisecond
+	start := time.Unix(1000, 0)
+	l := New(tick)
+	l.Answered(start, start, opcode.Connect, 0, timeout)
+	type probe struct{ sent, due time.Time }
+	var underWay []probe
+	var probed time.Time
+	for now := start; now.Before(start.Add(8 * timeout)); now = now.Add(step) {
+		for len(underWay) > 0 && !now.Before(underWay[0].due) { // in order
+			if l.Answered(underWay[0].sent, now, opcode.Multi, 0, timeout) {
+				return false, most
+			}
+			underWay = underWay[1:]
+		}
+		if !now.Before(l.Deadline()) {
+			return false, most
+		}
+		pace := Pace{Interval: interval, Timeout: timeout, Written: l.Written(), Probed: probed, UnderWay: len(underWay)}
+		if pace.Due(now) <= 0 {
+			took := step
+			if now.Sub(start) >= 3*timeout+phase {
+				took = latency()
+			}
+			underWay, probed = append(underWay, probe{now, now.Add(took)}), now
+			most = max(most, len(underWay))
+		}
+	}
+	return true, most
+}
+
+// TestTheLargestLatencyThatALeaseBears: with that latency no lease runs out, steady or
+// changing, in whatever phase it begins. With an interval more every one does.
+func TestTheLargestLatencyThatALeaseBears(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const part = 10 // of the timeout
+	for _, c := range []struct{ timeout, interval, tick time.Duration }{
+		{10 * time.Second, time.Second, 0},
+		{10 * time.Second, time.Second, 500 * time.Millisecond},
+		{10 * time.Second, 300 * time.Millisecond, 2 * time.Second},
+		{4 * time.Second, 400 * time.Millisecond, 2 * time.Second}, // two ticks
+		{6 * time.Second, 1500 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("T = %v, probes %v apart, tick %v", c.timeout, c.interval, c.tick), func(t *testing.T) {
+			bears := Bears(c.timeout, c.interval, c.tick).Truncate(time.Millisecond) - 5*time.Millisecond // the steps of a clock
+			for i := range part {
+				phase := c.interval*time.Duration(i)/part + 7*time.Millisecond
+				ok, most := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return bears })
+				if !ok || most > int(bears/c.interval)+1 {
+					t.Errorf("answers take %v from phase %v on: kept %v with %d probes under way, want it kept, with %d at most",
+						bears, phase, ok, most, bears/c.interval+1)
+				}
+				changing := func() time.Duration { return time.Duration(rng.Int64N(int64(bears)) + 1) }
+				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, changing); !ok {
+					t.Errorf("answers take up to %v from phase %v on: the lease runs out, want it kept", bears, phase)
+				}
+				late := bears + c.interval + 20*time.Millisecond
+				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return late }); ok {
+					t.Errorf("answers take %v from phase %v on: the lease is kept, want it to run out", late, phase)
+				}
+			}
+		})
+	}
+}
+
+// TestProbesThatAreNeverAnswered: there is a bound.
+func TestProbesThatAreNeverAnswered(t *testing.T) {
+	const T = 10 * time.Second
+	p := Pace{Interval: T / 10, Timeout: T}
+	for now := time.Unix(1000, 0); now.Before(time.Unix(1100, 0)); now = now.Add(T / 1000) {
+		if p.Due(now) <= 0 {
+			p.UnderWay, p.Probed = p.UnderWay+1, now
+		}
+	}
+	if p.UnderWay != 10 {
+		t.Errorf("%d probes are under way, want 10", p.UnderWay)
+	}
+}
