@@ -49,7 +49,7 @@ func TestSlowAnswersCostNoLock(t *testing.T) {
 		{10 * time.Second, 500 * ms, 500 * ms, 3550 * ms, 4600 * ms},
 		{4 * time.Second, 2 * time.Second, 0, 850 * ms, 1300 * ms}, // two ticks
 	} {
-		for _, servers := range []string{"one:1"} {
+		for _, servers := range []string{"one:1", trioServers} {
 			t.Run(fmt.Sprintf("T = %v, tick %v, told %v, %s", of.timeout, of.tick, of.told, servers), func(t *testing.T) {
 				for trial := range trials {
 					phase := of.timeout/10*time.Duration(trial)/time.Duration(trials) + 37*time.Microsecond
@@ -82,4 +82,46 @@ func TestSlowAnswersCostAProbeAnInterval(t *testing.T) {
 		}
 		tr.slow(0, trioAddresses...)
 	})
+}
+
+// TestAHaltOfTheOnlyServerThatAnswers, 2.6 s long, costs no connection, no lock and no
+// time beyond it: the other two of three refuse, and hanging up would lose the way back.
+func TestAHaltOfTheOnlyServerThatAnswers(t *testing.T) {
+	const timeout, halt = 10 * time.Second, 2600 * time.Millisecond
+	for name, refuse := range map[string]func(tr *trio, address string){
+		"refuse":        func(tr *trio, address string) { tr.ways[address].Refuse(true) },
+		"are silent":    (*trio).hang,
+		"do not answer": func(tr *trio, address string) { tr.ways[address].Partition() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			trials := eventstest.Amount(5, 60)
+			for trial := range trials {
+				eventstest.Bubble(t, func(t *testing.T) {
+					srv := zktest.Start(t, zktest.Followers())
+					tr := newTrio(srv)
+					c := tr.connect(t, coordinator.WithSessionTimeout(timeout))
+					a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+					time.Sleep(3*timeout + timeout/10*time.Duration(trial)/time.Duration(trials) + 37*time.Microsecond)
+					present, dials := tr.present(), tr.dials()
+					for _, address := range trioAddresses {
+						if address != present {
+							refuse(tr, address)
+						}
+					}
+					tr.ways[present].Partition()
+					time.Sleep(halt)
+					tr.ways[present].Heal()
+					begun := time.Now()
+					coordtest.Hold(t, c.Mutex("/locks/other"))
+					if took := time.Since(begun); took > timeout/100 {
+						t.Errorf("after the halt a lock is granted after %v, want at once", took)
+					}
+					time.Sleep(3 * timeout)
+					if n := tr.dials() - dials; n > 0 || !a.Valid() {
+						t.Errorf("the session connects %d times again, the lock valid: %v; want 0, and the lock held", n, a.Valid())
+					}
+				})
+			}
+		})
+	}
 }

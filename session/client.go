@@ -51,20 +51,23 @@ type client struct {
 	readings   *readings       // the readings of looks
 
 	// Only the session actor touches these.
-	opened   bool         // the session was announced
-	greeting bool         // identities are being added
-	up       bool         // requests may be made
-	resumed  int          // how often the session got another connection
-	outdated bool         // the answer that is being settled was asked for on an earlier connection
-	watchdog *time.Timer  // looks at the lease when it may have run out
-	pacer    *time.Timer  // posts paced; nil while none is due
-	probes   int          // under way
-	probed   time.Time    // when the newest probe was sent, by the clock of the lease
-	hungUp   [2]time.Time // when the session gave up a server that was silent, the latest first
-	over     bool         // no more requests: expired, replaced, or closing
-	inflight int
-	farewell time.Time // until when a server may answer the end of the session
-	closing  bool
+	opened     bool         // the session was announced
+	greeting   bool         // identities are being added
+	up         bool         // requests may be made
+	resumed    int          // how often the session got another connection
+	outdated   bool         // the answer that is being settled was asked for on an earlier connection
+	watchdog   *time.Timer  // looks at the lease when it may have run out
+	pacer      *time.Timer  // posts paced; nil while none is due
+	probes     int          // under way
+	probed     time.Time    // when the newest probe was sent, by the clock of the lease
+	hungUp     [2]time.Time // when the session gave up a server that was silent, the latest first
+	silence    time.Time    // since when an answer was owed at the last look
+	others     wire.Others  // of this silence
+	stopAsking func()       // ends the questions of this silence; not nil
+	over       bool         // no more requests: expired, replaced, or closing
+	inflight   int
+	farewell   time.Time // until when a server may answer the end of the session
+	closing    bool
 }
 
 // addAuth adds the identities. The client sends them again on each connection.

@@ -220,6 +220,7 @@ func (s *Session) expire(c *client) {
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.retired.Store(true)
 	c.over, c.up, c.farewell = true, false, time.Now().Add(grace+farewell)
+	c.stopAsking()
 	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
 		if timer != nil {
 			timer.Stop()
@@ -423,7 +424,7 @@ func (m answered) on(s *Session) {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
+		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now), stopAsking: func() {},
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })

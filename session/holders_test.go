@@ -105,7 +105,8 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 	})
 }
 
-func TestOneProbeAtATime(t *testing.T) {
+// TestAProbeAnIntervalAnsweredOrNot: probes do not wait for each other, and at most those of a timeout are under way.
+func TestAProbeAnIntervalAnsweredOrNot(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		s := r.Seat()
@@ -113,8 +114,15 @@ func TestOneProbeAtATime(t *testing.T) {
 		r.On(zktest.OpMulti, zktest.Delay(5*time.Second/2-time.Millisecond)) // a little more than the interval
 		multis := r.Multis()
 		time.Sleep(40 * probe)
-		multis(20, 20, "in 40 intervals with answers that take longer than one")
+		multis(40, 40, "in 40 intervals with answers that take longer than one")
 		s.Want("")
+		r.On(zktest.OpMulti, zktest.Swallow())
+		multis = r.Multis()
+		time.Sleep(40 * probe)
+		multis(1, 10, "in 40 intervals without answers")
+		if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 {
+			t.Errorf("the seat is told %+v, want that the lease ran out", told)
+		}
 	})
 }
 

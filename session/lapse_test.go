@@ -117,9 +117,9 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 			})
 			r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 			time.Sleep(s.Until() - time.Second)
-			r.Server.Intercept(nil)
 			r.Together(func() { // in the session's drain
-				time.Sleep(2 * time.Second)                                   // 1, 2
+				time.Sleep(2 * time.Second) // 1, 2
+				r.Server.Intercept(nil)
 				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true}) // 3
 			})
 			time.Sleep(3 * time.Second) // in any goroutine that runs the drain

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -114,23 +115,65 @@ func (m probed) on(s *Session) {
 	}
 }
 
-// outwait hangs up if the server has been silent for too long. It returns when to look again, after the wait at the latest.
+// outwait does what is to be done about a server that is silent. It returns when to look again, after the wait at the latest.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
 		return wait
 	}
 	timeout := c.link.Timeout()
-	wait = min(wait, timeout/wire.PatiencePart) // the next request may be the first that is not answered
+	wait = min(wait, timeout/wire.PatiencePart/2) // the next request may be the first that is not answered
 	w, since := c.dialer.Owing()
-	left, ok := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.Took(), Before: c.hungUp}.Left(now)
-	switch {
-	case !ok:
+	if !since.Equal(c.silence) { // an answer has come, or another server is owed one
+		c.silence, c.others = since, wire.OthersUnknown
+		c.stopAsking()
+	}
+	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.Took(), Before: c.hungUp, Others: c.others}
+	move, next := q.Next(now)
+	switch move {
+	case wire.MoveNone:
 		return wait
-	case left > 0:
-		return min(wait, left)
+	case wire.MoveWait:
+		return min(wait, next)
+	case wire.MoveAsk:
+		s.askOthers(c)
+		return wait
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
-	c.logger.Warn("server does not answer; hanging up", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
+	c.logger.Warn("server does not answer, and another one does; hanging up", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
 	_ = w.Fail(wire.ErrSilent) // the client hears of it from Read, and goes on to the next server
 	return wait
+}
+
+// askOthers asks the other servers whether they serve, until the client itself would hang up.
+func (s *Session) askOthers(c *client) {
+	ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(c.link.Timeout()))
+	since := c.silence
+	c.others, c.stopAsking = wire.OthersAsked, cancel
+	s.group.Go(func() {
+		defer cancel()
+		serves := c.dialer.Ask(ctx)
+		s.actor.Post(othersAsked{c, since, serves})
+	})
+}
+
+// othersAsked: the other servers were asked in a silence.
+type othersAsked struct {
+	c      *client
+	since  time.Time // when the silence began
+	serves bool      // one of them says so
+}
+
+func (m othersAsked) on(s *Session) {
+	c := m.c
+	if c != s.client || c.over || !c.up || !m.since.Equal(c.silence) {
+		return
+	}
+	if !m.serves {
+		c.logger.Warn("server does not answer, and no other one does; waiting", zapSession(c), zapServer(c))
+		return
+	}
+	c.others = wire.OthersServe
+	if c.pacer != nil {
+		s.pace(c, 0)
+	}
 }

@@ -27,20 +27,23 @@ var errNoHosts = errors.New("no servers")
 type Hosts struct {
 	mu    sync.Mutex
 	hosts []host
-	tries uint64
+	tries int64
 }
+
+// first is the number of a try by which a server goes before those that were never tried.
+const first = -1
 
 // host is an entry of the connect string.
 type host struct {
 	name      string
-	tried     uint64    // the number of its latest try; 0: never
+	tried     int64     // the number of its latest try; 0: never
 	addresses []address // of the name; none: it is not resolved, or need not be
 }
 
 // address is one of a name's addresses.
 type address struct {
 	addr  string
-	tried uint64
+	tried int64
 }
 
 // NewHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
@@ -89,7 +92,7 @@ func (h *Hosts) Next() (server string, retryStart bool) {
 }
 
 // last returns the number of the host's earliest latest try: that of its address that was tried the longest time ago.
-func (h *host) last() uint64 {
+func (h *host) last() int64 {
 	if len(h.addresses) == 0 {
 		return h.tried
 	}

@@ -61,8 +61,8 @@ func TestHowOftenASessionHangsUp(t *testing.T) {
 			q.Since = now
 			wait, ok := q.Left(now)
 			if !ok || takes <= wait { // it is answered, or the client hangs up
-				now = now.Add(min(takes, clientPatience(T)) + time.Millisecond)
-				if takes < clientPatience(T) {
+				now = now.Add(min(takes, ClientPatience(T)) + time.Millisecond)
+				if takes < ClientPatience(T) {
 					q.Took = takes
 				}
 				continue
@@ -77,7 +77,7 @@ func TestHowOftenASessionHangsUp(t *testing.T) {
 			most = 0
 		case takes <= 2*T/5:
 			most = 1
-		case takes < clientPatience(T):
+		case takes < ClientPatience(T):
 			most = 2
 		}
 		if hangUps > most {
@@ -168,6 +168,47 @@ func TestForHowLongARequestWaits(t *testing.T) {
 	} {
 		if got := requestPatience(T, waited); got != want {
 			t.Errorf("a request that has waited for %v waits for %v longer, want %v", waited, got, want)
+		}
+	}
+}
+
+// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience ends, and hangs up behind that if one of them serves.
+func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
+	const T, ms = 10 * time.Second, time.Millisecond
+	now := time.Unix(1000, 0)
+	for _, took := range []time.Duration{0, 900 * ms, 1500 * ms, T / 3} {
+		for _, hungUp := range []bool{false, true} {
+			for _, others := range []Others{OthersUnknown, OthersAsked, OthersServe} {
+				for silent := -ms; silent <= T; silent += 50 * ms {
+					q := Silence{Timeout: T, Took: took, Others: others}
+					patience := max(T/5, 2*took)
+					if hungUp {
+						q.Before[0] = now.Add(-T)
+						patience *= 2
+					}
+					if silent >= 0 {
+						q.Since = now.Add(-silent)
+					}
+					want, least, most := MoveNone, time.Duration(0), time.Duration(0)
+					switch {
+					case silent < 0 || patience >= ClientPatience(T):
+					case others == OthersUnknown && silent >= patience*3/4:
+						want, most = MoveAsk, patience
+					case others == OthersUnknown:
+						want, least, most = MoveWait, patience*3/4-silent, patience*3/4-silent
+					case silent < patience:
+						want, least, most = MoveWait, patience-silent, patience-silent
+					case others == OthersServe:
+						want = MoveHangUp
+					default:
+						want, least, most = MoveWait, ms, T
+					}
+					if move, wait := q.Next(now); move != want || wait < least || wait > most {
+						t.Fatalf("took %v, hung up before: %v, others %d, silent for %v: move %d, and again in %v; want %d, and again in %v to %v",
+							took, hungUp, others, silent, move, wait, want, least, most)
+					}
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +28,8 @@ type conn struct {
 
 	writing sync.Mutex // one Write at a time
 	sending cutter
-	sent    int // frames
+	sent    int         // frames
+	word    atomic.Bool // it carries a four-letter word, and its answer
 
 	reading sync.Mutex // one Read at a time
 	rest    []byte
@@ -53,6 +55,13 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, c.failed("write", err)
 	}
 	c.sending.add(p)
+	if c.sent == 0 && isWord(c.sending.rest) {
+		c.sent++
+		c.word.Store(true)
+		word := c.sending.all()
+		c.up.put(word, c.network.judge(Frame{Direction: Up, Op: OpWord, Conn: c.number, Nth: c.sent, Size: len(word)}))
+		return len(p), nil
+	}
 	for {
 		frame, err := c.sending.next()
 		if err != nil {
@@ -80,6 +89,10 @@ func (c *conn) describeRequest(frame []byte) Frame {
 
 func (c *conn) describeReply(frame []byte, nth int) Frame {
 	f := Frame{Direction: Down, Op: zktest.OpConnect, Conn: c.number, Nth: nth, Size: len(frame)}
+	if c.word.Load() {
+		f.Op = OpWord
+		return f
+	}
 	if nth == 1 {
 		return f
 	}
@@ -92,6 +105,14 @@ func (c *conn) describeReply(frame []byte, nth int) Frame {
 	defer c.mu.Unlock()
 	f.Op = c.pending.answered(f.Xid)
 	return f
+}
+
+// arrived returns the next frame from the server, or a part of the answer to a word.
+func (c *conn) arrived(from *cutter) ([]byte, error) {
+	if c.word.Load() {
+		return from.all(), nil
+	}
+	return from.next()
 }
 
 func (c *conn) carryUp() {
@@ -129,12 +150,12 @@ func (c *conn) carryDown() {
 		}
 		arriving.add(buf[:n])
 		for {
-			frame, err := arriving.next()
+			frame, err := c.arrived(&arriving)
 			if err != nil {
 				c.fail(err)
 				return
 			}
-			if frame == nil {
+			if len(frame) == 0 {
 				break
 			}
 			nth++

@@ -36,6 +36,9 @@ const OpEvent zktest.Op = 0
 // OpUnknown is the operation of an answer to nothing that was asked on its connection.
 const OpUnknown zktest.Op = -1 << 31
 
+// OpWord is the operation of a four-letter word, which a client sends in place of its first frame, and of each part of its answer.
+const OpWord zktest.Op = -1<<31 + 1
+
 // Frame is one message on its way: a request, the answer to one, or a watch event.
 type Frame struct {
 	Direction Direction
@@ -62,6 +65,8 @@ func (f Frame) String() string {
 		name = "event"
 	case OpUnknown:
 		name = "answer to nothing"
+	case OpWord:
+		name = "four-letter word"
 	}
 	if f.Code != 0 {
 		name = fmt.Sprintf("%s (%d)", name, f.Code)
@@ -78,8 +83,27 @@ const (
 // errNoFrame is why a connection ends that carries anything but the protocol.
 var errNoFrame = errors.New("faultnet: this is not the ZooKeeper protocol")
 
+// isWord reports whether a connection begins with a four-letter word.
+func isWord(start []byte) bool {
+	if len(start) < prefixSize {
+		return false
+	}
+	for _, b := range start[:prefixSize] {
+		if b < 'a' || b > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
 // cutter cuts a stream into frames.
 type cutter struct{ rest []byte }
+
+// all returns everything that has arrived, which is no frame.
+func (c *cutter) all() (rest []byte) {
+	rest, c.rest = c.rest, nil
+	return rest
+}
 
 // next returns the next complete frame with its length field, or nil if there is none yet.
 func (c *cutter) next() ([]byte, error) {

@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+func TestWhatAServerSaysOfItself(t *testing.T) {
+	for answer, want := range map[string]bool{
+		"": false,
+		"Zookeeper version: 3.8.0\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n": true,
+		"Zookeeper version: 3.8.0\nMode: standalone\n":                                            true,
+		"srvr is not executed because it is not in the whitelist.\n":                              true,
+		"This ZooKeeper instance is not currently serving requests\n":                             false,
+		"Zookeeper version: 3.8.0\nMode: read-only\nNode count: 5\n":                              false,
+	} {
+		if got := says([]byte(answer)); got != want {
+			t.Errorf("%q: it serves: %v, want %v", answer, got, want)
+		}
+	}
+}
+
+// asking is a dialer that is connected to one:1. The other servers answer a question
+// after their time; less than 0 is never, and an absent one refuses.
+func asking(t *testing.T, times map[string]time.Duration, names ...string) *Dialer {
+	t.Helper()
+	h := NewHosts(names, rand.New(rand.NewPCG(1, 2)))
+	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
+		Hosts: h, Asked: testTimeout, Rng: rand.New(rand.NewPCG(3, 4)),
+		Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+			wait, up := times[addr]
+			if !up {
+				return nil, errors.New("refused")
+			}
+			near, far := net.Pipe()
+			t.Cleanup(func() { _ = far.Close() })
+			go func() {
+				defer far.Close()
+				if _, err := io.ReadFull(far, make([]byte, len(word))); err != nil {
+					return
+				}
+				if wait >= 0 {
+					_ = far.SetReadDeadline(time.Now().Add(wait))
+				}
+				if _, err := far.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // else it was hung up
+					_, _ = far.Write([]byte("Mode: follower\n"))
+				}
+			}()
+			return near, nil
+		},
+	})
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	w, err := newWire(near, near, d.link, time.Now().Add(testTimeout), func(error) {})
+	eventstest.Must(t, err)
+	w.server = "one:1"
+	d.current = w
+	h.tries++
+	h.find("one:1").tried = h.tries
+	return d
+}
+
+// TestAskingTheOtherServers: the first that answers is dialled next. One that refuses or
+// is silent costs at most a moment, and the current one is not asked.
+func TestAskingTheOtherServers(t *testing.T) {
+	const ms = time.Millisecond
+	stagger := min(mostStagger, testTimeout/20)
+	for name, c := range map[string]struct {
+		times map[string]time.Duration
+		want  string // next to be dialled; none: nobody answers
+		after time.Duration
+	}{
+		"all answer":               {map[string]time.Duration{"one:1": 0, "two:2": ms, "three:3": ms}, "either", ms},
+		"one refuses":              {map[string]time.Duration{"three:3": ms}, "three:3", ms},
+		"the other one refuses":    {map[string]time.Duration{"two:2": ms}, "two:2", ms},
+		"one is silent":            {map[string]time.Duration{"two:2": -1, "three:3": ms}, "three:3", stagger + ms},
+		"the other one is silent":  {map[string]time.Duration{"two:2": ms, "three:3": -1}, "two:2", stagger + ms},
+		"both refuse":              {map[string]time.Duration{"one:1": 0}, "", 0},
+		"both are silent":          {map[string]time.Duration{"one:1": 0, "two:2": -1, "three:3": -1}, "", testTimeout},
+		"both answer after a time": {map[string]time.Duration{"two:2": time.Second, "three:3": time.Second}, "either", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				d := asking(t, c.times, "one:1", "two:2", "three:3")
+				defer d.Stop()
+				ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+				defer cancel()
+				begun := time.Now()
+				serves := d.Ask(ctx)
+				took := time.Since(begun)
+				if serves != (c.want != "") || took > c.after {
+					t.Fatalf("another one serves: %v, after %v; want %q, after %v at most", serves, took, c.want, c.after)
+				}
+				if next, _ := d.hosts.Next(); serves && next != c.want && (c.want != "either" || next == "one:1") {
+					t.Errorf("%s is dialled next, want %s", next, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAskingEndsWithTheClient: a Stop ends it at once.
+func TestAskingEndsWithTheClient(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		d := asking(t, map[string]time.Duration{"two:2": -1, "three:3": -1}, "one:1", "two:2", "three:3")
+		begun := time.Now()
+		time.AfterFunc(time.Second, d.Stop)
+		if d.Ask(t.Context()) || time.Since(begun) != time.Second {
+			t.Errorf("asking ends after %v, want with the client", time.Since(begun))
+		}
+	})
+}
+
+// TestEachAddressIsAServer that can be asked, and be dialled next.
+func TestEachAddressIsAServer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	h := NewHosts([]string{"zk:1", "other:1"}, rng)
+	h.learn("zk:1", []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, rng)
+	for _, addr := range []string{"10.0.0.3:1", "10.0.0.1:1", "10.0.0.2:1"} {
+		h.note("zk:1", addr)
+	}
+	if got, want := h.others("zk:1", "10.0.0.2:1"), []peer{{"other:1", "other:1"}, {"zk:1", "10.0.0.3:1"}, {"zk:1", "10.0.0.1:1"}}; !slices.Equal(got, want) {
+		t.Errorf("the others are %v, want %v", got, want)
+	}
+	h.prefer(peer{"zk:1", "10.0.0.1:1"})
+	if name, _ := h.Next(); name != "zk:1" || h.addresses(name)[0] != "10.0.0.1:1" {
+		t.Errorf("%s at %v is dialled next, want the address that is preferred", name, h.addresses(name))
+	}
+	h.note("zk:1", "10.0.0.1:1")
+	if name, _ := h.Next(); name != "other:1" || h.addresses("zk:1")[0] != "10.0.0.3:1" {
+		t.Errorf("behind it come %s, and %v; want other:1, and 10.0.0.3:1: a server is preferred once", name, h.addresses("zk:1"))
+	}
+}
