@@ -41,7 +41,7 @@ type client struct {
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
 	rewatch   func(string)                   // has a path watched again; does not block
-	doubt     func(string)                   // has the subscribers of a path in looks look again; does not block
+	doubt     func(string, error)            // has the subscribers of a path in looks look again; does not block
 	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
 
@@ -49,22 +49,24 @@ type client struct {
 	containers *containerNodes // of the session
 	retired    atomic.Bool     // over; other goroutines than the session actor's read it
 	readings   *readings       // the readings of looks
+	throttle   wire.Throttle   // for how long requests wait that were turned away
 
 	// Only the session actor touches these.
-	opened     bool         // the session was announced
-	greeting   bool         // identities are being added
-	up         bool         // requests may be made
-	resumed    int          // how often the session got another connection
-	outdated   bool         // the answer that is being settled was asked for on an earlier connection
-	watchdog   *time.Timer  // looks at the lease when it may have run out
-	pacer      *time.Timer  // posts paced; nil while none is due
-	probes     int          // under way
-	probed     time.Time    // when the newest probe was sent, by the clock of the lease
-	hungUp     [2]time.Time // when the session gave up a server that was silent, the latest first
-	silence    time.Time    // since when an answer was owed at the last look
-	others     wire.Others  // of this silence
-	stopAsking func()       // ends the questions of this silence; not nil
-	over       bool         // no more requests: expired, replaced, or closing
+	rearms     map[string]*rearming // that wait, by path
+	opened     bool                 // the session was announced
+	greeting   bool                 // identities are being added
+	up         bool                 // requests may be made
+	resumed    int                  // how often the session got another connection
+	outdated   bool                 // the answer that is being settled was asked for on an earlier connection
+	watchdog   *time.Timer          // looks at the lease when it may have run out
+	pacer      *time.Timer          // posts paced; nil while none is due
+	probes     int                  // under way
+	probed     time.Time            // when the newest probe was sent, by the clock of the lease
+	hungUp     [2]time.Time         // when the session gave up a server that was silent, the latest first
+	silence    time.Time            // since when an answer was owed at the last look
+	others     wire.Others          // of this silence
+	stopAsking func()               // ends the questions of this silence; not nil
+	over       bool                 // no more requests: expired, replaced, or closing
 	inflight   int
 	farewell   time.Time // until when a server may answer the end of the session
 	closing    bool

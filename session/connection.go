@@ -354,7 +354,7 @@ func (m greeted) on(s *Session) {
 		s.onIdentityError(c, err)
 		if c.conn.State() == zk.StateHasSession && !rejected(err) {
 			c.greeting = true
-			s.begin(c, func() { s.actor.Hand(greeted{c, c.addAuth(s.cfg.Auth)}) })
+			c.afterPause(func() { s.actor.Post(rested{c}) })
 		}
 		return // else with the next connection
 	}
@@ -424,12 +424,19 @@ func (m answered) on(s *Session) {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now), stopAsking: func() {},
+		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now), stopAsking: func() {}, rearms: map[string]*rearming{},
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
-	c.doubt = func(path string) { s.actor.Post(uncertainWatch{c, path}) }
+	c.doubt = func(path string, err error) {
+		doubt := func() { s.actor.Post(uncertainWatch{c, path}) }
+		if zkerr.Unsettled(err) {
+			c.afterPause(doubt) // its subscribers would be turned away as well
+		} else {
+			doubt()
+		}
+	}
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
 	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
 	c.link = wire.NewLink(wire.Events{
@@ -441,6 +448,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			}
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
+			}
+			if zkErr == zkerr.CodeThrottled {
+				c.throttle.TurnedAway(answered, c.link.Timeout())
 			}
 			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)

@@ -1,17 +1,12 @@
 package session
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // This file is about the way of a request: parked, made, answered, or refused because it is too late.
-
-// pause is how long a request waits that a server has turned away for the moment. A request with a lost answer waits for the next
-// connection instead.
-const pause = 100 * time.Millisecond
 
 // request is work for the client's blocking calls. Each kind has a [slot] in it. It is a message: unless it is too late, it is made to
 // wait, or answered without a server.
@@ -132,15 +127,18 @@ func (s *Session) again(c *client, r request) {
 		s.pending.add(r)
 		return
 	}
-	afterPause(func() {
+	c.afterPause(func() {
 		if !s.actor.Post(r) { // closed meanwhile, and a caller may wait for an answer
 			r.refuse()
 		}
 	})
 }
 
-// afterPause keeps requests that were turned away together from coming back together.
-func afterPause(f func()) { time.AfterFunc(pause/2+rand.N(pause/2), f) }
+// afterPause has a request made again that a server has turned away for the moment, see [wire.Throttle]. Every kind of request comes here:
+// those of seats by settle, and all others by again. A request with a lost answer waits for the next connection instead.
+func (c *client) afterPause(f func()) {
+	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
+}
 
 // quiesce stops sending when a last flight has gone, and signals when it was answered. If the connection is lost meanwhile it waits for the
 // next one: without a connection no server hears of the end of the session.

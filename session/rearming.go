@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// rearming arms a watch again, for the subscribers that the node has by then.
+// rearming arms a watch again, for the subscribers that the node has by then. If it has none, nothing is asked. Of those for one node one
+// waits at a time: it reads what the others would read.
 type rearming struct {
 	slot
 
@@ -17,7 +18,27 @@ type rearming struct {
 	node  string
 }
 
-func (r *rearming) on(s *Session) { s.pending.add(r) }
+func (r *rearming) on(s *Session) {
+	if r.waitsAlone(s.client) {
+		s.pending.add(r)
+	}
+}
+
+// waitsAlone has the request wait, and reports false if another one for the node waits already.
+func (r *rearming) waitsAlone(c *client) bool {
+	if other := c.rearms[r.node]; other != nil && other != r {
+		return false
+	}
+	c.rearms[r.node] = r
+	return true
+}
+
+// begins says that another one may wait: this one may read what was there before.
+func (r *rearming) begins(s *Session) {
+	if c := s.client; c != nil && c.rearms[r.node] == r {
+		delete(c.rearms, r.node)
+	}
+}
 
 func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
 
@@ -26,13 +47,18 @@ func (r *rearming) urgency() urgency { return handing }
 func (r *rearming) refuse() {} // the watches of an epoch end with it
 
 func (r *rearming) do(c *client) (func(*Session), error) {
+	if !c.watches.Wanted(r.node) {
+		return func(*Session) {}, nil
+	}
 	in := c.rearm(r.node)
 	return func(s *Session) {
 		switch in.(type) {
 		case recipes.Gone:
 			s.tellGone(c, r.node, false)
 		case recipes.Unknown:
-			s.again(c, r)
+			if r.waitsAlone(c) {
+				s.again(c, r)
+			}
 		case recipes.Refused:
 			s.tellUnwatched(c, r.node)
 		default: // it is armed

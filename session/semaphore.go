@@ -92,7 +92,7 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 func (c *client) armed(node string, fires uint32, err error) {
 	c.looks.Answered(node, fires, err == nil)
 	if err != nil {
-		c.doubt(node)
+		c.doubt(node, err)
 	}
 }
 

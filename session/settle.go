@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the way of an answer back to the machine.
@@ -40,8 +41,17 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			r.seat.post(in, err)
 			return
 		}
+		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
+			r.seat.unsent = r
+			c.afterPause(func() {
+				if !s.actor.Post(unmade{r}) {
+					r.refuse()
+				}
+			})
+			return
+		}
 		// The machine makes the request again at once when it is told.
-		afterPause(func() { r.seat.post(in, err) })
+		c.afterPause(func() { r.seat.post(in, err) })
 	case recipes.Gone:
 		if !s.isPast(c, r.seat) {
 			r.seat.passed = true
@@ -49,6 +59,20 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		}
 	default:
 		r.seat.post(in, err)
+	}
+}
+
+// unmade: a create was turned away, and its pause is over. Nothing was made, so the request is as good as one that was not sent: the machine
+// need not look for the node, and a seat that is withdrawn meanwhile leaves nothing behind.
+type unmade struct{ r *asked }
+
+func (m unmade) on(s *Session) {
+	switch r := m.r; {
+	case r.seat.unsent != r: // withdrawn
+	case s.late(r):
+		s.refuse(r)
+	default:
+		s.pending.add(r)
 	}
 }
 

@@ -105,6 +105,9 @@ func Unsettled(err error) bool {
 		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
 }
 
+// IsThrottled reports whether an error that Classify has returned says that a server has turned the request away: nothing was executed.
+func IsThrottled(err error) bool { return errors.Is(err, errThrottled) }
+
 // Sentinel returns an error with a text of its own. errors.Is finds each of the others in it as well.
 func Sentinel(text string, others ...error) error { return &sentinel{text, others} }
 

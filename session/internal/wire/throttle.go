@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// This file is about a server that turns requests away because it has too many of them
+// (ThrottledOp). They are made again, each after a pause. The pause is that of the whole
+// client: it is the server that is overloaded, and not one request that is refused.
+
+const (
+	// leastPause is the longest first pause.
+	leastPause = 100 * time.Millisecond
+	// pausePart is the part of the session timeout that a pause is at most.
+	pausePart = 4
+)
+
+// Throttle knows for how long to wait before a request is made again. The zero value is
+// for a server that has turned nothing away. It is safe for concurrent use.
+type Throttle struct {
+	mu     sync.Mutex
+	rounds int       // in which requests were turned away, without a calm between
+	latest time.Time // when the latest request was turned away
+	round  time.Time // when the latest round began
+}
+
+// TurnedAway notes a request that was turned away. Requests that were turned away within
+// one pause belong to one round: none of them has been made again since.
+func (t *Throttle) TurnedAway(now time.Time, timeout time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.rounds == 0, now.Sub(t.latest) >= timeout: // it was calm
+		t.rounds, t.round = 1, now
+	case now.Sub(t.round) >= bound(t.rounds, timeout):
+		t.rounds, t.round = t.rounds+1, now
+	}
+	t.latest = now
+}
+
+// Pause returns how long to wait now: a random time between a half and all of 100 ms,
+// doubled with each round, and at most a quarter of the timeout.
+func (t *Throttle) Pause(now time.Time, timeout time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rounds := t.rounds
+	if now.Sub(t.latest) >= timeout {
+		rounds = 0
+	}
+	full := bound(rounds, timeout)
+	return full/2 + rand.N(full/2)
+}
+
+// bound is the longest pause in a round.
+func bound(rounds int, timeout time.Duration) time.Duration {
+	const doublings = 16 // far more than a pause grows, and no overflow
+	return min(leastPause<<min(max(rounds-1, 0), doublings), max(timeout/pausePart, leastPause))
+}
