@@ -10,6 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 var trioAddresses = []string{"one:1", "two:2", "three:3"}
@@ -124,4 +125,41 @@ func TestAHaltOfTheOnlyServerThatAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestALateWordOfAnotherServer: in one silence the others are asked, and it ends before
+// one answers. The word comes in the next silence, and counts for nothing: who answers
+// that late need not be quicker than the server that is silent.
+func TestALateWordOfAnotherServer(t *testing.T) {
+	const timeout = 10 * time.Second
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.Followers())
+		tr := newTrio(srv)
+		c := tr.connect(t, coordinator.WithSessionTimeout(timeout))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		time.Sleep(3*timeout + 37*time.Microsecond)
+		present, dials, questions := tr.present(), tr.dials(), tr.questions()
+		for _, address := range trioAddresses {
+			if address != present {
+				tr.ways[address].Lag(faultnet.Down, timeout*3/10)
+			}
+		}
+		for tr.questions() == questions { // the first silence ends a moment after the question
+			tr.ways[present].Partition(faultnet.Down)
+			time.Sleep(timeout / 100)
+		}
+		tr.ways[present].Heal()
+		for _, address := range trioAddresses {
+			if address != present {
+				tr.ways[address].Lag(faultnet.Down, timeout*3/10)
+			}
+		}
+		time.Sleep(timeout / 20)
+		tr.slow(timeout*27/100, present)
+		time.Sleep(2 * timeout)
+		if n := tr.dials() - dials; n > 0 || !a.Valid() {
+			t.Errorf("the session connects %d times again, the lock valid: %v; want 0, and the lock held", n, a.Valid())
+		}
+		tr.slow(0, trioAddresses...)
+	})
 }
