@@ -33,8 +33,8 @@
 // The seats of a session share the listings of a directory, because a listing tells each of them the same. A listing that begins after a
 // request serves it, and one listing of a directory is under way at a time; see listings.go.
 //
-// The session leaves a server that says nothing while there is time to connect to another one. Exception: it does not leave a slow one
-// again and again; see wire/silence.go. Each address of a name is a server, see wire/resolve.go. If the servers ask for SASL, the exchange
+// The session leaves a server that says nothing while there is time to connect to another one that says that it serves; see
+// wire/silence.go and wire/ask.go. Requests that a server turns away because it has too many wait longer each time; see wire/throttle.go. Each address of a name is a server, see wire/resolve.go. If the servers ask for SASL, the exchange
 // comes before the client hears of its connection; see wire/authenticate.go. An answer that has come on an earlier connection counts as
 // lost; see settle.go.
 //
