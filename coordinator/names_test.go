@@ -104,7 +104,7 @@ func TestRealNamesThatLeadNowhere(t *testing.T) {
 	eventstest.Must(t, err)
 	names := startNameServer(t)
 	for trouble, want := range map[byte]string{
-		nxDomain: "zk.test:" + port + ": lookup zk.test on ", servFail: "server misbehaving", silence: "i/o timeout",
+		nxDomain: "zk.test:" + port + ": lookup zk.test on ", servFail: "server misbehaving", silence: "name not resolved yet",
 	} {
 		names.answers(trouble)
 		var err error
@@ -124,6 +124,28 @@ func TestRealNamesThatLeadNowhere(t *testing.T) {
 	eventstest.Eventually(t, "the name is asked for again and again", func() bool { return names.questions() > asked+6 })
 	names.set("zk.test", "127.0.0.1")
 	eventstest.Must(t, c.Ready(coordtest.RealContext(t)))
+}
+
+// TestRealASilentNameServerFirst: Go's resolver waits 5 s for it in each lookup, which is longer than an attempt to connect takes.
+func TestRealASilentNameServerFirst(t *testing.T) {
+	eventstest.NeedsServers(t)
+	if !eventstest.Full() {
+		t.Skip("TestASlowLookupEndsInASession has it in virtual time; ZKGRANT_FULL=1 runs this one")
+	}
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	_, port, err := net.SplitHostPort(e.Addr(0))
+	eventstest.Must(t, err)
+	mute, names := startNameServer(t), startNameServer(t)
+	mute.answers(silence)
+	names.set("zk.test", "127.0.0.1")
+	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second} {
+		began := time.Now()
+		c := coordtest.ConnectReal(t, "zk.test:"+port, names.behind(mute), coordinator.WithSessionTimeout(timeout))
+		t.Logf("session timeout %v: a session after %v", timeout, time.Since(began).Round(time.Millisecond))
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		coordtest.End(held)
+	}
 }
 
 // TestRealIPv6: a server that only ::1 leads to.

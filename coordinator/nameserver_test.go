@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -79,6 +80,23 @@ func (s *nameServer) questions() int {
 func (s *nameServer) option() coordinator.Option {
 	resolver := &net.Resolver{PreferGo: true, Dial: s.dial}
 	return session.OptionFunc(func(c *session.Config) { c.Lookup = resolver.LookupNetIP })
+}
+
+// behind makes a coordinator ask another server first, in each lookup, as a system with a list of them does.
+func (s *nameServer) behind(first *nameServer) coordinator.Option {
+	return session.OptionFunc(func(c *session.Config) {
+		c.Lookup = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+			const questions = 2 // for either family of addresses
+			var dials atomic.Int32
+			resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dials.Add(1) <= questions {
+					return first.dial(ctx, network, addr)
+				}
+				return s.dial(ctx, network, addr)
+			}}
+			return resolver.LookupNetIP(ctx, network, host)
+		}
+	})
 }
 
 // dial keeps the connections that it returns: a lookup that is given up reads on for seconds, for other callers

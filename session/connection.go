@@ -473,7 +473,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
 	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
-		Hosts: c.hosts, Dial: s.cfg.Dial, Lookup: s.cfg.Lookup, TLS: s.cfg.TLS, SASL: s.cfg.SASL,
+		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL,
 		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
 	})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,

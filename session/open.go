@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // Open starts a session with one of the servers, which goes on until Close. Events about the session go to news, which must not block. The
@@ -27,6 +28,9 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		if s.clock.asleep, err = asleep(); err != nil {
 			cfg.Logger.Warn("the boot-time clock cannot be read, so the time of a suspended machine does not count", zap.Error(err))
 		}
+	}
+	if cfg.Lookup != nil || cfg.Dial == nil {
+		s.names = wire.NewNames(cfg.Lookup, group.Go)
 	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
 	s.actor = actors.NewActor(group, s.handle, s.pump)

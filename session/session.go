@@ -52,6 +52,7 @@ type Session struct {
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
+	names      *wire.Names // nil: the dialer gets the names
 	containers containerNodes
 
 	// Only the drain touches these.

@@ -93,6 +93,9 @@ func (m shut) on(s *Session) {
 		return
 	}
 	s.closing = true
+	if s.names != nil {
+		s.names.Stop() // no dialer that is stopped waits for a lookup
+	}
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	if s.client != nil {

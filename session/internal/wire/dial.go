@@ -39,18 +39,19 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 //
 // A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
-// An attempt, from its start to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper), takes at most three tenths of
-// the session timeout. The client notices a dead connection after two thirds, and with the back-off a mute server costs no more than what
+// An attempt, from its start to the complete answer to the handshake (TCP, TLS and ZooKeeper), takes at most three tenths of the session
+// timeout. It waits for a lookup as long, which then goes on for a later attempt ([Names]). The client notices a dead connection after two thirds, and with the back-off a mute server costs no more than what
 // is left.
 type Dialer struct {
-	link   *Link
-	hosts  *Hosts
-	dial   DialFunc
-	lookup LookupFunc  // nil: names are dialled as they are
-	tls    *tls.Config // nil: no TLS
-	sasl   sasl.Mechanism
-	asked  time.Duration // session timeout to go by until one is negotiated
-	rng    *rand.Rand    // used by Dial only, which the client calls from one goroutine
+	link  *Link
+	hosts *Hosts
+	dial  DialFunc
+	names *Names      // nil: names are dialled as they are
+	began uint64      // how many lookups had ended then
+	tls   *tls.Config // nil: no TLS
+	sasl  sasl.Mechanism
+	asked time.Duration // session timeout to go by until one is negotiated
+	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
 	ctx    context.Context // ends with Stop; held here because the client's call has no room for one
 	cancel context.CancelFunc
@@ -63,25 +64,25 @@ type Dialer struct {
 
 // Dialing is what a dialer is made of. Asked and Rng have no default. Hosts has none if names are resolved.
 type Dialing struct {
-	Hosts  *Hosts
-	Dial   DialFunc       // nil: net.Dialer
-	Lookup LookupFunc     // nil: net.DefaultResolver; if there is a Dial, that gets the names
-	TLS    *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
-	SASL   sasl.Mechanism // nil: none
-	Asked  time.Duration  // session timeout the client asks for
-	Rng    *rand.Rand
+	Hosts *Hosts
+	Dial  DialFunc       // nil: net.Dialer
+	Names *Names         // nil: Dial gets the names
+	TLS   *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
+	SASL  sasl.Mechanism // nil: none
+	Asked time.Duration  // session timeout the client asks for
+	Rng   *rand.Rand
 
 	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
 }
 
 // NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
-	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, lookup: cfg.Lookup, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
+	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, names: cfg.Names, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
-		if d.lookup == nil {
-			d.lookup = net.DefaultResolver.LookupNetIP
-		}
+	}
+	if d.names != nil {
+		d.began = d.names.count()
 	}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	return d
@@ -268,7 +269,7 @@ func (d *Dialer) Peer() string {
 	d.mu.Lock()
 	w := d.current
 	d.mu.Unlock()
-	if w == nil || d.lookup == nil {
+	if w == nil || d.names == nil {
 		return ""
 	}
 	if addr := w.socket.RemoteAddr().String(); addr != w.server {

@@ -12,93 +12,79 @@ import (
 // This file is about the way from a name in the connect string to a connection. A name may have several addresses, as that of a headless
 // service in Kubernetes has; each is a server of its own.
 
-// LookupFunc resolves a host's name, as [net.Resolver.LookupNetIP] does.
-type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
-
-// errNoAddress is the error of a lookup that finds nothing and has no error.
-var errNoAddress = errors.New("no address")
-
 // mostStagger is for how long an address may stay silent before the next one is dialled beside it. [net.Dialer] waits as long before it
 // tries the other family of addresses.
 const mostStagger = 300 * time.Millisecond
 
-// errSlow is why the addresses known before are dialled while the name is still being resolved.
+// errSlow is why an attempt has no answer of a lookup: it goes on.
 var errSlow = errors.New("name not resolved yet")
 
-// reach connects to a server of the connect string. It resolves the server's name each time.
-//
-// If the name cannot be resolved, or not soon, and there is a session to go on with, the earlier addresses are dialled. A new session
-// begins only at the present addresses: an earlier address may belong to another ensemble now, which knows nothing of the session and
-// would give out the same locks.
+// reach connects to a server of the connect string. It resolves the server's name each time. [knowledge.source] says which addresses
+// stand in while the lookup goes on, or when it has failed.
 func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
-	if _, noLiteral := netip.ParseAddr(host); d.lookup == nil || err != nil || noLiteral == nil {
+	if _, noLiteral := netip.ParseAddr(host); d.names == nil || err != nil || noLiteral == nil {
 		return d.dial(ctx, network, server)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answer := make(chan resolved, 1)
-	go func() { answer <- d.resolve(ctx, host, port) }()
-	var known []string
+	lookup := d.names.find(host)
+	standIns, _ := d.addresses(server, host, port)
 	var slow <-chan time.Time
-	if d.link.Session() != 0 {
-		if known = d.hosts.addresses(server); len(known) > 0 {
-			slow = time.After(d.Timeout() / 10)
-		}
+	if len(standIns) > 0 {
+		slow = time.After(d.Timeout() / 10)
 	}
-	now := resolved{err: errSlow}
 	select {
-	case now = <-answer:
-		slow = nil
-	case <-slow:
-	}
-	if now.err == nil || len(known) == 0 {
-		return d.follow(ctx, network, server, now)
-	}
-	d.link.unresolved(server, now.err)
-	conn, err := d.race(ctx, network, server, known)
-	if slow != nil {
-		if err == nil {
-			cancel()
+	case <-lookup.done:
+		addrs, failed := d.addresses(server, host, port)
+		switch {
+		case failed == nil:
+			return d.race(ctx, network, server, addrs)
+		case len(addrs) == 0:
+			return nil, failed
 		}
-		now = <-answer // the lookup answers when its context ends
+		d.link.unresolved(server, failed)
+		conn, err := d.race(ctx, network, server, addrs)
+		if err != nil {
+			err = fmt.Errorf("%w; addresses known before: %w", failed, err)
+		}
+		return conn, err
+	case <-slow:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errSlow, context.Cause(ctx))
 	}
-	switch {
-	case err == nil:
+
+	d.link.unresolved(server, errSlow)
+	conn, failed := d.race(ctx, network, server, standIns)
+	if failed == nil {
 		return conn, nil
-	case now.err == nil:
-		return d.follow(ctx, network, server, now)
-	default:
-		return nil, fmt.Errorf("%w; addresses known before: %w", now.err, err)
 	}
+	failed = fmt.Errorf("%w; addresses known before: %w", errSlow, failed)
+	select {
+	case <-lookup.done:
+	case <-ctx.Done():
+		return nil, failed
+	}
+	addrs, err := d.addresses(server, host, port)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %w", err, failed)
+	}
+	return d.race(ctx, network, server, addrs)
 }
 
-// resolved is the result of a lookup.
-type resolved struct {
-	addrs []string // host:port
-	err   error
-}
-
-// resolve looks a name up.
-func (d *Dialer) resolve(ctx context.Context, host, port string) (r resolved) {
-	found, err := d.lookup(ctx, "ip", host)
-	if err == nil && len(found) == 0 {
-		err = errNoAddress
+// addresses returns which addresses of a name to dial, in order, and why the latest lookup has failed, if it has.
+func (d *Dialer) addresses(server, host, port string) (addrs []string, failed error) {
+	last := d.names.last(host)
+	k := knowledge{resumes: d.link.Session() != 0, began: d.began, ended: last.number, failed: last.err != nil}
+	switch k.source() {
+	case fromLatest:
+		for _, addr := range last.found {
+			addrs = append(addrs, net.JoinHostPort(addr.Unmap().String(), port))
+		}
+		d.hosts.learn(server, addrs, d.rng)
+	case fromNone:
+		d.hosts.learn(server, nil, d.rng)
+	case fromBefore:
 	}
-	for _, addr := range found {
-		r.addrs = append(r.addrs, net.JoinHostPort(addr.Unmap().String(), port))
-	}
-	r.err = err
-	return r
-}
-
-// follow connects to the present addresses of a name.
-func (d *Dialer) follow(ctx context.Context, network, server string, now resolved) (net.Conn, error) {
-	d.hosts.learn(server, now.addrs, d.rng)
-	if now.err != nil {
-		return nil, now.err
-	}
-	return d.race(ctx, network, server, d.hosts.addresses(server))
+	return d.hosts.addresses(server), last.err
 }
 
 // race connects to the first of the addresses that answers. The next one is dialled when one fails, or is silent for a moment: a dead

@@ -109,15 +109,29 @@ type zoneClient struct {
 	hosts *Hosts
 }
 
+// namesOf returns names that end with the test.
+func namesOf(t *testing.T, lookup LookupFunc) *Names {
+	t.Helper()
+	n := NewNames(lookup, nil)
+	t.Cleanup(n.Stop)
+	return n
+}
+
 // clientOf returns a client with these servers. It has a session if alive.
-func (z *zone) clientOf(t *testing.T, alive bool, names ...string) zoneClient {
+func (z *zone) clientOf(t *testing.T, alive bool, servers ...string) zoneClient {
+	t.Helper()
+	return z.clientWith(t, namesOf(t, z.lookup), alive, servers...)
+}
+
+// clientWith is clientOf for a client that shares its lookups.
+func (z *zone) clientWith(t *testing.T, names *Names, alive bool, servers ...string) zoneClient {
 	t.Helper()
 	link := NewLink(Events{})
 	if alive {
 		link.establish(7, testTimeout)
 	}
-	hosts := NewHosts(names, testRand())
-	d := NewDialer(t.Context(), link, Dialing{Hosts: hosts, Dial: z.dial, Lookup: z.lookup, Asked: testTimeout, Rng: testRand()})
+	hosts := NewHosts(servers, testRand())
+	d := NewDialer(t.Context(), link, Dialing{Hosts: hosts, Dial: z.dial, Names: names, Asked: testTimeout, Rng: testRand()})
 	return zoneClient{d, hosts}
 }
 
@@ -389,7 +403,7 @@ func TestAMuteServerOfANameIsLeft(t *testing.T) {
 		}
 		z := &zone{names: map[string]string{"zk": "10.0.0.1 10.0.0.2"}}
 		r := &rig{link: NewLink(Events{}), states: make(chan zk.State, 100), hosts: NewHosts([]string{"zk:2181"}, testRand())}
-		r.dialer = NewDialer(t.Context(), r.link, Dialing{Hosts: r.hosts, Dial: f.dial, Lookup: z.lookup, Asked: testTimeout, Rng: testRand()})
+		r.dialer = NewDialer(t.Context(), r.link, Dialing{Hosts: r.hosts, Dial: f.dial, Names: namesOf(t, z.lookup), Asked: testTimeout, Rng: testRand()})
 		start := time.Now()
 		r.connect(t, testTimeout, "zk:2181")
 		r.await(t, zk.StateHasSession)
@@ -404,8 +418,9 @@ func TestAMuteServerOfANameIsLeft(t *testing.T) {
 // If a program dials itself, its dialer gets the names.
 func TestADialerOfThePrograms(t *testing.T) {
 	z := &zone{}
-	for addr, lookup := range map[string]LookupFunc{"zk:2181": nil, "10.0.0.1:2181": z.lookup, "[fe80::1%eth0]:2181": z.lookup} {
-		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{Dial: z.dial, Lookup: lookup, Asked: testTimeout, Rng: testRand()})
+	all := namesOf(t, z.lookup)
+	for addr, names := range map[string]*Names{"zk:2181": nil, "10.0.0.1:2181": all, "[fe80::1%eth0]:2181": all} {
+		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{Dial: z.dial, Names: names, Asked: testTimeout, Rng: testRand()})
 		conn, err := d.Dial("tcp", addr, 0)
 		eventstest.Must(t, err)
 		eventstest.Check(t, conn.Close())
@@ -438,7 +453,7 @@ func TestAServerWithoutAnExchangeTakesItsTurn(t *testing.T) {
 		hosts := NewHosts([]string{"zk0:2181", "zk1:2181", "zk2:2181"}, testRand())
 		m := &choosy{}
 		c := zoneClient{NewDialer(t.Context(), NewLink(Events{}), Dialing{
-			Hosts: hosts, Dial: z.dial, Lookup: z.lookup, Asked: testTimeout, Rng: testRand(), SASL: m,
+			Hosts: hosts, Dial: z.dial, Names: namesOf(t, z.lookup), Asked: testTimeout, Rng: testRand(), SASL: m,
 		}), hosts}
 		for range 6 {
 			_ = c.next(t)

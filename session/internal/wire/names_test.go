@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// TestWhichAddressesAnAttemptDials goes over all that an attempt can know of a name.
+func TestWhichAddressesAnAttemptDials(t *testing.T) {
+	const began = 3 // lookups had ended then
+	for ended := range uint64(6) {
+		for _, failed := range []bool{false, true} {
+			for _, resumes := range []bool{false, true} {
+				k := knowledge{resumes: resumes, began: began, ended: ended, failed: failed}
+				present := ended == 4 || ended == 5 // the lookup has ended after the session before
+				want := fromNone
+				switch {
+				case present && !failed:
+					want = fromLatest
+				case resumes:
+					want = fromBefore
+				}
+				if got := k.source(); got != want {
+					t.Errorf("%+v: source %d, want %d", k, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestANewClientTrustsNoEarlierLookup: the session before it had those addresses, and they may belong to another ensemble by now.
+func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		z := &zone{names: map[string]string{"zk": "10.0.0.1"}}
+		names := namesOf(t, z.lookup)
+		dials := func(alive bool) zoneClient { return z.clientWith(t, names, alive, "zk:2181") }
+		eventstest.Must(t, dials(true).next(t))
+		z.dialledNow()
+		z.set(func() { z.names["zk"], z.slow = "10.0.0.2", time.Minute })
+		c := dials(false)
+		for range 3 {
+			if err := c.next(t); !errors.Is(err, errSlow) {
+				t.Errorf("a new client dials %q with %v, want no address before the lookup has ended", z.dialledNow(), err)
+			}
+		}
+		z.set(func() { z.slow = 0 })
+		time.Sleep(lookupMax) // the lookup that goes on is given up
+		eventstest.Must(t, c.next(t))
+		if got := z.dialledNow(); got != "10.0.0.2:2181" {
+			t.Errorf("after a lookup of its own the client dials %s, want 10.0.0.2:2181", got)
+		}
+		// A lookup that began before the session ended and ended after it is good.
+		z.set(func() { z.names["zk"], z.slow = "10.0.0.3", testTimeout })
+		names.find("zk")
+		c = dials(false)
+		for c.next(t) != nil { //nolint:revive // each attempt takes its time
+		}
+		if got := z.dialledNow(); got != "10.0.0.3:2181" {
+			t.Errorf("the new client dials %s, want 10.0.0.3:2181", got)
+		}
+	})
+}
+
+// TestALookupOutlastsTheAttempt: the attempts of one client, and of the next one, share it.
+func TestALookupOutlastsTheAttempt(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		const takes = 3 * testTimeout
+		z := &zone{names: map[string]string{"zk": "10.0.0.1"}, slow: takes}
+		names := namesOf(t, z.lookup)
+		c := z.clientWith(t, names, false, "zk:2181", "zk:2182")
+		start := time.Now()
+		for err := errSlow; err != nil; {
+			if err = c.next(t); err != nil && !errors.Is(err, errSlow) {
+				t.Fatal(err)
+			}
+			if time.Since(start) < takes && z.lookups != 1 {
+				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", z.lookups, time.Since(start))
+			}
+		}
+		took(t, "the session", start, takes)
+	})
+}
+
+// TestALookupIsBounded, and Stop ends it.
+func TestALookupIsBounded(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		z := &zone{names: map[string]string{"zk": "10.0.0.1"}, slow: time.Hour}
+		names := namesOf(t, z.lookup)
+		start := time.Now()
+		<-names.find("zk").done
+		took(t, "a lookup", start, lookupMax)
+		if err := names.last("zk").err; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a lookup that is given up ends with %v, want the deadline", err)
+		}
+		f := names.find("zk")
+		names.Stop()
+		<-f.done
+		took(t, "a lookup that is stopped", start, lookupMax)
+		<-names.find("zk").done
+		if err := names.last("zk").err; !errors.Is(err, errNamesStopped) || z.lookups != 2 {
+			t.Errorf("after Stop a lookup ends with %v, and %d were made; want it refused, and 2", err, z.lookups)
+		}
+	})
+}
