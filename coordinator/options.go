@@ -116,7 +116,7 @@ func WithTLS(cfg *tls.Config) Option {
 	if cfg == nil {
 		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return session.OptionFunc(func(c *session.Config) { c.TLS = cfg })
+	return session.OptionFunc(func(c *session.Config) { c.TLS = func() *tls.Config { return cfg } })
 }
 
 // WithDialer connects through a function like [net.Dialer.DialContext]. It gets the server as the connect string names it, and must return

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -54,7 +53,7 @@ type client struct {
 	// Only the session actor touches these.
 	rearms     map[string]*rearming // that wait, by path
 	opened     bool                 // the session was announced
-	greeting   bool                 // identities are being added
+	greeting   bool                 // the session is too young for requests
 	up         bool                 // requests may be made
 	resumed    int                  // how often the session got another connection
 	outdated   bool                 // the answer that is being settled was asked for on an earlier connection
@@ -70,20 +69,6 @@ type client struct {
 	inflight   int
 	farewell   time.Time // until when a server may answer the end of the session
 	closing    bool
-}
-
-// addAuth adds the identities. The client sends them again on each connection.
-func (c *client) addAuth(auth []Auth) error {
-	for _, a := range auth {
-		err := c.conn.AddAuth(a.Scheme, a.Auth)
-		switch {
-		case errors.Is(err, zk.ErrAuthFailed): // a server does not say which of the two it is
-			return Sentinel(fmt.Sprintf("the servers refuse the identity of scheme %.40q, or have no such scheme", a.Scheme), err)
-		case err != nil:
-			return err
-		}
-	}
-	return nil
 }
 
 // deadline returns until when the session can be believed alive, in ordinary time. It returns the zero time if that was never so.
@@ -124,11 +109,6 @@ type clientLogger struct {
 func (l clientLogger) Printf(format string, args ...any) {
 	l.link.Backlog.Complained()
 	l.Sugar().Debugf("client: "+format, args...)
-}
-
-// rejected reports whether the error of an identity is final.
-func rejected(err error) bool {
-	return errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, wire.ErrDenied)
 }
 
 // subscriber is told once of a change of what it has a client watch, and looks again to hear more. Subscribers are each

@@ -22,12 +22,15 @@ const (
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
 	Logger  *zap.Logger
-	Auth    []Auth          // added to each session before it is used
+	Auth    []Auth          // sent on each connection before it is used
 	ACL     []zk.ACL        // for the nodes that are created, parents included
 	Dial    wire.DialFunc   // nil: net.Dialer
 	Lookup  wire.LookupFunc // nil: net.DefaultResolver, and none if there is a Dial. For tests.
-	TLS     *tls.Config     // nil: no TLS
 	SASL    sasl.Mechanism  // nil: none
+
+	// These are asked at each dial. TLS: nil is none. Identities replaces Auth; see [identities] for one that changes.
+	TLS        func() *tls.Config
+	Identities func() []Auth
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
@@ -42,10 +45,7 @@ type Config struct {
 }
 
 // Auth is one identity of the session.
-type Auth struct {
-	Scheme string
-	Auth   []byte
-}
+type Auth = wire.Identity
 
 // Option changes a Config. The type is sealed: options are made by functions.
 type Option interface{ apply(*Config) }

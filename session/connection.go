@@ -67,6 +67,8 @@ func (s *Session) onState(c *client, ev zk.Event) {
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
+	case s.whoWeAre.isOver():
+		c.hangUp() // a connection that was made with identities that are over
 	case c.opened && c.stuck():
 		s.begin(c, func() {
 			_, _, err := c.conn.Exists("/")
@@ -100,9 +102,7 @@ func (s *Session) onIdentityError(c *client, err error) {
 	} else {
 		c.logger.Warn("the identities were not accepted", zap.Error(err))
 	}
-	if rejected(err) {
-		s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
-	}
+	s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
 // denied: a server has refused the client's identity, or could not prove its own.
@@ -324,39 +324,15 @@ func (m turnedAway) on(s *Session) {
 // rested: a new session is old enough for requests.
 type rested struct{ c *client }
 
-// on adds the identities, once the session is old enough for requests.
+// on announces the session.
 func (m rested) on(s *Session) {
 	c := m.c
-	switch {
-	case c != s.client || c.over:
-	case c.conn.State() != zk.StateHasSession:
-		c.greeting = false // it begins again with the next connection
-	default:
-		s.begin(c, func() { s.actor.Hand(greeted{c, c.addAuth(s.cfg.Auth)}) })
-	}
-}
-
-// greeted: the identities were added, or not.
-type greeted struct {
-	c   *client
-	err error
-}
-
-// on announces the session.
-func (m greeted) on(s *Session) {
-	c, err := m.c, m.err
-	defer s.finish(c)
-	c.greeting = false
 	if c != s.client || c.over {
 		return
 	}
-	if err != nil {
-		s.onIdentityError(c, err)
-		if c.conn.State() == zk.StateHasSession && !rejected(err) {
-			c.greeting = true
-			c.afterPause(func() { s.actor.Post(rested{c}) })
-		}
-		return // else with the next connection
+	c.greeting = false
+	if c.conn.State() != zk.StateHasSession {
+		return // it begins again with the next connection
 	}
 	c.opened, c.up = true, true
 	s.show(c, Connected)
@@ -367,9 +343,6 @@ func (m greeted) on(s *Session) {
 	s.renew()
 	s.quiesce()
 	s.tellFirst(nil)
-	if c.conn.State() != zk.StateHasSession {
-		s.suspend(c) // its event came while the identities were being added
-	}
 }
 
 // restored: the watches were restored, or their time is over.
@@ -473,7 +446,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
 	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
-		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL,
+		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: func() []Auth { return s.whoWeAre.dial(c) },
 		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
 	})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,

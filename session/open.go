@@ -32,6 +32,9 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	if cfg.Lookup != nil || cfg.Dial == nil {
 		s.names = wire.NewNames(cfg.Lookup, group.Go)
 	}
+	if s.whoWeAre.source = cfg.Identities; cfg.Identities == nil {
+		s.whoWeAre.source = func() []Auth { return cfg.Auth }
+	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
 	s.actor = actors.NewActor(group, s.handle, s.pump)
 	s.actor.Post(begin{})

@@ -89,6 +89,7 @@ func (s *Session) sweep() {
 // pump starts what can be started, in order. It is the last part of each drain of the session actor, so a lock that is released and asked
 // for again at once can have both done together.
 func (s *Session) pump() {
+	s.noteNodes()
 	for c := s.client; c != nil && c.up && !s.last && s.running < parallel; {
 		r := s.pending.next()
 		if r == nil {

@@ -53,6 +53,7 @@ type Session struct {
 	closed  chan struct{} // closed when the last client has ended
 
 	names      *wire.Names // nil: the dialer gets the names
+	whoWeAre   credentials
 	containers containerNodes
 
 	// Only the drain touches these.
@@ -71,6 +72,7 @@ type Session struct {
 	last      bool                  // the last flight has gone: no request is sent any more
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
+	removals  int    // nodes that are to be removed, of seats that are gone
 	lastAsked uint32 // the number of the latest request of a seat
 	closing   bool
 

@@ -88,7 +88,7 @@ func (d *Dialer) serves(ctx context.Context, p peer) bool {
 	defer socket.Close()
 	conn := socket
 	if d.tls != nil {
-		if conn, err = secure(ctx, socket, p.name, d.tls); err != nil {
+		if conn, err = secure(ctx, socket, p.name, d.tls()); err != nil {
 			return false
 		}
 	}

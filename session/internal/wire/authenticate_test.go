@@ -118,7 +118,7 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			_, _ = io.Copy(io.Discard, theirs)
 		}
 	}()
-	a, err := begin(ctx, ours, s, "zk:2181")
+	a, err := begin(ctx, ours, s, "zk:2181", nil)
 	var buf [5]byte
 	for err == nil && len(read) < len(greetingOf(session)) {
 		var n int

@@ -46,12 +46,13 @@ type Dialer struct {
 	link  *Link
 	hosts *Hosts
 	dial  DialFunc
-	names *Names      // nil: names are dialled as they are
-	began uint64      // how many lookups had ended then
-	tls   *tls.Config // nil: no TLS
+	names *Names             // nil: names are dialled as they are
+	began uint64             // how many lookups had ended then
+	tls   func() *tls.Config // nil: no TLS
 	sasl  sasl.Mechanism
-	asked time.Duration // session timeout to go by until one is negotiated
-	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
+	who   func() []Identity // nil: nobody
+	asked time.Duration     // session timeout to go by until one is negotiated
+	rng   *rand.Rand        // used by Dial only, which the client calls from one goroutine
 
 	ctx    context.Context // ends with Stop; held here because the client's call has no room for one
 	cancel context.CancelFunc
@@ -67,9 +68,13 @@ type Dialing struct {
 	Hosts *Hosts
 	Dial  DialFunc       // nil: net.Dialer
 	Names *Names         // nil: Dial gets the names
-	TLS   *tls.Config    // nil: no TLS; an empty ServerName becomes the name of the host
 	SASL  sasl.Mechanism // nil: none
-	Asked time.Duration  // session timeout the client asks for
+
+	// These are asked at each dial. TLS: nil is none; an empty ServerName becomes the name of the host. Identities: nil is none.
+	TLS        func() *tls.Config
+	Identities func() []Identity
+
+	Asked time.Duration // session timeout the client asks for
 	Rng   *rand.Rand
 
 	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
@@ -77,7 +82,7 @@ type Dialing struct {
 
 // NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
-	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, names: cfg.Names, tls: cfg.TLS, sasl: cfg.SASL, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
+	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, names: cfg.Names, tls: cfg.TLS, sasl: cfg.SASL, who: cfg.Identities, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
 	}
@@ -141,15 +146,19 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	}()
 	conn := socket
 	if d.tls != nil {
-		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
+		if conn, err = secure(ctx, socket, addr, d.tls()); err != nil {
 			return nil, err
 		}
 	}
-	if d.sasl != nil {
+	var identities []Identity
+	if d.who != nil {
+		identities = d.who()
+	}
+	if d.sasl != nil || len(identities) > 0 {
 		var life context.Context
 		life, hangUp = context.WithDeadline(context.Background(), deadline)
 		watch := context.AfterFunc(d.ctx, hangUp) // later, Stop leaves the exchange alone, as it does the connection
-		conn, err = begin(life, conn, d.sasl, addr)
+		conn, err = begin(life, conn, d.sasl, addr, identities)
 		watch()
 		if err != nil {
 			return nil, err

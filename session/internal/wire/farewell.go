@@ -76,7 +76,7 @@ func (f *farewell) answer() {
 	xid, op := f.in.int32At(0), f.in.int32At(4)
 	code := codeConnectionLoss
 	switch op {
-	case opcode.Ping, opcode.Auth, opcode.SetWatches, opcode.CloseSession: // the client expects no error there
+	case opcode.Ping, opcode.SetWatches, opcode.CloseSession: // the client expects no error there
 		code = zkerr.CodeNone
 	}
 	f.out = binary.BigEndian.AppendUint32(f.out, minReply)

@@ -23,11 +23,13 @@ import (
 
 // coordinator/connect_test.go tests which certificates are accepted.
 
+func always(cfg *tls.Config) func() *tls.Config { return func() *tls.Config { return cfg } }
+
 func TestTLSHandshakeHasTheSameDeadline(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		mute := &fakeServer{serve: func(_ int, c fakeConn) { _, _ = io.Copy(io.Discard, c) }}
 		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
-			Dial: mute.dial, TLS: &tls.Config{}, Asked: testTimeout, Rng: testRand(),
+			Dial: mute.dial, TLS: always(&tls.Config{}), Asked: testTimeout, Rng: testRand(),
 		})
 		start := time.Now()
 		_, err := d.Dial("tcp", "zk.example.com:2181", 0)
@@ -66,7 +68,7 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 	socket := &writeCounter{Conn: near}
 	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
 		Dial: func(context.Context, string, string) (net.Conn, error) { return socket, nil },
-		TLS:  &tls.Config{InsecureSkipVerify: true}, Asked: testTimeout, Rng: testRand(),
+		TLS:  always(&tls.Config{InsecureSkipVerify: true}), Asked: testTimeout, Rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
 	eventstest.Must(t, err)
@@ -99,7 +101,7 @@ func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 	})
 	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
 		Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil },
-		TLS:  &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, Asked: testTimeout, Rng: testRand(),
+		TLS:  always(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), Asked: testTimeout, Rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "[fe80::1%eth0]:2281", 0)
 	if err != nil {
@@ -212,10 +214,10 @@ func TestARefusalIsToldBehindAReset(t *testing.T) {
 	for range 20 {
 		denials := 0
 		d := NewDialer(t.Context(), NewLink(Events{OnDenied: func(error) { denials++ }}), Dialing{
-			TLS: &tls.Config{
+			TLS: always(&tls.Config{
 				RootCAs: trusted, ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
-			},
+			}),
 			Asked: testTimeout, Rng: testRand(), Dial: new(net.Dialer).DialContext,
 		})
 		conn, err := d.Dial("tcp", listener.Addr().String(), 0)

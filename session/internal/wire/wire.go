@@ -184,7 +184,7 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) read(p []byte) (int, error) {
 	resumed := w.restoration.due // before this read: the answer to the handshake itself must not wait
 	n, err := w.in.Read(p)
-	if resumed && n > 0 && !w.identifying() {
+	if resumed && n > 0 {
 		w.restoration.await()
 	}
 	if n > 0 {
@@ -278,7 +278,7 @@ func (w *wire) noteReceived(p []byte) error {
 			w.hear(w.back.int32At(0), now)
 			if s, found := w.match(w.back.int32At(0)); found {
 				w.restoration.answered(s)
-				if s.op != opcode.Ping && s.op != opcode.Auth {
+				if s.op != opcode.Ping {
 					w.link.settle()
 				}
 				w.link.answered(s.at, now, s.op, w.back.int32At(12))
@@ -324,18 +324,6 @@ func (w *wire) owed() (since time.Time) {
 		since = w.heard
 	}
 	return since
-}
-
-// identifying reports whether only identities are under way. The client sends them, and wants them answered, before it sends anything else.
-func (w *wire) identifying() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.pending {
-		if s.op != opcode.Auth {
-			return false
-		}
-	}
-	return len(w.pending) > 0
 }
 
 // match takes the request with this xid off the list of those under way.
