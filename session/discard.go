@@ -14,17 +14,10 @@ import (
 type removal struct {
 	slot
 
-	node    string
-	counted bool // in Session.removals
+	node string
 }
 
-func (r *removal) on(s *Session) {
-	if !r.counted {
-		r.counted = true
-		s.removals++
-	}
-	s.pending.add(r)
-}
+func (r *removal) on(s *Session) { s.pending.add(r) }
 
 func (r *removal) meantFor() recipes.Epoch { return 0 }
 
@@ -37,9 +30,7 @@ func (r *removal) do(c *client) (func(*Session), error) {
 	return func(s *Session) {
 		if again {
 			s.again(c, r)
-			return
 		}
-		s.removals--
 	}, nil
 }
 

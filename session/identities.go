@@ -83,14 +83,14 @@ func (w *credentials) note(nodes bool) (over bool) {
 	return w.now.over
 }
 
-// noteNodes hangs up when the session has no node any more, and the connection has former identities. A seat may have a
-// node, and a removal is of one.
+// noteNodes hangs up when the session has no node any more, and the connection has former identities. Each seat may have a
+// node, and leaves when that is known to be gone.
 func (s *Session) noteNodes() {
 	if s.cfg.Identities == nil {
 		return
 	}
 	c := s.client
-	if s.whoWeAre.note(len(s.seats) > 0 || s.removals > 0) && c != nil && !c.over {
+	if s.whoWeAre.note(len(s.seats) > 0) && c != nil && !c.over {
 		c.logger.Info("connecting again, as the identities have changed", zapSession(c))
 		c.hangUp() // the next connection gets the present ones
 	}

@@ -139,11 +139,11 @@ func (c *console) hide() {
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }
 
-// warnings takes the library's log, which says why there is no session yet. Events tell what follows.
+// warnings takes the library's log, which says why there is no session yet. Events tell what follows, and with --verbose the log does.
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelError || level >= slog.LevelWarn && !w.connected.Load()
+	return level >= slog.LevelError || level >= slog.LevelWarn && (w.settings.verbose || !w.connected.Load())
 }
 
 func (w warnings) Handle(_ context.Context, r slog.Record) error {

@@ -28,7 +28,7 @@ type probe struct {
 func newProbe(cfg session.Config, patience time.Duration) probe {
 	p := probe{cfg.Timeout, patience, new(net.Dialer).DialContext}
 	if cfg.TLS != nil {
-		p.dial = (&tls.Dialer{Config: cfg.TLS}).DialContext
+		p.dial = (&tls.Dialer{Config: cfg.TLS()}).DialContext
 	}
 	return p
 }

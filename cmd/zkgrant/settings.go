@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
@@ -85,38 +86,46 @@ func (s *settings) options() ([]coordinator.Option, error) {
 		coordinator.WithTickTime(s.tick),
 		coordinator.WithSlog(warnings{s.console}),
 	}
-	identities, err := s.identities()
+	again, err := s.secrets()
 	if err != nil {
 		return nil, err
 	}
-	config, err := s.encryption()
-	if err != nil {
-		return nil, err
-	}
-	if config != nil {
-		options = append(options, coordinator.WithTLS(config))
-	}
-	if s.saslFile != "" {
-		mechanism, err := s.mechanism()
+	return append(options, again...), nil
+}
+
+// secrets are the options that rest on files. Each file is read again at each dial.
+func (s *settings) secrets() (options []coordinator.Option, err error) {
+	if s.authFile != "" {
+		identities, err := readAgain(s.console, s.identities)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, coordinator.WithSASL(mechanism))
+		options = append(options, session.OptionFunc(func(c *session.Config) { c.Identities = identities.now }))
 	}
-	return append(options, identities...), nil
+	if s.tls != (struct{ ca, cert, key, name string }{}) {
+		config, err := readAgain(s.console, s.encryption)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, session.OptionFunc(func(c *session.Config) { c.TLS = config.now }))
+	}
+	if s.saslFile != "" {
+		mechanism, err := readAgain(s.console, s.mechanism)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, coordinator.WithSASL(mechanismAgain{mechanism.last, mechanism}))
+	}
+	return options, nil
 }
 
-// identities reads the file of identities, if there is one.
-func (s *settings) identities() ([]coordinator.Option, error) {
-	if s.authFile == "" {
-		return nil, nil
-	}
+// identities reads the file of identities.
+func (s *settings) identities() (all []session.Auth, err error) {
 	file, err := os.Open(s.authFile)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	var options []coordinator.Option
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -128,9 +137,9 @@ func (s *settings) identities() ([]coordinator.Option, error) {
 			// The line may be a secret, so it is not shown.
 			return nil, fmt.Errorf("%s: line %d: want scheme:identity, as digest:user:password", s.authFile, n)
 		}
-		options = append(options, coordinator.WithAuth(scheme, []byte(identity)))
+		all = append(all, session.Auth{Scheme: scheme, Auth: []byte(identity)})
 	}
-	return options, lines.Err()
+	return all, lines.Err()
 }
 
 // mechanism reads the file with the user of SASL.
@@ -146,11 +155,8 @@ func (s *settings) mechanism() (sasl.Mechanism, error) {
 	return sasl.DigestMD5(user, password), nil
 }
 
-// encryption is the configuration of TLS, or nil if no flag asks for it.
+// encryption reads the files of TLS.
 func (s *settings) encryption() (*tls.Config, error) {
-	if s.tls == (struct{ ca, cert, key, name string }{}) {
-		return nil, nil
-	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.tls.name}
 	if s.tls.ca != "" {
 		pem, err := os.ReadFile(s.tls.ca)

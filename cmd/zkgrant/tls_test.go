@@ -17,10 +17,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -42,6 +44,58 @@ func testRealTLS(t *testing.T, e *ensemble.Ensemble) {
 		bad.Exits(codeFailed)
 		bad.Must(t, word)
 	}
+}
+
+// renew replaces the files by new ones.
+func renew(t *testing.T, cert, key string) {
+	t.Helper()
+	newCert, newKey := certificate(t)
+	eventstest.Must(t, os.Rename(newCert, cert))
+	eventstest.Must(t, os.Rename(newKey, key))
+}
+
+// TestRenewedCertificatesAreRead: the servers take only the new certificate, and have only that, from a moment on. The command that
+// runs then keeps its lock. Before, the files are broken for a while, and what was read before is used.
+func TestRenewedCertificatesAreRead(t *testing.T) {
+	server := zktest.Start(t)
+	cert, key := certificate(t)
+	ours, oursKey := copyOf(t, cert), copyOf(t, key)
+	front := tlsFront(t, server.Addr(), cert, key)
+	p := begin(t, "", append([]string{
+		"run", "-v", "--servers", front, "--tls-ca", ours, "--tls-cert", ours, "--tls-key", oursKey, "--tls-server-name", "zk.example", lockPath,
+	}, commandLine("wait")...)...)
+	ready(t, p, "command")
+	reconnects := func(n int) {
+		t.Helper()
+		server.CutAll()
+		p.Await(t, "connected again", n)
+	}
+
+	eventstest.Must(t, os.WriteFile(ours, []byte("half of it"), 0o600))
+	reconnects(1)
+	p.Must(t, "no certificate in it; what was read before is used")
+	renew(t, cert, key)
+	for from, to := range map[string]string{cert: ours, key: oursKey} {
+		text, err := os.ReadFile(from)
+		eventstest.Must(t, err)
+		eventstest.Must(t, os.WriteFile(to, text, 0o600))
+	}
+	reconnects(2)
+	nodes(t, server, 1, "after the renewal")
+	if n := p.Count("LOST"); n != 0 {
+		t.Errorf("the lock is lost:\n%s", p)
+	}
+	p.Send(syscall.SIGTERM)
+	p.Exits(0)
+}
+
+func copyOf(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	eventstest.Must(t, err)
+	to := filepath.Join(t.TempDir(), "ours.pem")
+	eventstest.Must(t, os.WriteFile(to, text, 0o600))
+	return to
 }
 
 // certificate writes a certificate for zk.example, which is its own authority, and its key to files.
@@ -67,15 +121,21 @@ func certificate(t *testing.T) (cert, key string) {
 // tlsFront listens with the certificate, admits clients that have it, too, and relays to the server.
 func tlsFront(t *testing.T, server, cert, key string) string {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	eventstest.Must(t, err)
-	pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
-	eventstest.Must(t, err)
-	known := x509.NewCertPool()
-	known.AddCert(pair.Leaf)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
-	})
+	// The files are read for each connection, as a server does that was restarted.
+	config := func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		known := x509.NewCertPool()
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err == nil {
+			known.AddCert(pair.Leaf)
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
+		}, err
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: config})
 	eventstest.Must(t, err)
 	var all sync.WaitGroup
 	pass := func(from, to net.Conn) {
