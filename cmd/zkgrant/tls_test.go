@@ -89,6 +89,58 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	p.Exits(0)
 }
 
+// TestRealRenewedCertificates: a server is restarted with a new certificate and trusts only new clients. The files of the client were
+// renewed before. The command that runs keeps its lock, and the digest of the session is still the one that made the node.
+func TestRealRenewedCertificates(t *testing.T) {
+	eventstest.NeedsServers(t)
+	if !eventstest.Full() {
+		t.Skip("TestRenewedCertificatesAreRead has it without a real server; ZKGRANT_FULL=1 runs this one")
+	}
+	cert, key := certificate(t)
+	store := filepath.Join(t.TempDir(), "store.pem")
+	keep := func() {
+		var both []byte
+		for _, file := range []string{key, cert} {
+			text, err := os.ReadFile(file)
+			eventstest.Must(t, err)
+			both = append(both, text...)
+		}
+		eventstest.Must(t, os.WriteFile(store, both, 0o600))
+	}
+	keep()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	eventstest.Must(t, err)
+	secure := listener.Addr().String()
+	eventstest.Must(t, listener.Close())
+	_, port, err := net.SplitHostPort(secure)
+	eventstest.Must(t, err)
+	e := ensemble.Start(t, 1,
+		ensemble.Property("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
+		ensemble.Line("secureClientPort", port), ensemble.Line("secureClientPortAddress", "127.0.0.1"),
+		ensemble.Line("ssl.keyStore.location", store), ensemble.Line("ssl.trustStore.location", cert), ensemble.Line("ssl.clientAuth", "need"),
+		ensemble.Line("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
+	)
+	identities := filepath.Join(t.TempDir(), "identities")
+	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:old\n"), 0o600))
+	p := begin(t, "", append([]string{
+		"run", "-v", "--servers", secure, "--session-timeout", "30s", "--auth-file", identities,
+		"--tls-ca", cert, "--tls-cert", cert, "--tls-key", key, "--tls-server-name", "zk.example", lockPath,
+	}, commandLine("wait")...)...)
+	ready(t, p, "command")
+	renew(t, cert, key)
+	keep()
+	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
+	eventstest.Must(t, e.Kill(0))
+	eventstest.Must(t, e.Restart(0))
+	p.Await(t, "connected again", 1)
+	p.Must(t, "the identities have changed; the former ones are used until the session has no node")
+	if n := p.Count("LOST"); n != 0 {
+		t.Errorf("the lock is lost:\n%s", p)
+	}
+	p.Send(syscall.SIGTERM)
+	p.Exits(0)
+}
+
 func copyOf(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
