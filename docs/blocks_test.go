@@ -145,7 +145,7 @@ func imported(t *testing.T, clause, declarations string) string {
 	}
 	packages := map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "sync": "sync", "atomic": "sync/atomic",
-		"http": "net/http", "synctest": "testing/synctest", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
+		"http": "net/http", "net": "net", "x509": "crypto/x509", "synctest": "testing/synctest", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
 		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
 		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
 	}
