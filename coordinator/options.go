@@ -90,6 +90,13 @@ func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
+// WithNodeBudget bounds the session's own nodes, waiters included: bytes of the lock's path
+// with its chroot, and 60, for each. Beyond it an acquisition ends with [ErrSessionFull]. The
+// default is 1,000,000. Servers must bear more; see docs/production.md.
+func WithNodeBudget(bytes int) Option {
+	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
+}
+
 // WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine, and must not block.
 func WithLogger(logger *zap.Logger) Option {
 	if logger == nil {

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/tls"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,6 +37,9 @@ type Config struct {
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
 	LossOnSuspend bool          // a lost connection is a loss, and the session does not hang up on a silent server by itself
 
+	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see [DefaultNodeBudget].
+	NodeBudget int
+
 	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
@@ -59,7 +63,7 @@ func (f option) apply(c *Config) { f(c) }
 
 // NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no logging, nodes open to every client.
 func NewConfig(options ...Option) Config {
-	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll)}
+	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll), NodeBudget: DefaultNodeBudget}
 	for _, o := range options {
 		if o != nil {
 			o.apply(&cfg)
@@ -80,6 +84,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("%w: a tick of %v, with a session timeout of %v: at most half of it", ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
 		return fmt.Errorf("%w: a probe each %v, with a session timeout of %v: at most a quarter of it", ErrInvalid, c.ProbeInterval, c.Timeout)
+	case c.NodeBudget < 1 || c.NodeBudget > math.MaxInt32:
+		return fmt.Errorf("%w: a node budget of %d bytes: from 1 to %d", ErrInvalid, c.NodeBudget, math.MaxInt32)
 	}
 	if checker, is := c.SASL.(sasl.Checker); is {
 		if err := checker.Check(); err != nil {
@@ -88,6 +94,14 @@ func (c Config) Check() error {
 	}
 	return nil
 }
+
+// DefaultNodeBudget is the bytes that the ephemeral nodes of a session may take in the transaction that
+// ends it. Since 3.6 that transaction lists every one of them, and a server that cannot read it back from
+// its log or from the leader does not start again (ZOOKEEPER-4306). A server reads jute.maxbuffer and an
+// extra of the same size: 2,097,150 bytes by default. The budget also fits where jute.maxbuffer is half
+// its default, 1,048,574 bytes, and leaves 48,574 of them for what else the transaction and the packet
+// around it hold: a header, a count and a digest, together less than 1 KB.
+const DefaultNodeBudget = 1_000_000
 
 // Lease says until when what the session holds can be relied on.
 type Lease struct {

@@ -40,5 +40,8 @@ var (
 // ErrKind says that a path is in use as another kind of lock.
 var ErrKind = errors.New("zkgrant: wrong kind of lock")
 
+// ErrSessionFull says that the session has as many nodes of its own as its budget allows, see [Config].
+var ErrSessionFull = errors.New("zkgrant: session full")
+
 // errIncomplete says that some of an acquisition's permits are gone.
 var errIncomplete = errors.New("zkgrant: a permit is gone")
