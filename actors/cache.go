@@ -303,19 +303,39 @@ func (a *Caches) busy(c *Cache) {
 	}
 }
 
-// evict has a cache give up its idle node, and forgets the cache if it has no node left.
-func (a *Caches) evict(c *Cache) {
+// GiveUp has the node go that has been idle for longest, and returns its port, and those of any other idle
+// nodes of that path. It returns none if no node is idle.
+func (a *Caches) GiveUp() (ports []StayPort) {
+	for ports == nil {
+		a.mu.Lock()
+		last := a.quiets.Back()
+		if last == nil {
+			a.mu.Unlock()
+			return nil
+		}
+		oldest, _ := a.quiets.Remove(last).(*Cache)
+		oldest.at = nil
+		a.mu.Unlock()
+		ports = a.evict(oldest)
+	}
+	return ports
+}
+
+// evict has a cache give up its idle node, and forgets the cache if it has no node left. It returns the ports
+// of what has gone.
+func (a *Caches) evict(c *Cache) (ports []StayPort) {
 	c.mu.Lock()
 	defer c.unlock()
 	c.gone = true // so that forget does not make it quiet
 	for _, s := range slices.Clone(c.stays) {
 		if s.book.Idle() {
+			ports = append(ports, s.port)
 			s.book = s.book.Spends()
 			s.move()
 		}
 	}
 	if c.gone = len(c.stays) == 0; !c.gone {
-		return
+		return ports
 	}
 	a.busy(c)
 	a.mu.Lock()
@@ -324,4 +344,5 @@ func (a *Caches) evict(c *Cache) {
 	if a.paths[c.path] = left; len(left) == 0 {
 		delete(a.paths, c.path)
 	}
+	return ports
 }

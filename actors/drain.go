@@ -113,22 +113,23 @@ func (q *queuer) handle(m message) {
 	if ahead, known := q.machine.Ahead(); known {
 		q.stands(ahead)
 	}
+	ends := q.machine.State() == recipes.Over && before != recipes.Over
+	if ends && q.opened {
+		q.port.Close() // before a caller can see the end, and ask for the room that its node had
+	}
 	for _, e := range effects {
 		q.carryOut(e)
 	}
 	if beside := q.told(); beside != nil {
 		beside(q.machine.Epoch(), m.input, effects)
 	}
-	if q.machine.State() == recipes.Over && before != recipes.Over {
+	if ends {
 		q.ends()
 	}
 }
 
 // ends is called when nothing is left at the server.
 func (q *queuer) ends() {
-	if q.opened {
-		q.port.Close()
-	}
 	for _, l := range q.inners() {
 		l.nothingIsLeft()
 	}

@@ -46,6 +46,15 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		return nil, err
 	}
 	hooks.configure(&cfg)
+	caches := actors.NewCaches(keep.size)
+	cfg.GiveUp = func() (seats []*session.Seat) {
+		for _, port := range caches.GiveUp() {
+			if seat, ok := port.(*session.Seat); ok {
+				seats = append(seats, seat)
+			}
+		}
+		return seats
+	}
 	cfg.Logger = limited(cfg.Logger)
 	group := &actors.Group{}
 	stream := actors.NewStream(group)
@@ -57,7 +66,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		house:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
 		terms:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
 		keepers: actors.House{Group: group, Stream: actors.NewStream(group), Logger: zap.NewNop()},
-		keep:    keep, caches: actors.NewCaches(keep.size),
+		keep:    keep, caches: caches,
 		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }

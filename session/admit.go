@@ -10,7 +10,7 @@ import (
 
 var _ request = (*asked)(nil)
 
-// on refuses the request, or has it made, by itself or together with another one.
+// on refuses the request, or has it made when there is room for the seat's nodes.
 func (r *asked) on(s *Session) {
 	if !s.mayTakePlace(r) {
 		r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
@@ -20,9 +20,20 @@ func (r *asked) on(s *Session) {
 	if s.isKnown(r) {
 		return
 	}
-	if r.op != recipes.OpDelete {
-		r.seat.unsent = r
+	if r.op == recipes.OpDelete {
+		s.proceed(r)
+		return
 	}
+	r.seat.unsent = r
+	if r.op == recipes.OpCreate || !r.seat.counts {
+		s.seek(r)
+		return
+	}
+	s.proceed(r)
+}
+
+// proceed has a request made that has room, by itself or together with another one.
+func (s *Session) proceed(r *asked) {
 	if s.reads(r) || r.seat.single.keeps(r) {
 		return
 	}

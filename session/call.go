@@ -17,6 +17,7 @@ type terms struct {
 	once   bool          // not made again once it may have been executed
 	urgent urgency
 	seat   *Seat // the seat that owns the nodes it rests on, or nil
+	txn    *txn  // what it does to nodes of the session; nil: nothing
 }
 
 // call has do run in a goroutine of its own, with a client of the session, while there is a connection. If the connection is lost, or
@@ -89,10 +90,17 @@ func (r *called) on(s *Session) {
 			return
 		}
 	}
+	if r.txn != nil && r.txn.begun == nil {
+		s.seek(r)
+		return
+	}
 	s.pending.add(r)
 }
 
 func (r *called) ends(s *Session) {
+	if r.txn != nil {
+		r.txn.end(s)
+	}
 	if r.rests {
 		r.rests = false
 		r.seat.single.unrest(s)
@@ -147,5 +155,6 @@ type dropped struct{ r request }
 
 func (m dropped) on(s *Session) {
 	s.pending.remove(m.r)
+	s.unpark(func(r request) bool { return r == m.r })
 	m.r.ends(s)
 }

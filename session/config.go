@@ -40,6 +40,12 @@ type Config struct {
 	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see [DefaultNodeBudget].
 	NodeBudget int
 
+	// GiveUp has the idle node of a cached lock go, and returns its seats; none if there is no idle node. The
+	// drain calls it when the budget is used up. nil: there are no such nodes.
+	GiveUp func() []*Seat
+
+	// OnFill hears how full the session is, at each change. It must not block.
+	OnFill func(Fill)
 	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)

@@ -207,6 +207,7 @@ func (s *Session) expire(c *client) {
 		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
+	s.nextBudget()
 	grace := min(expiredGrace, c.dialer.Timeout()/8)
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -14,10 +15,20 @@ import (
 type removal struct {
 	slot
 
-	node string
+	node    string
+	load    budget.Load
+	counted bool
+	debt    budget.Debt // the node counts in the budget until it is known to be gone
 }
 
-func (r *removal) on(s *Session) { s.pending.add(r) }
+// on counts the node. It may be one of this session, and the seat has queued up again beside it.
+func (r *removal) on(s *Session) {
+	if !r.counted {
+		r.debt, r.counted = s.budget.Remove(r.load), true
+		s.showFill()
+	}
+	s.pending.add(r)
+}
 
 func (r *removal) meantFor() recipes.Epoch { return 0 }
 
@@ -26,24 +37,27 @@ func (r *removal) urgency() urgency { return handing }
 func (r *removal) refuse() {} // the session is closed, and its nodes go with it
 
 func (r *removal) do(c *client) (func(*Session), error) {
-	again := c.discard(r.node)
+	again, gone := c.discard(r.node)
 	return func(s *Session) {
 		if again {
 			s.again(c, r)
+			return
 		}
+		s.budget.Removed(r.debt, gone)
+		s.roomMade()
 	}, nil
 }
 
-// discard deletes a node and reports whether to try again.
-func (c *client) discard(node string) (again bool) {
+// discard deletes a node. It reports whether to try again, and whether the node is known to be gone.
+func (c *client) discard(node string) (again, gone bool) {
 	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
 	switch {
 	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
-		return false
+		return false, true
 	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-		return true
+		return true, false
 	default:
 		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
-		return false
+		return false, false
 	}
 }

@@ -1,6 +1,9 @@
 package session
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // This file is about which nodes are a seat's own, and their names: their paths at the server, and their names in
 // the machine.
@@ -14,6 +17,9 @@ func (t *Seat) prefix(id guid) string {
 	}
 	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
 }
+
+// path returns the directory as callers name it, for log lines.
+func (t *Seat) path() string { return strings.TrimPrefix(t.dir, t.session.chroot) }
 
 // brief reports whether a transaction of several operations may repeat the seat's path: a server takes a bounded
 // number of bytes in a request.

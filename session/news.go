@@ -63,5 +63,6 @@ func (m unseated) on(s *Session) {
 	s.unbound(m.seat)
 	s.undelay(m.seat)
 	s.gaveUp(m.seat)
+	s.uncount(m.seat, false)
 	m.seat.leave(s.client)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
@@ -21,7 +22,8 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		living:  map[*client]struct{}{},
 		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},
 		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
-		view: view{state: Connecting, renewed: make(chan struct{})},
+		budget: budget.New(cfg.NodeBudget),
+		view:   view{state: Connecting, fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
 		var err error

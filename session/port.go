@@ -2,11 +2,13 @@ package session
 
 import (
 	"math/rand/v2"
+	"path"
 	"runtime"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 )
 
 // This file is about what a seat does for its machine.
@@ -165,7 +167,7 @@ func (t *Seat) Discard(e recipes.Discard) {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.actor.Post(&removal{node: node})
+		t.session.actor.Post(&removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))})
 	}
 }
 
@@ -255,6 +257,7 @@ func (s *Session) unsend(t *Seat) {
 	case r.with == nil:
 		s.wantsNothing(r)
 		s.pending.remove(r)
+		s.unpark(func(other request) bool { return other == r })
 	default: // the delete goes by itself, and another create may join it
 		r.with.enter = nil
 		if s.leaving[t.dir] == nil {

@@ -81,7 +81,7 @@ func (s *Session) sweep() {
 			late = append(late, r)
 		}
 	}
-	for _, r := range late {
+	for _, r := range append(late, s.unpark(s.late)...) {
 		s.refuse(r)
 	}
 }

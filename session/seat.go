@@ -10,6 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 )
 
 var _ actors.Port = (*Seat)(nil)
@@ -22,12 +23,14 @@ type Seat struct {
 	post actors.Post
 
 	// Only the session's drain touches these.
-	tenure recipes.Tenure[uint32] // which knows requests by their numbers
-	unsent *asked                 // its latest request that waits to be sent, unless that is a delete
-	place  int32                  // among the session's seats
-	turn   bool                   // its latest list request was made because its turn may have come
-	listed bool                   // with its node, on the present connection
-	passed bool                   // a node that it had watched is gone, and it has not listed since
+	tenure  recipes.Tenure[uint32] // which knows requests by their numbers
+	unsent  *asked                 // its latest request that waits to be sent, unless that is a delete
+	place   int32                  // among the session's seats
+	turn    bool                   // its latest list request was made because its turn may have come
+	listed  bool                   // with its node, on the present connection
+	counts  bool                   // its nodes have room in the budget, see room.go
+	leaving bool                   // and are about to go, because others need the room
+	passed  bool                   // a node that it had watched is gone, and it has not listed since
 
 	closed  bool // it follows no node any more; the mutex guards it and what is below
 	mu      sync.Mutex
@@ -195,6 +198,8 @@ type layout interface {
 	nameOf(node string) string
 	// blame marks an error with the member of a multi-lock that its node or directory belongs to.
 	blame(node string, err error) error
+	// load returns the room that the nodes of an attempt take, see room.go.
+	load(t *Seat) budget.Load
 	// removable reports whether a node of a past epoch may be removed by its name.
 	removable() bool
 

@@ -9,6 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
@@ -72,8 +73,12 @@ type Session struct {
 	last      bool                  // the last flight has gone: no request is sent any more
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
-	removals  int    // nodes that are to be removed, of seats that are gone
-	lastAsked uint32 // the number of the latest request of a seat
+	removals  int           // nodes that are to be removed, of seats that are gone
+	budget    budget.Budget // of the nodes, see room.go
+	nodes     budget.Nodes  // that users made in transactions
+	roomless  []parked      // the requests that wait for room, the oldest first
+	waiting   budget.Load   // what they need together
+	lastAsked uint32        // the number of the latest request of a seat
 	closing   bool
 
 	mu   sync.Mutex
@@ -87,7 +92,8 @@ type view struct {
 	dialer  *wire.Dialer  // of the latest client
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
-	refuse  error         // why there is none, and will be none until something is changed at the servers
+	fill    Fill
+	refuse  error // why there is none, and will be none until something is changed at the servers
 }
 
 // Ready waits for the first session. It fails when a server refuses an identity. When ctx ends it fails with the cause of ctx and

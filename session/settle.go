@@ -1,8 +1,6 @@
 package session
 
 import (
-	"strings"
-
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
@@ -34,6 +32,9 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	case recipes.Refused:
 		if recipes.Disproves(in) && c == s.client && s.holders[r.seat] == r.node {
 			s.lostNode(c, r.seat)
+		}
+		if r.op == recipes.OpDelete && c == s.client {
+			s.uncount(r.seat, true)
 		}
 		r.seat.post(in, err)
 	case recipes.Unknown:
@@ -88,5 +89,5 @@ func (r *asked) log(c *client, in recipes.Input, err error) {
 			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
 		}
 	}
-	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", strings.TrimPrefix(r.seat.dir, r.seat.session.chroot)), zap.Error(err))
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()), zap.Error(err))
 }

@@ -31,7 +31,7 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 // are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
 //
 // The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath], [ErrTooLarge], ErrEpochOver,
-// ErrGuard, a server's refusal (the responses say of which operation), or the cause of ctx without ErrOutcomeUnknown.
+// ErrGuard, [ErrSessionFull], a server's refusal (the responses say of which operation), or the cause of ctx without ErrOutcomeUnknown.
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
 	s := t.session
 	guards := make([]any, 0, len(own))
@@ -42,9 +42,13 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 	if err != nil {
 		return nil, err
 	}
+	nodes := newTxn(all[len(guards):])
 	// What the lock is held for is as urgent as the release behind it.
-	responses, err := call(ctx, s, terms{epoch: epoch, once: true, urgent: handing, seat: t}, func(c *client) ([]zk.MultiResponse, error) {
-		return c.transact(all, len(guards))
+	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: nodes}
+	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
+		responses, err := c.transact(all, len(guards))
+		nodes.answered(responses, err)
+		return responses, err
 	})
 	for i := range responses { // without the chroot, as the next transaction takes them
 		responses[i].String = strings.TrimPrefix(responses[i].String, s.chroot)

@@ -1,0 +1,280 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is about the budget of the session's nodes, see [DefaultNodeBudget].
+//
+// A seat takes room for all of its nodes with its first request, and returns it when it is unseated: by then
+// its machine knows that no node is left. If a server has refused to delete a node, it counts until the
+// session ends.
+//
+// A request that finds no room is refused at once. Exception: it waits while nodes of the session go without
+// any user's doing, and it fits when they are gone. Those are idle nodes of cached locks, which are given up
+// for it, and the rest of a place in the queue that was lost in part.
+
+// seeker is a request that may need room.
+type seeker interface {
+	request
+	// load is the room that it needs, beside what it has.
+	load(s *Session) budget.Load
+	// enter goes on with the request. There is room, and it takes that.
+	enter(s *Session)
+	// full refuses the request.
+	full(s *Session, err error)
+}
+
+// parked is a request that waits for room.
+type parked struct {
+	seeker
+
+	need budget.Load
+}
+
+// seek finds room for a request.
+func (s *Session) seek(r seeker) {
+	need := r.load(s)
+	if s.budget.Fits(need) && (len(s.roomless) == 0 || need == budget.Load{}) {
+		r.enter(s)
+		return
+	}
+	all := s.waiting.Plus(need)
+	for !s.budget.WillFit(all) && s.giveUp() {
+	}
+	if !s.budget.WillFit(all) {
+		r.full(s, s.fullness(need))
+		return
+	}
+	s.roomless, s.waiting = append(s.roomless, parked{r, need}), all
+}
+
+// giveUp has the idle node of a cached lock go. It reports false if there is none.
+func (s *Session) giveUp() bool {
+	if s.cfg.GiveUp == nil {
+		return false
+	}
+	seats := s.cfg.GiveUp()
+	for _, t := range seats {
+		if t.counts && !t.leaving {
+			t.leaving = true
+			s.budget.Leaving(t.layout.load(t))
+		}
+	}
+	return len(seats) > 0
+}
+
+// roomMade goes on with the requests that wait for room, in order. If nodes stay that were to go, it finds
+// out for each request whether it may still wait.
+func (s *Session) roomMade() {
+	s.showFill()
+	for len(s.roomless) > 0 && s.budget.Fits(s.roomless[0].need) {
+		first := s.roomless[0]
+		s.roomless, s.waiting = s.roomless[1:], s.waiting.Minus(first.need)
+		first.enter(s)
+	}
+	if len(s.roomless) > 0 && !s.budget.WillFit(s.waiting) {
+		all := s.roomless
+		s.roomless, s.waiting = nil, budget.Load{}
+		for _, r := range all {
+			s.seek(r.seeker)
+		}
+	}
+}
+
+// unpark takes the requests for which out returns true out of those that wait for room, and returns them.
+func (s *Session) unpark(out func(request) bool) (taken []request) {
+	var left []parked
+	for _, r := range s.roomless {
+		if out(r.seeker) {
+			taken = append(taken, r.seeker)
+			s.waiting = s.waiting.Minus(r.need)
+		} else {
+			left = append(left, r)
+		}
+	}
+	s.roomless = left
+	return taken
+}
+
+func (s *Session) fullness(need budget.Load) error {
+	used := s.budget.Used()
+	return fmt.Errorf("%w: it has %d nodes that take %d of %d bytes, and %d bytes more are asked for: "+
+		"release locks, spread them over several coordinators, or raise WithNodeBudget up to what the servers bear",
+		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
+}
+
+// Fill says how much of the budget is used.
+type Fill struct{ Nodes, Bytes, Budget int }
+
+// Fill returns how much of the budget is used.
+func (s *Session) Fill() Fill {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view.fill
+}
+
+// showFill publishes how much of the budget is used, if that has changed.
+func (s *Session) showFill() {
+	used := s.budget.Used()
+	fill := Fill{int(used.Nodes), int(used.Bytes), s.cfg.NodeBudget}
+	s.mu.Lock()
+	changed := s.view.fill != fill
+	s.view.fill = fill
+	s.mu.Unlock()
+	if changed && s.cfg.OnFill != nil {
+		s.cfg.OnFill(fill)
+	}
+}
+
+// nextBudget begins the budget of the next session.
+func (s *Session) nextBudget() {
+	s.budget.Next()
+	s.nodes.Next()
+	s.roomMade()
+}
+
+var _, _ seeker = (*asked)(nil), (*called)(nil)
+
+func (r *asked) load(*Session) budget.Load {
+	if r.seat.counts {
+		return budget.Load{}
+	}
+	return r.seat.layout.load(r.seat)
+}
+
+func (r *asked) enter(s *Session) {
+	if t := r.seat; !t.counts {
+		t.counts = true
+		s.budget.Take(t.layout.load(t))
+		s.showFill()
+	}
+	s.proceed(r)
+}
+
+func (r *asked) full(s *Session, err error) {
+	s.cfg.Logger.Warn("the session is full", zap.String("path", r.seat.path()), zap.Error(err))
+	r.seat.unsent = nil
+	r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
+}
+
+// uncount returns the room of a seat. kept says that its nodes stay until the session ends.
+func (s *Session) uncount(t *Seat, kept bool) {
+	if !t.counts {
+		return
+	}
+	l := t.layout.load(t)
+	if kept {
+		s.budget.Keep(l, t.leaving)
+	} else {
+		s.budget.Return(l, t.leaving)
+	}
+	t.counts, t.leaving = false, false
+	s.roomMade()
+}
+
+// contender is the load of a contender's node in a queue. dir is the lock's path, and below is the length of
+// what lies between it and the node's name.
+func contender(dir string, below int, kind events.Kind) budget.Load {
+	const guid, digits, slash = len(guidMark) + 37, 10, 1
+	return budget.Node(len(dir), len(dir)+below+slash+guid+len(kind.Marker())+digits)
+}
+
+func (queued) load(t *Seat) budget.Load { return contender(t.dir, 0, t.kind) }
+
+func (l *single) load(*Seat) budget.Load { return budget.Node(len(l.node), 0) }
+
+// load is that of the permits. They take the place of the node in the queue in one transaction, and take
+// more than it does.
+func (p *permits) load(*Seat) budget.Load {
+	const token = 17 // a zxid in hexadecimal digits, and a dash
+	const name = 1 + len(guidMark) + 37 + token + len(permitMarker) + 10
+	return budget.Node(len(p.root), len(p.dir)+name).Times(int64(p.wanted))
+}
+
+func (m *multi) load(*Seat) (all budget.Load) {
+	for i := range m.members {
+		all = all.Plus(contender(m.members[i].dir, 0, m.members[i].kind))
+	}
+	return all
+}
+
+// txn is what a user's transaction does to ephemeral nodes of the session.
+type txn struct {
+	ops     []budget.Op
+	indexes []int // of the numbered creates among the operations
+	begun   *budget.Transaction
+	outcome zkerr.Outcome // 0: it was not sent
+	made    []string      // the paths of the numbered nodes
+}
+
+// newTxn returns nil for a transaction that neither creates an ephemeral node nor deletes a node.
+func newTxn(operations []any) *txn {
+	x := &txn{}
+	for i, op := range operations {
+		switch o := op.(type) {
+		case *zk.CreateRequest:
+			if o.Flags&zk.FlagEphemeral == 0 {
+				continue
+			}
+			numbers := o.Flags&zk.FlagSequence != 0
+			if numbers {
+				x.indexes = append(x.indexes, i)
+			}
+			x.ops = append(x.ops, budget.Op{Path: o.Path, Creates: true, Numbers: numbers})
+		case *zk.DeleteRequest:
+			x.ops = append(x.ops, budget.Op{Path: o.Path, Deletes: true})
+		}
+	}
+	if x.ops == nil {
+		return nil
+	}
+	return x
+}
+
+// answered takes the outcome. It is called in the request's goroutine.
+func (x *txn) answered(responses []zk.MultiResponse, err error) {
+	if x == nil {
+		return
+	}
+	x.outcome, _ = zkerr.Classify(err)
+	for _, i := range x.indexes {
+		if x.outcome == zkerr.Done && i < len(responses) {
+			x.made = append(x.made, responses[i].String)
+		}
+	}
+}
+
+// end takes note of what is left of the transaction, when no more is heard of it.
+func (x *txn) end(s *Session) {
+	switch x.outcome {
+	case zkerr.Done:
+		s.nodes.Done(&s.budget, x.begun, x.made)
+	case zkerr.Unknown:
+		s.nodes.Unknown(&s.budget, x.begun)
+	default:
+		s.nodes.Refused(&s.budget, x.begun)
+	}
+	s.roomMade()
+}
+
+func (r *called) load(s *Session) budget.Load { return s.nodes.Load(r.txn.ops) }
+
+func (r *called) enter(s *Session) {
+	r.txn.begun = s.nodes.Begin(&s.budget, r.txn.ops)
+	s.showFill()
+	s.pending.add(r)
+}
+
+func (r *called) full(s *Session, err error) {
+	r.outcome <- err
+	r.ends(s)
+}
