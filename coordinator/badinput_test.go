@@ -122,7 +122,7 @@ func theLargest(t *testing.T, s *site) {
 	t.Helper()
 	world := zk.WorldACL(zk.PermAll)[0]
 	fits := sizeLimit - len(s.root+lockPath) - 12 - len(world.Scheme) - len(world.ID)
-	c := s.connect()
+	c := s.connect(coordinator.WithNodeBudget(2 * sizeLimit)) // for one node at the longest path
 	id := c.SessionID()
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
 	if data, _, err := s.raw.Get(s.root + grant.Node); len(data) != fits {

@@ -71,5 +71,8 @@ func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-cha
 // State returns the state of the session.
 func (c *Coordinator) State() State { return State(c.session.State()) }
 
+// Nodes returns how full the session is.
+func (c *Coordinator) Nodes() NodesInfo { return NodesInfo(c.session.Fill()) }
+
 // SessionID returns the ZooKeeper id of the session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }

@@ -28,6 +28,15 @@ type HookRequest interface{ OnRequest(info RequestInfo) }
 // HookLease is told of each new deadline of the lease, and when the lease runs out while a lock is held.
 type HookLease interface{ OnLease(info LeaseInfo) }
 
+// HookNodes is told how full the session is, at each change.
+type HookNodes interface{ OnNodes(info NodesInfo) }
+
+// NodesInfo describes the nodes that the session has, or may have.
+type NodesInfo struct {
+	Nodes, Bytes int // as [WithNodeBudget] counts them
+	Budget       int // bytes
+}
+
 // AcquireInfo describes an acquisition.
 type AcquireInfo struct {
 	ID      uint64 // as in its events
@@ -70,6 +79,7 @@ type hooks struct {
 	event   []HookEvent
 	request []HookRequest
 	lease   []HookLease
+	nodes   []HookNodes
 }
 
 // hooksOf sorts the hooks among the options.
@@ -89,7 +99,7 @@ func hooksOf(options []Option) (h hooks, _ error) {
 func (h *hooks) add(hook Hook) bool {
 	acquires, hears := joins(&h.acquire, hook), joins(&h.event, hook)
 	requests, leases := joins(&h.request, hook), joins(&h.lease, hook)
-	return acquires || hears || requests || leases
+	return joins(&h.nodes, hook) || acquires || hears || requests || leases
 }
 
 // joins adds the hook to the hooks of an interface, if it implements that interface.
@@ -131,6 +141,13 @@ func (h *hooks) configure(cfg *session.Config) {
 		cfg.OnLease = func(l session.Lease) {
 			for _, hook := range all {
 				hook.OnLease(LeaseInfo(l))
+			}
+		}
+	}
+	if all := h.nodes; len(all) > 0 {
+		cfg.OnFill = func(f session.Fill) {
+			for _, hook := range all {
+				hook.OnNodes(NodesInfo(f))
 			}
 		}
 	}

@@ -148,8 +148,12 @@ func (s *Session) quiesce() {
 		return
 	}
 	s.pump()
+	c := s.client
+	if s.overfull() && (c.inflight > 0 || s.pending.next() != nil) {
+		return // one flight after the other, until the end of the session is small enough
+	}
 	s.last = true
-	if c := s.client; c == nil || c.inflight == 0 {
+	if c == nil || c.inflight == 0 {
 		close(s.quiet)
 		s.quiet = nil
 	}

@@ -142,6 +142,13 @@ func (s *Session) nextBudget() {
 	s.roomMade()
 }
 
+// overfull reports whether an option has made the budget so large, and the session has so many nodes, that
+// its end is more than the default budget allows. Then as many nodes are deleted first.
+func (s *Session) overfull() bool {
+	c := s.client
+	return c != nil && c.up && s.budget.Used().Bytes > DefaultNodeBudget
+}
+
 var _, _ seeker = (*asked)(nil), (*called)(nil)
 
 func (r *asked) load(*Session) budget.Load {

@@ -166,7 +166,7 @@ func (s *Server) connections() []*conn {
 func (s *Server) Down(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down = down
+	s.down = down || s.dead
 	if down {
 		s.cutAll()
 	}

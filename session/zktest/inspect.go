@@ -26,6 +26,13 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
+// Dead reports whether the server has died of a transaction that it could not read; see [JuteMaxBuffer].
+func (s *Server) Dead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
 // Requests returns how many requests of a kind the server has got, including those that
 // failed or were intercepted.
 func (s *Server) Requests(op Op) int {

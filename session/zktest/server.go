@@ -30,6 +30,7 @@ type Server struct {
 	tick          time.Duration
 	checkInterval time.Duration
 	extendedTypes bool
+	maxBuffer     int // 0: a transaction may have any size
 	dialect       dialect
 	inMemory      bool
 	started       time.Time
@@ -44,6 +45,7 @@ type Server struct {
 	mu           sync.Mutex // guards everything below; never held across a wait
 	closed       bool
 	down         bool
+	dead         bool // it stays down
 	muteAll      bool
 	muted        map[int64]bool
 	hook         func(Request) Action

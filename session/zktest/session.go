@@ -173,7 +173,10 @@ func (s *Server) renew(c *conn) {
 // yet.
 func (s *Server) endSession(ses *session) {
 	t := s.begin(caller{session: ses.id, trusted: true})
+	const fixed, each = 36, 4 // the header and the number of paths, and the length of each
+	size := fixed
 	for _, p := range s.tree.ownedBy(ses.id) {
+		size += each + len(p)
 		t.remove(s.tree.nodes[p])
 	}
 	delete(s.tree.ephemerals, ses.id)
@@ -181,6 +184,10 @@ func (s *Server) endSession(ses *session) {
 	delete(s.sessions, ses.id)
 	if c := ses.conn; c != nil && !c.stranded {
 		s.leave(c)
+	}
+	if s.maxBuffer > 0 && size > 2*s.maxBuffer {
+		s.dead, s.down = true, true
+		s.cutAll()
 	}
 }
 

@@ -52,6 +52,15 @@ func ClickHouseKeeper() Setting {
 	return settingFunc(func(s *Server) { s.dialect = clickHouseKeeper })
 }
 
+// JuteMaxBuffer makes the server die at the end of a session whose transaction is too large to be read again,
+// as servers since 3.6 do (ZOOKEEPER-4306). The transaction lists every ephemeral node of the session, and may
+// have twice the bytes. From then on no connection is made, and [Server.Dead] says so. Real servers take
+// 1,048,575 unless jute.maxbuffer says otherwise. Without this setting a session may have any number of nodes,
+// as before 3.6.
+func JuteMaxBuffer(bytes int) Setting {
+	return settingFunc(func(s *Server) { s.maxBuffer = bytes })
+}
+
 // dialect is the kind of server that this one stands in for.
 type dialect uint8
 
