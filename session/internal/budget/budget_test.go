@@ -1,0 +1,263 @@
+package budget
+
+import (
+	"fmt"
+	"testing"
+)
+
+// model is what is true of a session, beside what the budget says.
+type model struct {
+	budget Budget
+	shares [2]share
+	debts  [2]debt
+	steps  string
+}
+
+// truth is how many nodes the session may have.
+func (m *model) truth() (nodes int64) {
+	for i := range m.shares {
+		nodes += m.shares[i].nodes + m.shares[i].kept + m.debts[i].nodes + m.debts[i].kept
+	}
+	return nodes
+}
+
+// share is a contender's.
+type share struct {
+	counted, leaving bool
+	nodes            int64 // that its session may have, of this contender
+	kept             int64 // that stay, and belong to nobody
+}
+
+// debt is a removal's.
+type debt struct {
+	open  bool
+	of    Debt
+	nodes int64 // in the present session
+	kept  int64
+}
+
+// Every order of what happens to two contenders and two removals, over sessions: what counts is never less
+// than what there may be, no create is sent beyond the limit, and when all is over nothing counts.
+func TestEveryOrder(t *testing.T) {
+	const limit, depth = 5, 9
+	one := Load{1, 1}
+	seen := map[model]int{} // with how many steps left
+	var play func(m model, depth int)
+	check := func(m model) {
+		truth := m.truth()
+		if used := m.budget.Used(); used.Nodes < truth || used.Nodes != used.Bytes {
+			t.Fatalf("after%s: %+v count, and there may be %d", m.steps, used, truth)
+		}
+		for _, s := range m.shares {
+			if s.counted {
+				m.budget.Return(Load{2, 2}, s.leaving)
+			}
+		}
+		for _, d := range m.debts {
+			if d.open {
+				m.budget.Removed(d.of, true)
+			}
+		}
+		if m.budget.Next(); m.budget != (Budget{limit: limit, session: m.budget.session}) {
+			t.Fatalf("after%s, and when all is over: %+v", m.steps, m.budget)
+		}
+	}
+	play = func(m model, left int) {
+		key := m
+		key.steps = ""
+		key.debts[0].of.session -= m.budget.session
+		key.debts[1].of.session -= m.budget.session
+		key.budget.session = 0
+		if check(m); left <= seen[key] {
+			return
+		}
+		seen[key] = left
+		do := func(what string, i int, f func(*model)) {
+			next := m
+			next.steps += fmt.Sprintf(" %s %d", what, i)
+			f(&next)
+			play(next, left-1)
+		}
+		for i, s := range m.shares {
+			load := Load{2, 2}
+			switch {
+			case !s.counted && m.budget.Fits(load):
+				do("take", i, func(m *model) { m.budget.Take(load); m.shares[i].counted = true })
+			case s.counted:
+				if s.nodes == 0 && m.budget.Fits(Load{}) {
+					do("create", i, func(m *model) {
+						if m.shares[i].nodes = 2; m.truth() > limit {
+							t.Fatalf("after%s there may be %d nodes, want %d at most", m.steps, m.truth(), limit)
+						}
+					})
+				}
+				if s.nodes == 0 {
+					do("return", i, func(m *model) { m.budget.Return(load, s.leaving); m.shares[i] = share{kept: s.kept} })
+				} else {
+					do("delete", i, func(m *model) { m.shares[i].nodes = 0 })
+					do("keep", i, func(m *model) { m.budget.Keep(load, s.leaving); m.shares[i] = share{kept: s.kept + 2} })
+				}
+				if !s.leaving {
+					do("leave", i, func(m *model) { m.budget.Leaving(load); m.shares[i].leaving = true })
+				}
+				if s.nodes > 0 && !m.debts[i].open { // it queues up again, and the rest of its place is removed
+					do("discard", i, func(m *model) {
+						m.debts[i] = debt{open: true, of: m.budget.Remove(one), nodes: 1, kept: m.debts[i].kept}
+						m.shares[i].nodes = 0
+					})
+				}
+			}
+		}
+		for i, d := range m.debts {
+			if d.open {
+				do("removed", i, func(m *model) { m.budget.Removed(d.of, true); m.debts[i] = debt{kept: d.kept} })
+				do("stays", i, func(m *model) { m.budget.Removed(d.of, false); m.debts[i] = debt{kept: d.kept + d.nodes} })
+			}
+		}
+		do("next session", 0, func(m *model) {
+			m.budget.Next()
+			for i := range m.shares {
+				m.shares[i].nodes, m.shares[i].kept = 0, 0
+				m.debts[i].nodes, m.debts[i].kept = 0, 0
+			}
+		})
+	}
+	play(model{budget: New(limit)}, depth)
+	t.Logf("%d states", len(seen))
+}
+
+// What is about to go is room to wait for, and no room.
+func TestRoomToWaitFor(t *testing.T) {
+	b := New(3)
+	b.Take(Load{2, 2})
+	if b.Fits(Load{2, 2}) || b.WillFit(Load{2, 2}) || !b.Fits(Load{1, 1}) {
+		t.Errorf("with 2 of 3 used: %+v, want room for 1", b)
+	}
+	b.Leaving(Load{2, 2})
+	if b.Fits(Load{2, 2}) || !b.WillFit(Load{2, 2}) || b.WillFit(Load{4, 4}) {
+		t.Errorf("with 2 of 3 about to go: %+v, want room for 1, and for 3 soon", b)
+	}
+	b.Keep(Load{2, 2}, true)
+	if b.WillFit(Load{2, 2}) {
+		t.Errorf("%+v, want no room for nodes that stay", b)
+	}
+}
+
+// A node counts as its path, with what a contender's name takes, or with its own name if that is longer.
+func TestNode(t *testing.T) {
+	for _, c := range []struct{ path, node, want int }{{18, 74, 78}, {140, 196, 200}, {10, 0, 70}, {10, 100, 104}} {
+		if got := Node(c.path, c.node); got != (Load{1, int64(c.want)}) {
+			t.Errorf("a path of %d bytes with a node of %d: %+v, want %d bytes", c.path, c.node, got, c.want)
+		}
+	}
+}
+
+// Every order of three transactions at one path, of which each is under way for a while, executed or not, and
+// answered or not: a node that may be there counts, and one that is known to be gone does not.
+func TestEveryOrderOfTransactions(t *testing.T) {
+	const path = "/n"
+	type run struct {
+		op       Op
+		txn      *Transaction
+		sent     int // the step in which it was sent; 0: not yet
+		executed int
+		over     bool
+	}
+	creates, deletes := Op{Path: path, Creates: true}, Op{Path: path, Deletes: true}
+	ends := []string{"done", "unknown", "refused"}
+	plays := 0
+	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute it, 3i+2 has it answered.
+	var play func(ops []Op, steps []int, outcomes []string)
+	play = func(ops []Op, steps []int, outcomes []string) {
+		plays++
+		b, n := New(1000), Nodes{}
+		runs, there, quiet := make([]run, len(ops)), false, true
+		for at, step := range steps {
+			r, how := &runs[step/3], outcomes[step/3]
+			switch step % 3 {
+			case 0:
+				r.sent, r.txn = at+1, n.Begin(&b, ops[step/3:step/3+1])
+			case 1:
+				if how != "refused" {
+					there = ops[step/3].Creates
+				}
+			default:
+				switch how {
+				case "done":
+					n.Done(&b, r.txn, nil)
+				case "unknown":
+					n.Unknown(&b, r.txn)
+				default:
+					n.Refused(&b, r.txn)
+				}
+				r.over = true
+			}
+			used := b.Used().Nodes
+			if used > 1 || used == 0 && there {
+				t.Fatalf("%v of %v, ended %v, at %d: %d nodes count, and there is one: %t", steps, ops, outcomes, at, used, there)
+			}
+		}
+		for i := range runs { // one after the other, all of them answered: what is known is exact
+			quiet = quiet && outcomes[i] != "unknown" && steps[3*i] == 3*(steps[3*i]/3) && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
+		}
+		if used := b.Used().Nodes; quiet && used > 0 != there {
+			t.Fatalf("%v of %v, ended %v: %d nodes count, and there is one: %t", steps, ops, outcomes, used, there)
+		}
+	}
+	var orders func(steps []int, next [3]int, f func([]int))
+	orders = func(steps []int, next [3]int, f func([]int)) {
+		if len(steps) == 9 {
+			f(steps)
+			return
+		}
+		for i := range next {
+			if next[i] < 3 {
+				more := next
+				more[i]++
+				orders(append(steps[:len(steps):len(steps)], 3*i+next[i]), more, f)
+			}
+		}
+	}
+	for kinds := range 8 {
+		var ops []Op
+		for i := range 3 {
+			ops = append(ops, []Op{creates, deletes}[kinds>>i&1])
+		}
+		for how := range 27 {
+			outcomes := []string{ends[how%3], ends[how/3%3], ends[how/9]}
+			if odd := how%3 + how/3%3 + how/9; odd > 2 { // at most one is refused, or two are unknown
+				continue
+			}
+			orders(nil, [3]int{}, func(steps []int) { play(ops, steps, outcomes) })
+		}
+	}
+	t.Logf("%d plays", plays)
+}
+
+// Numbered nodes count by their names once these are known, and nothing of an earlier session counts.
+func TestNumberedNodes(t *testing.T) {
+	b, n := New(1000), Nodes{}
+	numbered := []Op{{Path: "/n-", Creates: true, Numbers: true}}
+	if more := n.Load(numbered); more != (Load{1, 73}) {
+		t.Errorf("a numbered node would take %+v, want 73 bytes", more)
+	}
+	for _, end := range []func(*Transaction){
+		func(x *Transaction) { n.Done(&b, x, []string{"/n-0000000001"}) }, // known
+		func(x *Transaction) { n.Done(&b, x, nil) },                       // not known
+		func(x *Transaction) { n.Unknown(&b, x) },
+		func(x *Transaction) { n.Refused(&b, x) },
+	} {
+		end(n.Begin(&b, numbered))
+	}
+	n.Done(&b, n.Begin(&b, []Op{{Path: "/n-0000000001", Deletes: true}}), nil)
+	if used := b.Used(); used != (Load{2, 146}) {
+		t.Errorf("%+v count, want the two of which nobody knows the names", used)
+	}
+	late := n.Begin(&b, numbered)
+	b.Next()
+	n.Next()
+	n.Done(&b, late, []string{"/n-0000000002"})
+	if used := b.Used(); used != (Load{}) {
+		t.Errorf("%+v count in the next session, want nothing", used)
+	}
+}
