@@ -203,6 +203,29 @@ func (w *world) inspect() {
 			w.crowd(p)
 		}
 		w.checkWatches(len(live))
+		w.checkBudgets()
+	}
+}
+
+// checkBudgets fails if a session has more nodes than its coordinator counts. Nothing is under way now that
+// has not been counted.
+func (w *world) checkBudgets() {
+	for _, c := range w.clients {
+		l := c.get()
+		if l == nil {
+			continue
+		}
+		id, nodes, bytes := l.SessionID(), 0, 0
+		for _, p := range w.paths {
+			for _, node := range w.nodes(p) {
+				if id != 0 && w.srv.Owner(node) == id {
+					nodes, bytes = nodes+1, bytes+len(node)+4
+				}
+			}
+		}
+		if n := l.Nodes(); nodes > n.Nodes || bytes > n.Bytes {
+			w.failf("%s: the session has %d nodes of %d bytes, and %+v count", c.name, nodes, bytes, n)
+		}
 	}
 }
 

@@ -182,6 +182,11 @@ func (w *world) settle() {
 	if n := w.srv.Watches(); n > 0 {
 		w.failf("%d watches left, and no node to watch", n)
 	}
+	for _, c := range w.clients {
+		if l := c.get(); l != nil && (l.Nodes().Nodes != 0 || l.Nodes().Bytes != 0) {
+			w.failf("%s: no node is left, and %+v count", c.name, l.Nodes())
+		}
+	}
 }
 
 // judgeLeft fails if there are nodes of any contender.
