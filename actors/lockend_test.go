@@ -166,6 +166,22 @@ func TestBoundAfterTheEnd(t *testing.T) {
 	})
 }
 
+// The port is closed before the end is told: a caller that sees the end may ask for the room of its node.
+func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Start(t.Context(), 0, actors.Want{Try: true})
+		synctest.Wait()
+		r.Say(actorstest.Opened)
+		closedBefore := 0
+		r.Explaining = func() { _, closedBefore = r.Port.Counts() }
+		r.Say(recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}})
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
+		if closedBefore != 1 {
+			t.Errorf("the port was closed %d times before the end was told, want once", closedBefore)
+		}
+	})
+}
+
 // TestContextIsLetGoAtTheEnd of its last lock. Exception: the latest context is let go when another one comes, or when the house is
 // closed. So the locks of a loop have one wait for their context.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {

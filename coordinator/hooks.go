@@ -98,8 +98,8 @@ func hooksOf(options []Option) (h hooks, _ error) {
 // add reports whether the hook hears anything.
 func (h *hooks) add(hook Hook) bool {
 	acquires, hears := joins(&h.acquire, hook), joins(&h.event, hook)
-	requests, leases := joins(&h.request, hook), joins(&h.lease, hook)
-	return joins(&h.nodes, hook) || acquires || hears || requests || leases
+	requests, leases, fills := joins(&h.request, hook), joins(&h.lease, hook), joins(&h.nodes, hook)
+	return acquires || hears || requests || leases || fills
 }
 
 // joins adds the hook to the hooks of an interface, if it implements that interface.
