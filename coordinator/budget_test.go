@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,14 +211,24 @@ func TestANodeThatStaysCounts(t *testing.T) {
 	})
 }
 
+// fillHook notes how few nodes have counted.
+type fillHook struct{ least atomic.Int64 }
+
+func (h *fillHook) OnNodes(info coordinator.NodesInfo) {
+	h.least.Store(min(h.least.Load(), int64(info.Nodes)))
+}
+
 // A waiter that queues up again in the next session keeps its room: others do not get it meanwhile. What held
 // has room no more.
 func TestAWaiterKeepsItsRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv, ofNodes(3)), coordtest.Connect(t, srv)
+		fill := &fillHook{}
+		c, other := coordtest.Connect(t, srv, ofNodes(3), coordinator.WithHooks(fill)), coordtest.Connect(t, srv)
 		theirs := []*coordinator.Acquisition{hold(t, other, 1), hold(t, other, 2)}
 		held := hold(t, c, 0)
 		waiting := []*coordinator.Acquisition{coordtest.Queue(c.Mutex(budgetPath(1))), coordtest.Queue(c.Mutex(budgetPath(2)))}
+		counts(t, c, 3)
+		fill.least.Store(3)
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
 		early := c.Mutex(budgetPath(4)).Acquire(t.Context())
@@ -225,6 +236,9 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 		coordtest.GrantOf(t, early) // in the place of what was lost
 		isFull(t, c.Mutex(budgetPath(3)).Acquire(t.Context()))
 		counts(t, c, 3)
+		if least := fill.least.Load(); least != 2 {
+			t.Errorf("%d nodes counted between the sessions, want the two of the waiters", least)
+		}
 		for i, a := range waiting {
 			coordtest.End(theirs[i])
 			coordtest.GrantOf(t, a)

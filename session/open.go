@@ -37,6 +37,9 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	if s.whoWeAre.source = cfg.Identities; cfg.Identities == nil {
 		s.whoWeAre.source = func() []Auth { return cfg.Auth }
 	}
+	if cfg.OnFill != nil {
+		cfg.OnFill(s.view.fill)
+	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
 	s.actor = actors.NewActor(group, s.handle, s.pump)
 	s.actor.Post(begin{})

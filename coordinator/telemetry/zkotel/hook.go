@@ -38,6 +38,7 @@ type session struct {
 	id     int64
 	server string    // host:port of the latest connection
 	lease  time.Time // its end
+	nodes  coordinator.NodesInfo
 }
 
 // acquisition is what a hook knows between Acquire and the last event. Only the calls for its own events use it, one after the other;
@@ -59,6 +60,7 @@ var (
 	_ coordinator.HookEvent   = (*Hook)(nil)
 	_ coordinator.HookRequest = (*Hook)(nil)
 	_ coordinator.HookLease   = (*Hook)(nil)
+	_ coordinator.HookNodes   = (*Hook)(nil)
 )
 
 // New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
@@ -208,6 +210,13 @@ func (h *Hook) OnLease(info coordinator.LeaseInfo) {
 	if info.RanOut {
 		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(words.LeaseOut)))
 	}
+}
+
+// OnNodes implements [coordinator.HookNodes].
+func (h *Hook) OnNodes(info coordinator.NodesInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.session.nodes = info
 }
 
 // change changes what is live of an acquisition, and returns it, or nil if there is none.

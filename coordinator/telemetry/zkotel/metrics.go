@@ -44,6 +44,7 @@ type instruments struct {
 
 	// These describe what is live, and are observed at each collection. Sums add up over several coordinators.
 	waiting, held, leader, state       metric.Int64ObservableUpDownCounter
+	nodes, nodeBytes, nodeBudget       metric.Int64ObservableUpDownCounter
 	ahead                              metric.Int64ObservableGauge
 	longestWait, longestHold, leaseEnd metric.Float64ObservableGauge
 }
@@ -83,6 +84,9 @@ func newInstruments(m metric.Meter) (in instruments, _ error) {
 	in.held = number("zkgrant.held", "{acquisition}", "Locks that this process holds; permits of a semaphore.")
 	in.leader = number("zkgrant.leader", "{leader}", "1 if this process leads the election, 0 if it is a candidate.")
 	in.state = number("zkgrant.session.state", "{session}", "1 for the state of the session, 0 for the others.")
+	in.nodes = number("zkgrant.session.nodes", "{node}", "Nodes that the session has, or may have.")
+	in.nodeBytes = number("zkgrant.session.node_bytes", "By", "What these nodes take of the session's budget.")
+	in.nodeBudget = number("zkgrant.session.node_budget", "By", "The budget: beyond it a lock is refused.")
 	in.longestWait = seconds("zkgrant.longest_wait", "The longest wait that still goes on.")
 	in.longestHold = seconds("zkgrant.longest_hold", "The longest hold that still goes on.")
 	in.leaseEnd = seconds("zkgrant.lease.remaining", "How long the held locks are safe without contact.")
@@ -93,7 +97,9 @@ func newInstruments(m metric.Meter) (in instruments, _ error) {
 }
 
 func (in *instruments) observables() []metric.Observable {
-	return []metric.Observable{in.waiting, in.held, in.leader, in.state, in.ahead, in.longestWait, in.longestHold, in.leaseEnd}
+	return []metric.Observable{
+		in.waiting, in.held, in.leader, in.state, in.nodes, in.nodeBytes, in.nodeBudget, in.ahead, in.longestWait, in.longestHold, in.leaseEnd,
+	}
 }
 
 // live is an acquisition between Acquire and its end, for metrics.
@@ -193,6 +199,9 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 		}
 		o.ObserveInt64(h.in.state, is, with(keyState.String(state)))
 	}
+	o.ObserveInt64(h.in.nodes, int64(session.nodes.Nodes))
+	o.ObserveInt64(h.in.nodeBytes, int64(session.nodes.Bytes))
+	o.ObserveInt64(h.in.nodeBudget, int64(session.nodes.Budget))
 	if held > 0 {
 		o.ObserveFloat64(h.in.leaseEnd, max(0, session.lease.Sub(now).Seconds()))
 	}

@@ -27,6 +27,9 @@ var (
 	sessionState    = describe("session_state", "1 for the state of the session, 0 for the others.", "state")
 	sessionTotal    = describe("session_events_total", "What has happened to the session.", "event")
 	leaseRemaining  = describe("lease_remaining_seconds", "For how long held locks can be relied on; absent while none is held.")
+	sessionNodes    = describe("session_nodes", "Nodes that the session has, or may have.")
+	nodeBytes       = describe("session_node_bytes", "What these nodes take of the session's budget.")
+	nodeBudget      = describe("session_node_budget_bytes", "The budget: beyond it a lock is refused.")
 	requestDuration = describe("request_duration_seconds", "Time from a request to its answer, or to the end of the connection.", "op", "result")
 )
 
@@ -39,7 +42,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func descriptions() []*prometheus.Desc {
 	return []*prometheus.Desc{
 		acquireDuration, holdDuration, lostTotal, waiting, held, longestWait, longestHold, queueAhead, requeuedTotal, revokedTotal,
-		abandonedTotal, leader, sessionState, sessionTotal, leaseRemaining, requestDuration,
+		abandonedTotal, leader, sessionState, sessionTotal, leaseRemaining, sessionNodes, nodeBytes, nodeBudget, requestDuration,
 	}
 }
 
@@ -101,6 +104,9 @@ func (s *state) snapshot(now time.Time) samples {
 	if holds {
 		all.gauge(leaseRemaining, max(0, s.lease.Sub(now).Seconds()))
 	}
+	all.gauge(sessionNodes, float64(s.nodes.Nodes))
+	all.gauge(nodeBytes, float64(s.nodes.Bytes))
+	all.gauge(nodeBudget, float64(s.nodes.Budget))
 	for r, h := range s.requests {
 		all.durations(requestDuration, h, r.op, r.result)
 	}

@@ -17,6 +17,7 @@ type state struct {
 
 	session  string // one of sessionStates
 	lease    time.Time
+	nodes    coordinator.NodesInfo
 	heard    map[string]uint64 // events of the session
 	requests map[request]*histogram
 }

@@ -255,7 +255,7 @@ func TestWhatHooksTell(t *testing.T) {
 		{"the session", func(p *play) {
 			p.hears(events.Connected{Session: 1}, events.Suspended{}, events.Resumed{}, events.Suspended{}, events.SessionExpired{Session: 1})
 			p.leased(coordinator.LeaseInfo{RanOut: true})
-		}, []string{"session"}, `
+		}, []string{"session_state", "session_events"}, `
 			session_events_total{event="connected"} 1
 			session_events_total{event="expired"} 1
 			session_events_total{event="lease_ran_out"} 1
@@ -287,6 +287,12 @@ func TestWhatHooksTell(t *testing.T) {
 			p.asks(1, "mutex", "/a")
 			p.leased(coordinator.LeaseInfo{Deadline: p.now.Add(time.Second)})
 		}, []string{"lease_remaining"}, ``},
+		{"how full the session is", func(p *play) {
+			p.state.nodes = coordinator.NodesInfo{Nodes: 2, Bytes: 150, Budget: 1000}
+		}, []string{"session_node"}, `
+			session_node_budget_bytes 1000
+			session_node_bytes 150
+			session_nodes 2`},
 		{"requests", func(p *play) {
 			for _, r := range []coordinator.RequestInfo{
 				{Op: "create"}, {Op: "create", Err: zk.ErrNoNode}, {Op: "multi", Err: errors.New("refused")},

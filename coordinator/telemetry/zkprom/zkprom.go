@@ -26,6 +26,7 @@ var (
 	_ coordinator.HookEvent   = (*Metrics)(nil)
 	_ coordinator.HookRequest = (*Metrics)(nil)
 	_ coordinator.HookLease   = (*Metrics)(nil)
+	_ coordinator.HookNodes   = (*Metrics)(nil)
 )
 
 // New returns the metrics of one coordinator. Register them, and pass them to [coordinator.WithHooks]. Each coordinator needs metrics of its
@@ -89,4 +90,11 @@ func (m *Metrics) OnLease(info coordinator.LeaseInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.leased(info)
+}
+
+// OnNodes implements [coordinator.HookNodes].
+func (m *Metrics) OnNodes(info coordinator.NodesInfo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.nodes = info
 }

@@ -48,6 +48,18 @@ func TestEveryOrder(t *testing.T) {
 		if used := m.budget.Used(); used.Nodes < truth || used.Nodes != used.Bytes {
 			t.Fatalf("after%s: %+v count, and there may be %d", m.steps, used, truth)
 		}
+		var leaving, removing int64
+		for i, s := range m.shares {
+			if s.leaving {
+				leaving += 2
+			}
+			if d := m.debts[i]; d.open && d.of.session == m.budget.session {
+				removing++
+			}
+		}
+		if b := m.budget; b.leaving.Nodes != leaving || b.removing.Nodes != removing {
+			t.Fatalf("after%s: %+v, want %d and %d nodes about to go", m.steps, b, leaving, removing)
+		}
 		for _, s := range m.shares {
 			if s.counted {
 				m.budget.Return(Load{2, 2}, s.leaving)
