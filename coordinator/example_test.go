@@ -157,7 +157,7 @@ func ExampleLock_Queue() {
 	// host-2, pid 4711, holding: false, for less than a minute: true
 }
 
-// One loop for any number of locks.
+// One loop for all locks.
 func ExampleCoordinator_Events() {
 	c, _, stop := exampleServer()
 	defer stop()
