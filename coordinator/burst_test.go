@@ -147,7 +147,8 @@ func TestRealHandoffBehindABurst(t *testing.T) {
 	eventstest.NeedsServers(t)
 	locks := eventstest.Many(5_000, 20_000)
 	e := largeServer(t)
-	c, other := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(0))
+	c := coordtest.ConnectReal(t, e.Addr(0), coordinator.WithNodeBudget(locks*100)) // nobody starts this server again
+	other := coordtest.ConnectReal(t, e.Addr(0))
 	holder := c.Mutex("/real/burst/lock").Acquire(context.Background())
 	coordtest.GrantOf(t, holder)
 	waiter := other.Mutex("/real/burst/lock").Acquire(context.Background())
