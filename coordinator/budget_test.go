@@ -402,7 +402,7 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		"a crash at the default budget":            {nil, 1_000_000 / 3067, true, false},
 		"close at the default budget":              {nil, 1_000_000 / 3067, false, false},
 		"close of a larger budget":                 {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, false, false},
-		"a crash of a budget that is too large":     {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, true, true},
+		"a crash of a budget that is too large":    {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, true, true},
 		"close of one that was not that full":      {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, false, false},
 		"a crash of one that was not that full":    {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, true, false},
 		"close of a larger budget, with a timeout": {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000), coordinator.WithSessionTimeout(time.Minute)}, 600, false, false},

@@ -60,7 +60,7 @@ var (
 	ErrQuota = session.ErrQuota
 	// ErrSequenceEnd reports sequence numbers that are used up or not unique. Ask again; see docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
-	// ErrSessionFull reports a node beyond the budget of the session; see [WithNodeBudget].
+	// ErrSessionFull reports nodes beyond [WithNodeBudget].
 	ErrSessionFull = session.ErrSessionFull
 	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or be in a multi-lock.
 	ErrKind = session.ErrKind

@@ -28,13 +28,13 @@ type HookRequest interface{ OnRequest(info RequestInfo) }
 // HookLease is told of each new deadline of the lease, and when the lease runs out while a lock is held.
 type HookLease interface{ OnLease(info LeaseInfo) }
 
-// HookNodes is told how full the session is, at each change.
+// HookNodes is told how full the session is.
 type HookNodes interface{ OnNodes(info NodesInfo) }
 
-// NodesInfo describes the nodes that the session has, or may have.
+// NodesInfo describes the session's nodes.
 type NodesInfo struct {
-	Nodes, Bytes int // as [WithNodeBudget] counts them
-	Budget       int // bytes
+	Nodes, Bytes int // see [WithNodeBudget]
+	Budget       int
 }
 
 // AcquireInfo describes an acquisition.

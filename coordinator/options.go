@@ -90,9 +90,9 @@ func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// WithNodeBudget bounds the session's own nodes, waiters included: bytes of the lock's path
-// with its chroot, and 60, for each. Beyond it an acquisition ends with [ErrSessionFull]. The
-// default is 1,000,000. Servers must bear more; see docs/production.md.
+// WithNodeBudget bounds the session's nodes: the bytes of each lock's path, chroot included, and
+// 60. Waiters count. Beyond it is [ErrSessionFull]. The default is 1,000,000. See
+// docs/production.md before raising it.
 func WithNodeBudget(bytes int) Option {
 	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
 }
