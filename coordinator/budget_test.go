@@ -398,14 +398,16 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		locks   int
 		crash   bool
 		dies    bool
+		gone    int
 	}{
-		"a crash at the default budget":            {nil, 1_000_000 / 3067, true, false},
-		"close at the default budget":              {nil, 1_000_000 / 3067, false, false},
-		"close of a larger budget":                 {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, false, false},
-		"a crash of a budget that is too large":    {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, true, true},
-		"close of one that was not that full":      {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, false, false},
-		"a crash of one that was not that full":    {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, true, false},
-		"close of a larger budget, with a timeout": {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000), coordinator.WithSessionTimeout(time.Minute)}, 600, false, false},
+		"a crash at the default budget":                {nil, 1_000_000 / 3067, true, false, 0},
+		"close at the default budget":                  {nil, 1_000_000 / 3067, false, false, 0},
+		"close of a larger budget":                     {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, false, false, 0},
+		"a crash of a budget that is too large":        {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 600, true, true, 0},
+		"close of one that was not that full":          {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, false, false, 0},
+		"a crash of one that was not that full":        {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 200, true, false, 0},
+		"close of a larger budget, with a timeout":     {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000), coordinator.WithSessionTimeout(time.Minute)}, 600, false, false, 0},
+		"close of a larger budget, and nodes are gone": {[]coordinator.Option{coordinator.WithNodeBudget(2_000_000)}, 651, false, false, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
@@ -428,14 +430,20 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 						t.Errorf("the server is dead: %t, want %t", srv.Dead(), c.dies)
 					}
 				}
-				deletes := srv.Requests(zktest.OpDelete)
+				for i := 0; i < c.gone; i++ { // a transaction with such a delete is refused
+					gone := path(c.locks - 1 - 10*i)
+					eventstest.Must(t, srv.Delete(gone+"/"+srv.Children(gone)[0]))
+				}
+				sent := coordtest.Traffic(srv)
 				if err := co.Close(); err != nil && !c.dies {
 					t.Error(err)
 				}
 				if srv.Dead() != c.dies {
 					t.Errorf("the server is dead: %t, want %t", srv.Dead(), c.dies)
 				}
-				t.Logf("Close sent %d deletes", srv.Requests(zktest.OpDelete)-deletes)
+				if n := sent.Load(); n > 256+16 && c.gone == 0 {
+					t.Errorf("Close has sent %d requests, want one flight, and transactions of many deletes", n)
+				}
 			})
 		})
 	}
