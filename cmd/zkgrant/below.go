@@ -27,7 +27,7 @@ const atOnce = 64
 // lookBelow looks at a node and at what is below it.
 func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree, error) {
 	const systemTree = "/zookeeper"
-	t := &tree{Tree: doctor.Tree{Root: root}, records: map[string]session.Found{}}
+	t := &tree{Tree: doctor.Tree{Root: root}, chroot: chroot, records: map[string]session.Found{}}
 	for ahead := []string{root}; len(ahead) > 0; {
 		first := max(0, len(ahead)-atOnce)
 		paths := ahead[first:]
@@ -68,6 +68,7 @@ func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree
 type tree struct {
 	doctor.Tree
 
+	chroot  string
 	records map[string]session.Found // by path
 }
 
@@ -90,6 +91,7 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 		return nil
 	}
 	if t.Looked++; session.Ephemeral(seen.Stat) { // it may be an unfair lock
+		t.Own(seen.Stat.EphemeralOwner, t.chroot+at)
 		return nil
 	}
 	now := time.Now()
@@ -101,7 +103,9 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 			t.records[path.Join(at, f.Name)] = f
 			continue
 		}
-		if !session.Ephemeral(f.Stat) {
+		if session.Ephemeral(f.Stat) {
+			t.Own(f.Stat.EphemeralOwner, t.chroot+path.Join(at, f.Name))
+		} else {
 			n.Persistent = append(n.Persistent, f.Name)
 		}
 		if !session.IsPermit(f.Name) {

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -261,6 +262,42 @@ func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	has(t, examined(t, server.Addr(), 0, "/locks"), doctor.Note, "sequence", lockPath, "1900000001 of 2147483647")
 	holder.Send(syscall.SIGTERM)
 	holder.Exits(0)
+}
+
+// Doctor adds up the nodes of each session below the path, as the servers list them in the transaction that ends it.
+func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
+	server := zktest.Start(t)
+	dir := "/app/locks/" + strings.Repeat("x", 1000)
+	eventstest.Must(t, server.Create("/app/locks", nil))
+	eventstest.Must(t, server.Create("/app/locks/none", nil))
+	eventstest.Must(t, server.Create(dir, nil))
+	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	eventstest.Must(t, err)
+	defer conn.Close()
+	made := 0
+	fill := func(n int) {
+		t.Helper()
+		for range n {
+			_, err := conn.Create(fmt.Sprintf("%s/lock-%010d", dir, made), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			eventstest.Must(t, err)
+			made++
+		}
+	}
+	const node = 4 + 1011 + 16 // the bytes of one
+	servers := server.Addr() + "/app"
+	fill(1)
+	_, err = conn.Create("/app/locks/unfair", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	eventstest.Must(t, err)
+	has(t, examined(t, servers, 0, "/locks"), doctor.OK, "session-nodes", "/locks", fmt.Sprintf("a transaction of %d bytes", 48+node+4+17))
+	for _, f := range examined(t, servers, 0, "/locks/none") {
+		if f.Check == "session-nodes" {
+			t.Errorf("below a path without such nodes: %+v, want nothing of it", f)
+		}
+	}
+	half := 1_048_575/node + 1
+	fill(half - made)
+	has(t, examined(t, servers, 0, "/locks"), doctor.Warn, "session-nodes", "/locks",
+		fmt.Sprintf("0x%x has %d nodes, which take %d bytes", conn.SessionID(), half+1, 48+half*node+4+17))
 }
 
 // Doctor says what is wrong with the arguments, and nothing about servers that it has not asked.

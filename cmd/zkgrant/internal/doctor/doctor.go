@@ -14,7 +14,7 @@ const (
 	OK   Level = "ok"   // as it should be
 	Note Level = "note" // worth knowing, or could not be seen
 	Warn Level = "warn" // costs reserve, or will turn bad
-	Bad  Level = "bad"  // breaks exclusion, a wait, or the timely report of a loss
+	Bad  Level = "bad"  // breaks exclusion, a wait, the timely report of a loss, or the servers
 )
 
 // Finding is one result of a check.
@@ -56,10 +56,10 @@ type Clock struct {
 	Within time.Duration // the largest error of Ahead
 }
 
-// Findings judges an observation, in four parts: the servers, the ensemble, the session, the locks. Each part begins with the worst.
+// Findings judges an observation, in parts: the servers, the ensemble, the session, the locks, their sessions. Each part begins with the worst.
 func Findings(o Observation) []Finding {
 	var all []Finding
-	for _, part := range [...]func(Observation) []Finding{servers, ensemble, timing, clocks, words, locks} {
+	for _, part := range [...]func(Observation) []Finding{servers, ensemble, timing, clocks, words, locks, sessions} {
 		found := part(o)
 		slices.SortStableFunc(found, func(a, b Finding) int { return b.Level.rank() - a.Level.rank() })
 		all = append(all, found...)

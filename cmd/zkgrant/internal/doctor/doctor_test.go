@@ -30,8 +30,9 @@ func healthy() Observation {
 	}
 	o.Tree = &Tree{
 		Root: "/locks", Looked: 3,
-		Nodes:   []Node{{Path: "/locks/a", Ours: true, Next: 9, Contenders: []string{named(ours, "lock-"), named(ours, "lock-")}}},
-		Records: []Record{{Path: "/locks/a", Holder: "x"}},
+		Nodes:    []Node{{Path: "/locks/a", Ours: true, Next: 9, Contenders: []string{named(ours, "lock-"), named(ours, "lock-")}}},
+		Records:  []Record{{Path: "/locks/a", Holder: "x"}},
+		Sessions: map[int64]Owned{1: {Nodes: 1, Bytes: 80}, 2: {Nodes: 1, Bytes: 80}},
 	}
 	return o
 }
@@ -127,6 +128,15 @@ func TestFaultsAreFound(t *testing.T) {
 		{"its numbers are used up", Bad, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1<<31 - 1<<20 }},
 		{"they have begun again", Bad, "sequence", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], ours+"lock--000000007") }},
 		{"a holder has crashed", Warn, "record", "/locks/a", func(o *Observation) { o.Tree.Records[0].Gone = true }},
+		{"the end of a session is half of what servers read", Warn, "session-nodes", "/locks", func(o *Observation) {
+			o.Tree.Sessions[1] = Owned{Nodes: 10_000, Bytes: 1_048_575}
+		}},
+		{"it is all of that", Warn, "session-nodes", "/locks", func(o *Observation) {
+			o.Tree.Sessions[1] = Owned{Nodes: 10_000, Bytes: 2_097_102}
+		}},
+		{"it is more than that", Bad, "session-nodes", "/locks", func(o *Observation) {
+			o.Tree.Sessions[1] = Owned{Nodes: 10_000, Bytes: 2_097_103}
+		}},
 		{"kazoo beside Curator", Bad, "forms", "/locks/a", func(o *Observation) {
 			o.Tree.Nodes[0].Contenders = []string{named(python, "__lock__"), named(curator, "lock-")}
 		}},
@@ -152,6 +162,27 @@ func TestFaultsAreFound(t *testing.T) {
 		if c.level == Bad && Worst(found) != Bad {
 			t.Errorf("%s: the worst is %s, want bad", c.fault, Worst(found))
 		}
+	}
+}
+
+// Servers older than 3.6 bear the end of any session. A version that is not known may be a newer one.
+func TestTheEndOfASessionBeforeOldServers(t *testing.T) {
+	for want, versions := range map[Level][]string{OK: {"3.5.10", "3.4.13", "3.5.7"}, Bad: {"3.5.10", "", "3.5.10"}} {
+		o := healthy()
+		o.Tree.Sessions[1] = Owned{Nodes: 10_000, Bytes: 3_000_000}
+		for i, version := range versions {
+			says(&o.Servers[i], "version: 3.8.0", "version: "+version)
+		}
+		if got := Worst(sessions(o)); got != want {
+			t.Errorf("of servers of %q: %+v, want the level %s", versions, sessions(o), want)
+		}
+	}
+	o := healthy()
+	for i := range o.Servers {
+		says(&o.Servers[i], "version: 3.8.0", "version: 3.10.1")
+	}
+	if o.Tree.Sessions[1] = (Owned{Nodes: 10_000, Bytes: 3_000_000}); Worst(sessions(o)) != Bad {
+		t.Errorf("of servers of 3.10.1: %+v, want it bad", sessions(o))
 	}
 }
 

@@ -17,6 +17,8 @@ type Tree struct {
 	Nodes   []Node        // those that some finding may be about
 	Records []Record      // of crash detection
 	Ahead   time.Duration // how far the youngest contender's time is ahead of this machine's clock
+
+	Sessions map[int64]Owned // with ephemeral nodes at the path or below it; see [Tree.Own]
 }
 
 // Node is a directory and what is in it.
