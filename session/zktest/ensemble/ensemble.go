@@ -199,6 +199,17 @@ func (e *Ensemble) Restart(i int) error {
 	return s.start(e.java, e.config.arguments(e.classpath, s.cfgPath()))
 }
 
+// SetProperty sets a system property of the virtual machines that are started from now on, as [Property] does for
+// the first ones.
+func (e *Ensemble) SetProperty(key, value string) { e.config.properties[key] = value }
+
+// Ended returns why the process of server i has ended by itself, with the end of its log. It returns nil while
+// the process runs, and after Kill.
+func (e *Ensemble) Ended(i int) error {
+	_, err := e.servers[i].active()
+	return err
+}
+
 // Wait returns nil as soon as every server serves that is neither killed nor stopped. It returns an error if ctx ends, or one of them
 // ends by itself, before that.
 func (e *Ensemble) Wait(ctx context.Context) error {
