@@ -1,0 +1,338 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// The end of a session is one transaction, which lists its ephemeral nodes since ZooKeeper 3.6
+// (ZOOKEEPER-4306). A server writes it whatever its size. It reads it again when it starts, and from its
+// leader, and there jute.maxbuffer and an extra bound what it reads.
+const (
+	defaultBuffer = 0xfffff // jute.maxbuffer, and so is the extra
+	endAround     = 48      // the transaction without its nodes: a header, a count and a digest
+	endNode       = 4       // what precedes the path of each node: its length
+
+	extraProperty  = "zookeeper.jute.maxbuffer.extrasize"
+	bufferProperty = "jute.maxbuffer"
+
+	keptNode, otherNode = "/kept", "/other"
+)
+
+// TestFullSessionsEnd fills sessions with locks until they take no more, and ends them by Close and by a
+// crash. All servers are killed and started again, and all is well. A session that has one byte more than
+// servers can read, by another client, kills them for good. So the limit is theirs. They start again with a
+// larger extra, and nothing is lost. docs/production.md and docs/failures.md tell operators.
+//
+// The short form gives the server a small buffer, which takes few nodes. The same holds for every size.
+func TestFullSessionsEnd(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	const small = 20_000
+	t.Run("small buffer", func(t *testing.T) {
+		e := ensemble.Start(t, 1, ensemble.Property(bufferProperty, strconv.Itoa(small)))
+		fullSessionsEnd(t, e, 2*small, coordinator.WithNodeBudget(2*small-endAround))
+		anEndTooLarge(t, e, 2*small)
+	})
+	if !eventstest.Full() {
+		return
+	}
+	t.Run("half of the default buffer, default budget", func(t *testing.T) {
+		e := ensemble.Start(t, 1, ensemble.Property(bufferProperty, strconv.Itoa(defaultBuffer/2)))
+		fullSessionsEnd(t, e, 2*(defaultBuffer/2))
+	})
+	t.Run("default buffer, default budget, three servers", func(t *testing.T) {
+		e := ensemble.Start(t, 3, ensemble.Heap("512m")) // which takes 70,000 nodes at a time
+		fullSessionsEnd(t, e, 2*defaultBuffer)
+		anEndTooLarge(t, e, 2*defaultBuffer)
+	})
+}
+
+// fullSessionsEnd ends full sessions of ours, and kills and starts the servers.
+func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options ...coordinator.Option) {
+	t.Helper()
+	timeout := time.Duration(eventstest.Amount(2, 10)) * time.Second
+	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	for _, create := range []zk.CreateRequest{{Path: keptNode, Data: []byte("data")}, {Path: otherNode, Flags: zk.FlagEphemeral}} {
+		_, err := raw.Create(create.Path, create.Data, create.Flags, zk.WorldACL(zk.PermAll))
+		eventstest.Must(t, err)
+	}
+	var line cutDialer
+	closing := fullCoordinator(t, e, "/closes/", 18, options, coordinator.WithSessionTimeout(timeout))
+	dying := fullCoordinator(t, e, "/crashes/", 140, options, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(line.dial))
+	permits := fullOfPermits(t, e, options)
+	for _, c := range []*coordinator.Coordinator{closing, dying, permits} {
+		bytes := bytesOf(t, e, c.SessionID())
+		t.Logf("a full session: %+v; its end takes %d bytes of %d", c.Nodes(), endAround+bytes, readable)
+		if bytes > c.Nodes().Bytes || endAround+bytes > readable {
+			t.Errorf("the end of a session takes %d bytes, want no more than %d, which were counted, and %d, which servers read",
+				bytes, c.Nodes().Bytes, readable-endAround)
+		}
+	}
+	eventstest.Must(t, closing.Close())
+	eventstest.Must(t, permits.Close())
+	line.cut()
+	owns(t, e, 1, "the nodes of the full sessions are gone")
+	down(t, e)
+	up(t, e)
+	allIsWell(t, e, "after full sessions have ended")
+}
+
+// fullCoordinator returns a coordinator that holds as many mutexes as fit, at paths of a length.
+func fullCoordinator(
+	t *testing.T, e *ensemble.Ensemble, prefix string, length int, options []coordinator.Option, more ...coordinator.Option,
+) *coordinator.Coordinator {
+	t.Helper()
+	ctx := patiently(t)
+	c, err := coordinator.Connect(ctx, e.Connect(), append(more, options...)...)
+	eventstest.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() }) // it may have crashed
+	const hands = 64
+	var all sync.WaitGroup
+	for hand := range hands {
+		all.Go(func() {
+			for i := hand; ; i += hands {
+				path := fmt.Sprintf("%s%0*d", prefix, length-len(prefix), i)
+				if _, err := c.Mutex(path).Acquire(ctx).Wait(ctx); err != nil {
+					if !errors.Is(err, coordinator.ErrSessionFull) {
+						t.Errorf("%s: %v, want a grant or ErrSessionFull", path, err)
+					}
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if now := c.Nodes(); now.Budget-now.Bytes >= length+60 {
+		t.Errorf("the session refuses nodes, and is not full: %+v", now)
+	}
+	return c
+}
+
+// fullOfPermits returns a coordinator that holds as many permits as fit. Their names are the longest, and
+// the path is short.
+func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Option) *coordinator.Coordinator {
+	t.Helper()
+	ctx := patiently(t)
+	c, err := coordinator.Connect(ctx, e.Connect(), options...)
+	eventstest.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	const each = 20
+	for i := 0; ; i++ {
+		_, err := c.Semaphore(fmt.Sprint("/p", i), each).Acquire(ctx, coordinator.WithPermits(each)).Wait(ctx)
+		if errors.Is(err, coordinator.ErrSessionFull) {
+			return c
+		}
+		eventstest.Must(t, err)
+	}
+}
+
+// cutDialer makes connections until it cuts them, as the end of a process does.
+type cutDialer struct {
+	mu    sync.Mutex
+	gone  bool
+	conns []net.Conn
+}
+
+func (d *cutDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	d.conns = append(d.conns, conn)
+	return conn, nil
+}
+
+func (d *cutDialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
+	for _, conn := range d.conns {
+		_ = conn.Close() // it may be closed
+	}
+}
+
+// anEndTooLarge ends a session as large as servers can read, and one that is larger by a byte.
+func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
+	t.Helper()
+	version, err := e.Version(t.Context(), 0)
+	eventstest.Must(t, err)
+	endOf(t, e, readable-endAround)
+	owns(t, e, 1, "the nodes of a session as large as servers can read are gone")
+	down(t, e)
+	up(t, e)
+	allIsWell(t, e, "after the end of a session as large as servers can read")
+
+	endOf(t, e, readable-endAround+1)
+	if strings.HasPrefix(version, "3.4.") || strings.HasPrefix(version, "3.5.") {
+		owns(t, e, 1, "the nodes of the larger session are gone")
+		down(t, e)
+		up(t, e)
+		allIsWell(t, e, "after the end of the larger session, which a server of "+version+" bears")
+		return
+	}
+	neverStart(t, e)
+	for i := range e.Size() {
+		if e.Ended(i) == nil {
+			continue
+		}
+		log, err := os.ReadFile(filepath.Join(filepath.Dir(e.DataDir(i)), "server.log"))
+		eventstest.Must(t, err)
+		written := strings.Contains(string(log), " INFO ") // a folder of jars may have no logger
+		if want := fmt.Sprintf("Unreasonable length = %d\n", readable+1); written && !strings.Contains(string(log), want) {
+			t.Errorf("server %d has ended, and its log does not say %s", i, want)
+		}
+	}
+	down(t, e)
+	e.SetProperty(extraProperty, strconv.Itoa(4*readable))
+	up(t, e)
+	allIsWell(t, e, "with a larger extra")
+}
+
+// endOf ends a session whose nodes take so many bytes in its end.
+func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
+	t.Helper()
+	const path, most = 100, 60 // nodes in one request
+	conn := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	made := 0
+	for bytes > 0 {
+		var ops []any
+		for ; bytes > 0 && len(ops) < most; made++ {
+			length := path
+			if bytes < 2*(path+endNode) {
+				length = bytes - endNode
+			}
+			name := fmt.Sprintf("/raw-%0*d", length-len("/raw-"), made)
+			ops = append(ops, &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+			bytes -= length + endNode
+		}
+		_, err := conn.Multi(ops...)
+		eventstest.Must(t, err)
+	}
+	conn.Close()
+}
+
+// allIsWell checks that the servers grant a session and locks, that nothing else is left of the sessions that
+// have ended, and that nothing else is lost.
+func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
+	t.Helper()
+	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	eventstest.Eventually(t, "there is a session "+when, func() bool {
+		data, _, err := raw.Get(keptNode)
+		if err == nil && string(data) != "data" {
+			t.Errorf("%s: %s has %q, want what was written", when, keptNode, data)
+		}
+		return err == nil
+	})
+	owns(t, e, 1, "there is one ephemeral node "+when)
+	if found, _, err := raw.Exists(otherNode); !found || err != nil {
+		t.Errorf("%s: the node of another session is there: %t, %v; want it there", when, found, err)
+	}
+	c := connect(t, e.Connect(), 10*time.Second, 0)
+	if _, err := c.Mutex("/locks/after").Acquire(t.Context()).Wait(patiently(t)); err != nil {
+		t.Errorf("%s: %v, want a grant", when, err)
+	}
+	eventstest.Check(t, c.Close())
+}
+
+// neverStart kills and starts the servers until most of them have ended by themselves. At first only the leader
+// may have logged what it cannot read. The others then serve until they end the session in their turn.
+func neverStart(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
+	ctx, most := eventstest.Patiently(t, 3*time.Minute), e.Size()/2
+	for {
+		if e.Size() == 1 { // it reads the transaction when it starts, and not before
+			owns(t, e, 1, "the nodes of the session are gone")
+		} else {
+			eventstest.Eventually(t, "the quorum is lost", func() bool { return serving(t, e) <= most })
+		}
+		down(t, e)
+		for i := range e.Size() {
+			eventstest.Must(t, e.Restart(i))
+		}
+		for serving(t, e) <= most {
+			ended := 0
+			for i := range e.Size() {
+				if e.Ended(i) != nil {
+					ended++
+				}
+			}
+			if ended > most {
+				return
+			}
+			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+				t.Fatal("most of the servers still run, want them to end by themselves")
+			}
+		}
+	}
+}
+
+// serving returns how many servers serve.
+func serving(t *testing.T, e *ensemble.Ensemble) (n int) {
+	t.Helper()
+	for i := range e.Size() {
+		if counters, err := e.Counters(t.Context(), i); err == nil && len(counters) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// owns waits until every server knows of so many ephemeral nodes.
+func owns(t *testing.T, e *ensemble.Ensemble, n int, what string) {
+	t.Helper()
+	eventstest.Eventually(t, what, func() bool {
+		for i := range e.Size() {
+			if counters, err := e.Counters(t.Context(), i); err != nil || counters["zk_ephemerals_count"] != float64(n) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// bytesOf adds up what the ephemeral nodes of a session take in its end.
+func bytesOf(t *testing.T, e *ensemble.Ensemble, session int64) (bytes int) {
+	t.Helper()
+	leader, err := e.Leader(patiently(t))
+	eventstest.Must(t, err)
+	conn, err := net.Dial("tcp", e.Addr(leader))
+	eventstest.Must(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "dump")
+	eventstest.Must(t, err)
+	answer, err := io.ReadAll(conn)
+	eventstest.Must(t, err)
+	owner := fmt.Sprintf("0x%x:\n", session)
+	_, nodes, _ := strings.Cut(string(answer), "\n"+owner)
+	for line := range strings.Lines(nodes) {
+		path, is := strings.CutPrefix(line, "\t")
+		if !is {
+			break
+		}
+		bytes += endNode + len(strings.TrimSuffix(path, "\n"))
+	}
+	return bytes
+}
