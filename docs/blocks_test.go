@@ -144,7 +144,7 @@ func imported(t *testing.T, clause, declarations string) string {
 		t.Fatalf("%v in:\n%s", err, declarations)
 	}
 	packages := map[string]string{
-		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "sync": "sync", "atomic": "sync/atomic",
+		"context": "context", "crc32": "hash/crc32", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "sync": "sync", "atomic": "sync/atomic",
 		"http": "net/http", "net": "net", "x509": "crypto/x509", "synctest": "testing/synctest", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
 		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
 		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",

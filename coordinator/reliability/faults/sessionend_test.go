@@ -58,7 +58,7 @@ func TestFullSessionsEnd(t *testing.T) {
 		fullSessionsEnd(t, e, 2*(defaultBuffer/2))
 	})
 	t.Run("default buffer, default budget, three servers", func(t *testing.T) {
-		e := ensemble.Start(t, 3, ensemble.Heap("512m")) // which takes 70,000 nodes at a time
+		e := ensemble.Start(t, 3, ensemble.Heap("512m")) // with 96m one ran out of memory
 		fullSessionsEnd(t, e, 2*defaultBuffer)
 		anEndTooLarge(t, e, 2*defaultBuffer)
 	})
