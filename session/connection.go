@@ -436,10 +436,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				s.actor.Post(restored{c})
 			}
 		},
-		OnRequest:  s.cfg.OnRequest,
-		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
-		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
-		OnDenied:   func(err error) { s.actor.Post(denied{c, err}) },
+		OnContainer: func(path string, czxid int64) { s.actor.Post(madeContainer{path, czxid}) },
+		OnRequest:   s.cfg.OnRequest,
+		OnReplaced:  func(err error) { s.actor.Post(replaced{c, err}) },
+		OnRefused:   func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
+		OnDenied:    func(err error) { s.actor.Post(denied{c, err}) },
 		OnUnresolved: func(server string, err error) {
 			c.logger.Warn("name not resolved; dialling the addresses known before", zap.String("server", server), zap.Error(err))
 		},

@@ -42,9 +42,13 @@ type errand struct {
 
 // carryOut makes one transaction after the other, until there is an answer for the machine.
 func (c *client) carryOut(x errand) (recipes.Input, error) {
+	var made []string // directories that were missing
 	for range recipes.Tries {
 		p := x.Plan(x.view(c))
 		a, err := c.perform(&x, p)
+		if made != nil && a.Result == recipes.ResultDone {
+			x.seat.session.actor.Post(filled{made})
+		}
 		m := x.means(c, p, a)
 		switch m.Then {
 		case recipes.ThenTell, recipes.ThenCount:
@@ -58,6 +62,7 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 			if err := c.makeParentsOf(&x); err != nil {
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
+			made = append(made, x.madeBy()...)
 		case recipes.ThenReadRecord:
 			x.Errand = m.Next
 			if in, err := c.readRecord(&x); in != nil {

@@ -25,6 +25,7 @@ func (m seated) on(s *Session) {
 	seat := m.seat
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
+	s.enters(seat)
 	c := s.client
 	told := m.told != 0
 	if told && (c.over || c.epoch != m.told) { // since it was told
@@ -65,4 +66,5 @@ func (m unseated) on(s *Session) {
 	s.gaveUp(m.seat)
 	s.uncount(m.seat, false)
 	m.seat.leave(s.client)
+	s.leftBehind(m.seat)
 }

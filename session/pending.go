@@ -19,6 +19,8 @@ const (
 	looking
 	// joining: a newcomer wants to queue up. There may be any number of them, and always one that waits.
 	joining
+	// cleaning: it removes a directory that is not used any more. No caller waits for it.
+	cleaning
 
 	urgencies
 )
@@ -130,6 +132,8 @@ func (q *pending) room(u urgency) bool {
 		return q.underWay[observing] < mostLeaderReads && patient < mostJoining
 	case looking:
 		return q.underWay[looking] < mostLooks && patient < mostJoining
+	case cleaning:
+		return q.underWay[cleaning] < mostCleaning
 	default:
 		return patient < mostJoining
 	}
@@ -161,3 +165,6 @@ const parallel = 256
 
 // mostLeaderReads bounds the leader reads that are under way at a time, as mostLooks bounds the looks.
 const mostLeaderReads = 8
+
+// mostCleaning bounds the directories of which the removal is under way.
+const mostCleaning = 8

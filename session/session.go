@@ -58,6 +58,7 @@ type Session struct {
 	containers containerNodes
 
 	// Only the drain touches these.
+	leftovers leftovers
 	client    *client
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // logs an outage; nil while there is a connection

@@ -99,6 +99,7 @@ func (m shut) on(s *Session) {
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	if s.client != nil {
+		s.removeBare(s.client)
 		s.retire(s.client, 2*m.grace/3, m.grace/3)
 	}
 	// The machines end while the servers end the session. Otherwise they would make their requests again and again.

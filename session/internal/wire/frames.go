@@ -103,3 +103,18 @@ func (s *splitter) int32At(offset int) int32 {
 func (s *splitter) int64At(offset int) int64 {
 	return int64(binary.BigEndian.Uint64(s.head[offset:]))
 }
+
+// stringAt reads a string that begins in the head. rest is what follows the head of this frame. It returns an empty string if the two do
+// not have all of it.
+func (s *splitter) stringAt(offset int, rest []byte) string {
+	length := int(s.int32At(offset))
+	begin := offset + prefixLength
+	if length <= 0 || begin+length > s.length || begin+length > s.got+len(rest) {
+		return ""
+	}
+	head := s.head[begin:s.got]
+	if length <= len(head) {
+		return string(head[:length])
+	}
+	return string(head) + string(rest[:length-len(head)])
+}

@@ -15,6 +15,9 @@ type Events struct {
 	// before the client sees the reply. A handshake that granted a session counts as operation opcode.Connect, and is the first of its
 	// connection.
 	OnAnswered func(sent, answered time.Time, op, zkErr int32)
+	// OnContainer reports a container that a server has made for a request of this client, and the zxid that created it. It comes before
+	// the client sees the reply.
+	OnContainer func(path string, czxid int64)
 	// OnReplaced comes at most once: the session of this link is gone, or the server gave out another one, and the client has been kept
 	// from going on with that. The error wraps errSecondSession or errSessionReplaced.
 	OnReplaced func(err error)
@@ -104,6 +107,12 @@ func (l *Link) Owing() (since time.Time) {
 func (l *Link) answered(sent, answered time.Time, op, zkErr int32) {
 	if l.Events.OnAnswered != nil {
 		l.Events.OnAnswered(sent, answered, op, zkErr)
+	}
+}
+
+func (l *Link) madeContainer(path string, czxid int64) {
+	if l.Events.OnContainer != nil {
+		l.Events.OnContainer(path, czxid)
 	}
 }
 

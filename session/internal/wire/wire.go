@@ -41,8 +41,9 @@ const (
 type sent struct {
 	at     time.Time
 	op     int32
-	length int  // of the request
-	told   bool // a hook was told that it will not be answered
+	length int    // of the request
+	told   bool   // a hook was told that it will not be answered
+	path   string // of a request for a container
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames that they form. It holds the
@@ -214,7 +215,7 @@ func (w *wire) noteSent(p []byte, now time.Time) error {
 		case markMore:
 			return nil
 		case markHeaded:
-			if err := w.noteRequest(); err != nil {
+			if err := w.noteRequest(p); err != nil {
 				return err
 			}
 		case markEnded:
@@ -226,9 +227,9 @@ func (w *wire) noteSent(p []byte, now time.Time) error {
 	}
 }
 
-// noteRequest looks at the head of a frame on its way out. The rest of the frame has not been written yet, so a server cannot act on a
-// request that is refused here.
-func (w *wire) noteRequest() error {
+// noteRequest looks at the head of a frame on its way out, and at what follows the head. The rest of the frame has not been written yet,
+// so a server cannot act on a request that is refused here.
+func (w *wire) noteRequest(rest []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.greeted {
@@ -246,7 +247,11 @@ func (w *wire) noteRequest() error {
 	if xid == xidPing {
 		w.pings = append(w.pings, w.outAt)
 	} else {
-		w.pending[xid] = sent{at: w.outAt, op: op, length: w.out.length}
+		s := sent{at: w.outAt, op: op, length: w.out.length}
+		if op == opcode.CreateContainer {
+			s.path = w.out.stringAt(minRequest, rest)
+		}
+		w.pending[xid] = s
 		w.order = append(w.order, xid)
 	}
 	return nil
@@ -282,6 +287,9 @@ func (w *wire) noteReceived(p []byte) error {
 					w.link.settle()
 				}
 				w.link.answered(s.at, now, s.op, w.back.int32At(12))
+				if s.path != "" && w.back.int32At(12) == zkerr.CodeNone {
+					w.link.madeContainer(s.path, w.back.int64At(4))
+				}
 				w.answer(s, now, w.back.int32At(12))
 			}
 		}

@@ -1,0 +1,301 @@
+package recipes
+
+import (
+	"container/list"
+	"hash/fnv"
+	"path"
+	"time"
+)
+
+// This file is about the directories that a session has made and left empty. Servers remove an empty container by themselves, but at most
+// 10,000 a minute, and never one that has had no child. A session that takes locks at ever fresh paths makes more than that.
+
+// The pace of removals. Each takes a read, and a delete if the directory is still there and empty. Any second has at most 51 ticks, so
+// there are less than 1,000 in any second.
+const (
+	// LeftoverAfter is how long a directory is not used before it is removed.
+	LeftoverAfter = 5 * time.Second
+	// leftoverTick is the time between bursts of removals.
+	leftoverTick = 20 * time.Millisecond
+	// leftoverBurst bounds the removals of a burst, and those that have not ended.
+	leftoverBurst = 19
+)
+
+const (
+	// mostLeftovers bounds the directories that are remembered. Directories beyond that are left to the servers.
+	mostLeftovers = 1 << 14
+	// mostRemoved bounds each half of the paths that are remembered because a directory was removed there.
+	mostRemoved = 1 << 14
+)
+
+// Leftovers decides which directories a session removes, and when. It knows only containers that a server has made for this session, each
+// by the zxid that created it:
+//
+//   - A bare directory has had no child yet. Servers never remove it, so it goes first. It is due when it stays bare.
+//   - Another one is due some time after the session's last contender there has left.
+//   - A path at which a directory was removed is not fresh any more. If it comes back its next directory is left to the servers, so
+//     a path that is used now and then costs no request more. It is removed only if it stays bare.
+//
+// A directory is removed only if it is still the one that was made, and empty. That is what servers do as well, so every client of the
+// directory has to bear it.
+//
+// The zero value knows no directory. It is plain data, and every method is told the time.
+type Leftovers struct {
+	known map[string]*list.Element // of *leftover, each in one of the lists
+	bare  list.List                // by due
+	idle  list.List                // by due
+	inUse list.List                // the longest in use first
+
+	removed, removedBefore map[uint64]struct{} // the hashes of paths
+
+	tick     time.Time // the latest, and
+	burst    int       // how many removals have begun since
+	underWay int
+}
+
+// leftover is one directory.
+type leftover struct {
+	Leftover
+
+	due   time.Time
+	users int // contenders of the session that are there. One that is not counted costs a look, if it stays longest
+	in    *list.List
+}
+
+// Leftover is a directory that is to be removed.
+type Leftover struct {
+	Dir   string
+	czxid int64 // the zxid that created it
+	bare  bool  // it has had no child that the session knows of
+}
+
+// Empty reports whether no directory is known.
+func (l *Leftovers) Empty() bool { return len(l.known) == 0 }
+
+// Made notes that a server has made the container. Its parent is in use, if it is one of them.
+func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
+	l.Filled(path.Dir(dir))
+	l.forget(dir)
+	if len(l.known) >= mostLeftovers {
+		l.evict()
+	}
+	if l.known == nil {
+		l.known = map[string]*list.Element{}
+	}
+	l.put(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)}, &l.bare)
+}
+
+// Entered notes that another contender of the session wants to be in the directory.
+func (l *Leftovers) Entered(dir string) {
+	if x := l.of(dir); x != nil {
+		x.users++
+		l.move(x, &l.inUse)
+	}
+}
+
+// Filled notes that the directory has its first child, a contender of the session or a directory that it has made.
+func (l *Leftovers) Filled(dir string) {
+	x := l.of(dir)
+	switch {
+	case x == nil:
+	case l.returned(dir):
+		l.forget(dir)
+	case x.bare:
+		x.bare = false
+		x.users++ // it was not known when this one entered
+		l.move(x, &l.inUse)
+	}
+}
+
+// Left notes that a contender of the session has left the directory, with a node or without, or that a directory in it is gone.
+func (l *Leftovers) Left(dir string, now time.Time) {
+	x := l.of(dir)
+	if x == nil {
+		return
+	}
+	if x.users = max(0, x.users-1); x.users == 0 {
+		l.await(x, now)
+	}
+}
+
+// await has the directory wait until it is due.
+func (l *Leftovers) await(x *leftover, now time.Time) {
+	x.due = now.Add(LeftoverAfter)
+	if x.bare {
+		l.move(x, &l.bare)
+	} else {
+		l.move(x, &l.idle)
+	}
+}
+
+// Next returns a directory that is due, unless there have been enough for the moment. The removal has to end with Ended.
+func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
+	if now.Sub(l.tick) >= leftoverTick {
+		l.tick, l.burst = now, 0
+	}
+	if l.burst >= leftoverBurst || l.underWay >= leftoverBurst {
+		return Leftover{}, false
+	}
+	for _, in := range [...]*list.List{&l.bare, &l.idle} {
+		if first := in.Front(); first != nil && !now.Before(first.Value.(*leftover).due) {
+			x := first.Value.(*leftover)
+			l.burst++
+			l.underWay++
+			l.move(x, &l.inUse)
+			return x.Leftover, true
+		}
+	}
+	return Leftover{}, false
+}
+
+// Bare returns up to so many bare directories, due or not. It is for the end of a session.
+func (l *Leftovers) Bare(most int) (all []Leftover) {
+	for _, in := range [...]*list.List{&l.bare, &l.inUse} {
+		for e := in.Front(); e != nil && len(all) < most; e = e.Next() {
+			if x := e.Value.(*leftover); x.bare {
+				all = append(all, x.Leftover)
+			}
+		}
+	}
+	return all
+}
+
+// Wait returns how long it is until Next may return a directory. It reports false if that takes another event.
+func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
+	if l.underWay >= leftoverBurst {
+		return 0, false
+	}
+	var due time.Time
+	for _, in := range [...]*list.List{&l.bare, &l.idle} {
+		if first := in.Front(); first != nil && (!ok || first.Value.(*leftover).due.Before(due)) {
+			due, ok = first.Value.(*leftover).due, true
+		}
+	}
+	if next := l.tick.Add(leftoverTick); l.burst >= leftoverBurst && due.Before(next) {
+		due = next
+	}
+	return max(0, due.Sub(now)), ok
+}
+
+// Fate is what became of a removal.
+type Fate uint8
+
+// The fates.
+const (
+	FateUnknown Fate = iota // no server has answered, or it has turned the request away
+	FateRemoved             // the session has removed the directory
+	FateGone                // there is no such directory
+	FateUsed                // the directory is in use
+	FateOther               // it is another directory by now, or may not be removed
+)
+
+// Judge returns whether the directory can be removed, by its Stat at a server. A directory that has had no child, and to which data were
+// written, has another use.
+func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
+	switch {
+	case s.Czxid != x.czxid:
+		return FateOther, false
+	case s.Children > 0:
+		return FateUsed, false
+	case s.Changes == 0 && s.Version > 0:
+		return FateOther, false
+	default:
+		return FateUnknown, true
+	}
+}
+
+// LeftoverStat is what a server says of a directory.
+type LeftoverStat struct {
+	Czxid             int64
+	Children, Changes int32 // Changes counts those of its children
+	Version           int32 // of its data
+}
+
+// Ended takes the end of a removal. The parent of a directory that is gone may be left as well.
+func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
+	l.underWay--
+	current := l.of(x.Dir)
+	if current != nil && current.czxid != x.czxid {
+		current = nil // the session has made the next one meanwhile
+	}
+	switch {
+	case f == FateUnknown:
+		if current != nil && current.users == 0 {
+			l.await(current, now)
+		}
+		return
+	case f == FateUsed:
+		if current != nil {
+			current.bare = false
+		}
+		return
+	case f == FateRemoved:
+		l.remember(x.Dir)
+	}
+	if current != nil {
+		l.forget(x.Dir)
+	}
+	if f != FateOther {
+		l.Left(path.Dir(x.Dir), now)
+	}
+}
+
+// of returns what is known of the directory, or nil.
+func (l *Leftovers) of(dir string) *leftover {
+	if e, known := l.known[dir]; known {
+		return e.Value.(*leftover)
+	}
+	return nil
+}
+
+func (l *Leftovers) put(x *leftover, in *list.List) {
+	x.in = in
+	l.known[x.Dir] = in.PushBack(x)
+}
+
+func (l *Leftovers) move(x *leftover, in *list.List) {
+	x.in.Remove(l.known[x.Dir])
+	l.put(x, in)
+}
+
+func (l *Leftovers) forget(dir string) {
+	if x := l.of(dir); x != nil {
+		x.in.Remove(l.known[dir])
+		delete(l.known, dir)
+	}
+}
+
+// evict forgets a directory, one that the servers will remove if there is one.
+func (l *Leftovers) evict() {
+	for _, in := range [...]*list.List{&l.inUse, &l.idle, &l.bare} {
+		if first := in.Front(); first != nil {
+			l.forget(first.Value.(*leftover).Dir)
+			return
+		}
+	}
+}
+
+// remember notes that a directory was removed at the path.
+func (l *Leftovers) remember(dir string) {
+	if len(l.removed) >= mostRemoved {
+		l.removed, l.removedBefore = nil, l.removed
+	}
+	if l.removed == nil {
+		l.removed = map[uint64]struct{}{}
+	}
+	l.removed[hashOf(dir)] = struct{}{}
+}
+
+// returned reports whether a directory was removed at the path. If two paths have one hash, a directory is left to the servers.
+func (l *Leftovers) returned(dir string) bool {
+	h := hashOf(dir)
+	_, lately := l.removed[h]
+	_, before := l.removedBefore[h]
+	return lately || before
+}
+
+func hashOf(dir string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(dir))
+	return h.Sum64()
+}

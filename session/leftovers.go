@@ -1,0 +1,205 @@
+package session
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file removes directories that the session has made and does not use any more. [recipes.Leftovers] decides which, and when.
+//
+// The look before a delete is for a directory that another client has made at the path meanwhile. Kazoo needs its directory to stay.
+//
+// Limitation: a delete has the version that the look has found, and the data of a fresh directory have version 0. So another client's
+// directory is removed if all of this happens between the two: the server removes ours, the other client makes its own, and has no node
+// in it.
+
+// leftovers are the directories, and what wakes the session for the next one.
+type leftovers struct {
+	recipes.Leftovers
+
+	timer *time.Timer // posts cleanupDue; nil while none is due
+}
+
+// mostBare bounds the bare directories that are removed at the end of a session.
+const mostBare = 64
+
+// madeContainer: a server has made a container for this session.
+type madeContainer struct {
+	dir   string
+	czxid int64
+}
+
+// on notes the container, unless it is the chroot or above that.
+func (m madeContainer) on(s *Session) {
+	if strings.HasPrefix(m.dir, s.chroot+"/") {
+		s.leftovers.Made(m.dir, m.czxid, time.Now())
+		s.scheduleCleanup()
+	}
+}
+
+// filled: there are nodes in directories that were just made.
+type filled struct{ dirs []string }
+
+func (m filled) on(s *Session) {
+	for _, dir := range m.dirs {
+		s.leftovers.Filled(dir)
+	}
+}
+
+// enters notes that a seat may come to have a node in its directories, and leftBehind that it has none any more.
+func (s *Session) enters(t *Seat) {
+	if !s.leftovers.Empty() {
+		t.eachDir(s.leftovers.Entered)
+	}
+}
+
+func (s *Session) leftBehind(t *Seat) {
+	if s.leftovers.Empty() {
+		return
+	}
+	now := time.Now()
+	t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
+	s.scheduleCleanup()
+}
+
+// eachDir calls do with each directory in which the seat may have nodes.
+func (t *Seat) eachDir(do func(dir string)) {
+	switch l := t.layout.(type) {
+	case *multi:
+		for _, m := range l.members {
+			do(m.dir)
+		}
+		return
+	case *permits:
+		do(l.dir)
+	}
+	do(t.dir)
+}
+
+// madeBy returns the directories that an errand has made because they were missing.
+func (x *errand) madeBy() (dirs []string) {
+	if x.multi == nil {
+		return []string{x.at}
+	}
+	for _, m := range x.multi.members {
+		dirs = append(dirs, m.dir)
+	}
+	return dirs
+}
+
+// scheduleCleanup arms the timer for the next directory. What becomes due later never is due sooner than what the timer is armed for.
+func (s *Session) scheduleCleanup() {
+	if s.leftovers.timer != nil || s.closing {
+		return
+	}
+	if wait, ok := s.leftovers.Wait(time.Now()); ok {
+		s.leftovers.timer = time.AfterFunc(wait, func() { s.actor.Post(cleanupDue{}) })
+	}
+}
+
+// cleanupDue: directories may be due.
+type cleanupDue struct{}
+
+func (cleanupDue) on(s *Session) {
+	s.leftovers.timer = nil
+	if s.closing {
+		return
+	}
+	for {
+		x, ok := s.leftovers.Next(time.Now())
+		if !ok {
+			break
+		}
+		s.pending.add(&cleanup{Leftover: x})
+	}
+	s.scheduleCleanup()
+}
+
+// cleanup is the request that removes one directory.
+type cleanup struct {
+	slot
+	recipes.Leftover
+}
+
+var _ request = (*cleanup)(nil)
+
+func (r *cleanup) on(s *Session) { s.pending.add(r) }
+
+func (r *cleanup) meantFor() recipes.Epoch { return 0 } // a directory outlives the session
+
+func (r *cleanup) urgency() urgency { return cleaning }
+
+func (r *cleanup) refuse() {} // the session is closed
+
+func (r *cleanup) do(c *client) (func(*Session), error) {
+	fate, err := c.removeLeftover(r.Leftover)
+	return func(s *Session) {
+		s.leftovers.Ended(r.Leftover, fate, time.Now())
+		s.scheduleCleanup()
+	}, err
+}
+
+// removeLeftover removes the directory if it is still the one that was made, and empty.
+func (c *client) removeLeftover(x recipes.Leftover) (recipes.Fate, error) {
+	there, stat, err := c.conn.Exists(x.Dir)
+	if err != nil {
+		return c.fateOf(x, err)
+	}
+	if !there {
+		return recipes.FateGone, nil
+	}
+	fate, remove := x.Judge(recipes.LeftoverStat{
+		Czxid: stat.Czxid, Children: stat.NumChildren, Changes: stat.Cversion, Version: stat.Version,
+	})
+	if !remove {
+		return fate, nil
+	}
+	return c.fateOf(x, c.conn.Delete(x.Dir, stat.Version))
+}
+
+func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
+	outcome, err := zkerr.Classify(err)
+	switch {
+	case outcome == zkerr.Done:
+		c.dirs.forget(x.Dir)
+		return recipes.FateRemoved, nil
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+		return recipes.FateUnknown, err
+	case errors.Is(err, zk.ErrNoNode):
+		return recipes.FateGone, nil
+	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
+		return recipes.FateUsed, nil
+	default:
+		c.logger.Debug("directory not removed; it is left to the servers", zap.String("directory", x.Dir), zap.Error(err))
+		return recipes.FateOther, err
+	}
+}
+
+// removeBare removes the directories that servers would keep for ever. It is for the end of the session, which waits for these requests
+// as for all that are under way.
+func (s *Session) removeBare(c *client) {
+	if s.leftovers.timer != nil {
+		s.leftovers.timer.Stop()
+	}
+	if !c.up {
+		return
+	}
+	for _, x := range s.leftovers.Bare(mostBare) {
+		s.begin(c, func() {
+			_, _ = c.removeLeftover(x)
+			s.actor.Hand(cleaned{c})
+		})
+	}
+}
+
+// cleaned: a removal at the end of the session has ended.
+type cleaned struct{ c *client }
+
+func (m cleaned) on(s *Session) { s.finish(m.c) }
