@@ -10,15 +10,15 @@ import (
 // This file is about the directories that a session has made and left empty. Servers remove an empty container by themselves, but at most
 // 10,000 a minute, and never one that has had no child. A session that takes locks at ever fresh paths makes more than that.
 
-// The pace of removals. Each takes a read, and a delete if the directory is still there and empty. Any second has at most 51 ticks, so
-// there are less than 1,000 in any second.
+// The pace of removals. Each takes a read, and a delete if the directory is still there and empty. Any second touches 11 ticks at most, so
+// at most 990 removals begin in it.
 const (
 	// LeftoverAfter is how long a directory is not used before it is removed.
 	LeftoverAfter = 5 * time.Second
-	// leftoverTick is the time between bursts of removals.
-	leftoverTick = 20 * time.Millisecond
-	// leftoverBurst bounds the removals of a burst, and those that have not ended.
-	leftoverBurst = 19
+	// leftoverTick is the length of a tick. Ticks are those of the clock, so one that begins late does not delay the next.
+	leftoverTick = 100 * time.Millisecond
+	// leftoverBurst bounds the removals of a tick, and those that have not ended.
+	leftoverBurst = 90
 )
 
 const (
@@ -48,8 +48,8 @@ type Leftovers struct {
 
 	removed, removedBefore map[uint64]struct{} // the hashes of paths
 
-	tick     time.Time // the latest, and
-	burst    int       // how many removals have begun since
+	tick     time.Time // the latest one, and
+	burst    int       // how many removals have begun in it
 	underWay int
 }
 
@@ -130,8 +130,8 @@ func (l *Leftovers) await(x *leftover, now time.Time) {
 
 // Next returns a directory that is due, unless there have been enough for the moment. The removal has to end with Ended.
 func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
-	if now.Sub(l.tick) >= leftoverTick {
-		l.tick, l.burst = now, 0
+	if tick := now.Truncate(leftoverTick); !tick.Equal(l.tick) {
+		l.tick, l.burst = tick, 0
 	}
 	if l.burst >= leftoverBurst || l.underWay >= leftoverBurst {
 		return Leftover{}, false
@@ -214,25 +214,21 @@ type LeftoverStat struct {
 // Ended takes the end of a removal. The parent of a directory that is gone may be left as well.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--
-	current := l.of(x.Dir)
-	if current != nil && current.czxid != x.czxid {
-		current = nil // the session has made the next one meanwhile
-	}
+	known := l.of(x.Dir)
+	same := known != nil && known.czxid == x.czxid // else the session has made the next one meanwhile
 	switch {
-	case f == FateUnknown:
-		if current != nil && current.users == 0 {
-			l.await(current, now)
-		}
+	case f == FateUnknown && same && known.users == 0:
+		l.await(known, now)
+	case f == FateUsed && same:
+		known.bare = false
+	}
+	if f == FateUnknown || f == FateUsed {
 		return
-	case f == FateUsed:
-		if current != nil {
-			current.bare = false
-		}
-		return
-	case f == FateRemoved:
+	}
+	if f == FateRemoved {
 		l.remember(x.Dir)
 	}
-	if current != nil {
+	if same || known != nil && f == FateRemoved && !known.bare {
 		l.forget(x.Dir)
 	}
 	if f != FateOther {

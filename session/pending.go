@@ -167,4 +167,4 @@ const parallel = 256
 const mostLeaderReads = 8
 
 // mostCleaning bounds the directories of which the removal is under way.
-const mostCleaning = 8
+const mostCleaning = 32

@@ -1,0 +1,358 @@
+package recipes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"testing"
+	"time"
+)
+
+// litter is Leftovers beside what a server has, and what the session does there.
+type litter struct {
+	Leftovers
+
+	now      time.Time
+	zxid     int64
+	made     map[string]int64     // the containers that the session has made, by the zxid
+	stands   map[string]int64     // what stands at the server, of anybody
+	children map[string]int       // contenders
+	users    map[string]int       // of the session
+	used     map[string]time.Time // when one of them was there last
+	removed  map[string]bool      // paths at which the session has removed a directory
+	underWay []Leftover
+}
+
+func newLitter() *litter {
+	return &litter{
+		now: time.Unix(0, 0), made: map[string]int64{}, stands: map[string]int64{}, children: map[string]int{},
+		users: map[string]int{}, used: map[string]time.Time{}, removed: map[string]bool{},
+	}
+}
+
+// step does one thing, and returns what is wrong then.
+func (w *litter) step(what, which byte) (wrong string) {
+	dir := [...]string{"/a", "/a/b", "/c"}[which%3]
+	parent := path.Dir(dir)
+	switch what % 9 {
+	case 0: // the session makes it
+		if w.stands[dir] != 0 || parent != "/" && w.stands[parent] == 0 {
+			break
+		}
+		w.zxid++
+		w.made[dir], w.stands[dir], w.used[dir] = w.zxid, w.zxid, w.now
+		w.Made(dir, w.zxid, w.now)
+	case 1: // a contender of the session comes
+		w.users[dir]++
+		w.used[dir] = w.now
+		w.Entered(dir)
+	case 2: // its node is made
+		if w.users[dir] > w.children[dir] && w.stands[dir] != 0 {
+			w.children[dir]++
+			w.Filled(dir)
+		}
+	case 3: // one leaves
+		if w.users[dir] == 0 {
+			break
+		}
+		w.users[dir]--
+		w.children[dir] = min(w.children[dir], w.users[dir])
+		w.used[dir] = w.now
+		w.Left(dir, w.now)
+	case 4: // another client makes its own, which is empty
+		if w.stands[dir] == 0 {
+			w.zxid++
+			w.stands[dir] = w.zxid
+		}
+	case 5: // the server, or another client, removes it
+		if w.children[dir] == 0 && !w.standsBelow(dir) {
+			delete(w.stands, dir)
+		}
+	case 6:
+		w.now = w.now.Add([...]time.Duration{time.Millisecond, leftoverTick, LeftoverAfter}[which%3])
+	case 7:
+		return w.begin()
+	case 8:
+		if len(w.underWay) > 0 {
+			return w.end(which)
+		}
+	}
+	return ""
+}
+
+func (w *litter) standsBelow(dir string) bool { return dir == "/a" && w.stands["/a/b"] != 0 }
+
+// begin takes the next directory, if there is one.
+func (w *litter) begin() (wrong string) {
+	wait, ok := w.Wait(w.now)
+	x, due := w.Next(w.now)
+	switch {
+	case due && (!ok || wait > 0):
+		return fmt.Sprintf("%s is due, and %v %v is to be waited", x.Dir, wait, ok)
+	case !due && ok && wait <= 0:
+		return "nothing is due, and nothing is to be waited for"
+	case !due:
+		return ""
+	case w.made[x.Dir] == 0:
+		return x.Dir + " is due, which the session has not made"
+	case w.users[x.Dir] == 0 && w.now.Sub(w.used[x.Dir]) < LeftoverAfter:
+		return fmt.Sprintf("%s is due %v after it was used", x.Dir, w.now.Sub(w.used[x.Dir]))
+	case w.removed[x.Dir] && !x.bare:
+		return x.Dir + " is due a second time"
+	}
+	w.underWay = append(w.underWay, x)
+	return ""
+}
+
+// end carries out the removal of one, as a server would, or nothing is heard of it.
+func (w *litter) end(which byte) (wrong string) {
+	x := w.underWay[0]
+	w.underWay = w.underWay[1:]
+	children := int32(w.children[x.Dir])
+	if w.standsBelow(x.Dir) {
+		children++
+	}
+	fate := FateGone
+	if czxid, stands := w.stands[x.Dir]; stands {
+		var remove bool
+		if fate, remove = x.Judge(LeftoverStat{Czxid: czxid, Children: children, Changes: 1}); remove {
+			if czxid != w.made[x.Dir] || children > 0 {
+				return fmt.Sprintf("%s is removed with %d children, made by 0x%x and not 0x%x", x.Dir, children, czxid, w.made[x.Dir])
+			}
+			fate = FateRemoved
+			delete(w.stands, x.Dir)
+		}
+	}
+	if which > 200 {
+		fate = FateUnknown
+	}
+	if fate == FateRemoved {
+		w.removed[x.Dir] = true
+	}
+	w.Ended(x, fate, w.now)
+	if len(w.known) != w.bare.Len()+w.idle.Len()+w.inUse.Len() {
+		return fmt.Sprintf("%d directories are known, and %d, %d and %d listed", len(w.known), w.bare.Len(), w.idle.Len(), w.inUse.Len())
+	}
+	return ""
+}
+
+// TestLeftoversAreRemovedSafely: whatever happens, in any order, a directory is only removed if the session has made it, nothing of the
+// session was there for a while, and it is empty. A path is removed once.
+func TestLeftoversAreRemovedSafely(t *testing.T) {
+	removed := 0
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newLitter()
+		for i := range 500 {
+			if wrong := w.step(byte(random.Uint32()), byte(random.Uint32())); wrong != "" {
+				t.Fatalf("seed %d, step %d: %s", seed, i, wrong)
+			}
+		}
+		removed += len(w.removed)
+	}
+	if removed < 100 {
+		t.Errorf("%d directories were removed, want one in many plays", removed)
+	}
+}
+
+// dueBy does what the words say to one directory, and returns the directories that are due, one after the other. The clock goes by
+// LeftoverAfter with "wait".
+func dueBy(l *Leftovers, words ...string) (due []Leftover) {
+	now := time.Unix(1000, 0)
+	const dir = "/locks/a"
+	for i, word := range words {
+		switch word {
+		case "made":
+			l.Made(dir, int64(i+1), now)
+		case "entered":
+			l.Entered(dir)
+		case "filled":
+			l.Filled(dir)
+		case "left":
+			l.Left(dir, now)
+		case "wait":
+			now = now.Add(LeftoverAfter)
+		case "less":
+			now = now.Add(LeftoverAfter - 1)
+		}
+		if x, ok := l.Next(now); ok {
+			fate := map[string]Fate{"used": FateUsed, "gone": FateGone, "unknown": FateUnknown, "other": FateOther}
+			f := FateRemoved
+			if i+1 < len(words) {
+				if named, ok := fate[words[i+1]]; ok {
+					f = named
+				}
+			}
+			l.Ended(x, f, now)
+			due = append(due, x)
+		}
+	}
+	return due
+}
+
+func TestWhenALeftoverIsDue(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		words []string
+		due   int
+		bare  bool
+	}{
+		{"its contender has left", []string{"made", "filled", "left", "wait"}, 1, false},
+		{"not at once", []string{"made", "filled", "left", "less"}, 0, false},
+		{"not while it is used", []string{"made", "filled", "wait", "wait"}, 0, false},
+		{"not while another contender is there", []string{"made", "filled", "entered", "left", "wait"}, 0, false},
+		{"when the last one has left", []string{"made", "filled", "entered", "left", "wait", "left", "wait"}, 1, false},
+		{"not if it is used again in time", []string{"made", "filled", "left", "less", "entered", "wait"}, 0, false},
+		{"a loop", []string{"made", "filled", "left", "less", "entered", "left", "less", "entered", "left", "less"}, 0, false},
+		{"it has stayed bare", []string{"made", "wait"}, 1, true},
+		{"it has stayed bare, and its contender has left", []string{"made", "less", "left", "less", "wait"}, 1, true},
+		{"never one of another client", []string{"entered", "filled", "left", "wait"}, 0, false},
+		{"once for each path", []string{"made", "filled", "left", "wait", "made", "filled", "left", "wait", "wait"}, 1, false},
+		{"again if it stays bare", []string{"made", "filled", "left", "wait", "made", "wait"}, 2, true},
+		{"another client uses it", []string{"made", "filled", "left", "wait", "used", "wait", "wait"}, 1, false},
+		{"another client used it, and this one again", []string{"made", "filled", "left", "wait", "used", "entered", "left", "wait"}, 2, false},
+		{"it was gone already", []string{"made", "filled", "left", "wait", "gone", "made", "filled", "left", "wait"}, 2, false},
+		{"no answer", []string{"made", "filled", "left", "wait", "unknown", "wait"}, 2, false},
+		{"no answer, and bare", []string{"made", "wait", "unknown", "wait"}, 2, true},
+		{"it may not be removed", []string{"made", "filled", "left", "wait", "other", "wait", "left", "wait"}, 1, false},
+	} {
+		due := dueBy(&Leftovers{}, c.words...)
+		if len(due) != c.due || c.due > 0 && due[c.due-1].bare != c.bare {
+			t.Errorf("%s: %+v are due, want %d, the last one bare %v", c.name, due, c.due, c.bare)
+		}
+	}
+}
+
+// TestAParentIsDueAfterItsLastChild, and not while there is another one.
+func TestAParentIsDueAfterItsLastChild(t *testing.T) {
+	var l Leftovers
+	now := time.Unix(1000, 0)
+	l.Made("/a", 1, now)
+	l.Made("/a/b", 2, now)
+	l.Filled("/a/b")
+	l.Left("/a/b", now)
+	for i, want := range []string{"/a/b", "/a"} {
+		now = now.Add(LeftoverAfter)
+		x, ok := l.Next(now)
+		if _, second := l.Next(now); x.Dir != want || second {
+			t.Fatalf("after %d waits %q (%v) is due, and another one %v; want %s alone", i+1, x.Dir, ok, second, want)
+		}
+		l.Ended(x, FateRemoved, now)
+	}
+	if len(l.known) > 0 {
+		t.Errorf("%d directories are known, want none", len(l.known))
+	}
+}
+
+func TestWhatALeftoverMayBe(t *testing.T) {
+	for _, c := range []struct {
+		stat   LeftoverStat
+		fate   Fate
+		remove bool
+	}{
+		{LeftoverStat{Czxid: 7, Changes: 2, Version: 5}, FateUnknown, true},
+		{LeftoverStat{Czxid: 7}, FateUnknown, true},
+		{LeftoverStat{Czxid: 7, Children: 1, Changes: 1}, FateUsed, false},
+		{LeftoverStat{Czxid: 8, Changes: 2}, FateOther, false},
+		{LeftoverStat{Czxid: 6}, FateOther, false},
+		{LeftoverStat{Czxid: 7, Version: 1}, FateOther, false}, // data were written to it, and it has had no child
+	} {
+		fate, remove := Leftover{Dir: "/a", czxid: 7}.Judge(c.stat)
+		if fate != c.fate || remove != c.remove {
+			t.Errorf("%+v: fate %d, to be removed %v; want %d, %v", c.stat, fate, remove, c.fate, c.remove)
+		}
+	}
+}
+
+// TestLeftoversKeepToTheirRate of 1,000 in any second, however fast they are answered, and to a bound under way if they are not.
+func TestLeftoversKeepToTheirRate(t *testing.T) {
+	const all, most = 5000, 1000
+	var l Leftovers
+	now := time.Unix(1000, 0)
+	for i := range all {
+		l.Made(fmt.Sprintf("/locks/%d", i), int64(i+1), now)
+	}
+	var begun []time.Time
+	for len(begun) < all {
+		wait, ok := l.Wait(now)
+		if !ok {
+			t.Fatalf("after %d of %d nothing is waited for", len(begun), all)
+		}
+		now = now.Add(wait)
+		for x, ok := l.Next(now); ok; x, ok = l.Next(now) {
+			begun = append(begun, now)
+			l.Ended(x, FateRemoved, now)
+		}
+	}
+	for i := most; i < all; i++ {
+		if took := begun[i].Sub(begun[i-most]); took < time.Second {
+			t.Fatalf("removals %d to %d take %v, want at least a second", i-most, i, took)
+		}
+	}
+	if took := begun[all-1].Sub(begun[0]); took > all*time.Second/900 {
+		t.Errorf("%d removals take %v, want 900 a second at the least", all, took)
+	}
+	for i := range all {
+		l.Made(fmt.Sprintf("/again/%d", i), int64(all+i+1), now)
+	}
+	underWay := 0
+	for range all {
+		now = now.Add(LeftoverAfter)
+		if _, ok := l.Next(now); ok {
+			underWay++
+		}
+	}
+	if _, ok := l.Wait(now); underWay != leftoverBurst || ok {
+		t.Errorf("%d removals are under way, and the next one is waited for %v; want %d, and not", underWay, ok, leftoverBurst)
+	}
+}
+
+// TestBareLeftoversGoFirst: servers do not remove them.
+func TestBareLeftoversGoFirst(t *testing.T) {
+	var l Leftovers
+	now := time.Unix(1000, 0)
+	for i, dir := range []string{"/a", "/b", "/c"} {
+		l.Made(dir, int64(i+1), now)
+	}
+	for _, dir := range []string{"/a", "/c"} {
+		l.Filled(dir)
+		l.Left(dir, now)
+	}
+	l.Made("/d", 4, now)
+	l.Entered("/d")
+	if got := fmt.Sprint(l.Bare(10)); got != "[{/b 2 true} {/d 4 true}]" || len(l.Bare(1)) != 1 {
+		t.Errorf("bare are %v, want /b and /d", got)
+	}
+	var order string
+	now = now.Add(LeftoverAfter)
+	for x, ok := l.Next(now); ok; x, ok = l.Next(now) {
+		order += x.Dir
+	}
+	if order != "/b/a/c" {
+		t.Errorf("due are %s, want /b/a/c", order)
+	}
+}
+
+// TestLeftoversAreBounded, and so are the paths that were removed. A bare directory is forgotten last.
+func TestLeftoversAreBounded(t *testing.T) {
+	var l Leftovers
+	now := time.Unix(1000, 0)
+	l.Made("/bare", 1, now)
+	for i := range 2 * mostLeftovers {
+		dir := fmt.Sprintf("/locks/%d", i)
+		l.Made(dir, int64(i+2), now)
+		l.Filled(dir)
+		if i%2 == 0 {
+			l.Left(dir, now)
+		}
+	}
+	if n := len(l.known); n > mostLeftovers || l.of("/bare") == nil {
+		t.Errorf("%d directories are known, the bare one %v; want at most %d, and it among them", n, l.of("/bare") != nil, mostLeftovers)
+	}
+	for i := range 3 * mostRemoved {
+		l.remember(fmt.Sprintf("/locks/%d", i))
+	}
+	if n := len(l.removed) + len(l.removedBefore); n > 2*mostRemoved || !l.returned(fmt.Sprintf("/locks/%d", 2*mostRemoved)) {
+		t.Errorf("%d paths are remembered, want at most %d, the latest ones", n, 2*mostRemoved)
+	}
+}
