@@ -161,6 +161,33 @@ func TestUrgentRequestsGoFirst(t *testing.T) {
 	}
 }
 
+// TestRemovalsOfDirectoriesGoLast, and few at a time.
+func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
+	var q pending
+	for range 2 * mostCleaning {
+		q.add(&waiter{urgent: cleaning})
+	}
+	for u := range cleaning {
+		q.add(&waiter{urgent: u})
+	}
+	for u := range cleaning {
+		r := q.next()
+		if got := r.(*waiter).urgent; got != u {
+			t.Errorf("urgency %d goes before urgency %d", got, u)
+		}
+		q.remove(r)
+	}
+	begun := 0
+	for r := q.next(); r != nil; r = q.next() {
+		q.remove(r)
+		q.begun(r)
+		begun++
+	}
+	if begun != mostCleaning {
+		t.Errorf("%d removals are under way, want %d", begun, mostCleaning)
+	}
+}
+
 // TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made anew after each answer, the other half is made.
 func TestNeitherHalfStarvesTheOther(t *testing.T) {
 	for crowd, lone := range map[urgency]urgency{proving: joining, handing: joining, joining: handing, observing: proving, looking: joining} {

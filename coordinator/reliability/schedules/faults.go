@@ -284,6 +284,7 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 // intercept loses some replies to creates. The test then knows which node they made.
 func (w *world) intercept(q zktest.Request) zktest.Action {
 	w.enters(q)
+	w.judgeRemoval(q)
 	if w.kind == mild || w.healed() {
 		return zktest.Pass()
 	}

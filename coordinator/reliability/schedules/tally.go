@@ -172,5 +172,7 @@ func demands() map[string]int {
 		"schedules: " + reentrant.String():   100,
 		"schedules: " + several.String():     100,
 		"granted again":                      500,
+		"directories removed":                800,
+		"directories removed between faults": 200,
 	}
 }
