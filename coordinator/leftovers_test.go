@@ -164,6 +164,7 @@ func TestADirectoryInUseCostsNoRequest(t *testing.T) {
 		for range 20 {
 			time.Sleep(recipes.LeftoverAfter - time.Millisecond)
 			l.hold(c.Mutex("/locks/loop"))
+			coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try()))
 		}
 		coordtest.End(holder)
 		coordtest.Soon(t, waiter)

@@ -42,6 +42,9 @@
 // directory; see [recipes.DirectoryBook], directory.go, handoff.go and turnover.go. What the client writes while something is being sent
 // goes out together (package wire).
 //
+// A session that takes locks at ever fresh paths makes directories faster than servers remove them. It removes those that it has made and
+// does not use any more, after all other requests; see [recipes.Leftovers] and leftovers.go.
+//
 // # How the nodes of a lock stand
 //
 // Most locks are a directory with a node for each contender. The above is about them.
@@ -66,6 +69,7 @@
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, inspect, readings, resize, watcher, observe, leaderread, revoker, holderquery, target.
+//   - Directories that are not used any more: leftovers.
 //   - The life of a session: connection, away, shut, open.
 //
 // # Goroutines
