@@ -161,10 +161,10 @@ func TestADirectoryInUseCostsNoRequest(t *testing.T) {
 			}
 			return zktest.Action{}, false
 		})
+		coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try()))
 		for range 20 {
 			time.Sleep(recipes.LeftoverAfter - time.Millisecond)
 			l.hold(c.Mutex("/locks/loop"))
-			coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try()))
 		}
 		coordtest.End(holder)
 		coordtest.Soon(t, waiter)
