@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -33,31 +35,36 @@ func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acqu
 
 // Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released when the body ends,
 // also after a loss, and Terms campaigns again, behind all waiters. The body must stop when [Acquisition.Context] ends, and must not wait
-// for Done.
+// for Done. If a body returns in less than a second without a loss, Terms pauses before it campaigns again: 0.1 s at first, up to 10 s.
 //
 // ctx bounds the wait, not a term. The last pair is a nil acquisition and an error: the cause of ctx, the error of a campaign, or of a
 // release. A lost term is not an error.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
-		for e.term(ctx, configOf(options), yield) {
+		var terms recipes.Terms
+		for e.term(ctx, configOf(options), &terms, yield) {
 		}
 	}
 }
 
 // term campaigns once and has the body lead. It tells whether to go on.
-func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acquisition, error) bool) (more bool) {
+func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)
 	defer a.crash() // if the body panics
 	_, err := a.granting()
+	began := time.Now()
 	var lost *LostError
 	if err == nil {
 		more = yield(a, nil)
 	}
 	a.Release()
 	switch {
+	case err == nil && !more:
+		return false
 	case err == nil:
-		return more && e.goesOn(ctx, a, yield)
+		lasted, end := time.Since(began), a.aftermath()
+		return e.goesOn(ctx, end, yield) && e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
 	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one for ever
 		yield(nil, context.Cause(ctx))
 		return false
@@ -69,10 +76,9 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 	}
 }
 
-// goesOn tells whether to campaign again behind a term. If the servers have refused to remove its node it yields that instead: the
-// candidate would wait behind that node.
-func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Acquisition, error) bool) bool {
-	end := term.aftermath()
+// goesOn tells whether to campaign again behind a term with this end. If the servers have refused to remove its node it yields that
+// instead: the candidate would wait behind that node.
+func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError
 	switch {
 	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // the next campaign reports ErrClosed
@@ -81,6 +87,24 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 		yield(nil, errors.Join(context.Cause(ctx), end))
 		return false
 	}
+}
+
+// pause waits before the next campaign, and tells whether to make it. The end of the coordinator cuts the wait short, and the
+// campaign reports it.
+func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acquisition, error) bool) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.lock.c.open.Done():
+	case <-ctx.Done():
+		yield(nil, context.Cause(ctx))
+		return false
+	}
+	return true
 }
 
 // Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. If the node is gone, it changes nothing. Its

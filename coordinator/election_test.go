@@ -128,6 +128,77 @@ func TestTerms(t *testing.T) {
 	})
 }
 
+// TestTermsThatEndAtOnceDoNotSpin: a body that returns at once leads a few times in ten seconds, and each longer term ends the row. The
+// pause ends with its context and with its coordinator.
+func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		writes := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
+		impatient := errors.New("impatient")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, impatient)
+		defer cancel()
+		began, terms := time.Now(), 0
+		for _, err := range c.Election(electionPath).Terms(ctx) {
+			if err == nil {
+				terms++
+			} else if !errors.Is(err, impatient) {
+				t.Errorf("terms end with %v, want the cause of their context", err)
+			}
+		}
+		writes = srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete) - writes
+		// Pauses of 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe a second is a write, too.
+		if terms < 6 || terms > 9 || writes > 4*terms+10 || time.Since(began) != 10*time.Second {
+			t.Errorf("%d terms and %d writes in %v, want 6 to 9, few, and the end of the context", terms, writes, time.Since(began))
+		}
+
+		began, terms = time.Now(), 0
+		for _, err := range c.Election(electionPath).Terms(t.Context()) {
+			eventstest.Must(t, err)
+			if terms++; terms == 10 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took != 9*time.Second {
+			t.Errorf("nine terms of a second each take %v, want no pause between them", took)
+		}
+
+		eventstest.Check(t, c.Close())
+		c = coordtest.Connect(t, srv)
+		terms = 0
+		for _, err := range c.Election(electionPath).Terms(t.Context()) {
+			switch terms++; {
+			case err == nil && terms == 5: // the pause is 0.8 s at least from here
+				began = time.Now()
+				time.AfterFunc(10*time.Millisecond, func() { eventstest.Check(t, c.Close()) })
+			case err != nil && (!errors.Is(err, coordinator.ErrClosed) || time.Since(began) > 20*time.Millisecond):
+				t.Errorf("after %v the terms end with %v, want ErrClosed when the coordinator is closed", time.Since(began), err)
+			}
+		}
+	})
+}
+
+// TestALostTermIsFollowedByACampaignAtOnce, however short it was.
+func TestALostTermIsFollowedByACampaignAtOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, terms := coordtest.Connect(t, srv), 0
+		var lost time.Time
+		for term, err := range c.Election(electionPath).Terms(t.Context()) {
+			eventstest.Must(t, err)
+			if waited := time.Since(lost); terms > 0 && waited > 0 {
+				t.Errorf("term %d begins %v after the loss, want at once", terms, waited)
+			}
+			if terms++; terms == 5 {
+				break
+			}
+			time.Sleep(100 * time.Millisecond) // its end is watched by then
+			eventstest.Must(t, srv.Delete(term.Grant().Node))
+			<-term.Lost()
+			lost = time.Now()
+		}
+	})
+}
+
 // TestTermsEnd: the error that ends them is yielded once, with a nil acquisition.
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
