@@ -45,11 +45,12 @@ var rooms = []room{
 	{folder: "actors", rooms: []string{"events", "recipes"}, modules: []string{zapModule}},
 	{
 		folder: "session", modules: []string{zkModule, zapModule},
-		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease", "session/internal/watch", "session/internal/wire", "session/sasl"},
+		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease", "session/internal/pace", "session/internal/watch", "session/internal/wire", "session/sasl"},
 	},
 	{folder: "session/sasl", rooms: []string{"session/internal/digestmd5"}},
 	{folder: "session/internal/digestmd5"},
 	{folder: "session/internal/opcode"},
+	{folder: "session/internal/pace"},
 	{folder: "session/internal/watch"},
 	{folder: "session/internal/zkerr", modules: []string{zkModule}},
 	{folder: "session/internal/wire", rooms: []string{"session/internal/opcode", "session/internal/zkerr", "session/sasl"}, modules: []string{zkModule}},

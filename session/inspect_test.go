@@ -27,7 +27,7 @@ func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 			return zktest.Pass()
 		})
 		nodes := []string{"/d", "/none", "/hidden", "/half", "/own/" + own, "/d/a"}
-		seen, err := r.Session.Inspect(r.Context(), nodes, func(name string) bool { return strings.HasPrefix(name, "+") }, nil)
+		seen, err := r.Session.Inspect(r.Context(), nodes, session.Inspection{Wanted: func(name string) bool { return strings.HasPrefix(name, "+") }})
 		if err != nil || len(seen) != len(nodes) {
 			t.Fatalf("%d nodes are seen, %v; want %d", len(seen), err, len(nodes))
 		}

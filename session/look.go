@@ -35,7 +35,7 @@ func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name st
 func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	node = under(s.chroot, node)
 	return look(ctx, s, func(c *client) ([]Found, error) {
-		return c.readAll(ctx, path.Dir(node), []string{path.Base(node)})
+		return c.readAll(ctx, path.Dir(node), []string{path.Base(node)}, nil)
 	})
 }
 
@@ -63,7 +63,7 @@ func (c *client) gather(ctx context.Context, dir string, wanted func(name string
 			names = append(names, child)
 		}
 	}
-	return c.readAll(ctx, dir, names)
+	return c.readAll(ctx, dir, names, nil)
 }
 
 // listed lists a directory, when there is room for that.
@@ -82,9 +82,9 @@ func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error
 	return children, stat, nil
 }
 
-// readAll reads the nodes, many at a time, and leaves out those that do not exist. It stops at an error and
-// at the end of ctx, and returns when no reading is under way.
-func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Found, error) {
+// readAll reads the nodes, many at a time, and leaves out those that do not exist. It stops at an
+// error and at the end of ctx, and returns when no reading is under way. With a pass each reading waits for its turn.
+func (c *client) readAll(ctx context.Context, dir string, names []string, p *pass) ([]Found, error) {
 	var (
 		reading sync.WaitGroup
 		stopped atomic.Bool
@@ -93,6 +93,10 @@ func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Fou
 		flows   = []*flow{&c.readings.data, {}}
 	)
 	for i, name := range names {
+		if err := p.next(ctx); err != nil {
+			errs[i] = err
+			break
+		}
 		c.readings.begin(flows...)
 		if stopped.Load() || ctx.Err() != nil {
 			c.readings.end(flows...)
@@ -105,6 +109,7 @@ func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Fou
 			case err == nil:
 				c.readings.answered(len(data), flows...)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
+				p.keep(all[i])
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err
 				stopped.Store(true)
