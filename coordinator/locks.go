@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -43,57 +44,37 @@ type LockInfo struct {
 	Kind       LockKind
 	Size       int                // permits of a semaphore; 0 if its size node is missing or invalid
 	Contenders []events.Contender // holders and waiters, in the order of Queue
+	Seen       time.Time          // when it was looked at
 }
 
 // Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Unreadable
 // nodes are yielded with their error, and the walk goes on. It ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
+//
+// All walks of a process together send at most 1,000 reads a second.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
-	return c.Poll(root)(ctx)
-}
-
-// Poll returns [Coordinator.Locks] for repeated walks: each reads only holders, newcomers, and waiters with more than 4 KiB of data. One
-// goroutine may walk at a time.
-func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
-	known := map[string]session.Found{}
-	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
-		return func(yield func(LockInfo, error) bool) {
-			w := walk{c: c, ahead: []spot{{path: root}}, known: known, waiting: map[string]session.Found{}}
-			if w.run(ctx, root, yield) {
-				known = w.waiting
+	return func(yield func(LockInfo, error) bool) {
+		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }
+		if err := c.checkPath(root); err != nil {
+			fail(err)
+			return
+		}
+		w := newWalk(c, root, nil)
+		for {
+			at, step, err := w.next(ctx, time.Time{})
+			if err != nil {
+				fail(err)
+				return
+			}
+			if step != walked {
+				return
+			}
+			for _, l := range at.locks {
+				if !yield(l.info, l.err) {
+					return
+				}
 			}
 		}
 	}
-}
-
-// run walks, and tells whether it came to the end.
-func (w *walk) run(ctx context.Context, root string, yield func(LockInfo, error) bool) bool {
-	fail := func(err error) bool {
-		yield(LockInfo{Path: root, Kind: LockUnknown}, err)
-		return false
-	}
-	if err := w.c.checkPath(root); err != nil {
-		return fail(err)
-	}
-	for len(w.ahead) > 0 {
-		if ctx.Err() != nil {
-			return fail(context.Cause(ctx))
-		}
-		next := &w.ahead[len(w.ahead)-1]
-		if !next.seen {
-			if err := w.look(ctx); err != nil {
-				return fail(err)
-			}
-			continue
-		}
-		for _, l := range next.locks {
-			if !yield(l.info, l.err) {
-				return false
-			}
-		}
-		*next = spot{} // what was yielded is not kept
-		w.ahead = w.ahead[:len(w.ahead)-1]
-	}
-	return true
 }
 
 // mostSpots bounds how many nodes a walk looks at at a time.
@@ -102,9 +83,47 @@ const mostSpots = 64
 // walk is where a walk through a tree stands.
 type walk struct {
 	c     *Coordinator
-	ahead []spot // the spots to come, the next one last, so that it is cheap to put nodes before the others
+	known *session.Known // what need not be read again, or nil
+	ahead []spot         // the spots to come, the next one last, so that it is cheap to put nodes before the others
+	nodes int            // how many it has looked at
+}
 
-	known, waiting map[string]session.Found // the waiters that an earlier walk and this one have seen, by path
+func newWalk(c *Coordinator, root string, known *session.Known) walk {
+	return walk{c: c, known: known, ahead: []spot{{path: root}}}
+}
+
+// step is how far a walk has come.
+type step uint8
+
+const (
+	walked step = iota // it has looked at one more spot
+	later              // the time is over, and it goes on with the next call
+	over               // it has looked at all spots
+)
+
+// next returns the next spot, in the order of the tree. After until nothing is sent; the zero time is no bound.
+func (w *walk) next(ctx context.Context, until time.Time) (spot, step, error) {
+	for len(w.ahead) > 0 {
+		if ctx.Err() != nil {
+			return spot{}, later, context.Cause(ctx)
+		}
+		if at := w.ahead[len(w.ahead)-1]; at.seen {
+			w.ahead[len(w.ahead)-1] = spot{} // what was seen is not kept
+			w.ahead = w.ahead[:len(w.ahead)-1]
+			return at, walked, nil
+		}
+		if !until.IsZero() && !time.Now().Before(until) {
+			return spot{}, later, nil
+		}
+		if err := w.look(ctx, until); err != nil {
+			return spot{}, later, err
+		}
+		if !w.ahead[len(w.ahead)-1].seen { // there was no time for it
+			return spot{}, later, nil
+		}
+	}
+	w.ahead = nil
+	return spot{}, over, nil
 }
 
 // spot is a node on the way.
@@ -120,8 +139,9 @@ type sighting struct {
 	err  error
 }
 
-// look inspects the next spots that were not seen yet, and puts the nodes below each spot after it.
-func (w *walk) look(ctx context.Context) error {
+// look inspects the next spots that were not seen yet, and puts the nodes below each spot after it. A spot for which there was no time stays
+// as it is.
+func (w *walk) look(ctx context.Context, until time.Time) error {
 	var at []int
 	var paths []string
 	for i := len(w.ahead) - 1; i >= max(0, len(w.ahead)-mostSpots); i-- {
@@ -129,14 +149,18 @@ func (w *walk) look(ctx context.Context) error {
 			at, paths = append(at, i), append(paths, w.ahead[i].path)
 		}
 	}
-	all, err := w.c.inspect(ctx, paths, w.known)
+	all, err := w.c.inspect(ctx, paths, w.known, until)
 	if err != nil {
 		return err
 	}
 	for k, i := range at { // from the end of the slice: an insertion moves only what is after it
 		sights := all[k]
+		if sights.partial() {
+			continue
+		}
+		w.nodes++
 		w.ahead[i].seen, w.ahead[i].locks = true, sights.locks()
-		w.remember(sights, w.ahead[i].locks)
+		remember(w.known, sights, w.ahead[i].locks)
 		var below []spot
 		for _, child := range sights.below() {
 			if w.c.chroot+child != systemTree {
@@ -146,6 +170,7 @@ func (w *walk) look(ctx context.Context) error {
 		slices.Reverse(below)
 		w.ahead = slices.Insert(w.ahead, i, below...)
 	}
+	session.ReportProgress(ctx, w.nodes)
 	return nil
 }
 
@@ -153,42 +178,61 @@ func (w *walk) look(ctx context.Context) error {
 const mostRemembered = 4 << 10
 
 // remember keeps the waiters of a node that have little data. The data of a holder may change.
-func (w *walk) remember(n inspected, locks []sighting) {
+func remember(known *session.Known, n inspected, locks []sighting) {
+	if known == nil {
+		return
+	}
 	waits := map[string]bool{}
 	for _, l := range locks {
 		for _, contender := range l.info.Contenders {
 			waits[contender.Node] = !contender.Holding
 		}
 	}
-	queue, _ := session.SemaphoreDirs(n.path)
-	for dir, found := range map[string][]session.Found{n.path: n.node.Found, queue: n.waiting.Found} {
+	keep := func(dir string, found []session.Found) {
+		var kept map[string]session.Found
 		for _, f := range found {
-			if at := path.Join(dir, f.Name); waits[at] && session.Ephemeral(f.Stat) && len(f.Data) <= mostRemembered {
-				w.waiting[at] = f
+			if waits[path.Join(dir, f.Name)] && session.Ephemeral(f.Stat) && len(f.Data) <= mostRemembered {
+				if kept == nil {
+					kept = map[string]session.Found{}
+				}
+				kept[f.Name] = f
 			}
 		}
+		known.Keep(dir, kept)
 	}
+	queue, permits := session.SemaphoreDirs(n.path)
+	keep(n.path, n.node.Found)
+	keep(queue, n.waiting.Found)
+	known.Keep(permits, nil)
 }
 
 // inspected is a node, and its two directories if it may be a semaphore.
 type inspected struct {
 	path             string
+	seen             time.Time
 	node             session.Inspected
 	waiting, permits session.Inspected
 }
 
-// inspect looks at nodes.
-func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[string]session.Found) (all []inspected, _ error) {
+// partial reports whether there was no time for all of it.
+func (n inspected) partial() bool { return n.node.Partial || n.waiting.Partial || n.permits.Partial }
+
+// inspect looks at nodes, until there is no time left.
+func (c *Coordinator) inspect(ctx context.Context, paths []string, known *session.Known, until time.Time) (all []inspected, _ error) {
+	look := func(ctx context.Context, paths []string, wanted func(name string) bool) ([]session.Inspected, error) {
+		return c.session.Inspect(ctx, paths, session.Inspection{Wanted: wanted, Known: known, Until: until})
+	}
 	err := c.whileOpen(ctx, func(ctx context.Context) error {
-		nodes, err := c.session.Inspect(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode }, known)
+		nodes, err := look(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode })
 		if err != nil {
 			return err
 		}
+		now := time.Now()
 		all = make([]inspected, len(paths))
 		var maybe []int
 		var queues, permits []string
 		for i, node := range nodes {
-			all[i] = inspected{path: paths[i], node: node}
+			all[i] = inspected{path: paths[i], node: node, seen: now}
 			if waiting, holding := session.SemaphoreDirs(paths[i]); all[i].maybeSemaphore() {
 				maybe, queues, permits = append(maybe, i), append(queues, waiting), append(permits, holding)
 			}
@@ -196,12 +240,12 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[str
 		if len(maybe) == 0 {
 			return nil
 		}
-		seen, err := c.session.Inspect(ctx, queues, isContender, known)
+		seen, err := look(ctx, queues, isContender)
 		if err != nil {
 			return err
 		}
 		// The permits are read after the queue, as in Semaphore.Queue.
-		taken, err := c.session.Inspect(ctx, permits, func(string) bool { return true }, known)
+		taken, err := look(ctx, permits, func(string) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -261,12 +305,12 @@ func (n inspected) locks() (all []sighting) {
 		for _, f := range n.node.Found {
 			holder := contender(path.Dir(n.path), f)
 			holder.Kind, holder.Holding = events.KindUnfair, true
-			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: LockUnfair, Contenders: []events.Contender{holder}}})
+			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: LockUnfair, Contenders: []events.Contender{holder}, Seen: n.seen}})
 		}
 	default:
 		if found := n.contenders(); len(found) > 0 {
 			kind, rule := kindOf(found)
-			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found)}})
+			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found), Seen: n.seen}})
 		}
 	}
 	if !n.isSemaphore() {
@@ -277,12 +321,12 @@ func (n inspected) locks() (all []sighting) {
 	}
 	waiting, permits := session.SemaphoreDirs(n.path)
 	queue := withPermits(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), permits, n.permits.Found)
-	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue}})
+	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue, Seen: n.seen}})
 }
 
 // unseen is what is yielded for a lock that cannot be read.
 func (n inspected) unseen(kind LockKind, err error) sighting {
-	return sighting{LockInfo{Path: n.path, Kind: kind}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
+	return sighting{LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
 }
 
 // below returns the nodes below n that may be locks, or have locks below them, in order.

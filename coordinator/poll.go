@@ -1,0 +1,216 @@
+package coordinator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session"
+)
+
+const (
+	// leastLook and mostLook bound how long a look sends reads.
+	leastLook = time.Second
+	mostLook  = 5 * time.Second
+	// smallTree is the number of nodes up to which each look searches the whole tree.
+	smallTree = 256
+	// restFor is how long the search for locks rests for each node that it has looked at. With 1,000 reads a second it takes a fifth
+	// of them.
+	restFor = 4 * time.Millisecond
+)
+
+// Poll returns [Coordinator.Locks] for repeated looks. A look takes a few seconds at most, and yields every lock that is known by then; Seen
+// is its age. The next look goes on from there: it reads known locks again, holders and newcomers only, and searches for others.
+// Limitation: of a lock that a look does not come to, at most 4 KiB of each contender's data are yielded.
+//
+// In a tree of more than 256 nodes the search rests in between: docs/limits.md has how long. One goroutine may look at a time.
+func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
+	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
+	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
+		return func(yield func(LockInfo, error) bool) {
+			if err := p.look(ctx, yield); err != nil {
+				yield(LockInfo{Path: root, Kind: LockUnknown}, err)
+			}
+		}
+	}
+}
+
+// poll is what is known of the locks below a path.
+type poll struct {
+	c    *Coordinator
+	root string
+
+	known  *session.Known
+	places map[string]*place // where locks were found, by path
+	looks  int
+	ended  time.Time // the last look
+
+	search    walk      // where the search for locks stands
+	searching bool      // it is not over
+	due       time.Time // when the next search may begin
+	small     bool      // the last search has looked at few nodes, so that a look can search them all
+}
+
+// place is a path with locks, as it was seen last.
+type place struct {
+	look  int // the look that saw it
+	seen  time.Time
+	locks []sighting
+}
+
+// look yields all locks once, those that it reads again first. It returns why it came to no end.
+//
+// A look of a small tree is a search. In a larger one, half of a look belongs to the locks that are known, the one that was seen
+// longest ago first, and half to the search, which goes on where the last look has left it.
+func (p *poll) look(ctx context.Context, yield func(LockInfo, error) bool) error {
+	if err := p.c.checkPath(p.root); err != nil {
+		return err
+	}
+	now := time.Now()
+	span := leastLook
+	if !p.ended.IsZero() {
+		span = min(max(now.Sub(p.ended), leastLook), mostLook)
+	}
+	defer func() { p.ended = time.Now() }()
+	p.looks++
+	until := now.Add(span)
+	begins := !p.searching && !now.Before(p.due)
+	if begins {
+		p.search, p.searching = newWalk(p.c, p.root, p.known), true
+	}
+	if alone := begins && p.small; !alone {
+		visits := until
+		if p.searching {
+			visits = now.Add(span / 2)
+		}
+		if more, err := p.visit(ctx, visits, yield); err != nil || !more {
+			return err
+		}
+	}
+	for p.searching {
+		at, step, err := p.search.next(ctx, until)
+		if err != nil {
+			return err
+		}
+		if step == later {
+			break
+		}
+		if step == over {
+			p.searched(begins)
+		} else if !p.take(at.path, at.locks, yield) {
+			return nil
+		}
+	}
+	for _, at := range p.unseen(compareInTree) {
+		for _, l := range p.places[at].locks {
+			if !yield(l.info, l.err) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// searched is called at the end of a search. One that began with this look has seen every place there is.
+func (p *poll) searched(began bool) {
+	if began && p.small {
+		for _, at := range p.unseen(strings.Compare) {
+			delete(p.places, at)
+		}
+	}
+	p.searching = false
+	rest := restAfter(p.search.nodes)
+	p.small, p.due = rest == 0, time.Now().Add(rest)
+}
+
+// restAfter returns how long the search rests after it has looked at so many nodes.
+func restAfter(nodes int) time.Duration {
+	if nodes <= smallTree {
+		return 0
+	}
+	return time.Duration(nodes) * restFor
+}
+
+// visit looks at known places again, and reports whether the caller wants more.
+func (p *poll) visit(ctx context.Context, until time.Time, yield func(LockInfo, error) bool) (more bool, _ error) {
+	paths := p.unseen(func(a, b string) int {
+		return cmp.Or(p.places[a].seen.Compare(p.places[b].seen), compareInTree(a, b))
+	})
+	for chunk := range slices.Chunk(paths, mostSpots) {
+		all, err := p.c.inspect(ctx, chunk, p.known, until)
+		if err != nil {
+			return false, err
+		}
+		for _, n := range all {
+			if n.partial() {
+				continue
+			}
+			locks := n.locks()
+			remember(p.known, n, locks)
+			if !p.take(n.path, locks, yield) {
+				return false, nil
+			}
+		}
+		if !time.Now().Before(until) {
+			break
+		}
+	}
+	return true, nil
+}
+
+// take keeps what was seen at a path, and yields it unless this look has done so already.
+func (p *poll) take(at string, locks []sighting, yield func(LockInfo, error) bool) bool {
+	before := p.places[at]
+	if len(locks) == 0 {
+		delete(p.places, at)
+		return true
+	}
+	p.places[at] = &place{look: p.looks, seen: locks[0].info.Seen, locks: kept(locks)}
+	if before != nil && before.look == p.looks {
+		return true
+	}
+	for _, l := range locks {
+		if !yield(l.info, l.err) {
+			return false
+		}
+	}
+	return true
+}
+
+// unseen returns the places that this look has not seen, sorted.
+func (p *poll) unseen(compare func(a, b string) int) []string {
+	all := slices.SortedFunc(maps.Keys(p.places), compare)
+	return slices.DeleteFunc(all, func(at string) bool { return p.places[at].look == p.looks })
+}
+
+// kept returns the locks with the beginnings of long data.
+func kept(locks []sighting) []sighting {
+	locks = slices.Clone(locks)
+	for i := range locks {
+		contenders := slices.Clone(locks[i].info.Contenders)
+		for k, c := range contenders {
+			if len(c.Data) > mostRemembered {
+				contenders[k].Data = bytes.Clone(c.Data[:mostRemembered])
+			}
+		}
+		locks[i].info.Contenders = contenders
+	}
+	return locks
+}
+
+// compareInTree orders paths as a walk comes to them: a node, what is below it, and then its next sibling.
+func compareInTree(a, b string) int {
+	for {
+		x, restA, moreA := strings.Cut(a, "/")
+		y, restB, moreB := strings.Cut(b, "/")
+		if x != y || !moreA || !moreB {
+			return cmp.Or(strings.Compare(x, y), cmp.Compare(len(restA), len(restB)))
+		}
+		a, b = restA, restB
+	}
+}

@@ -1,0 +1,294 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// How many reads looking costs, and what repeated looks show of a large tree.
+
+// The bound on the reads of a process, and what it may send at once after it was idle.
+const (
+	readRate  = session.DefaultReadRate
+	readBurst = readRate / 10
+)
+
+// reads are the times at which a server was asked to list or to read, and how often each path was listed.
+type reads struct {
+	mu     sync.Mutex
+	at     []time.Time
+	listed map[string]int
+}
+
+func readsOf(srv *zktest.Server) *reads {
+	r := &reads{listed: map[string]int{}}
+	srv.Intercept(func(q zktest.Request) zktest.Action {
+		if q.Op == zktest.OpGetChildren2 || q.Op == zktest.OpGetData {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.at = append(r.at, time.Now())
+			if q.Op == zktest.OpGetChildren2 {
+				r.listed[q.Path]++
+			}
+		}
+		return zktest.Pass()
+	})
+	return r
+}
+
+// count returns how many reads there were, and forgets them.
+func (r *reads) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.at)
+	r.at = nil
+	clear(r.listed)
+	return n
+}
+
+// most returns the largest number of reads within a second.
+func (r *reads) most() (most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for first, last := 0, 0; last < len(r.at); last++ {
+		for r.at[last].Sub(r.at[first]) >= time.Second {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// listings returns how often the directories were listed, at least and at most.
+func (r *reads) listings(dirs []string) (least, most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	least = len(r.at)
+	for _, dir := range dirs {
+		least, most = min(least, r.listed[dir]), max(most, r.listed[dir])
+	}
+	return least, most
+}
+
+// bare makes n directories without a lock, and returns their paths in order.
+func bare(t *testing.T, srv *zktest.Server, n int) (paths []string) {
+	t.Helper()
+	for i := range n {
+		paths = append(paths, fmt.Sprintf("/bare/%05d", i))
+		eventstest.Must(t, srv.Create(paths[i], nil))
+	}
+	return paths
+}
+
+// glance is what a look yields.
+type glance struct {
+	paths []string // in the order of the tree
+	ages  map[string]time.Duration
+	took  time.Duration
+}
+
+func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[coordinator.LockInfo, error]) glance {
+	t.Helper()
+	began, l := time.Now(), glance{ages: map[string]time.Duration{}}
+	seen := map[string]time.Time{}
+	for info, err := range walk(t.Context()) {
+		eventstest.Must(t, err)
+		if _, twice := seen[info.Path]; twice {
+			t.Errorf("a look yields %s twice", info.Path)
+		}
+		seen[info.Path] = info.Seen
+	}
+	for at, when := range seen {
+		l.ages[at] = time.Since(when)
+	}
+	l.paths, l.took = slices.Sorted(maps.Keys(seen)), time.Since(began)
+	return l
+}
+
+// TestLookersOfAProcessShareItsReads: several of them on several sessions, by Locks and by Poll, send no more than one may.
+func TestLookersOfAProcessShareItsReads(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		dirs := bare(t, srv, 2000)
+		grove(t, srv, 500)
+		asked := readsOf(srv)
+		began := time.Now()
+		var lookers sync.WaitGroup
+		for range 3 {
+			c := coordtest.Connect(t, srv)
+			lookers.Go(func() {
+				if n := len(pathsOfWalk(t, c, "/")); n != 500 {
+					t.Errorf("a walk finds %d locks, want 500", n)
+				}
+			})
+			walk := c.Poll("/")
+			lookers.Go(func() {
+				for time.Since(began) < 10*time.Second {
+					lookAt(t, walk)
+				}
+			})
+		}
+		lookers.Wait()
+		all := len(asked.at)
+		if most := asked.most(); most > readRate+readBurst || all < 9*readRate {
+			t.Errorf("%d reads in %v, and up to %d in a second; want at most %d in a second, and no idle time", all, time.Since(began), most, readRate+readBurst)
+		}
+		if least, _ := asked.listings(dirs); least < 3 {
+			t.Errorf("a directory was listed %d times, want by each of three walks", least)
+		}
+	})
+}
+
+// TestAQueueIsReadAtOnce: the bound is on walks. A walk that waits for its turn ends with its context.
+func TestAQueueIsReadAtOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		for i := range 5000 {
+			eventstest.Must(t, srv.Create(fmt.Sprintf("/long/lock-%010d", i), nil))
+		}
+		c := coordtest.Connect(t, srv)
+		bored := errors.New("bored")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			var last error
+			for _, err := range c.Locks(ctx, "/") {
+				last = err
+			}
+			ended <- last
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if queue, err := c.Mutex("/long").Queue(t.Context()); err != nil || len(queue) != 5000 || time.Since(began) > 0 {
+			t.Errorf("after %v the queue has %d contenders, %v; want 5000 at once", time.Since(began), len(queue), err)
+		}
+		cancel(bored)
+		if err := <-ended; !errors.Is(err, bored) || time.Since(began) > 0 {
+			t.Errorf("after %v the walk ends with %v, want the cause of its context at once", time.Since(began), err)
+		}
+	})
+}
+
+// TestPollGoesOnWhereItStopped, in a tree of many directories without a lock and a lock at each end. A look shows what is known,
+// and reads it again. Each directory is listed once, and again only after the search has rested.
+func TestPollGoesOnWhereItStopped(t *testing.T) {
+	n := eventstest.Amount(6_000, 63_000)
+	atFullRate, rest := time.Duration(n)*time.Second/readRate, time.Duration(n)*4*time.Millisecond
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		dirs := bare(t, srv, n)
+		eventstest.Must(t, srv.Create("/a/lock-0000000000", nil))
+		eventstest.Must(t, srv.Create("/z/lock-0000000000", nil))
+		c := coordtest.Connect(t, srv)
+		asked, walk, began := readsOf(srv), c.Poll("/"), time.Now()
+		for {
+			l := lookAt(t, walk)
+			if len(l.paths) == 0 || l.paths[0] != "/a" || l.took > 2*time.Second || l.ages["/a"] > 2*time.Second {
+				t.Fatalf("%v after the first look one of %v yields %v, %v old; want /a, new", time.Since(began), l.took, l.paths, l.ages)
+			}
+			if len(l.paths) == 2 {
+				break
+			}
+			if time.Since(began) > 3*atFullRate {
+				t.Fatalf("/z is not found within %v", time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took < atFullRate-time.Second {
+			t.Errorf("it took %v to search the tree, want at least %v", took, atFullRate)
+		}
+		if least, most := asked.listings(dirs); least != 1 || most != 1 {
+			t.Errorf("in one search each directory is listed %d to %d times, want once", least, most)
+		}
+		if most := asked.most(); most > readRate+readBurst {
+			t.Errorf("%d reads in a second, want at most %d", most, readRate+readBurst)
+		}
+		asked.count()
+		searched := time.Now()
+		for time.Since(searched) < rest-2*time.Second {
+			if l := lookAt(t, walk); len(l.paths) != 2 || l.took > 100*time.Millisecond || l.ages["/a"]+l.ages["/z"] > 0 {
+				t.Fatalf("while the search rests a look of %v yields %v, %v old; want both locks, new", l.took, l.paths, l.ages)
+			}
+			time.Sleep(time.Second)
+		}
+		if _, most := asked.listings(dirs); most > 0 {
+			t.Errorf("a directory without a lock is listed %d times while the search rests, want 0", most)
+		}
+		if n, looks := asked.count(), int(rest/time.Second); n > 4*looks {
+			t.Errorf("%d reads for two locks in %d looks, want four a look", n, looks)
+		}
+		eventstest.Must(t, srv.Create(dirs[100]+"/lock-0000000000", nil))
+		eventstest.Must(t, srv.Delete("/a/lock-0000000000"))
+		for !slices.Equal(lookAt(t, walk).paths, []string{dirs[100], "/z"}) {
+			if time.Since(searched) > rest+3*atFullRate {
+				t.Fatalf("a new lock is not found within %v", time.Since(searched))
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestPollOfManyContenders: a lock with more contenders than a look can read is shown once all of them were read, each once.
+func TestPollOfManyContenders(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const contenders, locks = 3000, 3
+		for lock := range locks {
+			for i := range contenders {
+				eventstest.Must(t, srv.Create(fmt.Sprintf("/long/%d/lock-%010d", lock, i), nil))
+			}
+		}
+		c := coordtest.Connect(t, srv)
+		asked, walk, began := readsOf(srv), c.Poll("/long"), time.Now()
+		for len(lookAt(t, walk).paths) < locks {
+			if time.Since(began) > time.Minute {
+				t.Fatal("the locks are not shown within a minute")
+			}
+		}
+		if n, most := len(asked.at), asked.most(); n > locks*contenders+1000 || most > readRate+readBurst {
+			t.Errorf("%d reads, up to %d in a second; want little more than %d, and at most %d", n, most, locks*contenders, readRate+readBurst)
+		}
+	})
+}
+
+// TestPollOfALoopThatIsLeft: the next look yields what the last one has not, and goes on.
+func TestPollOfALoopThatIsLeft(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		paths := grove(t, srv, 200)
+		c := coordtest.Connect(t, srv)
+		asked, walk := readsOf(srv), c.Poll("/grove")
+		for range 5 {
+			for info, err := range walk(t.Context()) {
+				eventstest.Must(t, err)
+				if info.Path == paths[20] {
+					break
+				}
+			}
+		}
+		l := lookAt(t, walk)
+		if !slices.Equal(l.paths, paths) {
+			t.Errorf("after five looks that were left the next one yields %d locks, want %d", len(l.paths), len(paths))
+		}
+		if least, most := asked.listings(paths); least < 1 || most > 7 {
+			t.Errorf("the locks were listed %d to %d times, want each once by the search, and again only if it was known", least, most)
+		}
+		eventstest.Must(t, srv.Delete(paths[7]+"/lock-0000000000"))
+		synctest.Wait()
+		for range 2 {
+			l = lookAt(t, walk)
+		}
+		if slices.Contains(l.paths, paths[7]) || len(l.paths) != len(paths)-1 {
+			t.Errorf("a lock that is gone is still yielded, among %d", len(l.paths))
+		}
+	})
+}
