@@ -62,7 +62,7 @@ var rooms = []room{
 		folder: "coordinator", rooms: []string{"events", "recipes", "actors", "session", "session/sasl"}, modules: []string{zkModule, zapModule},
 		zkNames: []string{"ACL", "CheckVersionRequest", "MultiResponse"}, // those its own signatures show
 	},
-	{folder: "coordinator/board", rooms: []string{"events", "coordinator"}},
+	{folder: "coordinator/board", rooms: []string{"events", "session", "coordinator"}},
 	{folder: "coordinator/bridge", rooms: []string{"events", "coordinator"}},
 	{folder: "coordinator/telemetry/internal/words", rooms: []string{"events", "coordinator"}, modules: []string{zkModule}},
 	// Test support.

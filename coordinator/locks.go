@@ -86,6 +86,7 @@ type walk struct {
 	known *session.Known // what need not be read again, or nil
 	ahead []spot         // the spots to come, the next one last, so that it is cheap to put nodes before the others
 	nodes int            // how many it has looked at
+	again bool           // an earlier walk came to its end
 }
 
 func newWalk(c *Coordinator, root string, known *session.Known) walk {
@@ -170,7 +171,7 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 		slices.Reverse(below)
 		w.ahead = slices.Insert(w.ahead, i, below...)
 	}
-	session.ReportProgress(ctx, w.nodes)
+	session.ReportProgress(ctx, session.Progress{Nodes: w.nodes, Whole: w.again})
 	return nil
 }
 

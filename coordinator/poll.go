@@ -81,7 +81,9 @@ func (p *poll) look(ctx context.Context, yield func(LockInfo, error) bool) error
 	until := now.Add(span)
 	begins := !p.searching && !now.Before(p.due)
 	if begins {
+		again := p.search.c != nil
 		p.search, p.searching = newWalk(p.c, p.root, p.known), true
+		p.search.again = again
 	}
 	if alone := begins && p.small; !alone {
 		visits := until
@@ -102,6 +104,7 @@ func (p *poll) look(ctx context.Context, yield func(LockInfo, error) bool) error
 		}
 		if step == over {
 			p.searched(begins)
+			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
 		} else if !p.take(at.path, at.locks, yield) {
 			return nil
 		}

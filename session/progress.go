@@ -4,15 +4,20 @@ import "context"
 
 type progressKey struct{}
 
-// WithProgress returns a context for a walk through a tree. The walk calls report from its own goroutine with the number of nodes that it
-// has looked at so far. After a complete walk a new one begins with a small number again.
-func WithProgress(ctx context.Context, report func(nodes int)) context.Context {
+// Progress is how far a search for locks has come.
+type Progress struct {
+	Nodes int  // that it has looked at
+	Whole bool // the tree was searched to its end once; Nodes may be those of the next search
+}
+
+// WithProgress returns a context for a walk through a tree. The walk calls report in its own goroutine as it goes on.
+func WithProgress(ctx context.Context, report func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }
 
 // ReportProgress calls the function of [WithProgress], if there is one.
-func ReportProgress(ctx context.Context, nodes int) {
-	if report, ok := ctx.Value(progressKey{}).(func(int)); ok {
-		report(nodes)
+func ReportProgress(ctx context.Context, p Progress) {
+	if report, ok := ctx.Value(progressKey{}).(func(Progress)); ok {
+		report(p)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -240,8 +241,8 @@ func TestWithInterval(t *testing.T) {
 }
 
 func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
-	const locks, seconds = 200, 10
-	contenders := 50
+	const locks, seconds, mostReads = 200, 10, session.DefaultReadRate
+	contenders := eventstest.Amount(20, 50)
 	if eventstest.Raced {
 		contenders = 10
 	}
@@ -261,7 +262,8 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			time.Sleep(2*time.Second + 50*time.Millisecond) // the first look reads everything; and no look begins where the count does
+			// The first looks read everything, at the rate and half of the time; and no look begins where the count does.
+			time.Sleep(time.Duration(2*locks*contenders)*time.Second/mostReads + 4*time.Second + 50*time.Millisecond)
 			before := asked.Load()
 			time.Sleep(seconds * time.Second)
 			n := asked.Load() - before

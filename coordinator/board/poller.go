@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 const (
 	// patience bounds one look, for example without a connection.
 	patience = 10 * time.Second
-	// mostReads is about how many requests a second the looks may make.
-	mostReads = 1000
+	// stale is the age from which the page says how old a lock is.
+	stale = 5 * time.Second
 )
 
 // poll walks through the locks.
@@ -25,6 +26,7 @@ type sighting struct {
 	info  coordinator.LockInfo
 	err   error          // why it cannot be read
 	bytes map[string]int // the length of the data that are cut, by contender's node
+	old   time.Time      // when it was looked at, if that is long ago
 }
 
 // sight keeps what is shown of a lock: the beginning of the data, and times that JSON can have.
@@ -86,7 +88,7 @@ func (b *Board) run(ctx context.Context) {
 		}
 		ended := time.Now()
 		own := b.c.SessionID()
-		b.due = due(began, ended, b.interval, reads(found))
+		b.due = due(began, ended, b.interval)
 		b.tell(func(s *state) {
 			s.pace = b.due.Sub(began)
 			if err != nil {
@@ -103,29 +105,26 @@ func (b *Board) run(ctx context.Context) {
 func (b *Board) look(ctx context.Context) ([]sighting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("ZooKeeper does not answer"))
 	defer cancel()
-	return b.poll.walk(ctx)
-}
-
-// reads estimates how many requests a look makes: a listing for each node, and a read for each holder.
-func reads(found []sighting) (n int) {
-	for _, f := range found {
-		n += 2
-		if f.info.Kind == coordinator.LockSemaphore {
-			n += 3
-		}
-		for _, c := range f.info.Contenders {
-			if c.Holding {
-				n++
-			}
+	found, err := b.poll.walk(session.WithProgress(ctx, b.searched))
+	now := time.Now()
+	for i, f := range found {
+		if seen := f.info.Seen; !seen.IsZero() && now.Sub(seen) > stale {
+			found[i].old = seen
 		}
 	}
-	return n
+	return found, err
 }
 
-// due returns when the next look may begin: looks fill at most half of the time, and stay within
-// mostReads.
-func due(began, ended time.Time, interval time.Duration, reads int) time.Time {
-	next := began.Add(max(interval, time.Duration(reads)*time.Second/mostReads))
+// searched notes how far the search for locks has come. The end of the look tells the pages.
+func (b *Board) searched(p session.Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.searched(p)
+}
+
+// due returns when the next look may begin: looks fill at most half of the time.
+func due(began, ended time.Time, interval time.Duration) time.Time {
+	next := began.Add(interval)
 	if rested := ended.Add(ended.Sub(began)); rested.After(next) {
 		return rested
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 const (
@@ -37,6 +38,7 @@ type state struct {
 	moments []moment
 
 	blank  bool          // nothing is known of the locks
+	nodes  int           // that the first search of the tree has looked at; 0: it has come to its end
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest complete look ended
 	took   time.Duration // that the latest complete look took
@@ -62,6 +64,7 @@ type known struct {
 	info    coordinator.LockInfo
 	bytes   map[string]int // as in a sighting
 	failed  string
+	old     time.Time              // as in a sighting
 	held    map[identity]time.Time // when a waiter was first seen to hold; nothing for a holder that was not seen to wait
 	lane    json.RawMessage        // what pages are sent
 }
@@ -75,7 +78,14 @@ func newState() state { return state{blank: true, locks: map[place]*known{}} }
 func (s *state) drop() {
 	s.version++
 	s.locks, s.order, s.gone, s.missed = map[place]*known{}, nil, nil, s.version
-	s.blank, s.looked, s.failed = true, time.Time{}, ""
+	s.blank, s.looked, s.failed, s.nodes = true, time.Time{}, "", 0
+}
+
+// searched notes how far the search for locks has come.
+func (s *state) searched(p session.Progress) {
+	if s.nodes = p.Nodes; p.Whole {
+		s.nodes = 0
+	}
 }
 
 // fail notes that a look failed.
@@ -185,8 +195,8 @@ func (k *known) take(f sighting) bool {
 		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // the contenders of the last time, to compare with
 	}
 	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
-		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes)
-	k.info, k.bytes, k.failed = f.info, f.bytes, failed
+		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes) && f.old.Equal(k.old)
+	k.info, k.bytes, k.failed, k.old = f.info, f.bytes, failed, f.old
 	return !same
 }
 
@@ -237,6 +247,7 @@ type lockView struct {
 	Own        bool            `json:"own,omitempty"` // a contender is of this process's session
 	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
 	Contenders []contenderView `json:"contenders"`
+	Seen       *time.Time      `json:"seen,omitempty"` // when it was looked at, if that is long ago
 	Error      string          `json:"error,omitempty"`
 }
 
@@ -259,6 +270,10 @@ type contenderView struct {
 // view returns the lock with at most so many contenders.
 func (k *known) view(own int64, most int) lockView {
 	v := lockView{ID: idText(k.id), Path: k.info.Path, Kind: k.info.Kind.String(), Size: k.info.Size, Contenders: []contenderView{}, Error: k.failed}
+	if !k.old.IsZero() {
+		seen := k.old.UTC().Truncate(time.Millisecond)
+		v.Seen = &seen
+	}
 	if k.failed != "" {
 		return v
 	}

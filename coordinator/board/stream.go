@@ -19,8 +19,9 @@ type update struct {
 	Lease    *leaseView `json:"lease,omitempty"`
 	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
 	Took     float64    `json:"took_ms"`
-	Interval int64      `json:"interval_ms"`     // between the beginnings of two looks, as of late
-	Failed   string     `json:"error,omitempty"` // why the latest look failed
+	Interval int64      `json:"interval_ms"`              // between the beginnings of two looks, as of late
+	Nodes    int        `json:"searched_nodes,omitempty"` // while the tree was not searched to its end yet
+	Failed   string     `json:"error,omitempty"`          // why the latest look failed
 	Revoke   bool       `json:"revoke,omitempty"`
 	news
 }
@@ -33,6 +34,7 @@ func (b *Board) update(version uint64) (u update, _ uint64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	u.Nodes = b.state.nodes
 	u.Now, u.Failed, u.Took = time.Now().UnixMilli(), b.state.failed, float64(b.state.took.Microseconds())/1000
 	if !b.state.blank {
 		u.Seen = b.state.seen.UnixMilli()

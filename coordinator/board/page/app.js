@@ -79,7 +79,7 @@
 		write(row.querySelector('.dir'), path.slice(0, slash));
 		write(row.querySelector('.base'), path.slice(slash) || '/');
 		const size = lock.size ? ' of ' + plural(lock.size, 'permit', 'permits') : '';
-		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : ''));
+		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : '') + (lock.seen ? ' · seen at ' + new Date(lock.seen).toTimeString().slice(0, 8) : ''));
 		const [holders, waiters] = [[], []];
 		let position = 0;
 		for (const c of lock.contenders) {
@@ -149,7 +149,7 @@
 		at('more').hidden = found.length <= most;
 		write(at('more'), 'Show ' + plural(Math.min(atOnce, found.length - most), 'more lock', 'more locks') + ' of ' + (found.length - most).toLocaleString('en'));
 		at('nothing').hidden = found.length > 0;
-		write(at('nothing'), !latest || !latest.seen_ms ? 'Looking…' : locks.size ? 'No lock matches.' : 'No lock is held here, and no contender waits for one.');
+		write(at('nothing'), !latest || !latest.seen_ms || latest.searched_nodes ? 'Looking…' : locks.size ? 'No lock matches.' : 'No lock is held here, and no contender waits for one.');
 		let held = 0, waiters = 0;
 		for (const { lock } of locks.values()) {
 			held += lock.holders > 0;
@@ -183,8 +183,10 @@
 		} else if (state === 'connected') text = 'live';
 		else notice = 'ZooKeeper: ' + state + '.';
 		if (latest && latest.error) notice = clean(latest.error) + '.';
+		const troubled = Boolean(notice);
+		if (latest && latest.searched_nodes) notice = (notice + ' Still searching: ' + plural(latest.searched_nodes, 'node', 'nodes') + ' so far.').trim();
 		const old = latest && latest.seen_ms && Date.now() + ahead - latest.seen_ms > 3 * latest.interval_ms + latest.took_ms + 1000;
-		if (latest && latest.seen_ms && (notice || old)) notice = (notice + ' What is shown was seen ' + age(latest.seen_ms) + ' ago.').trim();
+		if (latest && latest.seen_ms && (troubled || old)) notice = (notice + ' What is shown was seen ' + age(latest.seen_ms) + ' ago.').trim();
 		at('status').dataset.state = state;
 		write(at('status'), text);
 		at('notice').hidden = !notice;

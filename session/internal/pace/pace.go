@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// Bucket hands out the times at which reads may be sent. A process that has been idle may send a
-// tenth of a second's reads at once. The zero value has no bound.
+// tick is how often reads are let through: several at once, so that each needs no timer of its own.
+const tick = 10 * time.Millisecond
+
+// Bucket hands out the times at which reads may be sent. No second has more of them than its rate
+// and a tenth of that, which a process that was idle may send at once. The zero value has no bound.
 type Bucket struct {
 	rate int       // reads a second; 0: no bound
 	next time.Time // the read that was let through last uses the bucket up to here
@@ -19,8 +22,9 @@ type Bucket struct {
 // New returns a bucket for so many reads a second. It has no bound if there are none.
 func New(rate int) Bucket { return Bucket{rate: max(0, rate)} }
 
-// Burst returns how many reads a bucket lets through at once after it was idle.
-func (b *Bucket) Burst() int { return max(1, b.rate/10) }
+// burst returns how many reads go at once after the bucket was idle. With those that a tick brings
+// forward it is a tenth of the rate.
+func (b *Bucket) burst() int { return max(1, b.rate*9/100) }
 
 func (b *Bucket) interval() time.Duration { return time.Second / time.Duration(b.rate) }
 
@@ -34,16 +38,19 @@ func (b *Bucket) Take(now, until time.Time) (wait time.Duration, ok bool) {
 		b.next = time.Time{}
 	}
 	b.seen = now
-	idle := now.Add(-b.interval() * time.Duration(b.Burst()))
+	idle := now.Add(-b.interval() * time.Duration(b.burst()))
 	if b.next.Before(idle) {
 		b.next = idle
 	}
 	at := b.next.Add(b.interval())
-	if due := now.Add(max(0, at.Sub(now))); !until.IsZero() && due.After(until) {
+	if at.After(now) {
+		wait = (at.Sub(now) + tick - 1) / tick * tick
+	}
+	if !until.IsZero() && now.Add(wait).After(until) {
 		return 0, false
 	}
 	b.next = at
-	return max(0, at.Sub(now)), true
+	return wait, true
 }
 
 // Limiter is a Bucket for any number of goroutines. The zero value has no bound.
