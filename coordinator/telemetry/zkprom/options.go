@@ -4,7 +4,7 @@ import "time"
 
 const (
 	defaultInterval = 5 * time.Second
-	defaultPatience = 8 * time.Second // Prometheus itself waits for 10 s
+	defaultPatience = time.Second // Prometheus itself waits for 10 s
 )
 
 // Option configures [New].
@@ -69,12 +69,12 @@ func WithMaxLocks(n int) LabelOption {
 	return labelOption(func(cfg *config) { cfg.most = max(0, n) })
 }
 
-// WithPollInterval sets the least time between two walks of [NewQueues], by default 5 s. More frequent scrapes see the last walk again.
+// WithPollInterval sets the least time between two looks of [NewQueues], by default 5 s. More frequent scrapes see the last one again.
 func WithPollInterval(d time.Duration) QueueOption {
 	return queueOption(func(cfg *config) { cfg.interval = d })
 }
 
-// WithPollTimeout bounds a walk of [NewQueues], by default by 8 s. It should be shorter than the timeout of the scrape.
+// WithPollTimeout bounds how long a scrape waits for a look of [NewQueues], by default 1 s. The scrape then exports what is known.
 func WithPollTimeout(d time.Duration) QueueOption {
 	return queueOption(func(cfg *config) { cfg.patience = d })
 }
