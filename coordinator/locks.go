@@ -164,7 +164,7 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 		remember(w.known, sights, w.ahead[i].locks)
 		var below []spot
 		for _, child := range sights.below() {
-			if w.c.chroot+child != systemTree {
+			if w.c.chroot+child != systemTree && !session.IsRootOnly(ctx) {
 				below = append(below, spot{path: child})
 			}
 		}

@@ -112,7 +112,7 @@ type pass struct {
 var errLater = errors.New("the time is over")
 
 func (p *pass) next(ctx context.Context) error {
-	if p == nil {
+	if p == nil || IsRootOnly(ctx) {
 		return nil
 	}
 	ok, err := reads.Wait(ctx, p.until)

@@ -21,3 +21,14 @@ func ReportProgress(ctx context.Context, p Progress) {
 		report(p)
 	}
 }
+
+type rootOnlyKey struct{}
+
+// RootOnly returns a context for a walk that looks at its root, and at nothing below it. Like the reads of [Session.ReadQueue], its reads
+// wait for no turn.
+func RootOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rootOnlyKey{}, true)
+}
+
+// IsRootOnly reports whether ctx is of [RootOnly].
+func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != nil }

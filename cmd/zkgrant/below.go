@@ -17,25 +17,27 @@ import (
 
 // reader reads nodes with their Stats, which no coordinator does.
 type reader interface {
-	Inspect(ctx context.Context, nodes []string, wanted func(name string) bool, known map[string]session.Found) ([]session.Inspected, error)
+	Inspect(ctx context.Context, nodes []string, how session.Inspection) ([]session.Inspected, error)
 	Look(ctx context.Context, node string) ([]session.Found, error)
 }
 
 // atOnce is how many nodes are looked at together.
 const atOnce = 64
 
-// lookBelow looks at a node and at what is below it.
-func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree, error) {
+// lookBelow looks at a node and at what is below it. Each node with contenders goes to found as it is seen.
+func lookBelow(ctx context.Context, r reader, chroot, root string, found func(doctor.Node)) (*doctor.Tree, error) {
 	const systemTree = "/zookeeper"
 	t := &tree{Tree: doctor.Tree{Root: root}, chroot: chroot, records: map[string]session.Found{}}
+	looked := 0
 	for ahead := []string{root}; len(ahead) > 0; {
 		first := max(0, len(ahead)-atOnce)
 		paths := ahead[first:]
-		seen, err := r.Inspect(ctx, paths, isPart, nil)
+		seen, err := r.Inspect(ctx, paths, session.Inspection{Wanted: isPart})
 		if err != nil {
 			return nil, err
 		}
 		var below []string
+		before := len(t.Nodes)
 		for i, node := range seen {
 			for _, child := range t.take(paths[i], node) {
 				if chroot+child != systemTree {
@@ -44,6 +46,11 @@ func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree
 			}
 		}
 		ahead = append(ahead[:first], below...)
+		for _, n := range t.Nodes[before:] {
+			found(n)
+		}
+		looked += len(paths)
+		session.ReportProgress(ctx, session.Progress{Nodes: looked})
 	}
 	if err := t.judgeDirectories(ctx, r); err != nil {
 		return nil, err

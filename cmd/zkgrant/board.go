@@ -16,25 +16,26 @@ import (
 func newBoard(s *settings) *cobra.Command {
 	w := &watched{settings: s}
 	cmd := &cobra.Command{
-		Use:   "board [ROOT]",
+		Use:   "board ROOT",
 		Short: "Serve a web page that shows the locks",
 		Long: `board serves a live page of the locks below a path, prints its address, and goes on until it
 is interrupted. Every client that can reach the address sees paths and data, so it listens on
-this machine only unless --listen says otherwise.`,
+this machine only unless --listen says otherwise. Without a path it shows the locks below the
+chroot of --servers, if there is one.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root := "/"
-			if len(args) > 0 {
-				root = args[0]
-			}
 			address, err := net.ResolveTCPAddr("tcp", w.listen)
 			switch {
 			case err != nil:
 				return fmt.Errorf("--listen %s: %w", w.listen, err)
 			case w.revoke && !address.IP.IsLoopback():
 				return fmt.Errorf("--allow-revoke with --listen %s: want an address of this machine only, as 127.0.0.1:8080", w.listen)
+			}
+			root, err := s.rootOf(args)
+			if err != nil {
+				return err
 			}
 			ctx, cancel := interrupted()
 			defer cancel()

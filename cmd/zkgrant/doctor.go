@@ -23,12 +23,13 @@ import (
 
 func newDoctor(s *settings) *cobra.Command {
 	patience := 3 * time.Second
+	var limit rate
 	cmd := &cobra.Command{
 		Use:   "doctor [PATH]",
 		Short: "Look for trouble in the ensemble, and in the locks below a path",
 		Long: `doctor asks each server of the connect string how it does, and looks at the locks at PATH and
 below it. It prints a line for each finding: ok, note, warn or bad, where, what was seen, and what
-to do. It opens sessions, and writes nothing else. The exit code is 1 if anything is bad, 125 if it
+to do. Without PATH it looks at the locks below the chroot of --servers, or at the servers only. It opens sessions, and writes nothing else. The exit code is 1 if anything is bad, 125 if it
 could not look.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
@@ -42,38 +43,39 @@ could not look.`,
 				if err := session.ValidatePath(root); err != nil {
 					return err
 				}
+			} else if servers, err := session.ParseConnectString(s.servers); err == nil && servers.Chroot != "" {
+				root = "/"
 			}
 			if patience <= 0 {
 				return fmt.Errorf("--patience %v: want a time above 0", patience)
 			}
-			o, failure := s.diagnose(ctx, root, patience)
-			switch {
-			case ctx.Err() != nil: // what was not seen by then says nothing
-				return context.Cause(ctx)
-			case len(o.Servers) == 0: // there was nothing to see yet
-				return failure
-			}
-			findings := doctor.Findings(o)
-			if err := s.printFindings(cmd.OutOrStdout(), findings); err != nil {
+			if err := limit.set(); err != nil {
 				return err
 			}
-			if failure == nil && doctor.Worst(findings) == doctor.Bad {
+			r := &record{settings: s, out: cmd.OutOrStdout(), printed: map[doctor.Finding]bool{}}
+			failure := s.diagnose(ctx, root, patience, r)
+			if ctx.Err() != nil { // what was not seen by then says nothing
+				return context.Cause(ctx)
+			}
+			if failure = errors.Join(failure, r.err); failure == nil && r.bad {
 				return &exit{code: codeBad}
 			}
 			return failure
 		},
 	}
+	limit.bind(cmd)
 	cmd.Flags().DurationVar(&patience, "patience", patience, "how long a server may take for an answer")
 	return cmd
 }
 
-// diagnose looks at the servers, and at the tree if there is a root. It returns what it has seen with an error, too.
-func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration) (o doctor.Observation, _ error) {
+// diagnose looks at the servers, and at the tree if there is a root. What it finds is printed with an error, too.
+func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration, found *record) error {
 	const defaultTick = 2 * time.Second
+	var o doctor.Observation
 	o.Asked, o.Tick = s.timeout, cmp.Or(s.tick, min(defaultTick, s.timeout/2))
 	options, err := s.options()
 	if err != nil {
-		return o, err
+		return err
 	}
 	all := make([]session.Option, len(options))
 	for i, option := range options {
@@ -81,27 +83,69 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	}
 	cfg := session.NewConfig(all...)
 	if err := cfg.Check(); err != nil {
-		return o, err
+		return err
 	}
 	servers, err := session.ParseConnectString(s.servers)
 	if err != nil {
-		return o, err
+		return err
 	}
 	s.progress("asking %d servers", len(servers.Hosts))
 	defer s.hide()
 	p, begun := newProbe(cfg, patience), time.Now()
 	o.Servers = each(servers.Hosts, func(addr string) doctor.Server { return p.examine(ctx, addr) })
 	if !slices.ContainsFunc(o.Servers, doctor.Server.Serves) {
-		return o, fmt.Errorf("no session with %s", s.servers)
+		found.print(ctx, doctor.Findings(o))
+		return fmt.Errorf("no session with %s", s.servers)
 	}
 	err = inSession(ctx, servers, cfg, func(live *session.Session) (err error) {
-		if o.Granted = live.Timeout(); root != "" {
-			s.progress("looking at what is below %s", root)
-			o.Tree, err = lookBelow(ctx, live, servers.Chroot, root)
+		o.Granted = live.Timeout()
+		if err = p.askAgain(ctx, &o, begun); err != nil || root == "" {
+			return err
 		}
+		found.print(ctx, doctor.Findings(o)) // a walk may take long
+		looking := session.WithProgress(ctx, func(p session.Progress) {
+			s.progress("looking at what is below %s, %d nodes so far", root, p.Nodes)
+		})
+		o.Tree, err = lookBelow(looking, paced{live}, servers.Chroot, root, func(n doctor.Node) {
+			found.print(ctx, n.Findings())
+		})
 		return err
 	})
-	return o, errors.Join(err, p.askAgain(ctx, &o, begun))
+	found.print(ctx, doctor.Findings(o))
+	return err
+}
+
+// record prints findings, each once.
+type record struct {
+	*settings
+
+	out     io.Writer
+	printed map[doctor.Finding]bool
+	bad     bool
+	err     error
+}
+
+func (r *record) print(ctx context.Context, all []doctor.Finding) {
+	fresh := slices.DeleteFunc(slices.Clone(all), func(f doctor.Finding) bool { return r.printed[f] })
+	if len(fresh) == 0 || ctx.Err() != nil || r.err != nil {
+		return
+	}
+	r.hide()
+	for _, f := range fresh {
+		r.printed[f] = true
+	}
+	r.bad = r.bad || doctor.Worst(fresh) == doctor.Bad
+	r.err = r.printFindings(r.out, fresh)
+}
+
+// paced is a session whose single looks wait for their turn, as its inspections do.
+type paced struct{ *session.Session }
+
+func (p paced) Look(ctx context.Context, node string) ([]session.Found, error) {
+	if err := session.AwaitRead(ctx); err != nil {
+		return nil, err
+	}
+	return p.Session.Look(ctx, node)
 }
 
 // each calls the function for all of them at once, and returns the results in their order.

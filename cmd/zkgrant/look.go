@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // interrupted returns a context that a terminating signal ends. Its cause is the exit code.
@@ -55,7 +57,7 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 			ctx, cancel := interrupted()
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-				lock, err := lockAt(ctx, c, args[0])
+				lock, err := lockAt(ctx, c.Poll(args[0]), args[0])
 				if err != nil {
 					return err
 				}
@@ -73,15 +75,47 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 	return cmd
 }
 
-// lockAt looks at one path. The Path of the result is empty if there is no lock.
-func lockAt(ctx context.Context, c *coordinator.Coordinator, path string) (coordinator.LockInfo, error) {
-	for lock, err := range c.Locks(ctx, path) { // a lock at the path itself comes first
-		if lock.Path != path {
-			break
+// lockAt looks at one path, by the function that Poll has returned for it. The Path of the result is empty if there is no lock.
+func lockAt(ctx context.Context, look walk, path string) (coordinator.LockInfo, error) {
+	for lock, err := range look(session.RootOnly(ctx)) {
+		if lock.Path == path {
+			return lock, err
 		}
-		return lock, err
 	}
 	return coordinator.LockInfo{}, context.Cause(ctx)
+}
+
+// walk is a look at a tree.
+type walk = func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+
+// rootOf returns where a walk begins: at the argument, or else at the chroot.
+func (s *settings) rootOf(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	servers, err := session.ParseConnectString(s.servers)
+	switch {
+	case s.servers == "", err != nil, servers.Chroot != "": // without servers there is another error to come
+		return "/", nil
+	default:
+		return "", errors.New("name the path below which to look: every node below it is read. / is the whole tree")
+	}
+}
+
+// rate is the flag of the commands that walk through a tree once.
+type rate struct{ reads int }
+
+func (r *rate) bind(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&r.reads, "rate", session.DefaultReadRate, "how many reads a second it may send")
+}
+
+// set makes it so for this process.
+func (r *rate) set() error {
+	if r.reads < 1 {
+		return fmt.Errorf("--rate %d: want 1 or more", r.reads)
+	}
+	session.SetReadRate(r.reads)
+	return nil
 }
 
 func isHolding(c events.Contender) bool { return c.Holding }
@@ -136,12 +170,14 @@ type table struct {
 	color   bool
 	columns []columns.Column
 	cells   [][]string
-	colors  []string // a color for each row
+	colors  []string  // a color for each row
+	headed  bool      // the names of the columns were printed
+	printed time.Time // when rows were printed last, or the table was made
 }
 
 func newTable(out io.Writer, names ...string) *table {
 	file, ok := out.(*os.File)
-	t := &table{out: out, color: ok && isTerminal(file) && os.Getenv("NO_COLOR") == ""}
+	t := &table{out: out, printed: time.Now(), color: ok && isTerminal(file) && os.Getenv("NO_COLOR") == ""}
 	for _, name := range names {
 		t.columns = append(t.columns, columns.Column{Name: name})
 	}
@@ -155,9 +191,24 @@ func (t *table) row(color string, cells ...string) {
 	t.cells, t.colors = append(t.cells, cells), append(t.colors, color)
 }
 
+// waiting reports whether there are rows that have not been printed for a second.
+func (t *table) waiting() bool { return len(t.cells) > 0 && time.Since(t.printed) >= time.Second }
+
+// print prints the rows since the last time. A column does not get narrower.
 func (t *table) print() error {
-	for i, line := range columns.Align(t.columns, t.cells, math.MaxInt) {
+	for i := range t.columns {
+		for _, row := range t.cells {
+			t.columns[i].Least = max(t.columns[i].Least, columns.Width(row[i]))
+		}
+	}
+	lines := columns.Align(t.columns, t.cells, math.MaxInt)
+	headed := t.headed
+	t.headed, t.printed, t.cells = true, time.Now(), nil
+	defer func() { t.colors = nil }()
+	for i, line := range lines {
 		switch {
+		case i == 0 && headed:
+			continue
 		case t.color && i == 0:
 			line = dim + line + plain
 		case t.color && t.colors[i-1] != "":
@@ -171,18 +222,20 @@ func (t *table) print() error {
 }
 
 func newList(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use:               "ls [ROOT]",
-		Short:             "List the locks below a path",
-		Long:              "ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every semaphore.",
+	var limit rate
+	cmd := &cobra.Command{
+		Use:   "ls ROOT",
+		Short: "List the locks below a path",
+		Long: `ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every semaphore. It
+prints them as it finds them. Without a path it walks the tree below the chroot of --servers, if there is one.`,
 		Aliases:           []string{"list"},
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root := "/"
-			if len(args) > 0 {
-				root = args[0]
+			root, err := s.rootOf(args)
+			if err = errors.Join(err, limit.set()); err != nil {
+				return err
 			}
 			ctx, cancel := interrupted()
 			defer cancel()
@@ -191,6 +244,8 @@ func newList(s *settings) *cobra.Command {
 			})
 		},
 	}
+	limit.bind(cmd)
+	return cmd
 }
 
 // lockLine is a LockInfo in JSON.
@@ -208,6 +263,13 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	t := newTable(out, "PATH", "KIND", "SIZE", "HELD BY", "WAIT", "OLDEST WAIT")
 	found, failed := 0, 0
 	defer s.hide()
+	ctx = session.WithProgress(ctx, func(p session.Progress) {
+		if t.waiting() {
+			s.hide()
+			_ = t.print() // an error comes again with the next line
+		}
+		s.progress("%d nodes looked at, %d locks found", p.Nodes, found)
+	})
 	for lock, err := range c.Locks(ctx, root) {
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, coordinator.ErrInvalid) { // the walk did not finish
@@ -218,9 +280,9 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 			continue
 		}
 		found++
-		s.progress("%d locks found, last %s", found, lock.Path)
 		line := summary(lock)
 		if s.json {
+			s.hide()
 			if err := object(out, line); err != nil {
 				return err
 			}
@@ -323,8 +385,9 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var before []events.Contender
+	look := c.Poll(path)
 	for {
-		lock, err := lockAt(ctx, c, path)
+		lock, err := lockAt(ctx, look, path)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -14,13 +14,15 @@ import (
 )
 
 func newTop(s *settings) *cobra.Command {
-	o := top.Options{Root: "/", Interval: time.Second, Grace: 10 * time.Second, Colors: os.Getenv("NO_COLOR") == "", Divert: s.divert}
+	o := top.Options{Interval: time.Second, Grace: 10 * time.Second, Colors: os.Getenv("NO_COLOR") == "", Divert: s.divert}
 	cmd := &cobra.Command{
-		Use:   "top [ROOT]",
+		Use:   "top ROOT",
 		Short: "Show the locks below a path, live",
 		Long: `top shows every lock below a path that has a holder or a waiter, and every semaphore: who
 holds it, how many wait, and the oldest of them. Below is the queue of the selected lock.
-It looks every --interval, and reads the data of holders and newcomers only.
+It looks every --interval, and reads the data of holders and newcomers only. Of a large
+tree it shows what it has found so far. Without a path it shows the locks below the
+chroot of --servers, if there is one.
 
 Keys: arrows or j and k select, w h n p sort by the oldest wait, the oldest hold, the
 number of waiters or the path, / filters, r asks the holders for the selected lock, after
@@ -39,8 +41,9 @@ library, is evicted only while top runs.`,
 			case s.json || !isTerminal(os.Stdin) || !isTerminal(os.Stdout):
 				return errors.New("top needs a terminal; zkgrant ls lists the locks once, for programs with --json")
 			}
-			if len(args) > 0 {
-				o.Root = args[0]
+			var err error
+			if o.Root, err = s.rootOf(args); err != nil {
+				return err
 			}
 			ctx, cancel := interrupted()
 			defer cancel()

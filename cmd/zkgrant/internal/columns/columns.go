@@ -94,3 +94,6 @@ func Tail(text string, width int) string {
 	}
 	return text
 }
+
+// Width returns how wide a text is on a terminal.
+func Width(text string) int { return ansi.StringWidth(text) }

@@ -19,6 +19,8 @@ type (
 		locks []row
 		err   error
 		at    time.Time
+
+		searching int // the nodes that the first search of the tree has looked at so far; 0: it is over
 	}
 	due  struct{} // it is time for the next walk
 	beat struct { // a second has passed
@@ -70,6 +72,7 @@ type model struct {
 
 	locks  []row // of the last walk, in its order
 	at     time.Time
+	nodes  int                  // as in looked
 	waited map[string]time.Time // the nodes that were seen waiting, and when last
 	err    error                // ends it
 
@@ -125,7 +128,7 @@ func (m model) looked(l looked) (model, []effect) {
 		m.err = l.err
 		return m, []effect{quit{}}
 	}
-	m.locks, m.at, m.now = nil, l.at, l.at
+	m.locks, m.at, m.now, m.nodes = nil, l.at, l.at, l.searching
 	for _, r := range l.locks {
 		m.locks = append(m.locks, rowOf(r.LockInfo, r.err, m.waited))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Options are the user's choices.
@@ -97,7 +98,13 @@ func (h *hands) do(effects []effect) tea.Cmd {
 // look walks. One walk ends before the next one is asked for.
 func (h *hands) look() tea.Msg {
 	var locks []row
-	for lock, err := range h.walk(h.ctx) {
+	searching := 0
+	ctx := session.WithProgress(h.ctx, func(p session.Progress) {
+		if searching = p.Nodes; p.Whole {
+			searching = 0
+		}
+	})
+	for lock, err := range h.walk(ctx) {
 		if h.ctx.Err() != nil { // the program is about to end, and hears no more
 			return nil
 		}
@@ -106,5 +113,5 @@ func (h *hands) look() tea.Msg {
 		}
 		locks = append(locks, row{LockInfo: lock, err: err})
 	}
-	return looked{locks: locks, at: time.Now()}
+	return looked{locks: locks, at: time.Now(), searching: searching}
 }

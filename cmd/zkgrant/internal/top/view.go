@@ -80,6 +80,9 @@ func (m model) title() string {
 	default:
 		left += fmt.Sprintf("  %s, %s", count(len(m.locks)-unread, "lock"), count(waiters, "waiter"))
 	}
+	if m.nodes > 0 {
+		left += yellow.Styled(", still searching: " + count(m.nodes, "node"))
+	}
 	if unread > 0 {
 		left += red.Styled(fmt.Sprintf(", %d unreadable", unread))
 	}
@@ -99,11 +102,14 @@ func (m model) connection() string {
 	if words == "" {
 		words = red.Styled("no session")
 	}
-	if age := m.now.Sub(m.at); !m.at.IsZero() && age > 2*m.Interval+2*time.Second {
+	if age := m.now.Sub(m.at); !m.at.IsZero() && age > m.fresh() {
 		words += red.Styled(", as of " + text.Since(age) + " ago")
 	}
 	return words
 }
+
+// fresh is the age up to which nothing is said about it. A look takes a few seconds at most.
+func (m model) fresh() time.Duration { return 2*m.Interval + 5*time.Second }
 
 func count(n int, what string) string {
 	if n != 1 {
@@ -152,6 +158,9 @@ func (m model) detail(lines int) []string {
 	sum := fmt.Sprintf(" %s, %d hold, %d wait ", r.Kind, r.holders, r.waiters)
 	if shown := min(room, len(r.Contenders)); shown < len(r.Contenders) {
 		sum += fmt.Sprintf("(%d shown) ", shown)
+	}
+	if age := m.now.Sub(r.Seen); !r.Seen.IsZero() && age > m.fresh() {
+		sum += "seen " + text.Since(age) + " ago "
 	}
 	rule := "── " + columns.Tail(text.Printable(r.Path), m.width-3-ansi.StringWidth(sum)) + sum
 	all = append(all, dim.Styled(rule+strings.Repeat("─", max(0, m.width-ansi.StringWidth(rule)))))
@@ -217,7 +226,7 @@ func (m model) table(room int) []string {
 	}
 	switch {
 	case len(m.rows) > 0:
-	case m.at.IsZero():
+	case m.at.IsZero(), m.nodes > 0 && len(m.locks) == 0:
 		lines = append(lines, "  looking")
 	case len(m.locks) > 0:
 		lines = append(lines, "  no lock matches the filter")
