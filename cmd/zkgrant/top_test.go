@@ -115,7 +115,7 @@ func TestTopEnds(t *testing.T) {
 		{[]string{"NO_COLOR=yes"}, func(view *terminal) { view.types("q") }},
 		{nil, func(view *terminal) { eventstest.Check(t, view.cmd.Process.Signal(syscall.SIGTERM)) }},
 	} {
-		view := beginTerminal(t, test.environment, "top", "--servers", server.Addr())
+		view := beginTerminal(t, test.environment, "top", "--servers", server.Addr(), "/")
 		view.shows("no locks below /", "connected")
 		test.end(view)
 		view.exits(0)
