@@ -50,7 +50,7 @@ type LockInfo struct {
 // Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Unreadable
 // nodes are yielded with their error, and the walk goes on. It ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
 //
-// All walks of a process together send at most 1,000 reads a second.
+// All walks of a process send at most 1,000 reads a second.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }

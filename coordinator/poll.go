@@ -24,11 +24,9 @@ const (
 	restFor = 4 * time.Millisecond
 )
 
-// Poll returns [Coordinator.Locks] for repeated looks. A look takes a few seconds at most, and yields every lock that is known by then; Seen
-// is its age. The next look goes on from there: it reads known locks again, holders and newcomers only, and searches for others.
-// Limitation: of a lock that a look does not come to, at most 4 KiB of each contender's data are yielded.
-//
-// In a tree of more than 256 nodes the search rests in between: docs/limits.md has how long. One goroutine may look at a time.
+// Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most and yields what is known by then. The next one goes
+// on from there, reads only holders and newcomers of known locks, and searches for others. docs/limits.md has how soon. One goroutine
+// may look at a time.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
 	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
