@@ -17,7 +17,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/sasl"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -131,36 +130,5 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		srv.Expire(c.SessionID())
 		<-held.Lost()
 		want("in a new session", "u:newest")
-	})
-}
-
-// slowToStart is a mechanism that takes a second to begin an exchange, which is after the identities were chosen.
-type slowToStart struct{ sasl.Mechanism }
-
-func (m slowToStart) Start(ctx context.Context, server string) (sasl.Exchange, error) {
-	time.Sleep(time.Second)
-	return m.Mechanism.Start(ctx, server)
-}
-
-// TestAnIdentityThatIsOverIsLeftOnALateConnection: the last acquisition ends while a connection is made with the former identity.
-func TestAnIdentityThatIsOverIsLeftOnALateConnection(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", "b")
-		who := &identity{says: "u:old"}
-		c := coordtest.Connect(t, srv, who.option(srv), coordinator.WithSASL(slowToStart{sasl.DigestMD5("bob", "b")}))
-		who.since()
-		srv.CutAll()
-		synctest.Wait()
-		waits := c.Mutex(lockPath).Acquire(t.Context())
-		who.set("u:new")
-		time.Sleep(1500 * time.Millisecond) // the first attempt after the cut was chosen for before
-		srv.CutAll()
-		time.Sleep(500 * time.Millisecond)
-		coordtest.End(waits)
-		time.Sleep(5 * time.Second)
-		got := who.since()
-		if want := "u:old u:old u:new"; got != want || c.State() != coordinator.StateConnected {
-			t.Errorf("the identities %q were sent, and the session is %v; want %q, and connected", got, c.State(), want)
-		}
 	})
 }
