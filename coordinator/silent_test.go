@@ -286,6 +286,7 @@ func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 		{name: "5 intervals", part: 0.5, holds: true, loses: true},
 		{name: "2.9 intervals, and nothing is held", part: 0.29},
 		{name: "2.2 intervals, one server", part: 0.22, holds: true, servers: "one:1"},
+		{name: "3 intervals, one of them, suspended is lost", part: 0.3, one: true, holds: true, options: []coordinator.Option{coordinator.WithLossOnSuspend()}},
 		{name: "2.2 intervals, suspended is lost", part: 0.22, holds: true, options: []coordinator.Option{coordinator.WithLossOnSuspend()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -120,3 +120,15 @@ func TestProbesThatAreNeverAnswered(t *testing.T) {
 		t.Errorf("%d probes are under way, want 10", p.UnderWay)
 	}
 }
+
+// TestHowLongTheNewestWriteTook: reads and pings do not count.
+func TestHowLongTheNewestWriteTook(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := New(0)
+	l.Answered(start, start, opcode.Connect, 0, 10*time.Second)
+	l.Answered(start, start.Add(3*time.Second), opcode.Multi, 0, 10*time.Second)
+	l.Answered(start, start.Add(4*time.Second), opcode.Ping, 0, 10*time.Second)
+	if took := l.Took(); took != 3*time.Second {
+		t.Errorf("the newest write took %v, want 3 s", took)
+	}
+}
