@@ -27,16 +27,13 @@
 //     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
 //   - Options of one acquisition: [Try], [WithMaxWait], [WithData], [WithPermits].
 //   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithSASL], [WithTLS].
-//   - Errors: [LostError] and its sentinels say why a lock is gone.
 //
 // # Special
 //
 //   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
-//   - Re-entry: [Acquisition.Context], [Reentrant].
-//   - Grants without a request: [Cached], [WithCacheSize], [WithCacheIdle].
-//   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
-//   - Behind a crash: [DetectCrash], [LockDelay].
+//   - Re-entry: [Reentrant], with [Acquisition.Context].
+//   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].
 //
 // # Promises
@@ -44,8 +41,8 @@
 // One acquisition has at most one Grant, then at most one Lost, then Done. A Lost never comes for a Grant that was not taken. State changes
 // come first, then the event stream, then the channel: Valid is false when a loss is heard.
 //
-// Suspended is not lost. Without a connection the lock stays held until the lease runs out, before another contender can have it.
-// After a pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token of the [events.Grant].
+// Suspended is not lost: without a connection the lock stays held until the lease runs out. After a
+// pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token.
 //
 // The folder docs has the rest.
 package coordinator

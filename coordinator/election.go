@@ -107,8 +107,8 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 	return true
 }
 
-// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. If the node is gone, it changes nothing. Its
-// errors are those of [Acquisition.Txn], [ErrNotCandidate] and [ErrData].
+// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. Its errors are those of
+// [Acquisition.Txn], [ErrNotCandidate] and [ErrData].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
 	if term == nil || term.lock == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)

@@ -18,8 +18,8 @@ import (
 // nobody is the name of a node that is never created.
 const nobody = "_not_held_"
 
-// Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of
-// your own connection. It never succeeds for an unfair lock. Prefer [Acquisition.Txn].
+// Guard returns a check for a Multi of your own connection, which succeeds only while the lock's node
+// exists. Prefer [Acquisition.Txn].
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	_, done := a.actor.Use()
 	done(true) // a late check could succeed for the next holder under the node

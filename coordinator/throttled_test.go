@@ -22,8 +22,8 @@ type throttling struct {
 }
 
 var (
-	reads  = []zktest.Op{zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2}
-	writes = []zktest.Op{zktest.OpCreate, zktest.OpCreate2, zktest.OpCreateContainer, zktest.OpDelete, zktest.OpSetData, zktest.OpMulti}
+	throttledReads  = []zktest.Op{zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2}
+	throttledWrites = []zktest.Op{zktest.OpCreate, zktest.OpCreate2, zktest.OpCreateContainer, zktest.OpDelete, zktest.OpSetData, zktest.OpMulti}
 )
 
 // throttledTrial runs a scene on a server that turns such requests away while it is on.
@@ -129,7 +129,7 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 			}
 		},
 	}
-	for kind, away := range map[string][]zktest.Op{"reads": reads, "writes": writes, "all": append(append([]zktest.Op(nil), reads...), writes...)} {
+	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites, "all": append(append([]zktest.Op(nil), throttledReads...), throttledWrites...)} {
 		for name, scene := range scenes {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				throttledTrial(t, away, func(th *throttling) {
@@ -152,7 +152,7 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 // all of them are gone nothing is asked any more, and before it is no more each minute.
 func TestNothingIsAskedForNobody(t *testing.T) {
 	const locks = 20
-	for kind, away := range map[string][]zktest.Op{"reads": reads, "writes": writes} {
+	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites} {
 		t.Run(kind, func(t *testing.T) {
 			throttledTrial(t, away, func(th *throttling) {
 				for i := range locks { // the directories are known then
