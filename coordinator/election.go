@@ -35,7 +35,7 @@ func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acqu
 
 // Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released when the body ends,
 // also after a loss, and Terms campaigns again, behind all waiters. The body must stop when [Acquisition.Context] ends, and must not wait
-// for Done. If a body returns in less than a second without a loss, Terms pauses before it campaigns again: 0.1 s at first, up to 10 s.
+// for Done. After a body of less than a second, without a loss, Terms pauses: 0.1 s at first, up to 10 s.
 //
 // ctx bounds the wait, not a term. The last pair is a nil acquisition and an error: the cause of ctx, the error of a campaign, or of a
 // release. A lost term is not an error.

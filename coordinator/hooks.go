@@ -25,7 +25,7 @@ type HookEvent interface{ OnEvent(event events.Event) }
 // HookRequest is told of each request when it is answered or its connection ends.
 type HookRequest interface{ OnRequest(info RequestInfo) }
 
-// HookLease is told of each new deadline of the lease, and when the lease runs out while a lock is held.
+// HookLease is told of each new deadline of the lease, and when it runs out under a lock.
 type HookLease interface{ OnLease(info LeaseInfo) }
 
 // HookNodes is told how full the session is.
