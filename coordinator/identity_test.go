@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -127,7 +128,7 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		who.set("u:newest")
 		srv.CutAll()
 		want("while the lock is held again", "u:new")
-		srv.Expire(c.SessionID())
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
 		want("in a new session", "u:newest")
 	})

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -161,7 +162,9 @@ func TestADirectoryInUseCostsNoRequest(t *testing.T) {
 			}
 			return zktest.Action{}, false
 		})
-		coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try()))
+		if err := coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try())); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("a Try beside the holder ended with %v", err)
+		}
 		for range 20 {
 			time.Sleep(recipes.LeftoverAfter - time.Millisecond)
 			l.hold(c.Mutex("/locks/loop"))
@@ -186,16 +189,16 @@ func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 		stands    bool
 	}{
 		"another client has a node there": {func(l *littered) {
-			l.srv.Create("/locks/a/lock-0000000007", nil)
+			eventstest.Must(l, l.srv.Create("/locks/a/lock-0000000007", nil))
 		}, true},
 		"another client has made the directory anew": {func(l *littered) {
-			l.srv.Delete("/locks/a")
-			l.srv.Create("/locks/a", nil)
+			eventstest.Must(l, l.srv.Delete("/locks/a"))
+			eventstest.Must(l, l.srv.Create("/locks/a", nil))
 		}, true},
-		"it is gone": {func(l *littered) { l.srv.Delete("/locks/a") }, false},
+		"it is gone": {func(l *littered) { eventstest.Must(l, l.srv.Delete("/locks/a")) }, false},
 		"the server has removed it, and another client has made it": {func(l *littered) {
 			l.srv.Reap()
-			l.srv.Create("/locks/a", nil)
+			eventstest.Must(l, l.srv.Create("/locks/a", nil))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +212,7 @@ func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 		})
 	}
 	onLittered(t, func(t *testing.T, l *littered) { // the directory was there before
-		l.srv.Create("/locks/a", []byte("zkgrant\n"))
+		eventstest.Must(l, l.srv.Create("/locks/a", []byte("zkgrant\n")))
 		l.hold(coordtest.Connect(t, l.srv).Mutex("/locks/a"))
 		time.Sleep(time.Minute)
 		l.wantDeleted("a minute later")
@@ -223,9 +226,9 @@ func TestWhatHappensAfterTheLook(t *testing.T) {
 		meanwhile func(l *littered)
 		stands    bool
 	}{
-		"a contender comes": {func(l *littered) { l.srv.Create("/locks/a/lock-0000000007", nil) }, true},
-		"data are written":  {func(l *littered) { l.srv.SetData("/locks/a", []byte("zkgrant\n")) }, true},
-		"it is gone":        {func(l *littered) { l.srv.Delete("/locks/a") }, false},
+		"a contender comes": {func(l *littered) { eventstest.Must(l, l.srv.Create("/locks/a/lock-0000000007", nil)) }, true},
+		"data are written":  {func(l *littered) { eventstest.Must(l, l.srv.SetData("/locks/a", []byte("zkgrant\n"))) }, true},
+		"it is gone":        {func(l *littered) { eventstest.Must(l, l.srv.Delete("/locks/a")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLittered(t, func(t *testing.T, l *littered) {

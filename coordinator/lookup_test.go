@@ -76,7 +76,7 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 				}
 
 				// A new one waits for a lookup of its own.
-				srv.Expire(c.SessionID())
+				eventstest.Must(t, srv.Expire(c.SessionID()))
 				expired := time.Now()
 				<-held.Lost()
 				eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))

@@ -18,6 +18,7 @@ import (
 
 // The restrictions of Go's runtime that the environment of a process can set. Each is tried in a process of its own.
 func TestARestrictedRuntimeNeverPanics(t *testing.T) {
+	t.Parallel()
 	all := []string{"GODEBUG=fips140=only", "GODEBUG=asyncpreemptoff=1,netdns=go GOMAXPROCS=1 GOMEMLIMIT=48MiB GOGC=off"}
 	if os.Getenv("ZKGRANT_FULL") == "1" {
 		all = append(all, "GODEBUG=fips140=on", "GODEBUG=netdns=cgo", "GODEBUG=madvdontneed=1,dontfreezetheworld=1", "GODEBUG=tlsmaxrsasize=2048,tls10server=0,x509negativeserial=0",

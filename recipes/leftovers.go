@@ -69,6 +69,9 @@ type Leftover struct {
 	bare  bool  // it has had no child that the session knows of
 }
 
+// Bare reports whether servers would keep the directory for ever.
+func (x Leftover) Bare() bool { return x.bare }
+
 // Empty reports whether no directory is known.
 func (l *Leftovers) Empty() bool { return len(l.known) == 0 }
 

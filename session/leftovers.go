@@ -170,6 +170,8 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	case outcome == zkerr.Done:
 		c.dirs.forget(x.Dir)
 		return recipes.FateRemoved, nil
+	case zkerr.IsThrottled(err) && !x.Bare():
+		return recipes.FateOther, err // a server that is overloaded removes it by itself, later
 	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
 		return recipes.FateUnknown, err
 	case errors.Is(err, zk.ErrNoNode):

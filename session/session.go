@@ -74,7 +74,6 @@ type Session struct {
 	last      bool                  // the last flight has gone: no request is sent any more
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	running   int
-	removals  int           // nodes that are to be removed, of seats that are gone
 	budget    budget.Budget // of the nodes, see room.go
 	nodes     budget.Nodes  // that users made in transactions
 	roomless  []parked      // the requests that wait for room, the oldest first

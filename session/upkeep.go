@@ -137,6 +137,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	case wire.MoveAsk:
 		s.askOthers(c)
 		return wait
+	case wire.MoveHangUp:
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
 	c.logger.Warn("server does not answer, and another one does; hanging up", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))

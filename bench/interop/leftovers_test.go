@@ -80,6 +80,7 @@ func (family family) racers(t *testing.T, e *ensemble.Ensemble, n int) (all []ra
 		}
 	case kazoo:
 		python, err = peers.FindKazoo(t.Context())
+	default:
 	}
 	if err != nil {
 		t.Fatal(err)

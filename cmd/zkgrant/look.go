@@ -93,13 +93,11 @@ func (s *settings) rootOf(args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
-	servers, err := session.ParseConnectString(s.servers)
-	switch {
-	case s.servers == "", err != nil, servers.Chroot != "": // without servers there is another error to come
-		return "/", nil
-	default:
+	// Servers that are missing or malformed are another error, which is to come.
+	if servers, err := session.ParseConnectString(s.servers); s.servers != "" && err == nil && servers.Chroot == "" {
 		return "", errors.New("name the path below which to look: every node below it is read. / is the whole tree")
 	}
+	return "/", nil
 }
 
 // rate is the flag of the commands that walk through a tree once.

@@ -46,6 +46,7 @@ func TestFullSessionsEnd(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const small = 20_000
 	t.Run("small buffer", func(t *testing.T) {
+		t.Parallel()
 		e := ensemble.Start(t, 1, ensemble.Property(bufferProperty, strconv.Itoa(small)))
 		fullSessionsEnd(t, e, 2*small, coordinator.WithNodeBudget(2*small-endAround))
 		anEndTooLarge(t, e, 2*small)
@@ -54,10 +55,12 @@ func TestFullSessionsEnd(t *testing.T) {
 		return
 	}
 	t.Run("half of the default buffer, default budget", func(t *testing.T) {
+		t.Parallel()
 		e := ensemble.Start(t, 1, ensemble.Property(bufferProperty, strconv.Itoa(defaultBuffer/2)))
 		fullSessionsEnd(t, e, 2*(defaultBuffer/2))
 	})
 	t.Run("default buffer, default budget, three servers", func(t *testing.T) {
+		t.Parallel()
 		e := ensemble.Start(t, 3, ensemble.Heap("512m")) // with 96m one ran out of memory
 		fullSessionsEnd(t, e, 2*defaultBuffer)
 		anEndTooLarge(t, e, 2*defaultBuffer)

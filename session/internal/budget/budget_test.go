@@ -169,18 +169,15 @@ func TestNode(t *testing.T) {
 func TestEveryOrderOfTransactions(t *testing.T) {
 	const path = "/n"
 	type run struct {
-		op       Op
-		txn      *Transaction
-		sent     int // the step in which it was sent; 0: not yet
-		executed int
-		over     bool
+		txn  *Transaction
+		sent int // the step in which it was sent; 0: not yet
+		over bool
 	}
 	creates, deletes := Op{Path: path, Creates: true}, Op{Path: path, Deletes: true}
 	ends := []string{"done", "unknown", "refused"}
 	plays := 0
 	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute it, 3i+2 has it answered.
-	var play func(ops []Op, steps []int, outcomes []string)
-	play = func(ops []Op, steps []int, outcomes []string) {
+	play := func(ops []Op, steps []int, outcomes []string) {
 		plays++
 		b, n := New(1000), Nodes{}
 		runs, there, quiet := make([]run, len(ops)), false, true

@@ -57,7 +57,7 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.3", testTimeout })
 		names.find("zk")
 		c = dials(false)
-		for c.next(t) != nil { //nolint:revive // each attempt takes its time
+		for c.next(t) != nil {
 		}
 		if got := z.dialledNow(); got != "10.0.0.3:2181" {
 			t.Errorf("the new client dials %s, want 10.0.0.3:2181", got)

@@ -26,7 +26,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 	if _, noLiteral := netip.ParseAddr(host); d.names == nil || err != nil || noLiteral == nil {
 		return d.dial(ctx, network, server)
 	}
-	lookup := d.names.find(host)
+	lookup := d.names.find(host) //nolint:contextcheck // a lookup outlasts the attempt
 	standIns, _ := d.addresses(server, host, port)
 	var slow <-chan time.Time
 	if len(standIns) > 0 {

@@ -44,6 +44,8 @@ type answer struct {
 // have executed the request, or if no server is known to send it.
 //
 // The words name no cause that a server does not tell. Where a code has several causes they name each, or none.
+//
+//nolint:gochecknoglobals // a constant table
 var answers = [...]answer{
 	{-1, Unknown, errors.New("zkgrant: the server reports a failure of its own"), nil},
 	{CodeRuntimeInconsistency, Unknown, errors.New("zkgrant: another operation of the transaction was refused"), nil},
@@ -94,7 +96,7 @@ func ErrorOf(code int32) error {
 		return nil
 	}
 	a := answerTo(code)
-	if a.client == nil || a.client == a.err {
+	if a.client == nil || errors.Is(a.err, a.client) {
 		return a.err
 	}
 	return Sentinel(a.err.Error(), a.err, a.client)
@@ -145,7 +147,7 @@ func Unnamed(err error) int32 {
 		}
 	}
 	var inner []error
-	switch wrapper := err.(type) {
+	switch wrapper := err.(type) { //nolint:errorlint // it walks through the wrapped errors itself
 	case interface{ Unwrap() error }:
 		inner = []error{wrapper.Unwrap()}
 	case interface{ Unwrap() []error }:
