@@ -44,7 +44,10 @@ type Leftovers struct {
 	known map[string]*list.Element // of *leftover, each in one of the lists
 	bare  list.List                // by due
 	idle  list.List                // by due
-	inUse list.List                // the longest in use first
+	inUse list.List                // bare ones, and those of which the removal is under way
+
+	// Those that are not bare and in use, of which a session that holds many locks has many.
+	used map[string]use
 
 	removed, removedBefore map[uint64]struct{} // the hashes of paths
 
@@ -62,6 +65,12 @@ type leftover struct {
 	in    *list.List
 }
 
+// use is a directory that is in use.
+type use struct {
+	czxid int64
+	users int32 // as in a leftover; 0: another client uses it
+}
+
 // Leftover is a directory that is to be removed.
 type Leftover struct {
 	Dir   string
@@ -73,13 +82,13 @@ type Leftover struct {
 func (x Leftover) Bare() bool { return x.bare }
 
 // Empty reports whether no directory is known.
-func (l *Leftovers) Empty() bool { return len(l.known) == 0 }
+func (l *Leftovers) Empty() bool { return len(l.known)+len(l.used) == 0 }
 
 // Made notes that a server has made the container. Its parent is in use, if it is one of them.
 func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	l.Filled(path.Dir(dir))
 	l.forget(dir)
-	if len(l.known) >= mostLeftovers {
+	if len(l.known)+len(l.used) >= mostLeftovers {
 		l.evict()
 	}
 	if l.known == nil {
@@ -90,28 +99,53 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 
 // Entered notes that another contender of the session wants to be in the directory.
 func (l *Leftovers) Entered(dir string) {
-	if x := l.of(dir); x != nil {
-		x.users++
-		l.move(x, &l.inUse)
+	if u, used := l.used[dir]; used {
+		u.users++
+		l.used[dir] = u
+		return
 	}
+	x := l.of(dir)
+	if x == nil {
+		return
+	}
+	if x.users++; x.bare {
+		l.move(x, &l.inUse)
+	} else {
+		l.use(dir, x)
+	}
+}
+
+// use notes that the directory is in use. The session has the string dir in any case.
+func (l *Leftovers) use(dir string, x *leftover) {
+	l.forget(dir)
+	if l.used == nil {
+		l.used = map[string]use{}
+	}
+	l.used[dir] = use{x.czxid, int32(x.users)}
 }
 
 // Filled notes that the directory has its first child, a contender of the session or a directory that it has made.
 func (l *Leftovers) Filled(dir string) {
-	x := l.of(dir)
-	switch {
-	case x == nil:
-	case l.returned(dir):
+	if l.returned(dir) {
 		l.forget(dir)
-	case x.bare:
-		x.bare = false
+	}
+	if x := l.of(dir); x != nil && x.bare {
 		x.users++ // it was not known when this one entered
-		l.move(x, &l.inUse)
+		l.use(dir, x)
 	}
 }
 
 // Left notes that a contender of the session has left the directory, with a node or without, or that a directory in it is gone.
 func (l *Leftovers) Left(dir string, now time.Time) {
+	if u, used := l.used[dir]; used {
+		if u.users = max(0, u.users-1); u.users == 0 {
+			delete(l.used, dir)
+			l.put(&leftover{Leftover: Leftover{Dir: dir, czxid: u.czxid}, due: now.Add(LeftoverAfter)}, &l.idle)
+			return
+		}
+		l.used[dir] = u
+		return
+	}
 	x := l.of(dir)
 	if x == nil {
 		return
@@ -217,13 +251,13 @@ type LeftoverStat struct {
 // Ended takes the end of a removal. The parent of a directory that is gone may be left as well.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--
-	known := l.of(x.Dir)
-	same := known != nil && known.czxid == x.czxid // else the session has made the next one meanwhile
+	known, used := l.of(x.Dir), l.used[x.Dir]
+	same := known != nil && known.czxid == x.czxid || used.czxid == x.czxid // else the session has made the next one meanwhile
 	switch {
-	case f == FateUnknown && same && known.users == 0:
+	case f == FateUnknown && same && known != nil && known.users == 0:
 		l.await(known, now)
-	case f == FateUsed && same:
-		known.bare = false
+	case f == FateUsed && same && known != nil:
+		l.use(x.Dir, known)
 	}
 	if f == FateUnknown || f == FateUsed {
 		return
@@ -231,7 +265,7 @@ func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	if f == FateRemoved {
 		l.remember(x.Dir)
 	}
-	if same || known != nil && f == FateRemoved && !known.bare {
+	if same || f == FateRemoved && (known == nil || !known.bare) {
 		l.forget(x.Dir)
 	}
 	if f != FateOther {
@@ -262,10 +296,15 @@ func (l *Leftovers) forget(dir string) {
 		x.in.Remove(l.known[dir])
 		delete(l.known, dir)
 	}
+	delete(l.used, dir)
 }
 
 // evict forgets a directory, one that the servers will remove if there is one.
 func (l *Leftovers) evict() {
+	for dir := range l.used { // any one
+		delete(l.used, dir)
+		return
+	}
 	for _, in := range [...]*list.List{&l.inUse, &l.idle, &l.bare} {
 		if first := in.Front(); first != nil {
 			l.forget(first.Value.(*leftover).Dir)

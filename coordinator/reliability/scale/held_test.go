@@ -15,8 +15,9 @@ import (
 
 const (
 	locks = 10_000
-	// heapMax is how many bytes of heap a held lock may cost.
-	heapMax = 2048
+	// heapMax is how many bytes of heap a held lock may cost. What the session remembers of a
+	// directory that it has made is part of it, for 16,384 of them at most.
+	heapMax = 2304
 )
 
 // held is a lock with all that a caller's select needs.
