@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +22,6 @@ type child struct {
 	*console
 
 	line     []string
-	grace    time.Duration  // between the signal and KILL; 0: no signal
 	asks     syscall.Signal // asks the command to end
 	terminal bool           // the command gets the terminal
 
@@ -111,41 +109,25 @@ func (c *child) signal(sig syscall.Signal) {
 	}
 }
 
-// empty tells whether no process is left in the group.
+// empty reports whether the command has ended, and no process is left in its group.
 func (c *child) empty() bool {
-	return errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH)
+	select {
+	case <-c.over:
+		return errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH)
+	default:
+		return false
+	}
 }
 
-// stop asks the group to end. A halted process gets the signal only when it goes on, hence the CONT.
-func (c *child) stop() {
+// ask asks the group to end. A halted process gets the signal only when it goes on, hence the CONT.
+func (c *child) ask() {
 	c.signal(c.asks)
 	c.signal(syscall.SIGCONT)
 }
 
-// end ends the whole group: it asks the group to end, and sends KILL to what is left after the grace.
-func (c *child) end() {
-	if c.over == nil { // the lock was lost before the command was started
-		return
-	}
-	if c.grace > 0 {
-		c.stop()
-	}
-	kill := time.NewTimer(c.grace)
-	defer kill.Stop()
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for !c.empty() {
-		select {
-		case <-look.C:
-			continue
-		case <-kill.C:
-			c.signal(syscall.SIGKILL)
-		}
-		break
-	}
-	<-c.over
-	c.over = nil // the command may be started again
-}
+func (c *child) kill() { c.signal(syscall.SIGKILL) }
+
+func (c *child) reset() { c.over = nil }
 
 func (c *child) ended() <-chan struct{} { return c.over }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -29,27 +28,14 @@ func begun(t *testing.T, part string, args ...string) *child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		g.grace = 0
-		g.end()
+		g.kill()
+		eventstest.Eventually(t, "the command is dead", g.empty)
 		runtime.UnlockOSThread()
 	})
 	return g
 }
 
-// The command's end and the loss of the lock may be ready at the same time, and select takes either.
-func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
-	command := begun(t, "exit", "3")
-	eventstest.Receive(t, command.over, "the end of the command")
-	h := &holding{wanted: &wanted{settings: command.settings, paths: []string{lockPath}}, job: command, granted: true}
-	if code := h.outcome(true); code != 3 {
-		t.Errorf("exit code %d, want 3", code)
-	}
-	if code := h.outcome(false); code != codeLost {
-		t.Errorf("exit code %d, want %d", code, codeLost)
-	}
-}
-
-// The same, with CONT and the loss.
+// CONT and the loss may be ready at the same time, and select takes either.
 func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "wait")
 	pid := command.cmd.Process.Pid
@@ -80,12 +66,6 @@ func TestEmptyGroup(t *testing.T) {
 		t.Error("the group is not empty after its only process, want it empty")
 	}
 	command.signal(syscall.SIGTERM) // there is no process to get it
-	began := time.Now()
-	command.grace = time.Hour
-	command.end()
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("ending an empty group took %v, want no wait", took)
-	}
 	if command = begun(t, "stubborn"); command.empty() {
 		t.Error("the group of a running command is empty, want it not empty")
 	}

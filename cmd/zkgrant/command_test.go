@@ -63,9 +63,34 @@ func play(part string, args []string) int {
 		}
 		return wait(map[os.Signal]int{syscall.SIGTERM: 0, syscall.SIGUSR2: 5})
 
+	case "work": // on a file: append a line every millisecond; "deaf" in the second argument ignores every signal that it can
+		if len(args) > 1 && args[1] == "deaf" {
+			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		}
+		fmt.Printf("command %d ready\n", os.Getpid())
+		return appendTo(args[0], "work", 5*60*1000) // whatever the test does, the process ends
+
+	case "mark": // the same file
+		return appendTo(args[0], "next", 1)
+
 	default:
 		return 99
 	}
+}
+
+// appendTo appends the line to the file so often, once a millisecond.
+func appendTo(name, line string, times int) int {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return 99
+	}
+	for range times {
+		if _, err := fmt.Fprintln(file, line); err != nil {
+			return 99
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return 0
 }
 
 // wait prints the signals that come, until one of them is in ends, and returns its code.

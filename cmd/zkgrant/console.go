@@ -26,13 +26,16 @@ type console struct {
 	connected atomic.Bool // there has been a session
 
 	mu        sync.Mutex
-	showing   bool              // the last line is a progress, which the next line replaces
 	elsewhere func(line string) // where lines go instead, unless it is nil
+
+	out printer
 }
 
 func newConsole(file *os.File, s *settings) *console {
 	terminal := isTerminal(file)
-	return &console{file: file, settings: s, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == ""}
+	c := &console{file: file, settings: s, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == ""}
+	c.out.to, c.out.dropped = file, c.dropped
+	return c
 }
 
 func isTerminal(file *os.File) bool {
@@ -51,6 +54,7 @@ type report struct {
 	Seconds float64   `json:"seconds,omitempty"` // waited, held, or left
 	Reason  string    `json:"reason,omitempty"`
 	Error   string    `json:"error,omitempty"`
+	Lines   int       `json:"lines,omitempty"` // that could not be written
 
 	loud bool // also said without --verbose
 	bad  bool
@@ -66,19 +70,31 @@ const (
 	erase  = "\r\x1b[K"
 )
 
-// say writes a report. The format and its arguments make the line for people.
+// say writes a report. The format and its arguments make the line for people. It does not wait
+// until the line is written.
 func (c *console) say(r report, format string, args ...any) {
+	if line := c.line(r, format, args...); line != "" {
+		c.write(line)
+	}
+}
+
+// dropped is the line for lines that could not be written.
+func (c *console) dropped(lines int) string {
+	return c.line(report{Event: "dropped", Lines: lines, loud: true}, "%d lines could not be written", lines)
+}
+
+// line returns the line of a report, or nothing if it is not to be said.
+func (c *console) line(r report, format string, args ...any) string {
 	if c.settings.json {
 		r.Time = time.Now()
 		line, err := text.JSON(r)
 		if err != nil { // a report has only strings and numbers
 			panic(err)
 		}
-		c.write(line)
-		return
+		return line
 	}
 	if !r.loud && !c.settings.verbose {
-		return
+		return ""
 	}
 	line := printable(fmt.Sprintf(format, args...))
 	switch {
@@ -87,21 +103,19 @@ func (c *console) say(r report, format string, args ...any) {
 	case c.color && r.good:
 		line = green + line + plain
 	}
-	c.write("zkgrant: " + line)
+	return "zkgrant: " + line
 }
 
+// write hands a line to the printer. It never waits for the file.
 func (c *console) write(line string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.elsewhere != nil {
-		c.elsewhere(line)
+	elsewhere := c.elsewhere
+	c.mu.Unlock()
+	if elsewhere != nil {
+		elsewhere(line)
 		return
 	}
-	if c.showing {
-		line, c.showing = erase+line, false
-	}
-	// Should the write fail, there is no place left to report it.
-	_, _ = fmt.Fprintln(c.file, line)
+	c.out.line(line)
 }
 
 // divert sends lines elsewhere while another part of the program has the screen.
@@ -120,21 +134,11 @@ func (c *console) progress(format string, args ...any) {
 	if c.color {
 		line = dim + line + plain
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.showing = true
-	_, _ = fmt.Fprint(c.file, erase+"zkgrant: "+line)
+	c.out.progress("zkgrant: " + line)
 }
 
 // hide removes a progress.
-func (c *console) hide() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.showing {
-		c.showing = false
-		_, _ = fmt.Fprint(c.file, erase)
-	}
-}
+func (c *console) hide() { c.out.progress("") }
 
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }

@@ -37,7 +37,7 @@ it prints the leader, and each change, until it is interrupted.
 				}
 				return s.observe(cmd.OutOrStdout(), args[0])
 			}
-			paths, command, err := flags.command(cmd, args)
+			paths, command, err := flags.command(cmd, args, w)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,10 @@ package main
 import (
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +30,8 @@ if the lock is lost, and with 124 if it was not to be had before standard input 
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.paths = args
-			return w.work(newStay(cmd.OutOrStdout()), []string{"zkgrant hold"}, false)
+			w.grace = new(time.Duration) // there is no command to wait for
+			return w.work(newStay(s.console, cmd.OutOrStdout()), []string{"zkgrant hold"}, false)
 		},
 	}
 	w.bindKind(cmd)
@@ -37,12 +41,17 @@ if the lock is lost, and with 124 if it was not to be had before standard input 
 
 // stay is the work of hold: it lasts until standard input ends, or a signal comes.
 type stay struct {
-	out  io.Writer
-	over chan struct{}
+	*console
+
+	out    io.Writer
+	over   chan struct{}
+	finish func() // closes over, once
+	failed atomic.Bool
 }
 
-func newStay(out io.Writer) *stay {
-	s := &stay{out, make(chan struct{}, 1)}
+func newStay(c *console, out io.Writer) *stay {
+	s := &stay{console: c, out: out, over: make(chan struct{})}
+	s.finish = sync.OnceFunc(func() { close(s.over) })
 	if null, err := os.Stat(os.DevNull); err == nil {
 		if in, err := os.Stdin.Stat(); err != nil || os.SameFile(null, in) {
 			return s
@@ -55,15 +64,16 @@ func newStay(out io.Writer) *stay {
 	return s
 }
 
-func (s *stay) finish() {
-	select {
-	case s.over <- struct{}{}:
-	default:
-	}
-}
-
+// start prints the Grant. The reader may be slow, or not read at all, so that is not waited for.
 func (s *stay) start(grant events.Grant, kind string) error {
-	return object(s.out, granted(grant, kind))
+	go func() {
+		if err := object(s.out, granted(grant, kind)); err != nil {
+			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "printing the grant: %v", err)
+			s.failed.Store(true)
+			s.finish()
+		}
+	}()
+	return nil
 }
 
 func (s *stay) ended() <-chan struct{} { return s.over }
@@ -76,8 +86,24 @@ func (s *stay) pass(sig os.Signal, _ func() bool) {
 	}
 }
 
-func (s *stay) stop() { s.finish() }
+func (s *stay) ask() { s.finish() }
 
-func (s *stay) end() {}
+func (s *stay) kill() { s.finish() }
 
-func (s *stay) code() int { return 0 }
+func (s *stay) empty() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *stay) code() int {
+	if s.failed.Load() {
+		return codeFailed
+	}
+	return 0
+}
+
+func (s *stay) reset() {}

@@ -9,24 +9,29 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// work is what is done while the lock is held.
+// work is what is done while the lock is held. No method waits.
 type work interface {
 	// start begins the work. An error ends everything.
 	start(grant events.Grant, kind string) error
-	// ended is closed when the work has ended by itself. It is nil while that is impossible.
+	// ended is closed when the work has ended. It is nil while that is impossible.
 	ended() <-chan struct{}
 	// pass deals with a signal.
 	pass(sig os.Signal, valid func() bool)
-	// stop asks the work to end: the lock was asked back.
-	stop()
-	// end ends the work, as the lock is lost, and returns when it has ended.
-	end()
+	// ask asks the work to end.
+	ask()
+	// kill ends the work.
+	kill()
+	// empty reports whether nothing is left of the work.
+	empty() bool
 	// code is the exit code of work that has ended.
 	code() int
+	// reset makes another start possible.
+	reset()
 }
 
 // work holds the lock while the job is done, and with again takes it anew after a loss.
@@ -36,7 +41,7 @@ func (w *wanted) work(job work, what []string, again bool) (err error) {
 	}
 	signals := listen()
 	defer signals.stop()
-	c, err := w.open()
+	c, err := w.open(coordinator.WithHooks(w))
 	if err != nil {
 		return err
 	}
@@ -51,11 +56,19 @@ func (w *wanted) work(job work, what []string, again bool) (err error) {
 		case err != nil:
 			return err
 		case code == codeLost && again:
+			job.reset()
 			continue
 		case code == 0:
 			return nil
 		}
 		return &exit{code: code}
+	}
+}
+
+// OnEvent notes the session timeout that the servers have granted.
+func (w *wanted) OnEvent(ev events.Event) {
+	if ev, ok := ev.(events.Connected); ok {
+		w.granted.Store(int64(ev.Timeout))
 	}
 }
 
@@ -71,54 +84,68 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h := &holding{wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now()}
+	h := &holding{
+		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now(),
+		wake: time.NewTimer(time.Second),
+	}
+	defer h.wake.Stop()
 	defer h.lock.Release()
 	defer w.hide()
 	news := c.Events(ctx, coordinator.Passive())
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
+		ended := job.ended()
 		var asked <-chan events.Revoked // only what was started can be stopped
 		if h.granted {
+			if code, over, err := h.act(); over {
+				return code, err
+			}
 			asked = h.lock.Revoked()
+			if h.duty.GivenUp() || h.duty.Revoked {
+				ended = nil // the whole group has to end
+			}
+		} else {
+			h.showProgress()
+			h.wake.Reset(time.Second)
 		}
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
-			if !h.lock.Valid() { // this process may have slept
+			h.out.flush(time.Second / 10) // the command may use the same terminal
+			if !h.lock.Valid() {          // this process may have slept
 				return w.tooLate("it was not valid any more"), nil
 			}
-			if err := job.start(grant, kind); err != nil {
+			if err := h.begin(grant, kind); err != nil {
 				return 0, err
 			}
-			h.granted, h.began = true, time.Now()
 
-		case <-job.ended():
-			valid := h.lock.Valid()
-			code := h.outcome(valid)
-			if !valid {
-				return code, nil
+		case <-ended:
+			if !h.granted {
+				h.say(report{Event: "withdrawn", Path: h.name(), loud: true}, "standard input ended before %s was granted", h.name())
+				return h.conflict, nil
 			}
-			if h.giveBack(); code == 0 {
-				return 0, nil
-			}
-			return 0, &exit{code: code} // no loss, so no new attempt
+			return h.outcome()
 
 		case lost := <-h.lock.Lost():
-			return h.halt(lost.Reason), nil
+			h.lose(lost.Reason)
 
 		case <-h.lock.Done():
 			if !h.granted {
 				return w.notHeld(c, h.lock.Err())
 			}
 			// The lock is lost, and select took this one of two ready channels.
-			return h.halt(cause(h.lock.Err())), nil
+			h.lose(cause(h.lock.Err()))
 
 		case revoked := <-asked:
-			w.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
 			if w.revocable { // Curator's Revoker asks every holder
-				job.stop()
+				h.duty.Revoked, h.duty.Due = true, revoked.Deadline
+				code, over, err := h.act() // the signal comes before the report of it
+				h.sayAsked(revoked)
+				if over {
+					return code, err
+				}
+				continue
 			}
+			h.sayAsked(revoked)
 
 		case sig := <-signals.c:
 			if h.granted {
@@ -131,10 +158,11 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if !ok { // the coordinator is closed, and Done says so
 				news = nil
 			}
-			w.tell(ev)
+			if _, ok := ev.(events.Grant); !ok { // begin says that, once it has taken it
+				w.tell(ev)
+			}
 
-		case <-tick.C:
-			h.showProgress()
+		case <-h.wake.C:
 		}
 	}
 }
@@ -147,19 +175,82 @@ type holding struct {
 	lock    *coordinator.Acquisition
 	began   time.Time // when the waiting began, and then the holding
 	granted bool
+	duty    duty.Duty   // once granted
+	reason  any         // of the loss
+	wake    *time.Timer // the duty, or the progress, is due
 }
 
-// outcome is the exit code of work that has ended by itself. The work's own code counts only if the lock is still valid: this process
-// may have slept while the work ended.
-func (h *holding) outcome(valid bool) int {
-	switch {
-	case !h.granted:
-		h.say(report{Event: "withdrawn", Path: h.name(), loud: true}, "standard input ended before %s was granted", h.name())
-		return h.conflict
-	case valid:
-		return h.job.code()
+// begin starts the work.
+func (h *holding) begin(grant events.Grant, kind string) error {
+	timeout := h.sessionTimeout()
+	grace, err := h.graceOf(timeout)
+	if err != nil {
+		return err
 	}
-	return h.halt("it was not valid any more when the command ended")
+	if err := h.job.start(grant, kind); err != nil {
+		return err
+	}
+	h.granted, h.began = true, time.Now()
+	h.tell(grant)
+	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Lease: h.lock.Deadline()}
+	return nil
+}
+
+// act does what the duty demands. over is whether the work has ended, and the lock with it.
+func (h *holding) act() (code int, over bool, err error) {
+	// The deadline is read before the clock: this process may be halted in between.
+	if deadline := h.lock.Deadline(); !deadline.IsZero() {
+		h.duty.Lease = deadline
+	}
+	h.duty.Empty = h.job.empty()
+	now := time.Now()
+	do, again := h.duty.Next(now)
+	for _, act := range do {
+		switch act {
+		case duty.Ask:
+			h.job.ask()
+		case duty.Kill:
+			h.job.kill()
+		case duty.Lose:
+			h.sayLost()
+		case duty.Leave:
+			h.say(report{Event: "failed", Path: h.name(), Error: "still running", loud: true, bad: true}, "KILL has not ended the command, which goes on WITHOUT the lock %s", h.name())
+			return codeLost, true, nil
+		case duty.Release:
+			code, err := h.outcome()
+			return code, true, err
+		}
+	}
+	// A lease that is renewed moves the time, and the end of the command is looked for.
+	look := min(h.duty.Timeout/10, time.Second)
+	if h.duty.GivenUp() || h.duty.Revoked {
+		look = 10 * time.Millisecond
+	}
+	h.wake.Reset(min(time.Until(again), look))
+	return 0, false, nil
+}
+
+// lose notes that the library has reported the loss.
+func (h *holding) lose(reason any) { h.duty.Lost, h.reason = true, reason }
+
+// outcome gives the lock back as the work has ended, and returns the exit code. The work's own code counts only if the lock is still
+// valid: this process may have slept while the work ended.
+func (h *holding) outcome() (int, error) {
+	if h.duty.GivenUp() {
+		return codeLost, nil
+	}
+	if !h.lock.Valid() {
+		h.reason = "it was not valid any more when the command ended"
+		h.sayLost()
+		h.job.kill() // what is left of the group
+		return codeLost, nil
+	}
+	code := h.job.code()
+	h.giveBack()
+	if code == 0 {
+		return 0, nil
+	}
+	return 0, &exit{code: code} // no loss, so no new attempt
 }
 
 func (h *holding) giveBack() {
@@ -169,21 +260,34 @@ func (h *holding) giveBack() {
 	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
 }
 
-// halt ends the work, as the lock is lost.
-func (h *holding) halt(why any) int {
+func (h *holding) sayAsked(revoked events.Revoked) {
+	h.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", h.name())
+}
+
+// sayLost says that the lock is lost, or that it was given up before it is.
+func (h *holding) sayLost() {
+	why := h.reason
+	switch {
+	case why != nil:
+	case h.duty.Overdue():
+		why = events.ReasonRevoked
+	default:
+		why = soon{}
+	}
 	reason := ""
 	if r, ok := why.(interface{ String() string }); ok {
 		reason = r.String()
 	}
 	h.say(report{Event: "lost", Path: h.name(), Reason: reason, loud: true, bad: true}, "LOST %s: %v", h.name(), why)
-	h.job.end()
-	return codeLost
 }
 
+// soon is a reason that the library does not have: the lease is about to run out, and the
+// command needs the rest of it to end.
+type soon struct{}
+
+func (soon) String() string { return "lease runs out" }
+
 func (h *holding) showProgress() {
-	if h.granted {
-		return
-	}
 	waited := since(time.Since(h.began).Truncate(time.Second))
 	if ahead, ok := h.lock.Position(); ok {
 		h.progress("waiting for %s, %d ahead, %s", h.name(), ahead, waited)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,29 @@ type wanted struct {
 	revocable   bool
 	detectCrash bool
 	lockDelay   time.Duration
+	grace       *time.Duration // between the signal and KILL; nil: a tenth of the session timeout
+
+	granted atomic.Int64 // the session timeout that the servers have granted, or 0
+}
+
+// sessionTimeout is what the servers have granted, or what they are asked for.
+func (w *wanted) sessionTimeout() time.Duration {
+	if granted := time.Duration(w.granted.Load()); granted > 0 {
+		return granted
+	}
+	return w.timeout
+}
+
+// graceOf is the grace in a session with that timeout. The grace is taken from the lease: the
+// command is asked to end so long before the lease runs out.
+func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
+	if w.grace == nil {
+		return timeout / 10, nil
+	}
+	if *w.grace < 0 || *w.grace > timeout/4 {
+		return 0, fmt.Errorf("--grace %v: want a quarter of the session timeout of %v at most, which is %v", *w.grace, timeout, timeout/4)
+	}
+	return *w.grace, nil
 }
 
 const (
@@ -66,7 +90,10 @@ func (w *wanted) bindWait(cmd *cobra.Command) {
 
 // check finds contradictions in the flags.
 func (w *wanted) check() error {
+	_, graceErr := w.graceOf(w.timeout)
 	switch {
+	case graceErr != nil:
+		return graceErr
 	case w.wait < 0:
 		return errors.New("--wait: want a time of 0 or more")
 	case w.conflict < 0 || w.conflict > 255:

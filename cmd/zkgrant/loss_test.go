@@ -33,7 +33,7 @@ func expire(t *testing.T, server *zktest.Server) {
 // When the lock is lost, run asks the command to end. Its exit code says so, whatever the command's own is.
 func TestALossEndsTheCommand(t *testing.T) {
 	server := zktest.Start(t)
-	run := locked(t, server, []string{"--grace", "1m"}, "wait")
+	run := locked(t, server, []string{"--grace", "2s"}, "wait")
 	pid := ready(t, run, "command")
 	expire(t, server)
 	run.Exits(codeLost)
@@ -90,7 +90,7 @@ func TestLostByAStubbornCommand(t *testing.T) {
 // A command that halts itself gets no signal before it goes on.
 func TestLostByAHaltedCommand(t *testing.T) {
 	server := zktest.Start(t)
-	run := locked(t, server, []string{"--grace", "1m"}, "wait")
+	run := locked(t, server, []string{"--grace", "2s"}, "wait")
 	pid := ready(t, run, "command")
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 		server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 		// A shell has one thread, to which the system gives the signal with the lower number first: TERM, of which it dies, and not CONT.
 		const command = `trap 'echo went on' CONT; echo "command $$ ready"; while :; do sleep 600 & wait $!; done`
-		run := begin(t, "", "run", "--servers", server.Addr(), "--session-timeout", "1s", "--grace", "1m", lockPath, "--", "sh", "-c", command)
+		run := begin(t, "", "run", "--servers", server.Addr(), "--session-timeout", "1s", "--grace", "250ms", lockPath, "--", "sh", "-c", command)
 		shell := ready(t, run, "command")
 		run.Send(syscall.SIGTSTP)
 		halted(t, run.Pid(), shell)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -39,7 +40,9 @@ func (e *exit) Unwrap() error { return e.err }
 
 func main() {
 	var s settings
-	os.Exit(execute(newRoot(&s), &s))
+	code := execute(newRoot(&s), &s)
+	s.out.flush(time.Second) // whoever does not read by then does not read
+	os.Exit(code)
 }
 
 // execute runs the command line, says what went wrong, and returns the exit code.

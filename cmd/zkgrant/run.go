@@ -31,21 +31,21 @@ type commandFlags struct {
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.grace, "grace", 2*time.Second, "when the lock is lost, the time between the signal and KILL; 0 is KILL at once")
+	flags.DurationVar(&f.grace, "grace", 0, "the `time` between the signal and KILL, before the lease runs out; 0 is no signal; at most a quarter\nof the session timeout (default a tenth of the session timeout)")
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
 	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
 	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
 }
 
 // command takes what follows the two dashes for the command, finds its program, and returns it with the paths before them.
-func (f *commandFlags) command(cmd *cobra.Command, args []string) (paths []string, c *child, err error) {
+func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
 		return nil, nil, fmt.Errorf("no command, or no path: write -- between them\nusage: %s", cmd.UseLine())
 	}
-	c = &child{console: f.console, line: args[dashes:], grace: f.grace, terminal: f.stdin}
-	if f.grace < 0 {
-		return nil, nil, errors.New("--grace: want a time of 0 or more")
+	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
+	if cmd.Flags().Changed("grace") {
+		w.grace = &f.grace
 	}
 	if c.asks = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(f.signal), "SIG")); c.asks == 0 {
 		return nil, nil, fmt.Errorf("--signal %s: no such signal", f.signal)
@@ -82,8 +82,8 @@ Exit codes:
   128 + n   signal n ended the command, or the waiting for the lock`
 
 const commandText = `
-It runs in a process group of its own, which is sent --signal when the lock is lost,
-and KILL if anything is left of it after --grace. INT, TERM, HUP, QUIT, USR1, USR2
+It runs in a process group of its own. The group is sent --signal --grace before the
+lease runs out, and KILL when it runs out. INT, TERM, HUP, QUIT, USR1, USR2
 and WINCH are passed on to the group. It finds the lock in its environment:
 ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token), ZKGRANT_NODE, ZKGRANT_SESSION,
 ZKGRANT_KIND, and where they apply ZKGRANT_MEMBERS and ZKGRANT_ABANDONED, as JSON.
@@ -102,7 +102,7 @@ ended, and ends with the command's exit code. Several paths are taken together.
 		GroupID:           "hold",
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths, command, err := flags.command(cmd, args)
+			paths, command, err := flags.command(cmd, args, w)
 			if err != nil {
 				return err
 			}

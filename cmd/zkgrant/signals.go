@@ -16,6 +16,9 @@ type signals struct {
 // listen catches signals until stop.
 func listen() *signals {
 	s := &signals{make(chan os.Signal, 16)}
+	// A line for a reader that has ended must not end this process. A handler, unlike an ignored
+	// signal, leaves the command the default.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signal.Notify(s.c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
 	return s

@@ -1,0 +1,130 @@
+// Package duty decides what becomes of a command when its lock ends: when it is asked to
+// end, when it is killed, and when the lock may be given back. One promise comes first:
+//
+//	When the lock is lost, the command is dead before the next holder starts.
+//
+// The package makes no system call and reads no clock. Its caller writes down what has
+// happened, calls Next, carries out what Next returns before it does anything else, and
+// calls Next again at the time that Next names. Nothing may hold the caller up in between,
+// least of all its own output.
+package duty
+
+import "time"
+
+// Act is something to do. The command is the whole process group.
+type Act int
+
+// The acts of Next.
+const (
+	Ask     Act = iota + 1 // send the command the signal that asks it to end
+	Kill                   // send it KILL; repeated until it is dead
+	Lose                   // report that the lock is lost
+	Release                // the command is dead: give the lock back, if it is still held
+	Leave                  // KILL does not end the command and the lock is lost: end without it
+)
+
+func (a Act) String() string {
+	return [...]string{"", "ask", "kill", "lose", "release", "leave"}[a]
+}
+
+const (
+	// lead is how long before the deadline of a revocation KILL is sent. At the deadline
+	// itself the library deletes the node, and the next holder starts.
+	lead = 20 * time.Millisecond
+	// repeat is the time between two KILLs: the first one may have failed.
+	repeat = 100 * time.Millisecond
+)
+
+// Duty is what is known about the lock and the command. The caller sets the exported
+// fields, and calls Next after each change. A zero time is one that has not come.
+type Duty struct {
+	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
+	Timeout time.Duration // the session timeout
+
+	Lease   time.Time // the lock is safe until then without further contact; Due at most
+	Revoked bool      // the lock is asked back, and the command has agreed to it
+	Due     time.Time // the deadline of the revocation, if it has one
+	Lost    bool      // the library has reported the loss
+	Empty   bool      // no process is left of the command
+
+	asked bool
+	given bool      // the lock is lost, or about to be: it counts as lost from then on
+	until time.Time // if given: KILL
+	first time.Time // the first KILL
+	last  time.Time // the latest KILL
+}
+
+// GivenUp reports whether Next has returned Lose.
+func (d *Duty) GivenUp() bool { return d.given }
+
+// Next returns what to do now, in this order, and when to call Next again.
+func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
+	// A lease that is renewed after this comes too late, for the command is asked to end.
+	loses := !d.given && (d.Lost || !now.Before(d.giveUpAt()))
+	if loses {
+		d.given, d.until = true, earlier(d.Lease, now.Add(d.Grace))
+	}
+	at := d.killAt()
+	switch {
+	case d.Empty:
+	case !now.Before(at):
+		if !now.Before(d.last.Add(repeat)) {
+			do, d.last = append(do, Kill), now
+		}
+		if d.first.IsZero() {
+			d.first = now
+		}
+	case (d.given || d.Revoked) && !d.asked:
+		do, d.asked = append(do, Ask), true
+	}
+	// The report comes after the signal, so that it cannot delay the signal.
+	if loses {
+		do = append(do, Lose)
+	}
+	if d.Empty {
+		return append(do, Release), time.Time{}
+	}
+	if d.given && !d.first.IsZero() && !now.Before(d.first.Add(d.Timeout)) {
+		do = append(do, Leave)
+	}
+	switch {
+	case !d.last.IsZero():
+		return do, d.last.Add(repeat)
+	case !d.given:
+		return do, d.giveUpAt()
+	}
+	return do, at
+}
+
+// Overdue reports whether it is the deadline of a revocation that ends the lock first.
+func (d *Duty) Overdue() bool { return !d.Due.IsZero() && !d.Lease.Before(d.Due) }
+
+// giveUpAt is when the lock counts as lost if nothing changes.
+func (d *Duty) giveUpAt() time.Time {
+	switch {
+	case d.Overdue(): // the command has been asked to end
+		return d.Due.Add(-lead)
+	case !d.Due.IsZero():
+		return earlier(d.Lease.Add(-d.Grace), d.Due.Add(-lead))
+	}
+	return d.Lease.Add(-d.Grace)
+}
+
+// killAt is when the command has to be dead.
+func (d *Duty) killAt() time.Time {
+	at := d.Lease
+	if d.given {
+		at = d.until
+	}
+	if !d.Due.IsZero() {
+		at = earlier(at, d.Due.Add(-lead))
+	}
+	return at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

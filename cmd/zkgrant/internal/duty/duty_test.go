@@ -1,0 +1,176 @@
+package duty
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// story is a play of a Duty with a session timeout of 10 s and a lease until 9 s. What
+// happens at a time is a function; the acts are collected until the command is dead.
+type story struct {
+	grace time.Duration
+	at    map[time.Duration]func(d *Duty)
+	deaf  bool // the command does not end when it is asked to
+	tough bool // nor by KILL
+}
+
+// play asks whenever Next has named a time, and when something happens. It looks late at
+// times, by lag, as a loop does that is not scheduled.
+func (s story) play(lag time.Duration) string {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	d := &Duty{Grace: s.grace, Timeout: 10 * time.Second, Lease: start.Add(9 * time.Second)}
+	var told strings.Builder
+	next := start
+	const step = time.Millisecond
+	for at := time.Duration(0); at < 40*time.Second; at += step {
+		now := start.Add(at)
+		happens := s.at[at]
+		if happens != nil {
+			happens(d)
+		} else if now.Before(next.Add(lag)) {
+			continue
+		}
+		do, again := d.Next(now)
+		next = again
+		for _, act := range do {
+			if act == Kill && strings.Count(told.String(), "kill") == 3 {
+				continue
+			}
+			fmt.Fprintf(&told, "%v %v\n", at, act)
+			switch act {
+			case Release, Leave:
+				return told.String()
+			case Ask:
+				d.Empty = !s.deaf
+			case Kill:
+				d.Empty = !s.tough
+			case Lose:
+			}
+		}
+		if d.Empty {
+			next = now.Add(step)
+		}
+	}
+	return told.String()
+}
+
+func origin(at time.Duration) time.Time {
+	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(at)
+}
+
+// Each way in which a lock ends, each command, each grace: the command is dead in time.
+func TestEachEnd(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	type events = map[time.Duration]func(d *Duty)
+	lost := func(d *Duty) { d.Lost = true }
+	revoked := func(due time.Duration) func(d *Duty) {
+		return func(d *Duty) {
+			if d.Revoked = true; due > 0 {
+				d.Due = origin(due)
+			}
+		}
+	}
+	renewed := func(until time.Duration) func(d *Duty) {
+		return func(d *Duty) { d.Lease = origin(until) }
+	}
+	for _, test := range []struct {
+		name  string
+		story story
+		want  string
+	}{
+		{"the lease runs out", story{grace: 1 * s}, "8s ask, 8s lose, 8.001s release"},
+		{"the same, of a deaf command", story{grace: 1 * s, deaf: true}, "8s ask, 8s lose, 9s kill, 9.001s release"},
+		{"the same, without a grace", story{deaf: true}, "9s kill, 9s lose, 9.001s release"},
+		{"the library reports it first", story{grace: 1 * s, deaf: true, at: events{9 * s: lost}}, "8s ask, 8s lose, 9s kill, 9.001s release"},
+		{"the lease is renewed", story{grace: 1 * s, at: events{5 * s: renewed(14 * s)}}, "13s ask, 13s lose, 13.001s release"},
+		{"the lease is renewed too late", story{grace: 1 * s, deaf: true, at: events{8500 * ms: renewed(17 * s)}}, "8s ask, 8s lose, 9s kill, 9.001s release"},
+		{"the lease gets shorter", story{grace: 1 * s, deaf: true, at: events{5 * s: renewed(5 * s)}}, "5s kill, 5s lose, 5.001s release"},
+		{"lost early", story{grace: 1 * s, deaf: true, at: events{3 * s: lost}}, "3s ask, 3s lose, 4s kill, 4.001s release"},
+		{"lost early, without a grace", story{deaf: true, at: events{3 * s: lost}}, "3s kill, 3s lose, 3.001s release"},
+		{"lost shortly before the grace", story{grace: 2 * s, deaf: true, at: events{6999 * ms: lost}}, "6.999s ask, 6.999s lose, 8.999s kill, 9s release"},
+		{"revoked", story{grace: 1 * s, at: events{2 * s: revoked(4 * s)}}, "2s ask, 2.001s release"},
+		{"revoked, deaf", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(4 * s), 4 * s: lost}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
+		{"revoked, deaf, without a grace", story{deaf: true, at: events{2 * s: revoked(4 * s)}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
+		{"revoked, and again, sooner", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(6 * s), 3 * s: revoked(4 * s)}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
+		{"revoked, and no time left", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(2 * s)}}, "2s kill, 2s lose, 2.001s release"},
+		{"revoked, and the lease is said to end with it", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Lease = d.Due }}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
+		{"revoked, and the lease runs out first", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(20 * s)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
+		{"revoked without a deadline", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(0)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
+		{"KILL does not help", story{grace: 1 * s, deaf: true, tough: true}, "8s ask, 8s lose, 9s kill, 9.1s kill, 9.2s kill, 19s leave"},
+		{"it ends by itself", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty = true }}}, "2s release"},
+		{"it ends and the lock is lost", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty, d.Lost = true, true }}}, "2s lose, 2s release"},
+	} {
+		if got := strings.ReplaceAll(strings.TrimSpace(test.story.play(0)), "\n", ", "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// A caller that was halted for longer than the lease kills at once: there is no time to ask.
+func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
+	d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
+	if do, _ := d.Next(origin(time.Hour)); fmt.Sprint(do) != "[kill lose]" {
+		t.Errorf("after the halt: %v, want kill and lose", do)
+	}
+}
+
+// In every order of what can happen, KILL comes no later than the lease and the deadline of
+// a revocation, unless the command is dead, and the signal comes once at most.
+func TestKillIsNeverLate(t *testing.T) {
+	const ends = 4 * time.Second
+	happen := []func(d *Duty){
+		func(d *Duty) { d.Lost = true },
+		func(d *Duty) { d.Revoked, d.Due = true, origin(3*time.Second) },
+		func(d *Duty) { d.Revoked = true },
+		func(d *Duty) { d.Lease = origin(5 * time.Second) },
+	}
+	for first := range happen {
+		for second := range happen {
+			for a := time.Duration(0); a < ends; a += 250 * time.Millisecond {
+				for b := a; b < ends; b += 250 * time.Millisecond {
+					for _, grace := range []time.Duration{0, time.Second} {
+						d := &Duty{Grace: grace, Timeout: 4 * time.Second, Lease: origin(ends)}
+						latest, asked, killed := ends, 0, time.Duration(0)
+						next := origin(0)
+						for at := time.Duration(0); at < 6*time.Second && killed == 0; at += 10 * time.Millisecond {
+							if at == a {
+								happen[first](d)
+							}
+							if at == b {
+								happen[second](d)
+							}
+							if at != a && at != b && origin(at).Before(next) {
+								continue
+							}
+							do, again := d.Next(origin(at))
+							next = again
+							for _, act := range do {
+								if act == Ask {
+									asked++
+								} else if act == Kill {
+									killed = at
+								}
+							}
+						}
+						if d.Lease.After(origin(ends)) && !d.given {
+							latest = 5 * time.Second
+						}
+						if !d.Due.IsZero() {
+							latest = min(latest, 3*time.Second-lead)
+						}
+						if d.Lease.After(origin(ends)) && d.Due.IsZero() {
+							latest = 5 * time.Second
+						}
+						late := max(latest, a, b) // what comes after its own deadline
+						if killed == 0 || killed > late || asked > 1 {
+							t.Errorf("grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
+								grace, first, a, second, b, killed, asked, late)
+						}
+					}
+				}
+			}
+		}
+	}
+}
