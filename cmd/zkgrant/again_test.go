@@ -25,6 +25,7 @@ func (unstarted) pass(os.Signal, func() bool)      {}
 func (unstarted) ask()                             {}
 func (unstarted) kill()                            {}
 func (unstarted) empty() bool                      { return false }
+func (unstarted) left() []int                      { return nil }
 func (unstarted) code() int                        { return 0 }
 func (unstarted) reset()                           {}
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,8 +26,9 @@ type child struct {
 	asks     syscall.Signal // asks the command to end
 	terminal bool           // the command gets the terminal
 
-	cmd  *exec.Cmd
-	over chan struct{} // closed when the command has ended, though its group may not have; nil before the start
+	cmd    *exec.Cmd
+	looked time.Time     // when empty looked at every process
+	over   chan struct{} // closed when the command has ended, though its group may not have; nil before the start
 }
 
 // start runs the command, with the Grant in its environment.
@@ -109,14 +111,28 @@ func (c *child) signal(sig syscall.Signal) {
 	}
 }
 
-// empty reports whether the command has ended, and no process is left in its group.
+// empty reports whether the command has ended, and no process is left in its group. A zombie
+// has ended: its parent, outside of the group, may never wait for it.
 func (c *child) empty() bool {
 	select {
 	case <-c.over:
-		return errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH)
 	default:
 		return false
 	}
+	if errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH) {
+		return true
+	}
+	if time.Since(c.looked) < time.Second/10 { // a look reads all of /proc
+		return false
+	}
+	c.looked = time.Now()
+	left, ok := members(c.cmd.Process.Pid)
+	return ok && len(left) == 0
+}
+
+func (c *child) left() []int {
+	left, _ := members(c.cmd.Process.Pid)
+	return left
 }
 
 // ask asks the group to end. A halted process gets the signal only when it goes on, hence the CONT.

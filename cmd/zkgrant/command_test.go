@@ -70,6 +70,54 @@ func play(part string, args []string) int {
 		fmt.Printf("command %d ready\n", os.Getpid())
 		return appendTo(args[0], "work", 5*60*1000) // whatever the test does, the process ends
 
+	case "leader": // starts the work above in its group, and ends: with the code in the third argument, or by TERM
+		child := exec.Command(os.Args[0], asCommand, "work", args[0], args[1])
+		child.Stdout = os.Stdout
+		if err := child.Start(); err != nil {
+			return 99
+		}
+		if len(args) > 2 {
+			code, err := strconv.Atoi(args[2])
+			if err != nil {
+				return 99
+			}
+			return code
+		}
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM)
+		<-end
+		return 0
+
+	case "zombie": // leaves one in its group, whose parent has left the group
+		child := exec.Command(os.Args[0], asCommand, "deserter")
+		said, err := child.StdoutPipe()
+		if err != nil || child.Start() != nil {
+			return 99
+		}
+		if _, err := io.CopyN(os.Stdout, said, int64(len("left "))); err != nil {
+			return 99
+		}
+		_, _ = fmt.Printf("%d ready\n", child.Process.Pid)
+		return 0
+
+	case "deserter":
+		child := exec.Command(os.Args[0], asCommand, "exit", "0")
+		if child.Start() != nil {
+			return 99
+		}
+		for state := ""; !strings.HasPrefix(state, "Z"); {
+			var err error
+			if state, err = processState(child.Process.Pid); err != nil {
+				return 99
+			}
+		}
+		if _, err := syscall.Setsid(); err != nil {
+			return 99
+		}
+		fmt.Print("left ")
+		time.Sleep(time.Minute)
+		return 0
+
 	case "mark": // the same file
 		return appendTo(args[0], "next", 1)
 

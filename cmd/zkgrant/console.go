@@ -56,6 +56,8 @@ type report struct {
 	Error   string    `json:"error,omitempty"`
 	Lines   int       `json:"lines,omitempty"` // that could not be written
 
+	Processes []int `json:"processes,omitempty"`
+
 	loud bool // also said without --verbose
 	bad  bool
 	good bool

@@ -99,6 +99,8 @@ func (s *stay) empty() bool {
 	}
 }
 
+func (s *stay) left() []int { return nil }
+
 func (s *stay) code() int {
 	if s.failed.Load() {
 		return codeFailed

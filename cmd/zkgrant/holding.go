@@ -5,8 +5,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
@@ -28,6 +31,8 @@ type work interface {
 	kill()
 	// empty reports whether nothing is left of the work.
 	empty() bool
+	// left returns the processes that are left of the work, where that can be known.
+	left() []int
 	// code is the exit code of work that has ended.
 	code() int
 	// reset makes another start possible.
@@ -100,8 +105,8 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 				return code, err
 			}
 			asked = h.lock.Revoked()
-			if h.duty.GivenUp() || h.duty.Revoked {
-				ended = nil // the whole group has to end
+			if !h.duty.Ended.IsZero() {
+				ended = nil // now its group has to end
 			}
 		} else {
 			h.showProgress()
@@ -123,7 +128,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 				h.say(report{Event: "withdrawn", Path: h.name(), loud: true}, "standard input ended before %s was granted", h.name())
 				return h.conflict, nil
 			}
-			return h.outcome()
+			h.duty.Ended = time.Now()
 
 		case lost := <-h.lock.Lost():
 			h.lose(lost.Reason)
@@ -149,7 +154,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 
 		case sig := <-signals.c:
 			if h.granted {
-				job.pass(sig, h.lock.Valid)
+				h.pass(sig)
 			} else if code := signals.whileWaiting(sig, w.console); code != 0 {
 				return code, nil
 			}
@@ -192,7 +197,7 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	}
 	h.granted, h.began = true, time.Now()
 	h.tell(grant)
-	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Lease: h.lock.Deadline()}
+	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: h.lock.Deadline()}
 	return nil
 }
 
@@ -214,20 +219,60 @@ func (h *holding) act() (code int, over bool, err error) {
 		case duty.Lose:
 			h.sayLost()
 		case duty.Leave:
-			h.say(report{Event: "failed", Path: h.name(), Error: "still running", loud: true, bad: true}, "KILL has not ended the command, which goes on WITHOUT the lock %s", h.name())
+			left := h.job.left()
+			h.say(report{Event: "failed", Path: h.name(), Error: "still running", Processes: left, loud: true, bad: true},
+				"KILL has not ended %s, which may go on WITHOUT the lock %s", processes(left), h.name())
 			return codeLost, true, nil
+		case duty.Remind:
+			h.say(report{Event: "outlived", Path: h.name(), Processes: h.job.left(), loud: true},
+				"the command has ended, and %s is held for %s of its process group", h.name(), processes(h.job.left()))
 		case duty.Release:
 			code, err := h.outcome()
 			return code, true, err
 		}
 	}
-	// A lease that is renewed moves the time, and the end of the command is looked for.
-	look := min(h.duty.Timeout/10, time.Second)
-	if h.duty.GivenUp() || h.duty.Revoked {
-		look = 10 * time.Millisecond
-	}
-	h.wake.Reset(min(time.Until(again), look))
+	h.wake.Reset(min(time.Until(again), h.look(now)))
 	return 0, false, nil
+}
+
+// look is when to look again whether the lease was renewed and whether the group is empty.
+func (h *holding) look(now time.Time) time.Duration {
+	const often = 10 * time.Millisecond
+	rarely := min(h.duty.Timeout/10, time.Second)
+	switch {
+	case h.duty.GivenUp():
+		return often
+	case !h.duty.Ended.IsZero(): // what outlives the command may do so for days
+		return min(max(now.Sub(h.duty.Ended)/10, often), rarely)
+	}
+	return rarely
+}
+
+// pass passes a signal on.
+func (h *holding) pass(sig os.Signal) {
+	now := time.Now()
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
+		if h.duty.Stopped.IsZero() || h.duty.Ended.IsZero() {
+			h.duty.Stopped = now
+		}
+	case syscall.SIGHUP:
+		if h.duty.Hung.IsZero() || h.duty.Ended.IsZero() {
+			h.duty.Hung = now
+		}
+	}
+	h.job.pass(sig, h.lock.Valid)
+}
+
+// processes names processes in a message.
+func processes(pids []int) string {
+	switch len(pids) {
+	case 0:
+		return "processes"
+	case 1:
+		return fmt.Sprintf("process %d", pids[0])
+	}
+	return strings.Trim(fmt.Sprintf("processes %v", pids), "[]")
 }
 
 // lose notes that the library has reported the loss.
@@ -242,7 +287,7 @@ func (h *holding) outcome() (int, error) {
 	if !h.lock.Valid() {
 		h.reason = "it was not valid any more when the command ended"
 		h.sayLost()
-		h.job.kill() // what is left of the group
+		h.job.kill() // what may be left of the group
 		return codeLost, nil
 	}
 	code := h.job.code()

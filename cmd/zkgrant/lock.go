@@ -29,6 +29,7 @@ type wanted struct {
 	revocable   bool
 	detectCrash bool
 	lockDelay   time.Duration
+	leaves      bool           // the lock is given back when the command has ended, whatever its group does
 	grace       *time.Duration // between the signal and KILL; nil: a tenth of the session timeout
 
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0

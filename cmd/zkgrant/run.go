@@ -27,6 +27,8 @@ type commandFlags struct {
 	signal string
 	shell  bool
 	stdin  bool
+
+	release bool
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
@@ -34,6 +36,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.DurationVar(&f.grace, "grace", 0, "the `time` between the signal and KILL, before the lease runs out; 0 is no signal; at most a quarter\nof the session timeout (default a tenth of the session timeout)")
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
 	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
+	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave others of its process group alone")
 	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
 }
 
@@ -44,6 +47,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		return nil, nil, fmt.Errorf("no command, or no path: write -- between them\nusage: %s", cmd.UseLine())
 	}
 	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
+	w.leaves = f.release
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace
 	}

@@ -19,12 +19,13 @@ const (
 	Ask     Act = iota + 1 // send the command the signal that asks it to end
 	Kill                   // send it KILL; repeated until it is dead
 	Lose                   // report that the lock is lost
+	Remind                 // report that others of the group go on, and the lock is held for them
 	Release                // the command is dead: give the lock back, if it is still held
 	Leave                  // KILL does not end the command and the lock is lost: end without it
 )
 
 func (a Act) String() string {
-	return [...]string{"", "ask", "kill", "lose", "release", "leave"}[a]
+	return [...]string{"", "ask", "kill", "lose", "remind", "release", "leave"}[a]
 }
 
 const (
@@ -40,18 +41,24 @@ const (
 type Duty struct {
 	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
 	Timeout time.Duration // the session timeout
+	Leaves  bool          // others of the group may go on without the lock
 
 	Lease   time.Time // the lock is safe until then without further contact; Due at most
 	Revoked bool      // the lock is asked back, and the command has agreed to it
 	Due     time.Time // the deadline of the revocation, if it has one
 	Lost    bool      // the library has reported the loss
-	Empty   bool      // no process is left of the command
+	Stopped time.Time // a signal that ends most programs was passed on: the latest one before Ended
+	Hung    time.Time // the same for HUP, which may be a request to read a configuration again
+	Ended   time.Time // the command itself has ended, which others of its group may outlive
+	Empty   bool      // no process is left of the group
 
-	asked bool
+	asked time.Time
 	given bool      // the lock is lost, or about to be: it counts as lost from then on
 	until time.Time // if given: KILL
 	first time.Time // the first KILL
 	last  time.Time // the latest KILL
+
+	reminded bool
 }
 
 // GivenUp reports whether Next has returned Lose.
@@ -64,6 +71,10 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	if loses {
 		d.given, d.until = true, earlier(d.Lease, now.Add(d.Grace))
 	}
+	asks := (d.given || d.Revoked) && d.asked.IsZero() && d.first.IsZero()
+	if asks {
+		d.asked = now
+	}
 	at := d.killAt()
 	switch {
 	case d.Empty:
@@ -74,15 +85,19 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 		if d.first.IsZero() {
 			d.first = now
 		}
-	case (d.given || d.Revoked) && !d.asked:
-		do, d.asked = append(do, Ask), true
+	case asks:
+		do = append(do, Ask)
 	}
 	// The report comes after the signal, so that it cannot delay the signal.
 	if loses {
 		do = append(do, Lose)
 	}
-	if d.Empty {
+	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself, and its group goes on
+	if d.Empty || orphaned && d.Leaves {
 		return append(do, Release), time.Time{}
+	}
+	if orphaned && !d.reminded && !now.Before(d.Ended.Add(d.Timeout)) {
+		do, d.reminded = append(do, Remind), true
 	}
 	if d.given && !d.first.IsZero() && !now.Before(d.first.Add(d.Timeout)) {
 		do = append(do, Leave)
@@ -91,9 +106,18 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	case !d.last.IsZero():
 		return do, d.last.Add(repeat)
 	case !d.given:
-		return do, d.giveUpAt()
+		at = earlier(at, d.giveUpAt())
+	}
+	if orphaned && !d.reminded {
+		at = earlier(at, d.Ended.Add(d.Timeout))
 	}
 	return do, at
+}
+
+// caused reports whether the command has ended because it was told to. A HUP counts if the
+// end follows within the session timeout.
+func (d *Duty) caused() bool {
+	return d.given || d.Revoked || !d.Stopped.IsZero() || !d.Hung.IsZero() && d.Ended.Sub(d.Hung) < d.Timeout
 }
 
 // Overdue reports whether it is the deadline of a revocation that ends the lock first.
@@ -112,6 +136,9 @@ func (d *Duty) giveUpAt() time.Time {
 
 // killAt is when the command has to be dead.
 func (d *Duty) killAt() time.Time {
+	if !d.first.IsZero() {
+		return d.first
+	}
 	at := d.Lease
 	if d.given {
 		at = d.until
@@ -119,11 +146,22 @@ func (d *Duty) killAt() time.Time {
 	if !d.Due.IsZero() {
 		at = earlier(at, d.Due.Add(-lead))
 	}
+	if !d.Ended.IsZero() && d.caused() { // the rest of the group
+		told := later(d.Ended, later(d.asked, later(d.Stopped, d.Hung)))
+		at = earlier(at, told.Add(d.Grace))
+	}
 	return at
 }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
 		return a
 	}
 	return b

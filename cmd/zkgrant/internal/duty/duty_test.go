@@ -14,22 +14,24 @@ type story struct {
 	at    map[time.Duration]func(d *Duty)
 	deaf  bool // the command does not end when it is asked to
 	tough bool // nor by KILL
+
+	leaves bool
 }
 
-// play asks whenever Next has named a time, and when something happens. It looks late at
-// times, by lag, as a loop does that is not scheduled.
-func (s story) play(lag time.Duration) string {
+// play calls Next at each time that Next has named, and when something happens.
+func (s story) play(clock *time.Duration) string {
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	d := &Duty{Grace: s.grace, Timeout: 10 * time.Second, Lease: start.Add(9 * time.Second)}
+	d := &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: start.Add(9 * time.Second)}
 	var told strings.Builder
 	next := start
 	const step = time.Millisecond
 	for at := time.Duration(0); at < 40*time.Second; at += step {
 		now := start.Add(at)
+		*clock = at
 		happens := s.at[at]
 		if happens != nil {
 			happens(d)
-		} else if now.Before(next.Add(lag)) {
+		} else if now.Before(next) {
 			continue
 		}
 		do, again := d.Next(now)
@@ -65,6 +67,11 @@ func TestEachEnd(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	type events = map[time.Duration]func(d *Duty)
 	lost := func(d *Duty) { d.Lost = true }
+	empty := func(d *Duty) { d.Empty = true }
+	now := time.Duration(0) // set by play
+	ended := func(d *Duty) { d.Ended = origin(now) }
+	stopped := func(d *Duty) { d.Stopped = origin(now) }
+	hung := func(d *Duty) { d.Hung = origin(now) }
 	revoked := func(due time.Duration) func(d *Duty) {
 		return func(d *Duty) {
 			if d.Revoked = true; due > 0 {
@@ -99,10 +106,23 @@ func TestEachEnd(t *testing.T) {
 		{"revoked, and the lease runs out first", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(20 * s)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
 		{"revoked without a deadline", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(0)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
 		{"KILL does not help", story{grace: 1 * s, deaf: true, tough: true}, "8s ask, 8s lose, 9s kill, 9.1s kill, 9.2s kill, 19s leave"},
+		{"it ends by itself, its group later", story{grace: 1 * s, at: events{2 * s: ended, 5 * s: empty}}, "5s release"},
+		{"the same, after a long time", story{grace: 1 * s, at: events{2 * s: ended, 5 * s: renewed(30 * s), 20 * s: empty}}, "12s remind, 20s release"},
+		{"the same, and the lock is lost", story{grace: 1 * s, deaf: true, at: events{2 * s: ended}}, "8s ask, 8s lose, 9s kill, 9.001s release"},
+		{"the same, and is revoked", story{grace: 1 * s, deaf: true, at: events{2 * s: ended, 3 * s: revoked(0)}}, "3s ask, 4s kill, 4.001s release"},
+		{"the same, and is sent TERM", story{grace: 1 * s, deaf: true, at: events{2 * s: ended, 3 * s: stopped}}, "4s kill, 4.001s release"},
+		{"its group may go on", story{grace: 1 * s, leaves: true, at: events{2 * s: ended}}, "2s release"},
+		{"its group may not go on after TERM", story{grace: 1 * s, leaves: true, deaf: true, at: events{1 * s: stopped, 2 * s: ended}}, "3s kill, 3.001s release"},
+		{"TERM ends it, and not its group", story{grace: 1 * s, deaf: true, at: events{1 * s: stopped, 4 * s: ended}}, "5s kill, 5.001s release"},
+		{"TERM does not end it", story{grace: 1 * s, deaf: true, at: events{1 * s: stopped}}, "8s ask, 8s lose, 9s kill, 9.001s release"},
+		{"HUP ends it, and not its group", story{grace: 1 * s, deaf: true, at: events{1 * s: hung, 4 * s: ended}}, "5s kill, 5.001s release"},
+		{"it ends by itself long after a HUP", story{grace: 1 * s, at: events{1 * s: hung, 2 * s: renewed(30 * s), 12 * s: ended, 15 * s: empty}}, "15s release"},
+		{"a revocation ends it, and not its group", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(7 * s), 3 * s: ended}}, "2s ask, 4s kill, 4.001s release"},
+		{"KILL does not help, and the lock is held", story{grace: 1 * s, deaf: true, tough: true, at: events{1 * s: stopped, 2 * s: ended}}, "3s kill, 3.1s kill, 3.2s kill, 8s lose, 13s leave"},
 		{"it ends by itself", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty = true }}}, "2s release"},
 		{"it ends and the lock is lost", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty, d.Lost = true, true }}}, "2s lose, 2s release"},
 	} {
-		if got := strings.ReplaceAll(strings.TrimSpace(test.story.play(0)), "\n", ", "); got != test.want {
+		if got := strings.ReplaceAll(strings.TrimSpace(test.story.play(&now)), "\n", ", "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
