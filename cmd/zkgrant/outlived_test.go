@@ -18,8 +18,10 @@ import (
 func TestTheGroupOutlivesTheCommandThatIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *eventstest.Process, *zktest.Server){
-		"TERM":       func(_ *testing.T, run *eventstest.Process, _ *zktest.Server) { run.Send(syscall.SIGTERM) },
-		"revocation": func(t *testing.T, _ *eventstest.Process, s *zktest.Server) { begin(t, "", "revoke", "--servers", s.Addr(), lockPath) },
+		"TERM": func(_ *testing.T, run *eventstest.Process, _ *zktest.Server) { run.Send(syscall.SIGTERM) },
+		"revocation": func(t *testing.T, _ *eventstest.Process, s *zktest.Server) {
+			begin(t, "", "revoke", "--servers", s.Addr(), lockPath)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,4 +78,3 @@ func TestReleaseOnExit(t *testing.T) {
 	eventstest.Check(t, syscall.Kill(pid, syscall.SIGTERM))
 	run.Exits(7)
 }
-
