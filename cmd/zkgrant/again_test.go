@@ -19,15 +19,16 @@ import (
 // unstarted is work that is never to be started.
 type unstarted struct{}
 
-func (unstarted) start(events.Grant, string) error { return errors.New("it was started") }
-func (unstarted) ended() <-chan struct{}           { return nil }
-func (unstarted) pass(os.Signal, func() bool)      {}
-func (unstarted) ask()                             {}
-func (unstarted) kill()                            {}
-func (unstarted) empty() bool                      { return false }
-func (unstarted) left() []int                      { return nil }
-func (unstarted) code() int                        { return 0 }
-func (unstarted) reset()                           {}
+func (unstarted) start(events.Grant, string, terms) error { return errors.New("it was started") }
+func (unstarted) renew(time.Time)                         {}
+func (unstarted) ended() <-chan struct{}                  { return nil }
+func (unstarted) pass(os.Signal, func() bool)             {}
+func (unstarted) ask()                                    {}
+func (unstarted) kill()                                   {}
+func (unstarted) empty() bool                             { return false }
+func (unstarted) left() []int                             { return nil }
+func (unstarted) code() int                               { return 0 }
+func (unstarted) reset()                                  {}
 
 // A Grant that is lost before it was taken starts nothing. The command ends with the code of a loss, and --again campaigns again after it.
 func TestLostBeforeItWasTaken(t *testing.T) {

@@ -3,13 +3,18 @@
 package main
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,7 +23,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// child is the command, with the processes that it starts and that stay in its process group. It is the work of run and elect.
+// child is the command, with the processes that it starts and that stay in its process group.
+// It is the work of run and elect. A supervisor starts it, see supervise.go.
 type child struct {
 	*console
 
@@ -26,44 +32,132 @@ type child struct {
 	asks     syscall.Signal // asks the command to end
 	terminal bool           // the command gets the terminal
 
-	cmd    *exec.Cmd
-	looked time.Time     // when empty looked at every process
-	over   chan struct{} // closed when the command has ended, though its group may not have; nil before the start
+	group    int           // its process group; the number of the command's process
+	over     chan struct{} // closed when the command has ended, though its group may not have; nil before the start
+	status   syscall.WaitStatus
+	orphaned bool       // the supervisor has ended before the command
+	looked   time.Time  // when empty looked at every process
+	tells    chan int64 // the newest end of the lease, for the supervisor
+	finished sync.WaitGroup
+
+	dismissal chan struct{} // closed when the supervisor is told nothing more
 }
 
 // start runs the command, with the Grant in its environment.
-func (c *child) start(grant events.Grant, kind string) error {
-	// No CommandContext: it would signal only the command, not its group.
-	c.cmd = exec.Command(c.line[0], c.line[1:]...)
-	c.cmd.Env = append(inherited(os.Environ()), told(grant, kind)...)
-	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, os.Stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(c.cmd.SysProcAttr)
+func (c *child) start(grant events.Grant, kind string, terms terms) (err error) {
+	path, err := exec.LookPath(c.line[0])
+	if err != nil {
+		return notStarted(err)
+	}
+	program, err := self()
+	if err != nil {
+		return err
+	}
+	control, controlled, err := highPipe(false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = controlled.Close() }() // the supervisor has it
+	reports, reported, err := highPipe(true)
+	if err != nil {
+		return errors.Join(err, control.Close())
+	}
+	defer func() { _ = reported.Close() }()
+
+	o := orders{control: controlled.Fd(), report: reported.Fd(), asks: c.asks, grace: terms.grace, timeout: terms.timeout}
+	var stdin *os.File
 	info, err := os.Stdin.Stat()
 	switch {
 	case err != nil:
 	case info.Mode()&os.ModeCharDevice == 0:
-		c.cmd.Stdin = os.Stdin
+		stdin = os.Stdin
 	case c.terminal && isTerminal(os.Stdin):
-		c.cmd.Stdin = os.Stdin
-		c.cmd.SysProcAttr.Foreground, c.cmd.SysProcAttr.Ctty = true, int(os.Stdin.Fd())
+		stdin, o.foreground = os.Stdin, 1
 	default: // a process in the background that reads from the terminal is halted
 	}
-	if err := c.cmd.Start(); err != nil {
-		return notStarted(err)
+	cmd := exec.Command(program, append([]string{supervisorMark, o.String(), path}, c.line...)...)
+	cmd.Env = append(inherited(os.Environ()), told(grant, kind)...)
+	if cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr; stdin != nil {
+		cmd.Stdin = stdin
 	}
-	over := make(chan struct{})
-	c.over = over
-	cmd, foreground := c.cmd, c.cmd.SysProcAttr.Foreground
-	go func() {
-		defer close(over)
-		_ = cmd.Wait() // ProcessState has the result
-		if foreground {
+	// What is sent to our process group must not reach the supervisor.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(notStarted(err), control.Close(), reports.Close())
+	}
+	_ = controlled.Close() // so that report ends with the supervisor
+	_ = reported.Close()
+
+	c.tells = make(chan int64, 1)
+	c.renew(terms.lease)
+	c.dismissal = make(chan struct{})
+	tells, dismissal := c.tells, c.dismissal
+	c.finished.Go(func() {
+		defer close(dismissal)
+		defer func() { _ = control.Close() }() // the supervisor has read what it had to
+		for at := range tells {
+			if binary.Write(control, binary.NativeEndian, at) != nil || at == dismissed {
+				return
+			}
+		}
+	})
+	c.over, c.orphaned, c.looked = make(chan struct{}), false, time.Time{}
+	said := bufio.NewReader(reports)
+	what, number, err := hear(said)
+	if err != nil || what != reportStarted {
+		c.dismiss()
+		_ = reports.Close()
+		_ = cmd.Wait()
+		if what == reportFailed {
+			return notStarted(&fs.PathError{Op: "exec", Path: path, Err: syscall.Errno(number)})
+		}
+		return errors.New("the supervisor of the command has ended before it started the command")
+	}
+	c.group = number
+	over := c.over
+	c.finished.Go(func() {
+		defer func() { _ = reports.Close() }()
+		what, number, err := hear(said)
+		if c.status = syscall.WaitStatus(number); err != nil || what != reportEnded {
+			c.orphaned = true
+			c.kill() // before anything else: no process but this one ends the group now
+			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command with it")
+		}
+		if o.foreground == 1 {
 			takeTerminal()
 		}
-	}()
+		close(over)
+		_ = cmd.Wait() // it ends when the group is empty, or when it is dismissed
+	})
 	return nil
 }
+
+// hear returns the supervisor's next report.
+func hear(said *bufio.Reader) (what string, number int, err error) {
+	line, err := said.ReadString('\n')
+	if err != nil {
+		return "", 0, err
+	}
+	_, err = fmt.Sscanf(line, "%s %d", &what, &number)
+	return what, number, err
+}
+
+// renew tells the supervisor until when the lock is safe. It does not wait for the supervisor,
+// which may be halted; the newest time counts.
+func (c *child) renew(lease time.Time) {
+	c.tell(sinceBoot().Add(time.Until(lease)).UnixNano())
+}
+
+func (c *child) tell(at int64) {
+	select {
+	case <-c.tells: // the one before was not taken yet
+	default:
+	}
+	c.tells <- at
+}
+
+// dismiss ends the supervisor, which leaves the group alone.
+func (c *child) dismiss() { c.tell(dismissed) }
 
 // takeTerminal puts this process into the foreground again. A process in the background gets TTOU for that.
 func takeTerminal() {
@@ -106,7 +200,7 @@ func told(g events.Grant, kind string) []string {
 func (c *child) signal(sig syscall.Signal) {
 	// The group's number is not given out again while a process is in the group. Between the group's end and this call the system would
 	// have to use up a whole round of process numbers.
-	if err := syscall.Kill(-c.cmd.Process.Pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(-c.group, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "%v for the command: %v", sig, err) // the command may run as another user now
 	}
 }
@@ -119,19 +213,19 @@ func (c *child) empty() bool {
 	default:
 		return false
 	}
-	if errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH) {
+	if errors.Is(syscall.Kill(-c.group, 0), syscall.ESRCH) {
 		return true
 	}
 	if time.Since(c.looked) < time.Second/10 { // a look reads all of /proc
 		return false
 	}
 	c.looked = time.Now()
-	left, ok := members(c.cmd.Process.Pid)
+	left, ok := members(c.group)
 	return ok && len(left) == 0
 }
 
 func (c *child) left() []int {
-	left, _ := members(c.cmd.Process.Pid)
+	left, _ := members(c.group)
 	return left
 }
 
@@ -143,7 +237,19 @@ func (c *child) ask() {
 
 func (c *child) kill() { c.signal(syscall.SIGKILL) }
 
-func (c *child) reset() { c.over = nil }
+func (c *child) reset() {
+	if c.over == nil {
+		return
+	}
+	c.dismiss()
+	late := time.NewTimer(time.Second) // a halted supervisor may not read it
+	defer late.Stop()
+	select {
+	case <-c.dismissal:
+	case <-late.C:
+	}
+	c.over = nil
+}
 
 func (c *child) ended() <-chan struct{} { return c.over }
 
@@ -168,8 +274,11 @@ func (c *child) pass(sig os.Signal, valid func() bool) {
 
 // code is the exit code of the command, which has ended.
 func (c *child) code() int {
-	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return codeSignal + int(status.Signal())
+	switch {
+	case c.orphaned:
+		return codeFailed
+	case c.status.Signaled():
+		return codeSignal + int(c.status.Signal())
 	}
-	return c.cmd.ProcessState.ExitCode()
+	return c.status.ExitStatus()
 }

@@ -4,10 +4,10 @@ package main
 
 import (
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -16,7 +16,6 @@ import (
 // begun starts a command with a part to play, which ends with the test.
 func begun(t *testing.T, part string, args ...string) *child {
 	t.Helper()
-	runtime.LockOSThread() // the command dies with its thread
 	s := &settings{}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -24,13 +23,14 @@ func begun(t *testing.T, part string, args ...string) *child {
 	}
 	s.console = newConsole(null, s)
 	g := &child{console: s.console, line: commandLine(part, args...)[1:], asks: syscall.SIGTERM}
-	if err := g.start(events.Grant{}, "mutex"); err != nil {
+	if err := g.start(events.Grant{}, "mutex", terms{time.Second, time.Minute, time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		g.kill()
 		eventstest.Eventually(t, "the command is dead", g.empty)
-		runtime.UnlockOSThread()
+		g.dismiss()
+		g.finished.Wait()
 	})
 	return g
 }
@@ -38,8 +38,8 @@ func begun(t *testing.T, part string, args ...string) *child {
 // CONT and the loss may be ready at the same time, and select takes either.
 func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "wait")
-	pid := command.cmd.Process.Pid
-	halted := func() bool {
+	pid := command.group
+	isHalted := func() bool {
 		state, err := processState(pid)
 		if err != nil {
 			t.Fatal(err)
@@ -47,15 +47,15 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 		return strings.HasPrefix(state, "T")
 	}
 	command.signal(syscall.SIGSTOP)
-	eventstest.Eventually(t, "the command is halted", halted)
+	eventstest.Eventually(t, "the command is halted", isHalted)
 	command.pass(syscall.SIGCONT, func() bool { return false })
 	for range 10 { // a signal that was sent arrives at once
-		if !halted() {
+		if !isHalted() {
 			t.Fatal("the command was let go on without the lock, want it halted")
 		}
 	}
 	command.pass(syscall.SIGCONT, func() bool { return true })
-	eventstest.Eventually(t, "the command goes on", func() bool { return !halted() })
+	eventstest.Eventually(t, "the command goes on", func() bool { return !isHalted() })
 }
 
 // Whether a group is empty is known without a race with its leader's end.

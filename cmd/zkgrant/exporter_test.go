@@ -120,7 +120,7 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 		t.Errorf("on a loopback address it warns:\n%s", p)
 	}
 	open, _ := exports(t, server.Addr(), "--listen", "0.0.0.0:0", "/")
-	open.Must(t, "every client that can reach it sees the locks")
+	open.Await(t, "every client that can reach it sees the locks", 1)
 }
 
 func TestRealExporter(t *testing.T) {

@@ -65,7 +65,7 @@ func newStay(c *console, out io.Writer) *stay {
 }
 
 // start prints the Grant. The reader may be slow, or not read at all, so that is not waited for.
-func (s *stay) start(grant events.Grant, kind string) error {
+func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 	go func() {
 		if err := object(s.out, granted(grant, kind)); err != nil {
 			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "printing the grant: %v", err)
@@ -75,6 +75,8 @@ func (s *stay) start(grant events.Grant, kind string) error {
 	}()
 	return nil
 }
+
+func (s *stay) renew(time.Time) {}
 
 func (s *stay) ended() <-chan struct{} { return s.over }
 

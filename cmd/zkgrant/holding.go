@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +19,9 @@ import (
 // work is what is done while the lock is held. No method waits.
 type work interface {
 	// start begins the work. An error ends everything.
-	start(grant events.Grant, kind string) error
+	start(grant events.Grant, kind string, terms terms) error
+	// renew notes until when the lock is safe.
+	renew(lease time.Time)
 	// ended is closed when the work has ended. It is nil while that is impossible.
 	ended() <-chan struct{}
 	// pass deals with a signal.
@@ -35,8 +36,14 @@ type work interface {
 	left() []int
 	// code is the exit code of work that has ended.
 	code() int
-	// reset makes another start possible.
+	// reset lets go of the work. Another start is possible then.
 	reset()
+}
+
+// terms are those on which the lock is held.
+type terms struct {
+	grace, timeout time.Duration
+	lease          time.Time
 }
 
 // work holds the lock while the job is done, and with again takes it anew after a loss.
@@ -46,6 +53,7 @@ func (w *wanted) work(job work, what []string, again bool) (err error) {
 	}
 	signals := listen()
 	defer signals.stop()
+	defer job.reset()
 	c, err := w.open(coordinator.WithHooks(w))
 	if err != nil {
 		return err
@@ -79,10 +87,6 @@ func (w *wanted) OnEvent(ev events.Event) {
 
 // hold waits for the lock, does the work while it is held, gives it back, and returns the exit code.
 func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what []string) (int, error) {
-	// The kernel takes the end of the thread that started the command for the end of this process, so the thread has to stay.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
 	lock, kind, err := w.handle(c)
 	if err != nil {
 		return 0, err
@@ -192,20 +196,24 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.job.start(grant, kind); err != nil {
+	lease := h.lock.Deadline()
+	if err := h.job.start(grant, kind, terms{grace, timeout, lease}); err != nil {
 		return err
 	}
 	h.granted, h.began = true, time.Now()
 	h.tell(grant)
-	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: h.lock.Deadline()}
+	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: lease}
 	return nil
 }
 
 // act does what the duty demands. over is whether the work has ended, and the lock with it.
 func (h *holding) act() (code int, over bool, err error) {
 	// The deadline is read before the clock: this process may be halted in between.
-	if deadline := h.lock.Deadline(); !deadline.IsZero() {
+	if deadline := h.lock.Deadline(); !deadline.IsZero() && !deadline.Equal(h.duty.Lease) {
 		h.duty.Lease = deadline
+		if !h.duty.GivenUp() { // from then on a renewed lease comes too late
+			h.job.renew(deadline)
+		}
 	}
 	h.duty.Empty = h.job.empty()
 	now := time.Now()
@@ -291,6 +299,7 @@ func (h *holding) outcome() (int, error) {
 		return codeLost, nil
 	}
 	code := h.job.code()
+	h.job.reset() // with --release-on-exit others of the group may be alive
 	h.giveBack()
 	if code == 0 {
 		return 0, nil

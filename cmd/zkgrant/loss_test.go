@@ -100,20 +100,22 @@ func TestLostByAHaltedCommand(t *testing.T) {
 	run.Must(t, "command got "+syscall.SIGTERM.String())
 }
 
+// halted waits until the processes are halted.
+func halted(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		eventstest.Eventually(t, "the process is halted", func() bool {
+			state, err := processState(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.HasPrefix(state, "T")
+		})
+	}
+}
+
 // Ctrl-Z halts the command and run, and CONT lets both go on. If the lock was lost in the meantime, the command does not go on.
 func TestCtrlZHaltsTheCommandToo(t *testing.T) {
-	halted := func(t *testing.T, pids ...int) {
-		t.Helper()
-		for _, pid := range pids {
-			eventstest.Eventually(t, "the process is halted", func() bool {
-				state, err := processState(pid)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return strings.HasPrefix(state, "T")
-			})
-		}
-	}
 	t.Run("and still held", func(t *testing.T) {
 		run := locked(t, zktest.Start(t), []string{"--session-timeout", "20s"}, "wait")
 		command := ready(t, run, "command")
@@ -141,17 +143,18 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	})
 }
 
-// The command ends well, but before that run was halted and the session ended: that is a loss, not a success.
+// The command ends well while run is halted, and run learns of it after the end of the session: that is a loss, not a success.
 func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	run := locked(t, server, []string{"--session-timeout", "1s"}, "wait")
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGSTOP)
-	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
+	halted(t, run.Pid())
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which ends the command well
 		t.Fatal(err)
 	}
 	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
+	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
 	run.Send(syscall.SIGCONT)
 	run.Exits(codeLost)
 	run.Must(t, "LOST")

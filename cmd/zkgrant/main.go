@@ -39,6 +39,7 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 func main() {
+	superviseIfAsked()
 	var s settings
 	code := execute(newRoot(&s), &s)
 	s.out.flush(time.Second) // whoever does not read by then does not read

@@ -16,6 +16,7 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	superviseIfAsked()
 	if len(os.Args) > 2 && os.Args[1] == asCommand {
 		os.Exit(play(os.Args[2], os.Args[3:]))
 	}

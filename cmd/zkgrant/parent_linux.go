@@ -1,9 +1,31 @@
 package main
 
-import "syscall"
+import (
+	"syscall"
+	"time"
 
-// dieWithParent makes the kernel kill the process when the thread that starts it ends, hence also with this process, however it ends.
+	"golang.org/x/sys/unix"
+)
+
+// dieWithParent makes the kernel kill the process when the thread that starts it ends, hence
+// also with this process, however it ends.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// diesWithParent tells whether that works.
-const diesWithParent = true
+// adopt makes this process the parent of the descendants whose own parent has ended.
+func adopt() {
+	// It cannot fail since Linux 3.4.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// self is this program, also when its file has been replaced.
+func self() (string, error) { return "/proc/self/exe", nil }
+
+// sinceBoot returns the time of a clock that goes on while the machine is suspended, and is the
+// same in every process. It is no time of day.
+func sinceBoot() time.Time {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // before Linux 2.6.39
+		return time.Now()
+	}
+	return time.Unix(t.Unix())
+}

@@ -2,10 +2,19 @@
 
 package main
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+	"time"
+)
 
 // dieWithParent does nothing: this system cannot do it.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// diesWithParent tells whether that works.
-const diesWithParent = false
+// adopt does nothing: on this system init is the parent of every orphan.
+func adopt() {}
+
+func self() (string, error) { return os.Executable() }
+
+// sinceBoot returns the time of day: this system has no clock that is known to go on in a suspend.
+func sinceBoot() time.Time { return time.Now() }

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,5 +28,22 @@ func maskOf(t *testing.T, pid int, name string) uint64 {
 		}
 	}
 	t.Fatalf("the status of %d has no %s", pid, name)
+	return 0
+}
+
+// childOf returns the only child of a process: zkgrant's is the supervisor.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	out, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		var child, parent int
+		if _, err := fmt.Sscan(line, &child, &parent); err == nil && parent == pid {
+			return child
+		}
+	}
+	t.Fatalf("process %d has no child", pid)
 	return 0
 }

@@ -6,3 +6,6 @@ import "github.com/spf13/cobra"
 
 // holdingCommands returns nothing: this system has neither process groups nor signals to pass on.
 func holdingCommands(*settings) []*cobra.Command { return nil }
+
+// superviseIfAsked does nothing: there is no command to supervise.
+func superviseIfAsked() {}

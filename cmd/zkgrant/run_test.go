@@ -216,11 +216,8 @@ func TestAskedBeforeTheGrant(t *testing.T) {
 	holder.Exits(0)
 }
 
-// KILL gives run no time to end its command, so the kernel ends it.
+// KILL gives run no time to end its command, so the supervisor ends it.
 func TestRunIsKilled(t *testing.T) {
-	if !diesWithParent {
-		t.Skip("this system does not end a process with its parent")
-	}
 	run := locked(t, zktest.Start(t), nil, "stubborn")
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGKILL)

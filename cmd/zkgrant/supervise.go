@@ -1,0 +1,225 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
+)
+
+// Between zkgrant and its command stands a supervisor: this program once more. It starts the
+// command, adopts and reaps what the command leaves behind, and has the same duty as zkgrant.
+// So the command is dead in time also if zkgrant is killed or halted:
+//
+//  1. zkgrant tells the supervisor each new end of the lease, by the first pipe.
+//  2. zkgrant is killed: the pipe ends, and the supervisor ends the command as after a loss.
+//  3. zkgrant is halted: the last end that it has told passes, and the supervisor sends KILL.
+//
+// If the supervisor is killed, the kernel kills the command with it, and zkgrant the group.
+// The supervisor never uses os/exec, whose waits would miss what the supervisor has reaped.
+
+// supervisorMark is the first argument of a supervisor. The second one is its orders.
+const supervisorMark = "\x01zkgrant supervises"
+
+// orders are what a supervisor has to know before it starts the command.
+type orders struct {
+	control, report uintptr        // its ends of the pipes
+	foreground      int            // 1: the command gets the terminal
+	asks            syscall.Signal // asks the command to end
+	grace, timeout  time.Duration
+}
+
+const ordersFormat = "%d %d %d %d %d %d"
+
+func (o orders) String() string {
+	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, int(o.asks), int64(o.grace), int64(o.timeout))
+}
+
+// What zkgrant tells the supervisor: a time of the clock sinceBoot, or dismissed.
+const dismissed = -1 // the supervisor is not needed any more, and leaves the group alone
+
+// What the supervisor reports to zkgrant, as a word and a number.
+const (
+	reportStarted = "started" // the command's process
+	reportFailed  = "failed"  // why it was not started, an errno
+	reportEnded   = "ended"   // the command's wait status
+)
+
+// superviseIfAsked makes this process a supervisor if its arguments say so. It does not return then.
+func superviseIfAsked() {
+	if len(os.Args) < 5 || os.Args[1] != supervisorMark {
+		return
+	}
+	var o orders
+	if _, err := fmt.Sscanf(os.Args[2], ordersFormat, &o.control, &o.report, &o.foreground, &o.asks, &o.grace, &o.timeout); err != nil {
+		os.Exit(codeFailed)
+	}
+	s := &supervisor{orders: o, in: os.NewFile(o.control, "control"), out: os.NewFile(o.report, "report")}
+	s.run(os.Args[3], os.Args[4:])
+	os.Exit(0)
+}
+
+type supervisor struct {
+	orders
+
+	in, out *os.File
+	group   int
+	ended   bool // the command itself
+	duty    duty.Duty
+}
+
+// run starts the command and returns when nothing is left to do.
+func (s *supervisor) run(path string, argv []string) {
+	runtime.LockOSThread() // the command dies with the thread that has started it
+	syscall.CloseOnExec(int(s.control))
+	syscall.CloseOnExec(int(s.report))
+	adopt()
+	// What is sent to zkgrant's whole session must not end its supervisor. The command gets
+	// the defaults, since the signals have handlers here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+
+	// The first deadline comes before the command starts.
+	first, err := s.hear()
+	if err != nil || first == dismissed {
+		return
+	}
+	s.duty = duty.Duty{Timeout: s.timeout, Lease: time.Unix(0, first)}
+	if err := s.start(path, argv); err != nil {
+		var errno syscall.Errno
+		errors.As(err, &errno)
+		s.say(reportFailed, int(errno))
+		return
+	}
+	s.say(reportStarted, s.group)
+	s.watch(children)
+}
+
+func (s *supervisor) start(path string, argv []string) (err error) {
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	dieWithParent(attr.Sys)
+	if s.foreground == 1 {
+		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
+	}
+	s.group, err = syscall.ForkExec(path, argv, attr)
+	return err
+}
+
+// watch keeps the duty until the group is empty, or the supervisor is dismissed.
+func (s *supervisor) watch(children <-chan os.Signal) {
+	told := make(chan int64)
+	go func() {
+		defer close(told)
+		for {
+			at, err := s.hear()
+			if err != nil {
+				return
+			}
+			told <- at
+		}
+	}()
+	wake := time.NewTimer(0)
+	for {
+		s.reap()
+		s.duty.Empty = s.ended && groupEmpty(s.group)
+		do, again := s.duty.Next(sinceBoot())
+		for _, act := range do {
+			switch act {
+			case duty.Ask:
+				_ = syscall.Kill(-s.group, s.asks) // what fails here is followed by KILL
+				_ = syscall.Kill(-s.group, syscall.SIGCONT)
+			case duty.Kill:
+				_ = syscall.Kill(-s.group, syscall.SIGKILL) // repeated
+			case duty.Release, duty.Leave:
+				return
+			case duty.Lose, duty.Remind: // zkgrant reports that
+			}
+		}
+		// The timer stands still while the machine is suspended, so it is a short one. And
+		// the last process of the group may be a child of one that has left the group.
+		wake.Reset(min(again.Sub(sinceBoot()), time.Second))
+		select {
+		case <-children:
+		case <-wake.C:
+		case at, ok := <-told:
+			switch {
+			case at == dismissed:
+				return
+			case !ok: // zkgrant has ended, and nobody renews the lease
+				told = nil
+				s.duty.Grace, s.duty.Lost = s.grace, true
+			default:
+				s.duty.Lease = time.Unix(0, at)
+			}
+		}
+	}
+}
+
+// reap waits for the children that have ended, and reports the end of the command.
+func (s *supervisor) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil || pid <= 0:
+			return
+		case pid == s.group:
+			s.ended = true
+			s.say(reportEnded, int(status))
+		}
+	}
+}
+
+// hear returns what zkgrant tells next.
+func (s *supervisor) hear() (at int64, err error) {
+	err = binary.Read(s.in, binary.NativeEndian, &at)
+	return at, err
+}
+
+func (s *supervisor) say(what string, number int) {
+	_, _ = s.out.WriteString(what + " " + strconv.Itoa(number) + "\n") // if nobody reads it, zkgrant has ended
+}
+
+// groupEmpty reports whether every process of the group has ended.
+func groupEmpty(group int) bool {
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return true
+	}
+	left, ok := members(group)
+	return ok && len(left) == 0
+}
+
+// highPipe returns a pipe whose end for the supervisor, to write or to read, stays open in it.
+// The number of that end is high, so that it is not one that the command inherits.
+func highPipe(writes bool) (ours, theirs *os.File, err error) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	original := in
+	if ours = out; writes {
+		ours, original = in, out
+	}
+	defer func() { _ = original.Close() }()
+	const high = 100
+	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
+	if err != nil {
+		return nil, nil, errors.Join(err, ours.Close())
+	}
+	return ours, os.NewFile(uintptr(fd), "pipe"), nil
+}
