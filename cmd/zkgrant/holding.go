@@ -369,10 +369,15 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		return 0, w.taken("another process has %s", w.name())
 	case errors.Is(err, coordinator.ErrTimeout):
-		now, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := c.Ready(now); err != nil { // no server was reached
+		most, _ := w.most()
+		silent := fmt.Errorf("no server has answered within %v", most)
+		now, cancel := context.WithCancelCause(context.Background())
+		cancel(silent)
+		if err := c.Ready(now); err != nil {
 			return 0, err
+		}
+		if w.tries() { // without queueing, only the servers can take so long
+			return 0, fmt.Errorf("%s: %w", w.servers, silent)
 		}
 		return 0, w.taken("waited too long for %s", w.name())
 	case errors.As(err, &lost):

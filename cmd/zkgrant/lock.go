@@ -23,7 +23,8 @@ type wanted struct {
 	permits     int
 	size        int
 	try         bool
-	wait        time.Duration // 0: as long as it takes
+	wait        time.Duration // counts if waits
+	waits       bool          // no longer than wait
 	conflict    int           // the exit code if the lock is not granted
 	data        string
 	revocable   bool
@@ -82,11 +83,11 @@ func (w *wanted) bindHolding(cmd *cobra.Command) {
 // bindWait gives a command the flags for how long it waits.
 func (w *wanted) bindWait(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&w.try, "try", false, "do not wait for the lock")
-	f.DurationVarP(&w.wait, "wait", "w", 0, "how long to wait for the lock; 0 is as long as it takes")
+	f.BoolVar(&w.try, "try", false, "do not wait for the lock, and not longer than --wait or 10s for a server")
+	f.DurationVarP(&w.wait, "wait", "w", 0, "wait no longer than that `time` for the lock; 0 is --try (default as long as it takes)")
 	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not to be had in that time")
 	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the command")
-	cmd.MarkFlagsMutuallyExclusive("try", "wait")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.waits = cmd.Flags().Changed("wait") }
 }
 
 // check finds contradictions in the flags.
@@ -178,11 +179,27 @@ func (w *wanted) acquisition(what []string) []coordinator.AcquireOption {
 	if w.size > 0 {
 		options = append(options, coordinator.WithPermits(w.permits))
 	}
-	if w.try {
+	if w.tries() {
 		options = append(options, coordinator.Try())
 	}
-	if w.wait > 0 {
-		options = append(options, coordinator.WithMaxWait(w.wait))
+	if most, ok := w.most(); ok {
+		options = append(options, coordinator.WithMaxWait(most))
 	}
 	return options
+}
+
+// tries reports whether the lock is taken only if it is free. As with flock, no time to wait
+// is the same.
+func (w *wanted) tries() bool { return w.try || w.waits && w.wait == 0 }
+
+// most returns the longest time to wait. Where there is no queueing, that is for a server.
+func (w *wanted) most() (time.Duration, bool) {
+	const forServers = 10 * time.Second
+	switch {
+	case w.waits && w.wait > 0:
+		return w.wait, true
+	case w.tries():
+		return forServers, true
+	}
+	return 0, false
 }

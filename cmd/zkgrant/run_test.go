@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -89,6 +92,55 @@ func TestAnotherContenderHasIt(t *testing.T) {
 	second.Exits(3)
 }
 
+// Without a server that answers, a try ends with the code of a failure and the cause, and never
+// with the code of a lock that another process has.
+func TestATryWithoutServers(t *testing.T) {
+	t.Parallel()
+	silent := zktest.Start(t)
+	silent.MuteAll(true)
+	for _, flags := range [][]string{{"--try", "--wait", "300ms"}, {"--wait", "300ms"}} {
+		run := locked(t, silent, append(flags, "--conflict-code", "0"), "exit", "0")
+		run.Exits(codeFailed)
+		run.Must(t, "no server has answered within 300ms")
+		none := begin(t, "", append(append([]string{"run", "--servers", "127.0.0.1:1", "-E", "0"}, append(flags, lockPath)...), commandLine("exit", "0")...)...)
+		none.Exits(codeFailed)
+		none.Must(t, "no server has answered within 300ms (", "connection refused")
+	}
+	if eventstest.Full() {
+		for _, flag := range []string{"--try", "--wait=0"} {
+			run := locked(t, silent, []string{flag, "--conflict-code", "0"}, "exit", "0")
+			run.Exits(codeFailed)
+			run.Must(t, "no server has answered within 10s")
+		}
+	}
+}
+
+// No time to wait is a try, as with flock.
+func TestNoTimeToWaitIsATry(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]struct {
+		most  time.Duration
+		bound bool
+		tries bool
+	}{
+		"":                  {0, false, false},
+		"--try":             {10 * time.Second, true, true},
+		"--wait 0":          {10 * time.Second, true, true},
+		"--wait 2s":         {2 * time.Second, true, false},
+		"--try --wait 2s":   {2 * time.Second, true, true},
+		"--try --wait 0":    {10 * time.Second, true, true},
+		"--try --wait 1m5s": {65 * time.Second, true, true},
+	} {
+		w, cmd := &wanted{}, &cobra.Command{}
+		w.bindWait(cmd)
+		eventstest.Must(t, cmd.Flags().Parse(strings.Fields(flags)))
+		cmd.PreRun(cmd, nil)
+		if most, bound := w.most(); most != want.most || bound != want.bound || w.tries() != want.tries {
+			t.Errorf("%q: waits %v (%t), tries %t; want %+v", flags, most, bound, w.tries(), want)
+		}
+	}
+}
+
 func TestWhatCannotRun(t *testing.T) {
 	server := zktest.Start(t)
 	plain := filepath.Join(t.TempDir(), "plain")
@@ -120,7 +172,6 @@ func TestWhatCannotRun(t *testing.T) {
 		{"no such signal", append([]string{"run", "--signal", "NONE", lockPath}, nothing...), codeFailed, "no such signal"},
 		{"no such kind", append([]string{"run", "--servers", server.Addr(), "--kind", "spin", lockPath}, nothing...), codeFailed, "want mutex, read, write or unfair"},
 		{"permits without a size", append([]string{"run", "--permits", "2", lockPath}, nothing...), codeFailed, "--size"},
-		{"try and wait", append([]string{"run", "--try", "--wait", "1s", lockPath}, nothing...), codeFailed, "try"},
 		{"help", []string{"run", "-h"}, 0, "Usage"},
 		{"no path", append([]string{"run", "--servers", server.Addr(), "locks"}, nothing...), codeFailed, "path"},
 		{"no list of servers", append([]string{"run", "--servers", "host:none", lockPath}, nothing...), codeFailed, "malformed"},
