@@ -67,7 +67,7 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	signals := &signals{make(chan os.Signal)}
 	ended := make(chan error, 1)
 	go func() {
-		code, err := w.hold(c, signals, unstarted{}, nil)
+		code, err := w.hold(c, signals, unstarted{}, "")
 		if err == nil && code != codeLost {
 			err = &exit{code: code}
 		}

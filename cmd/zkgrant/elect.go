@@ -44,7 +44,7 @@ it prints the leader, and each change, until it is interrupted.
 			if w.paths = paths; len(paths) > 1 {
 				return errors.New("an election has one path")
 			}
-			return w.work(command, command.line, again)
+			return w.work(command, flags.program(command), again)
 		},
 	}
 	w.bindHolding(cmd)

@@ -31,7 +31,7 @@ if the lock is lost, and with 124 if it was not to be had before standard input 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.paths = args
 			w.grace = new(time.Duration) // there is no command to wait for
-			return w.work(newStay(s.console, cmd.OutOrStdout()), []string{"zkgrant hold"}, false)
+			return w.work(newStay(s.console, cmd.OutOrStdout()), "zkgrant hold", false)
 		},
 	}
 	w.bindKind(cmd)

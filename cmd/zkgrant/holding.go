@@ -46,8 +46,9 @@ type terms struct {
 	lease          time.Time
 }
 
-// work holds the lock while the job is done, and with again takes it anew after a loss.
-func (w *wanted) work(job work, what []string, again bool) (err error) {
+// work holds the lock while the job is done, and with again takes it anew after a loss. what
+// names the job to every client of the servers, so it must not have secrets, as arguments do.
+func (w *wanted) work(job work, what string, again bool) (err error) {
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (w *wanted) OnEvent(ev events.Event) {
 }
 
 // hold waits for the lock, does the work while it is held, gives it back, and returns the exit code.
-func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what []string) (int, error) {
+func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what string) (int, error) {
 	lock, kind, err := w.handle(c)
 	if err != nil {
 		return 0, err

@@ -86,7 +86,7 @@ func (w *wanted) bindWait(cmd *cobra.Command) {
 	f.BoolVar(&w.try, "try", false, "do not wait for the lock, and not longer than --wait or 10s for a server")
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait no longer than that `time` for the lock; 0 is --try (default as long as it takes)")
 	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not to be had in that time")
-	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the command")
+	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the program, without its arguments")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.waits = cmd.Flags().Changed("wait") }
 }
 
@@ -164,15 +164,15 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 func (w *wanted) name() string { return strings.Join(w.paths, " ") }
 
 // acquisition returns the options of an acquisition. They show in the queue what holds or waits, and what for.
-func (w *wanted) acquisition(what []string) []coordinator.AcquireOption {
+func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	data := w.data
 	if data == "" {
 		host, err := os.Hostname()
 		if err != nil {
 			host = "unknown host"
 		}
-		data = fmt.Sprintf("%s pid %d: %s", host, os.Getpid(), strings.Join(what, " "))
-		const most = 1000 // a command line may be longer than a node
+		data = fmt.Sprintf("%s pid %d: %s", host, os.Getpid(), what)
+		const most = 1000 // a name may be longer than a node
 		data = data[:min(len(data), most)]
 	}
 	options := []coordinator.AcquireOption{coordinator.WithData([]byte(data))}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -67,6 +68,9 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	return args[:dashes], c, nil
 }
 
+// program is the name of the command's program. With --shell that is sh.
+func (f *commandFlags) program(c *child) string { return filepath.Base(c.line[0]) }
+
 // notStarted says why the command did not start.
 func notStarted(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +115,7 @@ ended, and ends with the command's exit code. Several paths are taken together.
 				return err
 			}
 			w.paths = paths
-			return w.work(command, command.line, false)
+			return w.work(command, flags.program(command), false)
 		},
 	}
 	w.bindKind(cmd)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,25 @@ func TestCommandIsKilled(t *testing.T) {
 		t.Error(err)
 	}
 	run.Exits(codeSignal + int(syscall.SIGKILL))
+}
+
+// Arguments may be secrets, and every client of the servers can read a node's data.
+func TestArgumentsAreNotInTheNode(t *testing.T) {
+	server := zktest.Start(t)
+	for _, command := range [][]string{{"run"}, {"elect"}, {"run", "--shell"}} {
+		line := []string{lockPath, "--", "sh", "-c", "echo command 1 ready; exec sleep 600 # secret"}
+		if len(command) > 1 {
+			line = []string{lockPath, "--", "echo command 1 ready; exec sleep 600 # secret"}
+		}
+		run := begin(t, "", append(append(command, "--servers", server.Addr()), line...)...)
+		ready(t, run, "command")
+		data, _ := server.Data(lockPath + "/" + server.Children(lockPath)[0])
+		if want := fmt.Sprintf("pid %d: sh", run.Pid()); !strings.HasSuffix(string(data), want) {
+			t.Errorf("%q: the node has %q, want it to end with %q", command, data, want)
+		}
+		run.Send(syscall.SIGTERM)
+		run.Exits(codeSignal + int(syscall.SIGTERM))
+	}
 }
 
 // Signals reach the command, which decides what to do.
