@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type child struct {
 	tells    chan int64 // the newest end of the lease, for the supervisor
 	finished sync.WaitGroup
 
+	refused   atomic.Int32  // the signal that failed and was reported last: KILL is repeated
 	dismissal chan struct{} // closed when the supervisor is told nothing more
 }
 
@@ -200,7 +202,7 @@ func told(g events.Grant, kind string) []string {
 func (c *child) signal(sig syscall.Signal) {
 	// The group's number is not given out again while a process is in the group. Between the group's end and this call the system would
 	// have to use up a whole round of process numbers.
-	if err := syscall.Kill(-c.group, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(-c.group, sig); err != nil && !errors.Is(err, syscall.ESRCH) && c.refused.Swap(int32(sig)) != int32(sig) {
 		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "%v for the command: %v", sig, err) // the command may run as another user now
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,6 +19,8 @@ var program string
 
 func TestMain(m *testing.M) {
 	superviseIfAsked()
+	// The programs that the tests start get the default, also if the tests run where Ctrl-Z is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	if len(os.Args) > 2 && os.Args[1] == asCommand {
 		os.Exit(play(os.Args[2], os.Args[3:]))
 	}

@@ -58,6 +58,7 @@ const (
 
 // superviseIfAsked makes this process a supervisor if its arguments say so. It does not return then.
 func superviseIfAsked() {
+	atStart() // before anything catches a signal
 	if len(os.Args) < 5 || os.Args[1] != supervisorMark {
 		return
 	}
@@ -86,8 +87,8 @@ func (s *supervisor) run(path string, argv []string) {
 	syscall.CloseOnExec(int(s.report))
 	adopt()
 	// What is sent to zkgrant's whole session must not end its supervisor. The command gets
-	// the defaults, since the signals have handlers here.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+	// the defaults, since the signals have handlers here, or what zkgrant has inherited.
+	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
