@@ -326,8 +326,10 @@ func (h *holding) sayLost() {
 	case why != nil:
 	case h.duty.Overdue():
 		why = events.ReasonRevoked
-	default:
+	case time.Now().Before(h.duty.Lease):
 		why = soon{}
+	default:
+		why = events.ReasonLeaseRanOut
 	}
 	reason := ""
 	if r, ok := why.(interface{ String() string }); ok {

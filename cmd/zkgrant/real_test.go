@@ -290,13 +290,13 @@ func cutWhileHolding(t *testing.T, e *ensemble.Ensemble) {
 	}
 	hold := beginWith(t, in, nil, append([]string{"hold", "/cut/a", "/cut/b"}, global...)...)
 	elect := begin(t, "", slices.Concat([]string{"elect", "--again"}, global, []string{"/cut/elect"}, commandLine("wait"))...)
-	asked := begin(t, "", slices.Concat([]string{"run", "--grace", "2s"}, global, []string{"/cut/run"}, commandLine("family"))...)
+	asked := begin(t, "", slices.Concat([]string{"run", "--grace", "700ms"}, global, []string{"/cut/run"}, commandLine("family"))...)
 	pids := []int{ready(t, asked, "command"), ready(t, asked, "child")} // which TERM does not end
 	hold.Await(t, `"members":[{"path":"/cut/a","node":"/cut/a/`, 1)
 	elect.Await(t, "ready", 1)
 	proxy.Hold(ensemble.BothWays)
 	hold.Await(t, "LOST /cut/a /cut/b: lease ran out", 1)
-	elect.Await(t, "LOST /cut/elect: lease ran out", 1)
+	elect.Await(t, "LOST /cut/elect: lease runs out", 1)
 	asked.Exits(codeLost)
 	asked.Must(t, "command got "+syscall.SIGTERM.String(), "child got "+syscall.SIGTERM.String())
 	if !gone(t, pids[0]) || !gone(t, pids[1]) {

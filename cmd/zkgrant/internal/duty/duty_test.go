@@ -48,7 +48,7 @@ func (s story) play(clock *time.Duration) string {
 				d.Empty = !s.deaf
 			case Kill:
 				d.Empty = !s.tough
-			case Lose:
+			case Lose, Remind:
 			}
 		}
 		if d.Empty {
