@@ -27,8 +27,7 @@ func (f cacheOption) applyCache(t *actors.Terms) { f(t) }
 
 // Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender wants the lock. The next Acquire in this
 // coordinator is then granted without a request. A bounded number of such grants goes before a contender of another session. The pair of
-// Token and [events.Grant.Turn] grows. See docs/caching.md, also for what
-// cannot be cached ([ErrKind]).
+// Token and [events.Grant.Turn] grows. See docs/caching.md.
 func Cached(options ...CacheOption) LockOption {
 	terms := actors.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
 	for _, o := range options {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -70,6 +71,9 @@ func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-cha
 
 // State returns the state of the session.
 func (c *Coordinator) State() State { return State(c.session.State()) }
+
+// LongTick returns the present session's [events.Connected.LongTick].
+func (c *Coordinator) LongTick() time.Duration { return c.session.LongTick() }
 
 // Nodes returns how full the session is.
 func (c *Coordinator) Nodes() NodesInfo { return NodesInfo(c.session.Fill()) }

@@ -15,7 +15,7 @@ import (
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute, from when a contender finds the crash. Contenders with
-// DetectCrash wait as well. [events.Queued] tells how long; [Try] ends in [ErrNotAcquired]. See docs/kinds.md.
+// DetectCrash wait as well. [events.Queued] tells how long; [Try] ends in [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
 }

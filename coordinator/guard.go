@@ -39,7 +39,7 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 // connection until ctx ends. It returns the responses in order, also if an operation was refused.
 //
 // After [ErrOutcomeUnknown] the operations may have been executed. After any other error nothing was: [ErrNotAcquired], [ErrReleased] or a
-// result of Err where the lock is not held, [ErrOperation], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of package zk, or
+// result of Err where the lock is not held, [ErrOperation], [ErrSessionFull], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of package zk, or
 // the cause of ctx.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with

@@ -91,8 +91,8 @@ func WithLossOnSuspend() Option {
 }
 
 // WithNodeBudget bounds the session's nodes: the bytes of each lock's path, chroot included, and
-// 60. Waiters count. Beyond it is [ErrSessionFull]. The default is 1,000,000. See
-// docs/production.md before raising it.
+// 60. Waiters count. An acquisition beyond it fails with [ErrSessionFull]. The
+// default is 1,000,000. See docs/production.md before raising it.
 func WithNodeBudget(bytes int) Option {
 	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
 }

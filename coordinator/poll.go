@@ -25,8 +25,7 @@ const (
 )
 
 // Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most and yields what is known by then. The next one goes
-// on from there, reads only holders and newcomers of known locks, and searches for others. docs/limits.md has how soon. One goroutine
-// may look at a time.
+// on from there, reads only holders and newcomers of known locks, and searches for others. One goroutine may look at a time.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
 	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
@@ -121,12 +120,21 @@ func (p *poll) look(ctx context.Context, yield func(LockInfo, error) bool) error
 func (p *poll) searched(began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
-			delete(p.places, at)
+			p.forget(at)
 		}
 	}
 	p.searching = false
 	rest := restAfter(p.search.nodes)
 	p.small, p.due = rest == 0, time.Now().Add(rest)
+}
+
+// forget drops a place, and what is known of its directories.
+func (p *poll) forget(at string) {
+	delete(p.places, at)
+	p.known.Keep(at, nil)
+	waiting, holding := session.SemaphoreDirs(at)
+	p.known.Keep(waiting, nil)
+	p.known.Keep(holding, nil)
 }
 
 // restAfter returns how long the search rests after it has looked at so many nodes.
@@ -168,7 +176,7 @@ func (p *poll) visit(ctx context.Context, until time.Time, yield func(LockInfo, 
 func (p *poll) take(at string, locks []sighting, yield func(LockInfo, error) bool) bool {
 	before := p.places[at]
 	if len(locks) == 0 {
-		delete(p.places, at)
+		p.forget(at)
 		return true
 	}
 	p.places[at] = &place{look: p.looks, seen: locks[0].info.Seen, locks: kept(locks)}

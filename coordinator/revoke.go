@@ -29,7 +29,7 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // holder loses the lock at the end of the grace. A node that is left is removed later.
 //
 // When ctx ends it returns the cause and evicts no holder, but the request stands. No holder was asked after [ErrNotHeld],
-// [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/kinds.md and docs/limits.md.
+// [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/kinds.md.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

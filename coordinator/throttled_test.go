@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -207,4 +210,49 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATransactionThatIsGivenUpCountsOnce: its caller gives up while the transaction waits to be made again.
+func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
+	throttledTrial(t, throttledWrites, func(th *throttling) {
+		holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
+		synctest.Wait()
+		th.on.Store(true)
+		ctx, cancel := context.WithTimeout(th.Context(), 60*time.Millisecond)
+		defer cancel()
+		if _, err := holder.Txn(ctx, &zk.CreateRequest{Path: "/e", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}); err == nil {
+			th.Error("the transaction was executed")
+		}
+		time.Sleep(time.Minute)
+		th.on.Store(false)
+		if n := th.c.Nodes().Nodes; n != 1 {
+			th.Errorf("%d nodes count, want the lock's", n)
+		}
+		coordtest.End(holder) // it was lost, as no write was let through
+		time.Sleep(time.Minute)
+		if n := th.c.Nodes().Nodes; n != 0 {
+			th.Errorf("%d nodes count a minute after the end, want none", n)
+		}
+	})
+}
+
+// TestACreateThatWasTurnedAwayGoesByItself: it had joined a release, and is withdrawn in its pause. The next one joins neither of them.
+func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
+	throttledTrial(t, []zktest.Op{zktest.OpMulti, zktest.OpDelete}, func(th *throttling) {
+		for range 3 {
+			a, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
+			coordtest.End(a)
+		}
+		holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
+		synctest.Wait()
+		th.on.Store(true)
+		holder.Release()
+		withdrawn := th.c.Mutex(lockPath).Acquire(th.Context())
+		time.Sleep(20 * time.Millisecond)
+		withdrawn.Release()
+		next := th.c.Mutex(lockPath).Acquire(th.Context())
+		time.Sleep(20 * time.Millisecond)
+		th.on.Store(false)
+		coordtest.Soon(th.T, next)
+	})
 }

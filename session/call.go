@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -91,7 +92,11 @@ func (r *called) on(s *Session) {
 		}
 	}
 	if r.txn != nil && r.txn.begun == nil {
-		s.seek(r)
+		if (r.load(s) == budget.Load{}) {
+			r.enter(s) // it may make room, and must not wait for any
+		} else {
+			s.seek(r)
+		}
 		return
 	}
 	s.pending.add(r)

@@ -124,6 +124,18 @@ func (s *Session) longTick(c *client) time.Duration {
 	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
 }
 
+// LongTick returns the servers' tickTime as the present session's timeout implies it, if the lease goes by
+// a shorter one, and 0 otherwise.
+func (s *Session) LongTick() time.Duration {
+	s.mu.Lock()
+	c := s.view.client
+	s.mu.Unlock()
+	if c == nil {
+		return 0
+	}
+	return s.longTick(c)
+}
+
 // askedTimeout is the session timeout as a request names it.
 func (s *Session) askedTimeout() time.Duration { return s.cfg.Timeout.Truncate(time.Millisecond) }
 

@@ -84,13 +84,13 @@ func (w *credentials) note(nodes bool) (over bool) {
 }
 
 // noteNodes hangs up when the session has no node any more, and the connection has former identities. Each seat may have a
-// node, and leaves when that is known to be gone.
+// node, and what counts in the budget is another one that may be there.
 func (s *Session) noteNodes() {
 	if s.cfg.Identities == nil {
 		return
 	}
 	c := s.client
-	if s.whoWeAre.note(len(s.seats) > 0) && c != nil && !c.over {
+	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.over {
 		c.logger.Info("connecting again, as the identities have changed", zapSession(c))
 		c.hangUp() // the next connection gets the present ones
 	}

@@ -53,6 +53,13 @@ type Known struct {
 	dirs map[string]map[string]Found // by directory and name
 }
 
+// Len returns of how many directories it has contents.
+func (k *Known) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.dirs)
+}
+
 // Keep replaces what is known of a directory.
 func (k *Known) Keep(dir string, found map[string]Found) {
 	if k == nil {

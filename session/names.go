@@ -18,8 +18,14 @@ func (t *Seat) prefix(id guid) string {
 	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
 }
 
-// path returns the directory as callers name it, for log lines.
-func (t *Seat) path() string { return strings.TrimPrefix(t.dir, t.session.chroot) }
+// path returns the lock's path as callers name it, for log lines.
+func (t *Seat) path() string {
+	at := t.dir
+	if t.permits != nil {
+		at = t.permits.root
+	}
+	return strings.TrimPrefix(at, t.session.chroot)
+}
 
 // brief reports whether a transaction of several operations may repeat the seat's path: a server takes a bounded
 // number of bytes in a request.

@@ -107,6 +107,10 @@ func (s *Session) unpark(out func(request) bool) (taken []request) {
 
 func (s *Session) fullness(need budget.Load) error {
 	used := s.budget.Used()
+	if need.Bytes > s.budget.Limit() {
+		return fmt.Errorf("%w: one request needs %d bytes for its nodes, and the budget is %d: "+
+			"ask for less, or raise WithNodeBudget up to what the servers bear", ErrSessionFull, need.Bytes, s.budget.Limit())
+	}
 	return fmt.Errorf("%w: it has %d nodes that take %d of %d bytes, and %d bytes more are asked for: "+
 		"release locks, spread them over several coordinators, or raise WithNodeBudget up to what the servers bear",
 		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
@@ -260,15 +264,18 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	}
 }
 
-// end takes note of what is left of the transaction, when no more is heard of it.
+// end takes note of what is left of the transaction, when no more is heard of it. A caller may give up while
+// the transaction is on its way: then both of them end it.
 func (x *txn) end(s *Session) {
+	begun := x.begun
+	x.begun = nil
 	switch x.outcome {
 	case zkerr.Done:
-		s.nodes.Done(&s.budget, x.begun, x.made)
+		s.nodes.Done(&s.budget, begun, x.made)
 	case zkerr.Unknown:
-		s.nodes.Unknown(&s.budget, x.begun)
+		s.nodes.Unknown(&s.budget, begun)
 	default:
-		s.nodes.Refused(&s.budget, x.begun)
+		s.nodes.Refused(&s.budget, begun)
 	}
 	s.roomMade()
 }

@@ -19,6 +19,7 @@ func (x *turnover) begins(s *Session) {
 	}
 	if x.enter != nil {
 		x.enter.begins(s)
+		x.enter.with = nil // a create that is made again later goes by itself
 	}
 }
 

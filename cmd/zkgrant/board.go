@@ -16,7 +16,7 @@ import (
 func newBoard(s *settings) *cobra.Command {
 	w := &watched{settings: s}
 	cmd := &cobra.Command{
-		Use:   "board ROOT",
+		Use:   "board [ROOT]",
 		Short: "Serve a web page that shows the locks",
 		Long: `board serves a live page of the locks below a path, prints its address, and goes on until it
 is interrupted. Every client that can reach the address sees paths and data, so it listens on

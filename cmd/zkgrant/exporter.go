@@ -32,7 +32,7 @@ type exporter struct {
 func newExporter(s *settings) *cobra.Command {
 	e := &exporter{settings: s}
 	cmd := &cobra.Command{
-		Use:   "exporter ROOT",
+		Use:   "exporter [ROOT]",
 		Short: "Export the locks below a path as Prometheus metrics",
 		Long: `exporter shows Prometheus the locks below a path as their nodes show them, whichever library and process they are of.
 It looks at the tree when it is scraped, and at most once per interval. Of a large tree it exports what it has found so far, with its age.

@@ -222,7 +222,7 @@ func (t *table) print() error {
 func newList(s *settings) *cobra.Command {
 	var limit rate
 	cmd := &cobra.Command{
-		Use:   "ls ROOT",
+		Use:   "ls [ROOT]",
 		Short: "List the locks below a path",
 		Long: `ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every semaphore. It
 prints them as it finds them. Without a path it walks the tree below the chroot of --servers, if there is one.`,

@@ -16,7 +16,7 @@ import (
 func newTop(s *settings) *cobra.Command {
 	o := top.Options{Interval: time.Second, Grace: 10 * time.Second, Colors: os.Getenv("NO_COLOR") == "", Divert: s.divert}
 	cmd := &cobra.Command{
-		Use:   "top ROOT",
+		Use:   "top [ROOT]",
 		Short: "Show the locks below a path, live",
 		Long: `top shows every lock below a path that has a holder or a waiter, and every semaphore: who
 holds it, how many wait, and the oldest of them. Below is the queue of the selected lock.

@@ -33,7 +33,7 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 		both := false
 		for !both {
 			asked := time.Now()
-			shown := exposed(t, q, []string{"queue_held"})
+			shown := exposed(t, q, []string{"queue_held", "queue_searched"})
 			if took := time.Since(asked); took > time.Second {
 				t.Fatalf("a scrape took %v, want a second at most", took)
 			}
@@ -41,6 +41,9 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 				t.Fatalf("%v after the first scrape the lock at the beginning is not exported: %v", time.Since(begun), shown)
 			}
 			both = shown[`queue_held{kind="unknown",lock="/locks/z"} 1`]
+			if shown["queue_searched 1"] && !both {
+				t.Fatal("the tree counts as searched before its last lock is exported")
+			}
 			if time.Since(begun) > 6*time.Duration(nodes)*time.Millisecond {
 				t.Fatalf("the lock at the end is not exported after %v", time.Since(begun))
 			}
@@ -49,6 +52,11 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 		if n, most := count(), int(time.Since(begun).Seconds()+1)*session.DefaultReadRate; n < nodes || n > nodes+2000 || n > most {
 			t.Errorf("%d reads for %d nodes in %v, want each once, and at most %d", n, nodes, time.Since(begun), most)
 		}
+		time.Sleep(5*time.Second + 1)
+		if shown := exposed(t, q, []string{"queue_searched"}); !shown["queue_searched 1"] {
+			t.Errorf("after the search: %v, want a tree that was searched", shown)
+		}
+		time.Sleep(5*time.Second + 1)
 		asked, n := time.Now(), count()
 		q.Collect(make(chan prometheus.Metric, 100))
 		if n = count() - n; n > 10 || time.Since(asked) > 100*time.Millisecond {

@@ -18,12 +18,13 @@ var (
 	queueLongestWait = describe("queue_longest_wait_seconds", "Age of the oldest waiter's node; 0 without one.", "lock")
 	queueLongestHold = describe("queue_longest_hold_seconds", "For how long the oldest holder has been seen to hold; 0 without one.", "lock")
 	queueAge         = describe("queue_age_seconds", "Age of what is exported: the time since the lock that was looked at longest ago was read.")
+	queueSearched    = describe("queue_searched", "1 when the whole tree was searched once; until then there may be locks that are not exported.")
 	queuePollErrors  = describe("queue_poll_errors_total", "Nodes that could not be read, and looks that came to no end.")
 	queuePollSeconds = describe("queue_poll_duration_seconds", "How long the last look took.")
 )
 
 func queueDescriptions() []*prometheus.Desc {
-	return []*prometheus.Desc{queueWaiting, queueHeld, queueLongestWait, queueLongestHold, queueAge, queuePollErrors, queuePollSeconds}
+	return []*prometheus.Desc{queueWaiting, queueHeld, queueLongestWait, queueLongestHold, queueAge, queueSearched, queuePollErrors, queuePollSeconds}
 }
 
 // queues are what looks have shown. They have no clock, and no lock of their own.
@@ -31,10 +32,11 @@ type queues struct {
 	choose func(path string) string
 	labels *labels
 
-	locks  map[spot]*queue // as each was seen last
-	looks  int
-	errors uint64
-	took   time.Duration
+	locks    map[spot]*queue // as each was seen last
+	searched bool            // the whole tree, once
+	looks    int
+	errors   uint64
+	took     time.Duration
 }
 
 // spot tells locks apart: locks of several kinds may share a path.
@@ -140,6 +142,7 @@ func (q *queues) snapshot(now time.Time) samples {
 		all.gauge(queueLongestHold, since(now, p.firstHold), label)
 	}
 	all.gauge(queueAge, now.Sub(oldest).Seconds())
+	all.gauge(queueSearched, one(q.searched))
 	all.counter(queuePollErrors, q.errors)
 	all.gauge(queuePollSeconds, q.took.Seconds())
 	return all

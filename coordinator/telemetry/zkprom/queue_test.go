@@ -91,7 +91,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/a"} 61
 			queue_age_seconds 1
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a waiter that comes to hold does not hold since its node was made", func(w *walks) {
 			w.sees(w.mutex("/a", w.waits("/a/2", time.Hour)))
 			w.sees(w.mutex("/a", w.holds("/a/2", time.Hour)))
@@ -104,7 +105,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/a"} 3
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"the servers' clock is ahead", func(w *walks) { w.sees(w.mutex("/a", w.waits("/a/1", -time.Hour))) }, nil, `
 			queue_held{kind="mutex",lock="/a"} 0
 			queue_waiting{kind="mutex",lock="/a"} 1
@@ -112,7 +114,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/a"} 0
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a semaphore counts permits, and is there without contenders", func(w *walks) {
 			three, five := w.holds("/s/1", 0), w.holds("/s/2", 0)
 			three.Permits, five.Permits = 3, 5
@@ -129,7 +132,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/t"} 0
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"too many locks below one parent share a label, and go on doing so", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 0)), w.mutex("/u", w.holds("/u/1", 0)))
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)))
@@ -140,7 +144,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/t/*"} 0
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a label replaces others in the middle of a walk", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 9*time.Second)))
 		}, []QueueOption{WithMaxLocks(1)}, `
@@ -150,7 +155,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/t/*"} 9
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a user's labels", func(w *walks) { w.sees(w.mutex("/t/1", w.holds("/t/1/1", 0)), w.mutex("/t/2", w.holds("/t/2/1", 0))) },
 			[]QueueOption{WithLockLabel(func(path string) string { return path[:2] })}, `
 			queue_held{kind="mutex",lock="/t"} 2
@@ -159,7 +165,8 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/t"} 0
 			queue_age_seconds 0
 			queue_poll_errors_total 0
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a node that cannot be read hides no other one", func(w *walks) { w.fails(false, w.mutex("/a")) }, nil, `
 			queue_held{kind="mutex",lock="/a"} 0
 			queue_waiting{kind="mutex",lock="/a"} 0
@@ -167,14 +174,16 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_longest_hold_seconds{lock="/a"} 0
 			queue_age_seconds 0
 			queue_poll_errors_total 1
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 		{"a walk without an end shows no old locks, and no half of the new ones", func(w *walks) {
 			w.sees(w.mutex("/a", w.holds("/a/1", 0)))
 			w.fails(true, w.mutex("/b"))
 		}, nil, `
 			queue_age_seconds 0
 			queue_poll_errors_total 1
-			queue_poll_duration_seconds 1`},
+			queue_poll_duration_seconds 1
+			queue_searched 0`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -216,8 +225,8 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 		for range 20 {
 			scrapes.Go(func() {
 				to := make(chan prometheus.Metric, 100)
-				if q.Collect(to); len(to) != 7 {
-					t.Errorf("a scrape has %d metrics, want 7", len(to))
+				if q.Collect(to); len(to) != 8 {
+					t.Errorf("a scrape has %d metrics, want 8", len(to))
 				}
 			})
 		}
@@ -302,8 +311,8 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 			}
 			time.Sleep(silence)
 		}()
-		if took := time.Since(begun); took != 8*time.Second || len(to) != 3 || q.queues.errors != 1 {
-			t.Errorf("after %v the scrape has %d metrics and %d errors, want 8s, 3 and 1", took, len(to), q.queues.errors)
+		if took := time.Since(begun); took != 8*time.Second || len(to) != 4 || q.queues.errors != 1 {
+			t.Errorf("after %v the scrape has %d metrics and %d errors, want 8s, 4 and 1", took, len(to), q.queues.errors)
 		}
 	})
 }

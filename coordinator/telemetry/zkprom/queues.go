@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Queues are the metrics of the locks below a path, as the nodes of all processes show them, of any library. It is a
@@ -80,6 +81,11 @@ func (q *Queues) poll() {
 	began := q.began
 	look := q.queues.begin()
 	q.mu.Unlock()
+	ctx = session.WithProgress(ctx, func(p session.Progress) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.queues.searched = q.queues.searched || p.Whole
+	})
 	for lock, err := range q.walk(ctx) {
 		q.mu.Lock()
 		switch {

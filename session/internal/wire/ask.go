@@ -44,7 +44,7 @@ func (d *Dialer) Ask(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)() //nolint:contextcheck // the dialer's end, beside the caller's
-	others := d.hosts.others(w.server, w.socket.RemoteAddr().String())
+	others := d.hosts.others(w.server, addressOf(w.socket))
 	answers, asked, failed := make(chan *peer, len(others)), 0, 0
 	stagger := time.NewTimer(0) // the first is asked at once
 	defer stagger.Stop()

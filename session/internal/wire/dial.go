@@ -281,7 +281,7 @@ func (d *Dialer) Peer() string {
 	if w == nil || d.names == nil {
 		return ""
 	}
-	if addr := w.socket.RemoteAddr().String(); addr != w.server {
+	if addr := addressOf(w.socket); addr != w.server {
 		return addr
 	}
 	return ""
@@ -305,4 +305,12 @@ func (d *Dialer) Leave() bool {
 	w := d.current
 	d.mu.Unlock()
 	return w == nil || w.leave()
+}
+
+// addressOf returns the address of the server's end. The connection of a user's dialer may have none.
+func addressOf(conn net.Conn) string {
+	if addr := conn.RemoteAddr(); addr != nil {
+		return addr.String()
+	}
+	return ""
 }

@@ -1,0 +1,49 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestPollForgetsWhatHasGone: of locks at ever fresh paths that had a waiter nothing is kept.
+func TestPollForgetsWhatHasGone(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv, err := zktest.New(zktest.InMemory())
+		eventstest.Must(t, err)
+		defer srv.Close()
+		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
+		eventstest.Must(t, err)
+		defer c.Close()
+		p := &poll{c: c, root: "/locks", small: true, known: &session.Known{}, places: map[string]*place{}}
+		look := func() {
+			eventstest.Must(t, p.look(context.Background(), func(LockInfo, error) bool { return true }))
+		}
+		for i := range 5 {
+			path := fmt.Sprintf("/locks/%d", i)
+			holder := c.Mutex(path).Acquire(t.Context())
+			<-holder.Granted()
+			waiter := c.Mutex(path).Acquire(t.Context())
+			synctest.Wait()
+			look()
+			if p.known.Len() == 0 {
+				t.Error("nothing is known of the waiter")
+			}
+			waiter.Release()
+			holder.Release()
+			<-waiter.Done()
+			<-holder.Done()
+			time.Sleep(time.Minute) // the directory is removed
+			look()
+		}
+		if len(p.places) > 0 || p.known.Len() > 0 {
+			t.Errorf("%d places and %d directories are kept, want none", len(p.places), p.known.Len())
+		}
+	})
+}
