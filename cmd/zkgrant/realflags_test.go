@@ -121,7 +121,7 @@ func testRealIdentities(t *testing.T, e *ensemble.Ensemble) {
 		eventstest.Must(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
-	if said := asks(t, e, codeFailed, "queue", "/identities/lock"); !strings.Contains(said, "authenticat") {
+	if said := asks(t, e, codeFailed, "queue", "/identities/lock"); !strings.Contains(said, "not authorized") {
 		t.Errorf("without an identity queue prints\n%s\nwant why it cannot look", said)
 	}
 	right := file("# ann\n\ndigest:ann:secret\n")

@@ -35,12 +35,12 @@ func testRealTLS(t *testing.T, e *ensemble.Ensemble) {
 		return beginWith(t, nil, append(environment, "ZKGRANT_SERVERS="+front), line...)
 	}
 	in("ZKGRANT_TLS_CA="+cert, "ZKGRANT_TLS_CERT="+cert, "ZKGRANT_TLS_KEY="+key, "ZKGRANT_TLS_SERVER_NAME=zk.example").Exits(3)
-	wrong := begin(t, "", slices.Concat([]string{"ls", "--servers", front, "--session-timeout", "4s"},
+	wrong := begin(t, "", slices.Concat([]string{"ls", "--servers", front, "--session-timeout", "4s", "/"},
 		[]string{"--tls-ca", cert, "--tls-cert", cert, "--tls-key", key, "--tls-server-name", "other.example"})...)
 	wrong.Exits(codeFailed)
 	wrong.Must(t, "zk.example, not other.example")
 	for flag, word := range map[string]string{"--tls-ca": "no certificate in it", "--tls-cert": "--tls-cert and --tls-key"} {
-		bad := begin(t, "", "ls", "--servers", front, flag, key)
+		bad := begin(t, "", "ls", "--servers", front, flag, key, "/")
 		bad.Exits(codeFailed)
 		bad.Must(t, word)
 	}
