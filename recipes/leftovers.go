@@ -140,7 +140,9 @@ func (l *Leftovers) Left(dir string, now time.Time) {
 	if u, used := l.used[dir]; used {
 		if u.users = max(0, u.users-1); u.users == 0 {
 			delete(l.used, dir)
-			l.put(&leftover{Leftover: Leftover{Dir: dir, czxid: u.czxid}, due: now.Add(LeftoverAfter)}, &l.idle)
+			x := &leftover{Leftover: Leftover{Dir: dir, czxid: u.czxid}}
+			l.put(x, &l.idle)
+			l.await(x, now)
 			return
 		}
 		l.used[dir] = u

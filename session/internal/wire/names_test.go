@@ -74,14 +74,20 @@ func TestALookupOutlastsTheAttempt(t *testing.T) {
 		c := z.clientWith(t, names, false, "zk:2181", "zk:2182")
 		start := time.Now()
 		for err := errSlow; err != nil; {
-			if err = c.next(t); err != nil && !errors.Is(err, errSlow) {
+			// An attempt that gets the addresses late may have no time left to dial them.
+			if err = c.next(t); err != nil && !errors.Is(err, errSlow) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			if time.Since(start) < takes && z.lookups != 1 {
-				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", z.lookups, time.Since(start))
+			var lookups int
+			z.set(func() { lookups = z.lookups })
+			if time.Since(start) < takes && lookups != 1 {
+				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", lookups, time.Since(start))
 			}
 		}
-		took(t, "the session", start, takes)
+		// The lookup may end in a pause between two attempts, the length of which is random.
+		if took := time.Since(start); took < takes || took > takes+testTimeout {
+			t.Errorf("the session takes %v, want the lookup's %v and a pause at most", took, takes)
+		}
 	})
 }
 
