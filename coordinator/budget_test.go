@@ -369,9 +369,13 @@ func TestTheRestOfALostPlaceCounts(t *testing.T) {
 		theirs, _ := coordtest.Hold(t, other.Mutex(budgetPath(0)))
 		a := c.Multi(c.Mutex(budgetPath(0)), c.Mutex(budgetPath(1))).Acquire(t.Context())
 		counts(t, c, 2)
-		most := 0
-		srv.Intercept(func(zktest.Request) zktest.Action {
+		most, turnedAway := 0, false
+		srv.Intercept(func(q zktest.Request) zktest.Action {
 			most = max(most, len(srv.Children(budgetPath(0)))+len(srv.Children(budgetPath(1))))
+			if q.Op == zktest.OpDelete && !turnedAway { // so that the rest stays for a while
+				turnedAway = true
+				return zktest.Fail(zktest.Throttled)
+			}
 			return zktest.Pass()
 		})
 		eventstest.Must(t, srv.Delete(budgetPath(1)+"/"+srv.Children(budgetPath(1))[0]))
