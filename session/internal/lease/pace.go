@@ -2,7 +2,7 @@ package lease
 
 import "time"
 
-// mostProbes bounds the probes under way for whoever probes very often: each takes a
+// mostProbes bounds the probes under way where the interval is very short: each takes a
 // goroutine, and a place among the requests.
 const mostProbes = 64
 
