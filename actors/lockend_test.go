@@ -166,7 +166,7 @@ func TestBoundAfterTheEnd(t *testing.T) {
 	})
 }
 
-// The port is closed before the end is told: a caller that sees the end may ask for the room of its node.
+// The port closes before the caller sees the end, because the caller may then ask for its room.
 func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Start(t.Context(), 0, actors.Want{Try: true})

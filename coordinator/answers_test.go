@@ -30,7 +30,7 @@ func (c connected) OnEvent(ev events.Event) {
 	}
 }
 
-// wantLongTick checks what is told of servers with a tick of 6 s, of which a session of 10 s was asked for.
+// wantLongTick checks the warning and the event for servers with a tick of 6 s and a requested timeout of 10 s.
 func wantLongTick(t *testing.T, logs *observer.ObservedLogs, heard connected, told, want time.Duration) {
 	t.Helper()
 	if now := <-heard; now.Timeout != 12*time.Second || now.LongTick != want {

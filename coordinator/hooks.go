@@ -28,7 +28,7 @@ type HookRequest interface{ OnRequest(info RequestInfo) }
 // HookLease is told of each new deadline of the lease, and when it runs out under a lock.
 type HookLease interface{ OnLease(info LeaseInfo) }
 
-// HookNodes is told how full the session is.
+// HookNodes receives how full the session is.
 type HookNodes interface{ OnNodes(info NodesInfo) }
 
 // NodesInfo describes the session's nodes.

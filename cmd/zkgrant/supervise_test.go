@@ -49,7 +49,7 @@ func TestTheWrapperIsKilledOrHalted(t *testing.T) {
 	}
 }
 
-// The supervisor is killed: the command goes with it, and the lock is given back.
+// The supervisor is killed: the kernel kills the command, and the lock is released.
 func TestTheSupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
