@@ -264,7 +264,7 @@ func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 // may have logged what it cannot read. The others then serve until they end the session in their turn.
 func neverStart(t *testing.T, e *ensemble.Ensemble) {
 	t.Helper()
-	ctx, most := eventstest.Patiently(t, 3*time.Minute), e.Size()/2
+	ctx, most := eventstest.Patiently(t, 6*time.Minute), e.Size()/2
 	for {
 		if e.Size() == 1 { // it reads the transaction when it starts, and not before
 			owns(t, e, 1, "the nodes of the session are gone")
