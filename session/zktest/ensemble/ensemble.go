@@ -289,7 +289,7 @@ func (e *Ensemble) Version(ctx context.Context, i int) (string, error) {
 
 // Counters are the numbers of server i's answer to mntr, by name, such as zk_packets_received or zk_watch_count.
 func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, error) {
-	answer, err := ask(ctx, e.Addr(i), "mntr")
+	answer, err := ask(ctx, e.Addr(i), counters)
 	if err != nil {
 		return nil, err
 	}
