@@ -34,7 +34,8 @@ func TestQuickstart(t *testing.T) {
 	})
 }
 
-// The leader dies while the second contender works. The sessions outlive the election, so contenders lose only their connections.
+// The leader dies while the second contender works. The sessions outlive the election, so contenders lose only their connections. Whether
+// one of them connects again before it has finished its work is a matter of time.
 func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -53,7 +54,7 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen.Must(t, " suspended ", " resumed ", "cid   LOST       lease ran out", "nodes left                0")
+	screen.Must(t, " suspended ", "cid   LOST       lease ran out", "nodes left                0")
 }
 
 // Whenever the program is told to stop, it leaves nothing behind.
