@@ -17,6 +17,9 @@ FIGURES := .deps/figures.jsonl
 # The library and bench are built as users get them: without go.work.
 export GOWORK := off
 
+# The same source is compiled once, whatever folder a clone is in.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 # bench is its own module, so that the compared libraries never enter a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
@@ -30,11 +33,11 @@ help: ## list the targets
 
 .PHONY: test
 test: ## what has to pass before a change goes in: eleven to sixteen minutes on two idle cores
-	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 20 fetch -- build lint meters tests race mutants interop
+	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests race mutants interop
 
 .PHONY: test-all
 test-all: ## everything at full length, three quarters of an hour: before an issue is called resolved, and nightly
-	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all 45 fetch -- build vet lint meters tests race mutants interop kills
+	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet lint meters tests race mutants interop kills
 
 .PHONY: fetch
 fetch: deps $(GOLANGCI) ## fetch and build what the tests need
@@ -44,7 +47,6 @@ ifneq ($(BENCH),)
 	bench/deps
 endif
 	GOWORK='$(CURDIR)/go.work' $(GO) mod download
-	$(GO) build -o .deps/bin/calibrate ./coordinator/reliability/calibrate
 
 .PHONY: deps
 deps: ## make Java and ZooKeeper available for the tests that need real servers

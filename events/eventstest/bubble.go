@@ -3,6 +3,7 @@ package eventstest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -116,8 +117,12 @@ func waiting(bubble []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// source returns a line of a file, or nothing if the file is not there.
+// source returns a line of a file, or nothing if the file is not there. With -trimpath a file of this
+// repo is named by its import path.
 func source(file, line string) string {
+	if below, ok := strings.CutPrefix(file, "github.com/zkgrant/zkgrant/"); ok {
+		file = filepath.Join(root(), below)
+	}
 	text, err := os.ReadFile(file)
 	n, wrong := strconv.Atoi(line)
 	lines := strings.Split(string(text), "\n")
@@ -125,4 +130,16 @@ func source(file, line string) string {
 		return ""
 	}
 	return strings.TrimSpace(lines[n-1])
+}
+
+// root returns the folder of the repo, which has a go.work, or nothing outside of it. A test runs in the
+// folder of its package.
+func root() string {
+	const levels = 10 // deeper than any package
+	for up := "."; len(up) < 3*levels; up = filepath.Join("..", up) {
+		if _, err := os.Stat(filepath.Join(up, "go.work")); err == nil {
+			return up
+		}
+	}
+	return ""
 }
