@@ -76,8 +76,13 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 		return classpath, home, nil
 	}
 	if jar := filepath.Join(systemJars, "zookeeper.jar"); isFile(jar) {
-		// The jar's manifest names everything else by absolute path, except a logger, which is optional.
-		return []string{jar, filepath.Join(systemJars, "slf4j-simple.jar")}, jar, nil
+		// The jar's manifest names the others by absolute path, except for a logger, and except for what
+		// Netty's handler, which it names, needs for TLS.
+		classpath = []string{jar}
+		for _, name := range []string{"slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"} {
+			classpath = append(classpath, filepath.Join(systemJars, name+".jar"))
+		}
+		return classpath, jar, nil
 	}
 	if deps != "" {
 		if folder := filepath.Join(deps, "zookeeper"); isFile(filepath.Join(folder, "zookeeper.jar")) {
