@@ -26,6 +26,7 @@ type Ensemble struct {
 	config    *config
 	java      string
 	classpath string
+	archive   string // of classes that java need not load again, or nothing
 }
 
 // Start runs n servers, a standalone one if n is 1, waits until all of them serve, and ends them with the test. If the test has failed
@@ -85,6 +86,9 @@ func Launch(ctx context.Context, installation Installation, folder string, n int
 			java:      installation.Java,
 			origin:    installation.Origin,
 			classpath: strings.Join(installation.Classpath, string(filepath.ListSeparator)),
+		}
+		if archive := filepath.Join(installation.Origin, "classes.jsa"); isFile(archive) {
+			e.archive = archive
 		}
 		err := e.launch(ctx, filepath.Join(folder, fmt.Sprintf("attempt%d", attempt)), n)
 		if err == nil {
@@ -196,7 +200,7 @@ func (e *Ensemble) List(members ...int) error {
 // [Ensemble.Wait].
 func (e *Ensemble) Restart(i int) error {
 	s := e.servers[i]
-	return s.start(e.java, e.config.arguments(e.classpath, s.cfgPath()))
+	return s.start(e.java, e.config.arguments(e.classpath, e.archive, s.cfgPath()))
 }
 
 // SetProperty sets a system property of the virtual machines that are started from now on, as [Property] does for

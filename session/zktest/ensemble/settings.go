@@ -149,11 +149,14 @@ func (c *config) file(servers []*server, members []int, i int) string {
 }
 
 // arguments are java's arguments to run the server with its zoo.cfg at path.
-func (c *config) arguments(classpath, path string) []string {
+func (c *config) arguments(classpath, archive, path string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1", "-Xshare:auto", // a server lives for seconds: start quickly rather than run fast
 		"-XX:-UsePerfData", // else every server leaves a file in the system's temporary folder when it is killed
+	}
+	if archive != "" {
+		args = append(args, "-XX:SharedArchiveFile="+archive, "-Xlog:disable") // silent if it is one of another folder or java
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.properties)) {
 		args = append(args, "-D"+key+"="+c.properties[key])
