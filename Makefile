@@ -23,6 +23,9 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # bench is its own module, so that the compared libraries never enter a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
+# Its own tests are left out of make test as long as it is what make test-all has tested.
+BENCH_CHANGED = $(and $(BENCH),$(or $(filter 1,$(ZKGRANT_FULL)),$(shell .ci/since bench && echo changed)))
+
 # PARTS are the other modules. go.work builds them with this library, and one go command takes all of them.
 PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
 in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
@@ -33,11 +36,12 @@ help: ## list the targets
 
 .PHONY: test
 test: ## what has to pass before a change goes in: eleven to sixteen minutes on two idle cores
-	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests race mutants interop
+	@ZKGRANT_REAL=1 ZKGRANT_TURN=$$(git rev-parse HEAD 2>/dev/null) MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests race mutants interop
 
 .PHONY: test-all
 test-all: ## everything at full length, three quarters of an hour: before an issue is called resolved, and nightly
 	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet lint meters tests race mutants interop kills
+	@git diff --quiet HEAD && git rev-parse HEAD >.ci/last-full && echo 'test-all: commit .ci/last-full, so that make test leaves out what has not changed since'
 
 .PHONY: fetch
 fetch: deps $(GOLANGCI) ## fetch and build what the tests need
@@ -78,32 +82,33 @@ $(GOLANGCI):
 	GOBIN='$(CURDIR)/.deps/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv .deps/bin/golangci-lint $@
 
-# RACED are the packages with their own goroutines. The rest is tested without the race detector, which would make it slow: the
-# explorer is pure, and the detector's runtime was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories. The
-# schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough. MANY
-# are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The tests that it slows most,
-# those with real servers or with many locks and lost frames, run under it at full length only.
-RACED := ./coordinator ./actors/... ./session/...
+# RACED are the packages with their own goroutines, but for the one that starts real servers. The rest is tested without the race
+# detector, which would make it slow: the explorer is pure, and the detector's runtime was seen to fail a check of its own
+# (tsan_rtl.cpp:346) in the histories. The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy,
+# and there is memory enough. MANY are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The
+# tests that it slows most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is
+# taken from Go's cache of results (-count=1): it does not know what a server has answered.
+RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$')
 MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
 UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|EachFrameLost|WhateverFrameIsLost)
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
 tests: ## the tests that need no race detector; at full length with ZKGRANT_FULL=1
-	GOGC=400 $(GO) test -vet=off -shuffle=on -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort)) $(if $(UNRACED),& \
-	GOGC=400 $(GO) test -vet=off -shuffle=on -timeout 60m -run '$(UNRACED)' $(RACED) || { wait $$!; exit 1; }; wait $$!)
+	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort)) $(if $(UNRACED),& \
+	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m -run '$(UNRACED)' $(RACED) || { wait $$!; exit 1; }; wait $$!)
 ifeq ($(UNRACED),)
-	GOGC=400 $(GO) test -vet=off -timeout 60m -run '$(MANY)' ./coordinator
+	GOGC=400 $(GO) test -vet=off -count=1 -timeout 60m -run '$(MANY)' ./coordinator
 endif
-	$(call in-parts,$(GO) test -vet=off -shuffle=on -timeout 60m) $(if $(BENCH),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
+	$(call in-parts,$(GO) test -vet=off -shuffle=on -count=1 -timeout 60m) $(if $(BENCH_CHANGED),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race
 race: ## the tests under the race detector
-	GOGC=400 GO='$(GO)' .ci/race -vet=off -shuffle=on -timeout 60m $(if $(UNRACED),-skip='$(UNRACED)') $(RACED) ./coordinator/reliability/schedules
+	GOGC=400 GO='$(GO)' .ci/race -vet=off -shuffle=on -count=1 -timeout 60m $(if $(UNRACED),-skip='$(UNRACED)') $(RACED) ./coordinator/reliability/schedules
 
 .PHONY: mutants
-mutants: ## put each of the seeded bugs into the library and see that its test finds it; at full length, each of its tests
-	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,1) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
+mutants: ## put the seeded bugs that a change touches into the library and see that their tests find them; at full length, each bug and each of its tests
+	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,$(or $(shell .ci/since),1)) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
 kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; six minutes on two idle cores

@@ -1,6 +1,7 @@
 package eventstest
 
 import (
+	"hash/fnv"
 	"os"
 	"testing"
 )
@@ -9,6 +10,7 @@ import (
 const (
 	fullVariable = "ZKGRANT_FULL" // 1: everything at full length
 	realVariable = "ZKGRANT_REAL" // 1: real servers are used, and a missing one is a failure
+	turnVariable = "ZKGRANT_TURN" // a commit: tests that take turns run for some commits only
 )
 
 // Full reports whether tests run at full length.
@@ -36,5 +38,17 @@ func NeedsServers(tb testing.TB) {
 	tb.Helper()
 	if os.Getenv(realVariable) != "1" {
 		tb.Skipf("needs a real ZooKeeper: run it with %s=1, after `make deps`", realVariable)
+	}
+}
+
+// Turn skips a test for all but one in so many commits. `make test` names the commit; at full length, and where
+// none is named, the test runs.
+func Turn(tb testing.TB, of uint32) {
+	tb.Helper()
+	commit := os.Getenv(turnVariable)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(commit + tb.Name())) // it cannot fail
+	if commit != "" && !Full() && hash.Sum32()%of != 0 {
+		tb.Skipf("runs for one commit in %d, and at full length", of)
 	}
 }

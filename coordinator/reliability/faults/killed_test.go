@@ -14,6 +14,7 @@ import (
 // is the last one, and other sessions contend for locks all the time. With T = 10 s an outage of at most T/2 costs no lock. With T
 // = 3 s a holder loses its lock while there is no quorum. No other contender is granted it meanwhile, and afterwards each one is.
 func TestServersAreKilled(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, brief = 10 * time.Second, 3 * time.Second

@@ -58,6 +58,7 @@ func connections(proxies []*ensemble.Proxy) (n int) {
 // Every answer of three servers is 3 s late, complete, at T = 10 s and with the defaults: no lock is lost. In the short form of the test it
 // is 0.7 s at T = 4 s, two ticks. Exception: a lock may be lost while the servers themselves take a tenth of a second, as on a busy machine.
 func TestLateAnswersOfThreeServers(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick = 2 * time.Second
@@ -92,6 +93,7 @@ func TestLateAnswersOfThreeServers(t *testing.T) {
 
 // Two of three servers refuse, and the third halts for 2.6 s at T = 10 s: no session is connected again, and no lock is lost.
 func TestAHaltOfTheOnlyServerThatAnswersIsSatOut(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, halt = 10 * time.Second, 2600 * time.Millisecond

@@ -16,6 +16,7 @@ import (
 // A server that accepts connections and says nothing costs a third of the session timeout, whether it comes first
 // when a session is made, or next after a lost connection. Then another server is tried, and no lock is lost.
 func TestMuteServer(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick, timeout = 500 * time.Millisecond, 6 * time.Second

@@ -74,6 +74,7 @@ func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsOfAnObserver(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	o := newObservatory(t)
@@ -149,6 +150,7 @@ func TestClientsOfAnObserver(t *testing.T) {
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsBehindAnObserverMaster(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	o := newObservatory(t, ensemble.ObserverMaster())

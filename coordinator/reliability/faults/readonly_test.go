@@ -18,6 +18,7 @@ import (
 // A server in read-only mode, which is without a quorum, has no session of ours: a new one is refused, with an error that names the mode, a
 // holder's does not go on there, and its loss comes in time.
 func TestNoSessionIsReadOnly(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout = 2 * time.Second

@@ -19,6 +19,7 @@ import (
 // server, each in a phase of its own, and nothing else tells them of the silence. Exception: a lock may be lost while a healthy server
 // takes 0.23 T or more for a connection, its handshake and a write, as on a busy machine.
 func TestASilentServerOfThree(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond

@@ -30,6 +30,7 @@ type slowness struct {
 // answered probe was sent. So it has to reach over two delays, two intervals and five eighths of a tick. If it does not, the holder is told before the next one is granted, whatever the servers think of its session. All is
 // well once the answers are quick again.
 func TestSlowServer(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick, timeout = 400 * time.Millisecond, 4 * time.Second

@@ -43,6 +43,7 @@ func (s *stranded) String() string {
 //
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const each = 3

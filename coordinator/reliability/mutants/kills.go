@@ -126,7 +126,7 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
 			tests = append(tests, Finder{Pkg: pkg, Test: name})
 		}
 	}

@@ -196,6 +196,21 @@ func (b *Bug) Apply(file, text string) (string, error) {
 	return text[1:], nil
 }
 
+// Changed returns those of the bugs that are to be run after a change of these files: a file that the bug
+// changes, or one with a test that finds it; and the bugs that old does not have, or has otherwise. tests are
+// the files of each test.
+func Changed(bugs, old []*Bug, files []string, tests map[Finder]string) []*Bug {
+	was := map[string]string{}
+	for _, b := range old {
+		was[b.Name] = fmt.Sprint(b.Finders, b.Edits)
+	}
+	touched := func(file string) bool { return slices.Contains(files, file) }
+	return slices.DeleteFunc(slices.Clone(bugs), func(b *Bug) bool {
+		found := func(f Finder) bool { return touched(tests[f.whole()]) }
+		return was[b.Name] == fmt.Sprint(b.Finders, b.Edits) && !slices.ContainsFunc(b.Files(), touched) && !slices.ContainsFunc(b.Finders, found)
+	})
+}
+
 // Files returns the files that the bug changes.
 func (b *Bug) Files() []string {
 	var files []string

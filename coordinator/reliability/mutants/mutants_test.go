@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// variable is 1 if each bug has to be run with the first test that is named with it, and every if with all of them.
+// variable is every if each bug has to be run with each test that is named with it, 1 if with the first one, and
+// a commit if only the bugs that a change since then touches.
 const variable, every = "ZKGRANT_MUTANTS", "every"
 
 // killsVariable names the file for the kill matrix.
@@ -46,7 +46,7 @@ func TestEverySeededBugFits(t *testing.T) {
 	if _, err := tree.Weave(bugs); err != nil {
 		t.Error(err)
 	}
-	tests := map[string][]string{}
+	tests := map[string]map[string]string{}
 	for _, b := range bugs {
 		if strings.HasSuffix(b.Does, ".") {
 			t.Errorf("%s: %q ends with a full stop", b.Name, b.Does)
@@ -58,7 +58,7 @@ func TestEverySeededBugFits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if test, _, _ := strings.Cut(f.Test, "/"); !slices.Contains(tests[f.Pkg], test) {
+			if test, _, _ := strings.Cut(f.Test, "/"); tests[f.Pkg][test] == "" {
 				t.Errorf("%s: there is no test %v", b.Name, f)
 			}
 		}
@@ -71,10 +71,18 @@ func TestEverySeededBugIsFound(t *testing.T) {
 		t.Skipf("takes two minutes of two cores: run it with %s=1, or `make mutants`", variable)
 	}
 	tree, bugs := list(t)
-	if os.Getenv(variable) != every {
+	all := len(bugs)
+	if commit := os.Getenv(variable); commit != every {
 		for _, b := range bugs {
 			b.Finders = b.Finders[:1]
 		}
+		if commit != "1" {
+			bugs = since(t, tree, bugs, commit)
+		}
+	}
+	if len(bugs) == 0 {
+		fmt.Printf("no change touches one of the %d seeded bugs\n", all)
+		return
 	}
 	began := time.Now()
 	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
@@ -93,7 +101,80 @@ func TestEverySeededBugIsFound(t *testing.T) {
 		}
 	})
 	if seen.bugs == len(bugs) {
-		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s\n", seen.found, len(bugs), seen.runs, time.Since(began).Seconds())
+		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s", seen.found, len(bugs), seen.runs, time.Since(began).Seconds())
+		fmt.Printf("; the list has %d\n", all)
+	}
+}
+
+// since returns the bugs that a change since the commit touches. Each has one finder.
+func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) []*mutants.Bug {
+	t.Helper()
+	git := func(arguments ...string) string {
+		command := exec.CommandContext(t.Context(), "git", arguments...)
+		command.Dir = tree.Root
+		out, err := command.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", arguments, err)
+		}
+		return string(out)
+	}
+	dir, here := t.TempDir(), "coordinator/reliability/mutants/testdata/"
+	for _, name := range strings.Fields(git("ls-tree", "--name-only", commit, here)) {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(git("show", commit+":"+name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := mutants.ReadList(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range old {
+		b.Finders = b.Finders[:1]
+	}
+	tests := map[mutants.Finder]string{}
+	for _, b := range bugs {
+		if f := b.Finders[0]; tests[mutants.Finder{Pkg: f.Pkg}] == "" {
+			tests[mutants.Finder{Pkg: f.Pkg}] = "read"
+			files, err := tree.Tests(f.Pkg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for test, file := range files {
+				tests[mutants.Finder{Pkg: f.Pkg, Test: test}] = file
+			}
+		}
+	}
+	return mutants.Changed(bugs, old, strings.Fields(git("diff", "--name-only", commit)), tests)
+}
+
+// TestChangedBugs: what changes a bug's source, its first test or its entry in the list has it run again.
+func TestChangedBugs(t *testing.T) {
+	bug := func(name, file, test, text string) *mutants.Bug {
+		return &mutants.Bug{Name: name, Finders: []mutants.Finder{{Pkg: "p", Test: test}}, Edits: []mutants.Edit{{File: file, New: text}}}
+	}
+	old := []*mutants.Bug{bug("one", "p/a.go", "TestA/sub", "x"), bug("two", "p/b.go", "TestB", "x")}
+	tests := map[mutants.Finder]string{{Pkg: "p", Test: "TestA"}: "p/a_test.go", {Pkg: "p", Test: "TestB"}: "p/b_test.go"}
+	for _, c := range []struct {
+		bugs  []*mutants.Bug
+		files []string
+		want  string
+	}{
+		{old, nil, ""},
+		{old, []string{"p/c.go", "README.md"}, ""},
+		{old, []string{"p/a.go"}, "one"},
+		{old, []string{"p/a_test.go"}, "one"},
+		{old, []string{"p/b_test.go", "p/a.go"}, "one two"},
+		{append(old[:1:1], bug("two", "p/b.go", "TestB", "y")), nil, "two"},
+		{append(old[:1:1], bug("two", "p/b.go", "TestA", "x")), nil, "two"},
+		{append(old[:2:2], bug("three", "p/b.go", "TestB", "x")), nil, "three"},
+	} {
+		var names []string
+		for _, b := range mutants.Changed(c.bugs, old, c.files, tests) {
+			names = append(names, b.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("after a change of %v: %q, want %q", c.files, got, c.want)
+		}
 	}
 }
 

@@ -189,13 +189,13 @@ func insert(text string, bodies []body) string {
 	return out.String()
 }
 
-// Tests returns the names of the tests in a package's folder, without TestMain.
-func (t Tree) Tests(pkg string) ([]string, error) {
+// Tests returns the tests in a package's folder, without TestMain, and the file of each.
+func (t Tree) Tests(pkg string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(t.on(pkg), "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	tests := map[string]string{}
 	for _, file := range files {
 		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -203,9 +203,9 @@ func (t Tree) Tests(pkg string) ([]string, error) {
 		}
 		for _, decl := range syntax.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
-				names = append(names, f.Name.Name)
+				tests[f.Name.Name] = path.Join(pkg, filepath.Base(file))
 			}
 		}
 	}
-	return names, nil
+	return tests, nil
 }
