@@ -22,7 +22,7 @@ func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	all := []string{"GODEBUG=fips140=only", "GODEBUG=asyncpreemptoff=1,netdns=go GOMAXPROCS=1 GOMEMLIMIT=48MiB GOGC=off"}
 	if os.Getenv("ZKGRANT_FULL") == "1" {
 		all = append(all, "GODEBUG=fips140=on", "GODEBUG=netdns=cgo", "GODEBUG=madvdontneed=1,dontfreezetheworld=1", "GODEBUG=tlsmaxrsasize=2048,tls10server=0,x509negativeserial=0",
-			"GODEBUG=gctrace=0,invalidptr=1 GOMAXPROCS=64", "GODEBUG=asynctimerchan=1", "GODEBUG=panicnil=1", "TZ=/nonexistent HOME= PATH= LANG=")
+			"GODEBUG=gctrace=0,invalidptr=1 GOMAXPROCS=64", "GODEBUG=asynctimerchan=1", "GODEBUG=tlsmlkem=0,tlssecpmlkem=0,x509keypairleaf=0,x509usefallbackroots=1,netedns0=0,multipathtcp=1", "GODEBUG=panicnil=1", "TZ=/nonexistent HOME= PATH= LANG=")
 	}
 	for _, restriction := range all {
 		t.Run(restriction, func(t *testing.T) {

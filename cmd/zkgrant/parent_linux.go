@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
@@ -17,8 +20,19 @@ func adopt() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// self is this program, also when its file has been replaced.
-func self() (string, error) { return "/proc/self/exe", nil }
+// self is this program, also when its file has been replaced. Without /proc it is the file that
+// the first argument names.
+func self() (string, error) {
+	const link = "/proc/self/exe"
+	if _, err := os.Lstat(link); err == nil {
+		return link, nil
+	}
+	program, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return "", fmt.Errorf("zkgrant does not find its own program without /proc: %w", err)
+	}
+	return program, nil
+}
 
 // sinceBoot returns the time of a clock that goes on while the machine is suspended, and is the
 // same in every process. It is no time of day.

@@ -217,10 +217,14 @@ func highPipe(writes bool) (ours, theirs *os.File, err error) {
 		ours, original = in, out
 	}
 	defer func() { _ = original.Close() }()
-	const high = 100
+	high := 100
+	var most syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most) == nil {
+		high = int(min(uint64(high), uint64(most.Cur)/2))
+	}
 	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
 	if err != nil {
-		return nil, nil, errors.Join(err, ours.Close())
+		return nil, nil, errors.Join(fmt.Errorf("a pipe to the supervisor: %w", err), ours.Close())
 	}
 	return ours, os.NewFile(uintptr(fd), "pipe"), nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -99,10 +101,34 @@ func (n *Names) run(f *flight, host string) {
 		err = errNoAddress
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("name not resolved in %v: %w", lookupMax, err)
+	case err != nil:
+		conf, unread := os.ReadFile(resolverFile)
+		err = nobodyToAsk(err, conf, unread)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.end(f, host, found, err)
+}
+
+// resolverFile names the name servers for Go's resolver.
+const resolverFile = "/etc/resolv.conf"
+
+// nobodyToAsk adds to the error of a lookup that the resolver has no name server to ask. Go's
+// resolver then asks this machine, and its error tells of that one alone.
+func nobodyToAsk(err error, conf []byte, unread error) error {
+	asked := new(net.DNSError)
+	if !errors.As(err, &asked) || asked.Server != "127.0.0.1:53" && asked.Server != "[::1]:53" {
+		return err
+	}
+	if unread != nil {
+		return fmt.Errorf("%w (no name server is configured: %w)", err, unread)
+	}
+	for line := range strings.Lines(string(conf)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "nameserver" {
+			return err
+		}
+	}
+	return fmt.Errorf("%w (no name server is configured: %s has none)", err, resolverFile)
 }
 
 // end is called with mu held.

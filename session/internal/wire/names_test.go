@@ -3,6 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,4 +115,32 @@ func TestALookupIsBounded(t *testing.T) {
 			t.Errorf("after Stop a lookup ends with %v, and %d were made; want it refused, and 2", err, z.lookups)
 		}
 	})
+}
+
+// TestALookupWithoutANameServerSaysSo: Go's resolver then asks this machine, and tells of that alone.
+func TestALookupWithoutANameServerSaysSo(t *testing.T) {
+	here := func(server string) error {
+		return fmt.Errorf("lookup: %w", &net.DNSError{Err: "connection refused", Name: "zk", Server: server})
+	}
+	for _, c := range []struct {
+		err    error
+		conf   string
+		unread error
+		says   string
+	}{
+		{here("[::1]:53"), "", os.ErrNotExist, "no name server is configured: file does not exist"},
+		{here("127.0.0.1:53"), "", nil, "no name server is configured: /etc/resolv.conf has none"},
+		{here("127.0.0.1:53"), "# nameserver 10.0.0.1\nsearch example\n", nil, "/etc/resolv.conf has none"},
+		{here("127.0.0.1:53"), "search example\n nameserver 127.0.0.1\n", nil, ""},
+		{here("10.0.0.1:53"), "", os.ErrNotExist, ""},
+		{errNoAddress, "", os.ErrNotExist, ""},
+	} {
+		got := nobodyToAsk(c.err, []byte(c.conf), c.unread)
+		if !errors.Is(got, c.err) || c.unread != nil && c.says != "" && !errors.Is(got, c.unread) {
+			t.Errorf("%v with %q becomes %v, want both errors in it", c.err, c.conf, got)
+		}
+		if c.says == "" && got.Error() != c.err.Error() || !strings.Contains(got.Error(), c.says) {
+			t.Errorf("%v with %q, %v becomes %q, want %q added", c.err, c.conf, c.unread, got, c.says)
+		}
+	}
 }
