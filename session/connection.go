@@ -435,8 +435,8 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
 			}
-			if zkErr == zkerr.CodeThrottled {
-				c.throttle.TurnedAway(answered, c.link.Timeout())
+			if zkerr.IsTurnedAway(zkErr) && c.throttle.TurnedAway(answered, c.link.Timeout()) {
+				c.logger.Warn("requests are turned away and made again", zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(zkErr)))
 			}
 			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)

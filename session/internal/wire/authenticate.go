@@ -105,6 +105,9 @@ func (a *authenticated) authenticate() error {
 			if errors.Is(err, errRefused) { // a server does not say which of the two it is
 				err = errIdentityRefused
 			}
+			if id.Scheme == "ensemble" && isEnd(err) { // a server of another name does not answer
+				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)", err)
+			}
 			return a.failed(fmt.Sprintf("identity of scheme %.40q", id.Scheme), err)
 		}
 	}

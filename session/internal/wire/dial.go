@@ -135,7 +135,7 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	defer cancel()
 	socket, err := d.reach(ctx, network, addr)
 	if err != nil {
-		return nil, err
+		return nil, endedAtOnce(err)
 	}
 	hangUp := func() {}
 	defer func() {

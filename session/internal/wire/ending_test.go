@@ -21,7 +21,7 @@ func TestTheEndOfAConnectionIsExplained(t *testing.T) {
 		not    []string
 	}{
 		{"a new session in plain text", ending{handshaking: true}, io.EOF, errHandshakeRefused,
-			[]string{"one of:", "without a quorum", "read-only", "maxClientCnxns", "maxCnxns", "port for TLS"}, []string{"certificate", "behind"}},
+			[]string{"one of:", "without a quorum", "read-only", "maxClientCnxns", "maxCnxns", "port for TLS", "load balancer"}, []string{"certificate", "behind"}},
 		{"a new session, reset", ending{handshaking: true}, reset, errHandshakeRefused, []string{"one of:", "maxClientCnxns"}, nil},
 		{"a new session over TLS", ending{handshaking: true, secured: true}, io.EOF, errHandshakeRefused, []string{"one of:", "certificate"}, []string{"port for TLS", "behind"}},
 		{"a session is resumed", ending{handshaking: true, resuming: true}, io.EOF, errHandshakeRefused, []string{"one of:", "behind"}, []string{"port for TLS", "certificate"}},
@@ -45,5 +45,20 @@ func TestTheEndOfAConnectionIsExplained(t *testing.T) {
 				t.Errorf("%s: %q, want nothing of %q: it is no reason here", c.what, got, not)
 			}
 		}
+	}
+}
+
+// TestAConnectionThatIsClosedAtOnceIsExplained: on loopback a server with too many connections may close one before
+// the dial has returned.
+func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
+	for _, cause := range []error{syscall.EPIPE, syscall.ECONNRESET} {
+		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", cause)}
+		got := endedAtOnce(err)
+		if !errors.Is(got, err) || !strings.Contains(got.Error(), "maxCnxns") || !strings.Contains(got.Error(), "load balancer") || strings.Contains(got.Error(), "TLS") {
+			t.Errorf("%v becomes %q, want the limits and the load balancer added", err, got)
+		}
+	}
+	if err := os.NewSyscallError("connect", syscall.ECONNREFUSED); endedAtOnce(err) != err { //nolint:errorlint // it is this very one
+		t.Errorf("%v becomes %q, want it as it is", err, endedAtOnce(err))
 	}
 }

@@ -49,6 +49,10 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 		if outcome, again := Classify(fmt.Errorf("asked for: %w", InWords(fromClient))); again == nil || outcome != answerTo(int32(code)).outcome {
 			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, outcome, answerTo(int32(code)).outcome)
 		}
+		outcome, _ := Classify(fromClient)
+		if again := outcome == Unknown || Unsettled(classified) && code != int(CodeSessionExpired); IsTurnedAway(int32(code)) != again {
+			t.Errorf("%s: IsTurnedAway = %v, want %v, as the request is made again or not", name, !again, again)
+		}
 		if a, b := classified.Error(), ErrorOf(int32(code)).Error(); a != b {
 			t.Errorf("%s: a request ends with %q and a hook hears %q, want one text", name, a, b)
 		}
@@ -64,6 +68,9 @@ func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 		if text := err.Error(); !strings.Contains(text, "-999") || strings.Contains(text, "unknown error") {
 			t.Errorf("the error of code -999 is %q, want the code, which is all there is to tell", text)
 		}
+	}
+	if IsTurnedAway(CodeNone) {
+		t.Error("code 0 turns a request away, want an answer")
 	}
 	if ErrorOf(CodeNone) != nil {
 		t.Error("code 0 is an error, want none")

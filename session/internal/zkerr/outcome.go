@@ -105,6 +105,11 @@ func Unsettled(err error) bool {
 		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
 }
 
+// IsTurnedAway reports whether a server that answers with the code has not settled what is to become of the request, so that it is made again.
+func IsTurnedAway(code int32) bool {
+	return code != CodeNone && (answerTo(code).outcome == Unknown || code == CodeThrottled || code == CodeSessionMoved)
+}
+
 // IsThrottled reports whether an error that Classify has returned says that a server has turned the request away: nothing was executed.
 func IsThrottled(err error) bool { return errors.Is(err, errThrottled) }
 
