@@ -18,6 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/sasl"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -131,5 +132,54 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
 		want("in a new session", "u:newest")
+	})
+}
+
+// slowStart is a mechanism that begins an exchange when the test lets it.
+type slowStart struct {
+	sasl.Mechanism
+
+	began chan<- struct{}
+	let   <-chan struct{}
+}
+
+func (m slowStart) Start(ctx context.Context, server string) (sasl.Exchange, error) {
+	m.began <- struct{}{}
+	<-m.let
+	return m.Mechanism.Start(ctx, server)
+}
+
+// TestAnIdentityThatEndsDuringADialIsGivenUp walks through the one moment in which no connection can be hung up:
+//
+//  1. A dial has asked for the identities. The session may have a node, so it gets the former ones.
+//  2. The last seat goes while an exchange of SASL begins. There is no connection yet to hang up.
+//  3. The session is resumed with identities that are over. The next lock may be made with them, and costs a
+//     connection.
+func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("app", "secret")
+		who := &identity{says: "u:old"}
+		began, let := make(chan struct{}, 8), make(chan struct{}, 8)
+		let <- struct{}{}
+		c := coordtest.Connect(t, srv, who.option(srv), coordinator.WithSASL(slowStart{sasl.DigestMD5("app", "secret"), began, let}))
+		<-began
+		if sent := who.since(); sent != "u:old" {
+			t.Fatalf("at first the identities %q are sent, want u:old", sent)
+		}
+		srv.Cut(c.SessionID())
+		synctest.Wait() // so nothing of what follows is sent
+		waits := c.Mutex(lockPath).Acquire(t.Context())
+		who.set("u:new")
+		<-began
+		synctest.Wait()
+		waits.Release()
+		<-waits.Done()
+		synctest.Wait()
+		close(let)
+		time.Sleep(2 * time.Second)
+		if sent := who.since(); !strings.HasSuffix(sent, "u:new") {
+			t.Errorf("since the last seat has gone the identities %q were sent, want u:new in the end", sent)
+		}
+		coordtest.Hold(t, c.Mutex(lockPath))
 	})
 }
