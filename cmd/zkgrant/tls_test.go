@@ -16,10 +16,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -85,6 +88,46 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	if n := p.Count("LOST"); n != 0 {
 		t.Errorf("the lock is lost:\n%s", p)
 	}
+	p.Send(syscall.SIGTERM)
+	p.Exits(0)
+}
+
+// TestTheExporterReadsRenewedFiles: the servers take only the new certificate from a moment on, and show a lock only to
+// the new identity. The exporter that runs has the lock at its next connection.
+func TestTheExporterReadsRenewedFiles(t *testing.T) {
+	t.Parallel()
+	ctx := eventstest.Patiently(t, time.Minute)
+	server := zktest.Start(t)
+	admin, news, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogger(eventstest.Quiet{}))
+	eventstest.Must(t, err)
+	t.Cleanup(func() {
+		admin.Close()
+		for range news { // closed when the client's goroutines have ended
+		}
+	})
+	eventstest.Must(t, admin.AddAuth("digest", []byte("ann:new")))
+	for _, node := range []string{"/locks", "/locks/a", "/locks/a/_c_00000000-0000-4000-8000-000000000000-lock-0000000000"} {
+		acl := zk.WorldACL(zk.PermAll)
+		if node == "/locks/a" {
+			acl = zk.AuthACL(zk.PermAll)
+		}
+		_, err := admin.Create(node, nil, 0, acl)
+		eventstest.Must(t, err)
+	}
+	cert, key := certificate(t)
+	identities := filepath.Join(t.TempDir(), "identities")
+	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:old\n"), 0o600))
+	p, url := exports(t, tlsFront(t, server.Addr(), cert, key), "--interval", "1ms", "--auth-file", identities,
+		"--tls-ca", cert, "--tls-cert", cert, "--tls-key", key, "--tls-server-name", "zk.example", "/locks")
+	const visible, connected = `zkgrant_queue_held{kind="unknown",lock="/locks/a"} 1`, `zkgrant_session_state{state="connected"} 1`
+	shows(ctx, t, url+"metrics", connected)
+	if page := got(ctx, t, url+"metrics"); strings.Contains(page, visible) {
+		t.Fatalf("the former identity sees the lock:\n%s", page)
+	}
+	renew(t, cert, key)
+	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
+	server.CutAll()
+	shows(ctx, t, url+"metrics", connected, visible)
 	p.Send(syscall.SIGTERM)
 	p.Exits(0)
 }
