@@ -6,11 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -44,8 +42,8 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	}
 	s.Conn = tls.Client(socket, cfg)
 	if err := s.HandshakeContext(ctx); err != nil {
-		if err = s.explain(err); errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			err = fmt.Errorf("%w (one of: the port is for plain text; the server takes no more connections)", err)
+		if err = s.explain(err); isEnd(err) {
+			err = fmt.Errorf("%w (one of: the port is for plain text; the server takes no more connections; %s)", err, nobodyThere)
 		}
 		return nil, fmt.Errorf("tls: %w", err)
 	}

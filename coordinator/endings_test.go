@@ -1,0 +1,233 @@
+package coordinator_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// victim is a session of which a server ends something, and what it is told.
+type victim struct {
+	*coordinator.Coordinator
+
+	logs *observer.ObservedLogs
+}
+
+func newVictim(t *testing.T, servers string, more ...coordinator.Option) victim {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	options := append([]coordinator.Option{coordinator.WithSessionTimeout(4 * time.Second), coordinator.WithLogger(zap.New(core))}, more...)
+	return victim{coordtest.ConnectReal(t, servers, options...), logs}
+}
+
+// reads waits for a line of the log whose error has the words.
+func (v victim) reads(t *testing.T, message string, words ...string) {
+	t.Helper()
+	eventstest.Eventually(t, message+": "+strings.Join(words, ", "), func() bool {
+		for _, line := range v.logs.FilterMessage(message).All() {
+			text, _ := line.ContextMap()["error"].(string)
+			found := 0
+			for _, word := range words {
+				if strings.Contains(text, word) {
+					found++
+				}
+			}
+			if found == len(words) {
+				return true
+			}
+		}
+		return false
+	}, func() string {
+		var all []string
+		for _, line := range v.logs.All() {
+			text, _ := line.ContextMap()["error"].(string)
+			all = append(all, line.Message+": "+text)
+		}
+		return strings.Join(all, "\n")
+	})
+}
+
+// isRefused checks that no session is to be had, and that the error has each of the words.
+func isRefused(t *testing.T, servers string, words []string, more ...coordinator.Option) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	c, err := coordinator.Connect(ctx, servers, append(more, coordinator.WithSessionTimeout(4*time.Second))...)
+	if err == nil {
+		t.Error("a session is made, want it refused", c.Close())
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("no session: %v, want %q in it", err, word)
+		}
+	}
+}
+
+const (
+	connectionLost = "connection lost; the session may live on"
+	netty          = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+)
+
+// TestRealEndings provokes the ways in which a server ends a connection or a request early, and reads what its victim
+// is told. TestRealTheServersAnswersAreSaid has those that share one server.
+func TestRealEndings(t *testing.T) {
+	eventstest.NeedsServers(t)
+	if !eventstest.Full() {
+		t.Skip("TestTheEndOfAConnectionIsExplained and TestRequestsThatAreTurnedAwayAreSaid have the words; ZKGRANT_FULL=1 runs this one")
+	}
+	for _, c := range []struct {
+		name  string
+		since string // the first version of the servers that does it
+		n     int
+		how   []ensemble.Setting
+		play  func(*testing.T, *ensemble.Ensemble)
+	}{
+		{"the server has lost its data", "3.4", 1, nil, func(t *testing.T, e *ensemble.Ensemble) {
+			v := newVictim(t, e.Addr(0))
+			coordtest.Hold(t, v.Mutex(lockPath))
+			eventstest.Must(t, e.Kill(0))
+			eventstest.Must(t, os.RemoveAll(filepath.Join(e.DataDir(0), "version-2")))
+			eventstest.Must(t, e.Restart(0))
+			v.reads(t, "no server takes the session back; giving it up", "it is behind what this client has seen")
+			coordtest.Hold(t, v.Mutex(lockPath))
+		}},
+		{"the server is shut down", "3.4", 1, nil, func(t *testing.T, e *ensemble.Ensemble) {
+			v := newVictim(t, e.Addr(0))
+			eventstest.Must(t, syscall.Kill(e.Pid(0), syscall.SIGTERM))
+			v.reads(t, connectionLost, "closed the connection")
+			v.reads(t, "no server can be used", "connection refused")
+			eventstest.Must(t, e.Kill(0))
+			eventstest.Must(t, e.Restart(0))
+			eventstest.Must(t, v.Ready(coordtest.RealContext(t)))
+		}},
+		{"large requests", "3.6", 1, []ensemble.Setting{
+			ensemble.Property("zookeeper.largeRequestThreshold", "20000"), ensemble.Property("zookeeper.largeRequestMaxBytes", "50000"),
+		}, func(t *testing.T, e *ensemble.Ensemble) {
+			v := newVictim(t, e.Addr(0))
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			large := v.Mutex(lockPath).Acquire(ctx, coordinator.WithData(make([]byte, 60_000)))
+			v.reads(t, connectionLost, "bytes was under way", "largeRequestMaxBytes")
+			<-large.Done()
+		}},
+		{"tokens for connections", "3.6", 1, []ensemble.Setting{
+			ensemble.Property("zookeeper.connection_throttle_tokens", "1"), ensemble.Property("zookeeper.connection_throttle_fill_time", "1000000"),
+		}, func(t *testing.T, e *ensemble.Ensemble) {
+			newVictim(t, e.Addr(0))
+			isRefused(t, e.Addr(0), []string{"one of:", "connection throttling"})
+		}},
+		{"too many connections in all", "3.6", 1, []ensemble.Setting{ensemble.Line("maxCnxns", "1")}, func(t *testing.T, e *ensemble.Ensemble) {
+			newVictim(t, e.Addr(0))
+			isRefused(t, e.Addr(0), []string{"one of:", "maxCnxns"})
+		}},
+		{"too many connections, over Netty", "3.6", 1, []ensemble.Setting{ensemble.Line("maxClientCnxns", "1"), ensemble.Property("zookeeper.serverCnxnFactory", netty)},
+			func(t *testing.T, e *ensemble.Ensemble) {
+				newVictim(t, e.Addr(0))
+				isRefused(t, e.Addr(0), []string{"one of:", "maxClientCnxns"})
+			}},
+		{"another ensemble", "3.6", 1, []ensemble.Setting{
+			ensemble.Property("zookeeper.ensembleAuthName", "here"),
+			ensemble.Property("zookeeper.authProvider.ensemble", "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"),
+		}, func(t *testing.T, e *ensemble.Ensemble) {
+			newVictim(t, e.Addr(0), coordinator.WithAuth("ensemble", []byte("here")))
+			isRefused(t, e.Addr(0), []string{`identity of scheme "ensemble"`, "of another ensemble"}, coordinator.WithAuth("ensemble", []byte("there")))
+		}},
+		{"local sessions", "3.5", 3, []ensemble.Setting{ensemble.Line("localSessionsEnabled", "true")}, func(t *testing.T, e *ensemble.Ensemble) {
+			a := newVictim(t, e.Connect()).Mutex(lockPath).Acquire(t.Context())
+			if err := coordtest.EndOf(t, a); err == nil || !strings.Contains(err.Error(), "the server makes local sessions") {
+				t.Errorf("a lock of a local session ends with %v, want the reason in words", err)
+			}
+		}},
+		{"a quota that makes no sense", "3.7", 1, []ensemble.Setting{ensemble.Property("zookeeper.enforceQuota", "true")}, func(t *testing.T, e *ensemble.Ensemble) {
+			makeNodes(t, coordtest.RawClient(t, e.Addr(0)), [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
+				[2]string{"/zookeeper/quota/limited/zookeeper_limits", "nonsense"}, [2]string{"/zookeeper/quota/limited/zookeeper_stats", "nonsense"})
+			v := newVictim(t, e.Addr(0))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			a := v.Mutex("/limited/lock").Acquire(ctx)
+			v.reads(t, turnedAwayMessage, "the server failed at the request; its log has the reason")
+			cancel()
+			<-a.Done()
+		}},
+		{"throttled requests", "3.7", 1, []ensemble.Setting{
+			ensemble.Property("zookeeper.request_throttle_max_requests", "1"), ensemble.Property("zookeeper.throttled_op_wait_time", "1"),
+		}, throttledReally},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := ensemble.Start(t, c.n, c.how...)
+			version, err := e.Version(t.Context(), 0)
+			eventstest.Must(t, err)
+			if version < c.since {
+				t.Skipf("ZooKeeper %s does not do it", version)
+			}
+			c.play(t, e)
+		})
+	}
+}
+
+// throttledReally has a server turn requests away because of other clients' load. A session with 20 locks, 20 waiters and
+// 20 locks that it has released makes little more than its probes meanwhile, and holds what it has.
+func throttledReally(t *testing.T, e *ensemble.Ensemble) {
+	var made, away atomic.Int64
+	v := newVictim(t, e.Addr(0), coordinator.WithSessionTimeout(10*time.Second), session.OptionFunc(func(c *session.Config) {
+		c.OnRequest = func(r session.Request) {
+			if r.Op != "ping" {
+				made.Add(1)
+			}
+			if r.Err != nil && strings.Contains(r.Err.Error(), "throttled") {
+				away.Add(1)
+			}
+		}
+	}))
+	other := coordtest.ConnectReal(t, e.Addr(0))
+	var held []*coordinator.Acquisition
+	for i := range 20 {
+		a, _ := coordtest.Hold(t, v.Mutex(lockNumber(i)))
+		held = append(held, a)
+		coordtest.Hold(t, other.Mutex(lockNumber(100+i)))
+		v.Mutex(lockNumber(100 + i)).Acquire(t.Context())
+		released, _ := coordtest.Hold(t, v.Mutex(lockNumber(200+i)))
+		coordtest.End(released)
+	}
+	crowd, ctx := coordtest.RawClient(t, e.Addr(0)), t.Context()
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for range 300 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, _, _ = crowd.Exists("/") // most of them are turned away
+			}
+		})
+	}
+	eventstest.Eventually(t, "a request is turned away", func() bool { return away.Load() > 0 })
+	const length, most = 30 * time.Second, 5 // requests a second
+	before, beforeAway := made.Load(), away.Load()
+	time.Sleep(length)
+	n := made.Load() - before
+	t.Logf("%d requests in %v, %d of them turned away", n, length, away.Load()-beforeAway)
+	if n > most*int64(length/time.Second) {
+		t.Errorf("%d requests in %v, want %d a second at most", n, length, most)
+	}
+	v.reads(t, turnedAwayMessage, "throttled by the server")
+	cancel()
+	all.Wait()
+	for _, a := range held {
+		coordtest.NotLost(t, a)
+	}
+}
