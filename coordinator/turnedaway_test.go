@@ -2,8 +2,11 @@ package coordinator_test
 
 import (
 	"context"
+	"net"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,4 +70,34 @@ func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestConnectionsThatEndAtOnceAreExplained: a server with too many of them may reset a dial, and one of another
+// ensemble closes the connection instead of refusing the identity.
+func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpAuth {
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		})
+		reset := func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.EPIPE)}
+		}
+		for _, c := range []struct {
+			option coordinator.Option
+			says   string
+		}{
+			{coordinator.WithDialer(reset), "maxCnxns"},
+			{coordinator.WithAuth("ensemble", []byte("there")), "the server is of another ensemble"},
+			{coordinator.WithAuth("digest", []byte("u:p")), `identity of scheme "digest": the server, or something on the way to it, closed the connection`},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option(), c.option)
+			if cancel(); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "another ensemble") != strings.Contains(c.says, "another ensemble") {
+				t.Errorf("no session: %v, want %q", err, c.says)
+			}
+		}
+	})
 }
