@@ -24,7 +24,7 @@ type Acquisition struct {
 	earlier, later *Acquisition
 }
 
-// ID returns the number that all events of the acquisition bear, unique within the coordinator.
+// ID returns the acquisition's number in events, unique within the coordinator.
 func (a *Acquisition) ID() uint64 { return a.id }
 
 // Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
@@ -57,26 +57,26 @@ func (a *Acquisition) isDone() bool {
 	}
 }
 
-// Err returns nil before Done, and after it nil if the lock was held and released, [ErrNotAcquired] if it was withdrawn before the Grant
+// Err returns nil before Done and if a held lock was released, [ErrNotAcquired] if it was withdrawn before the Grant
 // was taken, the context's cause if the wait ended, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state, and again.
-// No Grant can be taken after it has returned.
+// Release gives the lock back, or withdraws from the queue. It may be called in every state, and again. No Grant can be taken after it
+// has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
-// crash is Release for a caller that has not finished its work under the lock. It does nothing after a Release.
-func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
+// Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports a crash. It does nothing after a Release.
+func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
 // Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
-// Deadline returns until when the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
-// moves with the session's writes.
+// Deadline returns until when the lock is safe without further contact with the servers, or the zero time if it is not held. It moves
+// with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
 // Position returns how many contenders a waiter waits for: the number in the last [events.Queued], less those known to have left. ok is
-// false before the first listing, while the lock is held, and after the end.
+// false before the first listing, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it; Granted then stays empty. While the lock is held, every call returns the Grant at once. If ctx
@@ -118,8 +118,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the latest acquisition with an [Acquisition.Context] that ctx is or descends from: in [Lock.Do], the one to call
-// [Acquisition.Txn] of.
+// FromContext returns the innermost acquisition of an [Acquisition.Context] in ctx: in [Lock.Do], the one to call [Acquisition.Txn] of.
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)
 	if o == nil {

@@ -113,6 +113,38 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 	})
 }
 
+// TestAbandonIsACrash, of a Grant that was taken and not released. The node goes at once, and the first such holder's record stays
+// until a holder has released.
+func TestAbandonIsACrash(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		released, _ := coordtest.Hold(t, detecting(a))
+		finish(t, released)
+		released.Abandon()
+		untaken := detecting(a).Acquire(t.Context())
+		synctest.Wait()
+		untaken.Abandon()
+		if err := coordtest.EndOf(t, untaken); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("an abandoned Grant that was not taken ends with %v, want ErrNotAcquired", err)
+		}
+		leftInOrder(t, srv, detecting(b))
+		for _, data := range []string{"first", "second"} {
+			held, _ := coordtest.Hold(t, detecting(a), coordinator.WithData([]byte(data)))
+			held.Abandon()
+			held.Release()
+			if err := coordtest.EndOf(t, held); err != nil || len(srv.Children(lockPath)) > 0 {
+				t.Errorf("the abandoned lock ends with %v and has the nodes %v, want nil and none", err, srv.Children(lockPath))
+			}
+		}
+		next, got := coordtest.Hold(t, detecting(b))
+		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
+			t.Errorf("the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
+		}
+		finish(t, next)
+		leftInOrder(t, srv, detecting(a))
+	})
+}
+
 // TestACrashIsToldByTheNameBelowEachChroot: by the name of the node there.
 func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -51,7 +51,7 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)
-	defer a.crash() // if the body panics
+	defer a.Abandon() // if the body panics
 	_, err := a.granting()
 	began := time.Now()
 	var lost *LostError

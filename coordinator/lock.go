@@ -260,7 +260,7 @@ func do(
 
 // run is Do for an acquisition that keeps its node until it is released.
 func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
-	defer a.crash() // does nothing after a Release
+	defer a.Abandon() // does nothing after a Release
 	grant, err := a.granting()
 	if err != nil {
 		a.Release()
