@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -27,6 +28,7 @@ func (unstarted) ask()                                    {}
 func (unstarted) kill()                                   {}
 func (unstarted) empty() bool                             { return false }
 func (unstarted) left() []int                             { return nil }
+func (unstarted) end() duty.End                           { return duty.NotBegun }
 func (unstarted) code() int                               { return 0 }
 func (unstarted) reset()                                  {}
 

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -105,17 +106,12 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	})
 	c.over, c.orphaned, c.looked = make(chan struct{}), false, time.Time{}
 	said := bufio.NewReader(reports)
-	what, number, err := hear(said)
-	if err != nil || what != reportStarted {
+	if c.group, err = hearStart(said, path); err != nil {
 		c.dismiss()
 		_ = reports.Close()
 		_ = cmd.Wait()
-		if what == reportFailed {
-			return notStarted(&fs.PathError{Op: "exec", Path: path, Err: syscall.Errno(number)})
-		}
-		return errors.New("the supervisor of the command has ended before it started the command")
+		return err
 	}
-	c.group = number
 	over := c.over
 	c.finished.Go(func() {
 		defer func() { _ = reports.Close() }()
@@ -132,6 +128,24 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 		_ = cmd.Wait() // it ends when the group is empty, or when it is dismissed
 	})
 	return nil
+}
+
+// hearStart returns the number of the command's process, or why there is none.
+func hearStart(said *bufio.Reader, path string) (group int, err error) {
+	const ended = "the supervisor of the command has ended before it started the command"
+	switch what, _, err := hear(said); {
+	case err == nil && what == reportLate:
+		return 0, errTooLate
+	case err != nil || what != reportStarting:
+		return 0, errors.New(ended)
+	}
+	switch what, number, err := hear(said); {
+	case err == nil && what == reportStarted:
+		return number, nil
+	case err == nil && what == reportFailed:
+		return 0, notStarted(&fs.PathError{Op: "exec", Path: path, Err: syscall.Errno(number)})
+	}
+	return 0, mayHaveBegunError{errors.New(ended + ", or just after that")}
 }
 
 // hear returns the supervisor's next report.
@@ -192,7 +206,8 @@ func told(g events.Grant, kind string) []string {
 	if members := membersOf(g); members != nil {
 		environment = append(environment, "ZKGRANT_MEMBERS="+string(members))
 	}
-	if abandoned := abandonedOf(g); abandoned != nil {
+	const most = 16 << 10 // the kernel takes 128 KiB a variable, and JSON may need six for a byte
+	if abandoned := abandonedOf(g, most); abandoned != nil {
 		environment = append(environment, "ZKGRANT_ABANDONED="+string(abandoned))
 	}
 	return environment
@@ -272,6 +287,13 @@ func (c *child) pass(sig os.Signal, valid func() bool) {
 			c.signal(number)
 		}
 	}
+}
+
+func (c *child) end() duty.End {
+	if c.orphaned {
+		return duty.Broken
+	}
+	return duty.Done
 }
 
 // code is the exit code of the command, which has ended.

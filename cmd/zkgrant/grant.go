@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -23,7 +24,7 @@ type grantLine struct {
 }
 
 func granted(g events.Grant, kind string) grantLine {
-	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g)}
+	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g, math.MaxInt)}
 }
 
 // membersOf returns the members of a multi-lock, or nothing.
@@ -39,17 +40,20 @@ func membersOf(g events.Grant) json.RawMessage {
 	return raw(all, len(all) > 0)
 }
 
-// abandonedOf describes the crashed holder, if there is one.
-func abandonedOf(g events.Grant) json.RawMessage {
+// abandonedOf describes the crashed holder, if there is one, with so many bytes of its data at
+// most.
+func abandonedOf(g events.Grant, most int) json.RawMessage {
 	if g.Abandoned == nil {
 		return nil
 	}
+	data := g.Abandoned.Data
 	return raw(struct {
 		Node  string    `json:"node"`
 		Token int64     `json:"token"`
 		Since time.Time `json:"since"`
 		Data  string    `json:"data"`
-	}{g.Abandoned.Node, g.Abandoned.Token, g.Abandoned.Since, string(g.Abandoned.Data)}, true)
+		Cut   bool      `json:"cut,omitempty"` // it had more data
+	}{g.Abandoned.Node, g.Abandoned.Token, g.Abandoned.Since, string(data[:min(len(data), most)]), len(data) > most}, true)
 }
 
 func raw(value any, there bool) json.RawMessage {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -45,7 +46,8 @@ type stay struct {
 
 	out    io.Writer
 	over   chan struct{}
-	finish func() // closes over, once
+	finish func()      // closes over, once
+	told   atomic.Bool // the Grant was printed
 	failed atomic.Bool
 }
 
@@ -71,7 +73,9 @@ func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "printing the grant: %v", err)
 			s.failed.Store(true)
 			s.finish()
+			return
 		}
+		s.told.Store(true)
 	}()
 	return nil
 }
@@ -102,6 +106,14 @@ func (s *stay) empty() bool {
 }
 
 func (s *stay) left() []int { return nil }
+
+// end counts work as begun once the Grant was printed: before that nobody knows of it.
+func (s *stay) end() duty.End {
+	if s.told.Load() {
+		return duty.Done
+	}
+	return duty.NotBegun
+}
 
 func (s *stay) code() int {
 	if s.failed.Load() {

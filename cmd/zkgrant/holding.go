@@ -18,7 +18,8 @@ import (
 
 // work is what is done while the lock is held. No method waits.
 type work interface {
-	// start begins the work. An error ends everything.
+	// start begins the work. An error ends everything. Unless it is a mayHaveBegunError, nothing of
+	// the work was done.
 	start(grant events.Grant, kind string, terms terms) error
 	// renew notes until when the lock is safe.
 	renew(lease time.Time)
@@ -34,11 +35,19 @@ type work interface {
 	empty() bool
 	// left returns the processes that are left of the work, where that can be known.
 	left() []int
+	// end is how work has ended of which nothing is left, and that was not ended by a loss.
+	end() duty.End
 	// code is the exit code of work that has ended.
 	code() int
 	// reset lets go of the work. Another start is possible then.
 	reset()
 }
+
+// errTooLate is an error of start: the lease had run out, so nothing was started.
+var errTooLate = errors.New("the lease ran out")
+
+// mayHaveBegunError is an error of start that leaves open whether the work was begun.
+type mayHaveBegunError struct{ error }
 
 // terms are those on which the lock is held.
 type terms struct {
@@ -99,7 +108,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		wake: time.NewTimer(time.Second),
 	}
 	defer h.wake.Stop()
-	defer h.lock.Release()
+	defer h.lock.Abandon() // does nothing after a Release
 	defer w.hide()
 	news := c.Events(ctx, coordinator.Passive())
 	for {
@@ -122,9 +131,18 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			h.hide()
 			h.out.flush(time.Second / 10) // the command may use the same terminal
 			if !h.lock.Valid() {          // this process may have slept
+				h.leave(duty.NotBegun)
 				return w.tooLate("it was not valid any more"), nil
 			}
 			if err := h.begin(grant, kind); err != nil {
+				end := duty.NotBegun
+				if errors.As(err, new(mayHaveBegunError)) {
+					end = duty.Broken
+				}
+				h.leave(end)
+				if errors.Is(err, errTooLate) {
+					return w.tooLate(err.Error()), nil
+				}
 				return 0, err
 			}
 
@@ -299,20 +317,25 @@ func (h *holding) outcome() (int, error) {
 		h.job.kill() // what may be left of the group
 		return codeLost, nil
 	}
-	code := h.job.code()
+	code, end := h.job.code(), h.job.end()
 	h.job.reset() // with --release-on-exit others of the group may be alive
-	h.giveBack()
+	h.leave(end)
+	<-h.lock.Done()
+	held := time.Since(h.began)
+	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
 	if code == 0 {
 		return 0, nil
 	}
 	return 0, &exit{code: code} // no loss, so no new attempt
 }
 
-func (h *holding) giveBack() {
-	h.lock.Release()
-	<-h.lock.Done()
-	held := time.Since(h.began)
-	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
+// leave gives the lock back, or abandons it, as the work has ended.
+func (h *holding) leave(end duty.End) {
+	if end.Releases(h.lock.Grant().Abandoned != nil) {
+		h.lock.Release()
+	} else {
+		h.lock.Abandon()
+	}
 }
 
 func (h *holding) sayAsked(revoked events.Revoked) {

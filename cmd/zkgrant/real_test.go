@@ -42,6 +42,7 @@ func TestRealServers(t *testing.T) {
 			"tls":         testRealTLS,
 			"top":         testRealTop,
 			"board":       testRealBoard,
+			"not begun":   testRealNotBegun,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -51,9 +51,11 @@ const dismissed = -1 // the supervisor is not needed any more, and leaves the gr
 
 // What the supervisor reports to zkgrant, as a word and a number.
 const (
-	reportStarted = "started" // the command's process
-	reportFailed  = "failed"  // why it was not started, an errno
-	reportEnded   = "ended"   // the command's wait status
+	reportLate     = "late"     // 0: the lease has run out before the command was started
+	reportStarting = "starting" // 0: the command is about to start, and starts or fails
+	reportStarted  = "started"  // the command's process
+	reportFailed   = "failed"   // why it was not started, an errno
+	reportEnded    = "ended"    // the command's wait status
 )
 
 // superviseIfAsked makes this process a supervisor if its arguments say so. It does not return then.
@@ -99,6 +101,11 @@ func (s *supervisor) run(path string, argv []string) {
 		return
 	}
 	s.duty = duty.Duty{Timeout: s.timeout, Lease: time.Unix(0, first)}
+	if !sinceBoot().Before(s.duty.Lease) { // this process or zkgrant was halted
+		s.say(reportLate, 0)
+		return
+	}
+	s.say(reportStarting, 0)
 	if err := s.start(path, argv); err != nil {
 		var errno syscall.Errno
 		errors.As(err, &errno)
@@ -223,6 +230,9 @@ func highPipe(writes bool) (ours, theirs *os.File, err error) {
 		high = int(min(uint64(high), uint64(most.Cur)/2))
 	}
 	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
+	if errors.Is(err, unix.EINVAL) { // the limit of open files is so low
+		fd, err = unix.FcntlInt(original.Fd(), unix.F_DUPFD, 3)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("a pipe to the supervisor: %w", err), ours.Close())
 	}

@@ -194,3 +194,22 @@ func TestKillIsNeverLate(t *testing.T) {
 		}
 	}
 }
+
+// Not begun is not done: the record of an earlier crash stays, and no other one is left.
+func TestWhichEndReleases(t *testing.T) {
+	for _, test := range []struct {
+		end             End
+		crashed, spends bool
+	}{
+		{Done, false, true},
+		{Done, true, true},
+		{NotBegun, false, true},
+		{NotBegun, true, false},
+		{Broken, false, false},
+		{Broken, true, false},
+	} {
+		if got := test.end.Releases(test.crashed); got != test.spends {
+			t.Errorf("%d releases, after a crash %t: %t, want %t", test.end, test.crashed, got, test.spends)
+		}
+	}
+}
