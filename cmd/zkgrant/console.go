@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,9 +59,11 @@ type report struct {
 
 	Processes []int `json:"processes,omitempty"`
 
-	loud bool // also said without --verbose
-	bad  bool
-	good bool
+	usage  string // follows the line for people
+	loud   bool   // also said without --verbose
+	always bool   // also said with --quiet, as are failures and losses
+	bad    bool
+	good   bool
 }
 
 const (
@@ -87,6 +90,9 @@ func (c *console) dropped(lines int) string {
 
 // line returns the line of a report, or nothing if it is not to be said.
 func (c *console) line(r report, format string, args ...any) string {
+	if c.settings.quiet && !r.always && !slices.Contains([]string{"failed", "lost", "dropped"}, r.Event) {
+		return ""
+	}
 	if c.settings.json {
 		r.Time = time.Now()
 		line, err := text.JSON(r)
@@ -104,6 +110,9 @@ func (c *console) line(r report, format string, args ...any) string {
 		line = red + line + plain
 	case c.color && r.good:
 		line = green + line + plain
+	}
+	if r.usage != "" {
+		line += "\nusage: " + printable(r.usage)
 	}
 	return "zkgrant: " + line
 }
@@ -129,7 +138,7 @@ func (c *console) divert(elsewhere func(line string)) {
 
 // progress shows a line that the next one replaces, on a terminal only.
 func (c *console) progress(format string, args ...any) {
-	if !c.terminal || c.settings.json {
+	if !c.terminal || c.settings.json || c.settings.quiet {
 		return
 	}
 	line := printable(fmt.Sprintf(format, args...))
@@ -149,7 +158,7 @@ func printable(s string) string { return text.Printable(s) }
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelError || level >= slog.LevelWarn && (w.settings.verbose || !w.connected.Load())
+	return level >= slog.LevelError || level >= slog.LevelWarn && !w.settings.quiet && (w.settings.verbose || !w.connected.Load())
 }
 
 func (w warnings) Handle(_ context.Context, r slog.Record) error {
@@ -159,7 +168,7 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&line, ", %s: %v", a.Key, a.Value)
 		return true
 	})
-	w.say(report{Event: "warned", Error: line.String(), loud: true}, "%s", line.String())
+	w.say(report{Event: "warned", Error: line.String(), loud: true, always: true}, "%s", line.String())
 	return nil
 }
 

@@ -70,7 +70,9 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	}
 	defer func() {
 		if closing := c.Close(); closing != nil { // the servers will end the session without it
-			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %v", closing)
+			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %s", plainly(closing))
+		} else if w.gave { // the servers have said so
+			w.say(report{Event: "ended", Path: w.name(), Seconds: w.held.Seconds()}, "gave %s back after %s", w.name(), since(w.held))
 		}
 	}()
 	for {
@@ -148,7 +150,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 
 		case <-ended:
 			if !h.granted {
-				h.say(report{Event: "withdrawn", Path: h.name(), loud: true}, "standard input ended before %s was granted", h.name())
+				h.say(report{Event: "withdrawn", Path: h.name(), loud: h.conflict != 0}, "standard input ended before %s was granted", h.name())
 				return h.conflict, nil
 			}
 			h.duty.Ended = time.Now()
@@ -320,9 +322,7 @@ func (h *holding) outcome() (int, error) {
 	code, end := h.job.code(), h.job.end()
 	h.job.reset() // with --release-on-exit others of the group may be alive
 	h.leave(end)
-	<-h.lock.Done()
-	held := time.Since(h.began)
-	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
+	h.gave, h.held = true, time.Since(h.began)
 	if code == 0 {
 		return 0, nil
 	}
@@ -420,7 +420,7 @@ func (w *wanted) tooLate(reason string) int {
 }
 
 func (w *wanted) taken(format string, args ...any) error {
-	w.say(report{Event: "taken", Path: w.name(), loud: true}, format, args...)
+	w.say(report{Event: "taken", Path: w.name(), loud: w.conflict != 0}, format, args...) // 0 says that it is no failure
 	return &exit{code: w.conflict}
 }
 

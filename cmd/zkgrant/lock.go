@@ -33,6 +33,9 @@ type wanted struct {
 	leaves      bool           // the lock is given back when the command has ended, whatever its group does
 	grace       *time.Duration // between the signal and KILL; nil: a tenth of the session timeout
 
+	gave bool          // the work has ended, and the lock was not lost
+	held time.Duration // how long, if so
+
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0
 }
 

@@ -38,6 +38,13 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
+// usageError is a command line that cannot be right, with the line that shows how.
+type usageError struct {
+	error
+
+	usage string
+}
+
 func main() {
 	superviseIfAsked()
 	var s settings
@@ -58,10 +65,16 @@ func execute(root *cobra.Command, s *settings) int {
 			return code
 		}
 	}
-	s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "%s",
-		strings.ReplaceAll(err.Error(), "zkgrant: ", "")) // the library's errors begin as our lines do
+	r := report{Event: "failed", Error: err.Error(), loud: true, bad: true}
+	if wrong := new(usageError); errors.As(err, wrong) {
+		r.usage = wrong.usage
+	}
+	s.say(r, "%s", plainly(err))
 	return code
 }
+
+// plainly is the text of an error. The library's errors begin as our lines do.
+func plainly(err error) string { return strings.ReplaceAll(err.Error(), "zkgrant: ", "") }
 
 func newRoot(s *settings) *cobra.Command {
 	root := &cobra.Command{

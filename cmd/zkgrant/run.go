@@ -45,7 +45,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
-		return nil, nil, fmt.Errorf("no command, or no path: write -- between them\nusage: %s", cmd.UseLine())
+		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
 	}
 	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
 	w.leaves = f.release

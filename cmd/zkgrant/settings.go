@@ -32,6 +32,7 @@ type settings struct {
 	asKazoo  bool
 	json     bool
 	verbose  bool
+	quiet    bool
 }
 
 // bind gives the command line its global flags.
@@ -49,6 +50,8 @@ func (s *settings) bind(root *cobra.Command) {
 	f.BoolVar(&s.asKazoo, "as-kazoo", false, "queue up with kazoo's names, for locks that kazoo uses")
 	f.BoolVar(&s.json, "json", false, "write an object a line, for programs")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what happens to the lock")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "say only that zkgrant has failed, or that the lock is lost")
+	root.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	s.console = newConsole(os.Stderr, s)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
 }

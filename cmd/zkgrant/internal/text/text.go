@@ -21,14 +21,15 @@ func hidden(r rune) bool {
 		r >= '\u2060' && r <= '\u206f' || r >= '\ufff9' && r <= '\ufffb'
 }
 
-// Printable makes text from the servers harmless for a terminal.
+// Printable makes text from the servers harmless for a terminal, and one line of it.
 func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if hidden(r) {
+	text = strings.Map(func(r rune) rune {
+		if hidden(r) && r != '\n' && r != '\t' {
 			return '\ufffd'
 		}
 		return r
 	}, text)
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text)
 }
 
 // JSON returns a value as one line of JSON that is harmless for a terminal: it escapes what is not printable.

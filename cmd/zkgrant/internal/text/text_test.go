@@ -24,6 +24,9 @@ func TestNothingHiddenReachesATerminal(t *testing.T) {
 			t.Errorf("%s is read as %+q (%v), want %+q", line, back["data"], err, text)
 		}
 	}
+	if got, want := Printable("one\ntwo\tthree\r\n"), `one\ntwo\tthree`+"\ufffd"+`\n`; got != want {
+		t.Errorf("Printable makes %q of lines, want %q", got, want)
+	}
 	for _, text := range []string{"Zoë, 日本 ✓ 🔒", "\u00a0"} {
 		if got := Printable(text); got != text {
 			t.Errorf("Printable makes %+q of %+q", got, text)
