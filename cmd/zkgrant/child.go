@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/nested"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -186,7 +187,7 @@ func takeTerminal() {
 // ours are the names of the variables that describe the lock to the command.
 func ours() []string {
 	return []string{
-		"ZKGRANT_PATH", "ZKGRANT_TOKEN", "ZKGRANT_NODE", "ZKGRANT_SESSION", "ZKGRANT_KIND", "ZKGRANT_MEMBERS", "ZKGRANT_ABANDONED",
+		"ZKGRANT_PATH", "ZKGRANT_TOKEN", "ZKGRANT_NODE", "ZKGRANT_SESSION", "ZKGRANT_KIND", "ZKGRANT_MEMBERS", "ZKGRANT_ABANDONED", nested.Variable,
 	}
 }
 
@@ -210,7 +211,7 @@ func told(g events.Grant, kind string) []string {
 	if abandoned := abandonedOf(g, most); abandoned != nil {
 		environment = append(environment, "ZKGRANT_ABANDONED="+string(abandoned))
 	}
-	return environment
+	return append(environment, nested.Environment(nested.Outer(os.Environ()))...)
 }
 
 // signal sends a signal to every process of the group, if there are any.

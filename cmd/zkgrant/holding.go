@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/nested"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -105,6 +106,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	news := c.Events(ctx, coordinator.Passive()) // before there is any
 	h := &holding{
 		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now(),
 		wake: time.NewTimer(time.Second),
@@ -112,7 +114,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	defer h.wake.Stop()
 	defer h.lock.Abandon() // does nothing after a Release
 	defer w.hide()
-	news := c.Events(ctx, coordinator.Passive())
+	outer, looks, looked := nested.Outer(os.Environ()), false, make(chan error, 1)
 	for {
 		ended := job.ended()
 		var asked <-chan events.Revoked // only what was started can be stopped
@@ -191,10 +193,33 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if _, ok := ev.(events.Grant); !ok { // begin says that, once it has taken it
 				w.tell(ev)
 			}
+			if _, ok := ev.(events.Queued); ok && len(outer) > 0 && !looks {
+				looks = true
+				go func(session int64) { looked <- w.inTheWay(ctx, lock, session, outer) }(c.SessionID())
+			}
+
+		case err := <-looked:
+			if looks = false; err != nil && !h.granted {
+				return 0, err
+			}
 
 		case <-h.wake.C:
 		}
 	}
+}
+
+// inTheWay looks whether the lock that an outer zkgrant holds is in the way. The wait would not
+// end before this process does, nor this process before the wait.
+func (w *wanted) inTheWay(ctx context.Context, lock acquirer, session int64, outer []nested.Node) error {
+	queue, err := lock.Queue(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // then the wait goes on, and has its own errors
+	}
+	contender := nested.Contender{Session: session, Reads: w.kind == "read", Permits: w.permits, Size: w.size}
+	if node, is := contender.InTheWay(queue, outer); is {
+		return fmt.Errorf("%s would wait for itself: the zkgrant that has started this command holds %s", w.name(), node)
+	}
+	return nil
 }
 
 // holding is one attempt to hold a lock.

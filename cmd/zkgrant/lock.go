@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // wanted says which lock to take, and how.
@@ -115,6 +116,7 @@ func (w *wanted) check() error {
 
 // acquirer is a handle of any kind.
 type acquirer interface {
+	Queue(ctx context.Context) ([]events.Contender, error)
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 }
 

@@ -1,0 +1,88 @@
+package nested
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+const guid = "_c_00000000-0000-0000-0000-00000000000"
+
+// at is a contender: its session, which is also the last digit of its name, and its kind.
+func at(session int64, kind events.Kind) events.Contender {
+	return events.Contender{Node: fmt.Sprintf("/a/%s%d-x-%010d", guid, session, session), Session: session, Kind: kind}
+}
+
+func permits(session int64, permits int, holds bool) events.Contender {
+	c := at(session, events.KindLock)
+	c.Permits, c.Holding = permits, holds
+	if holds {
+		c.Node = fmt.Sprintf("/a/leases/%s%d-lease-%010d", guid, session, session)
+	}
+	return c
+}
+
+// Session 1 is the outer zkgrant's, and 9 the contender's own.
+func TestWhatIsInTheWay(t *testing.T) {
+	const lock, reads, writes = events.KindLock, events.KindRead, events.KindWrite
+	exclusive, reader := Contender{Session: 9}, Contender{Session: 9, Reads: true}
+	wants := func(permits, size int) Contender { return Contender{Session: 9, Permits: permits, Size: size} }
+	outer := []Node{{"/a/" + guid + "1-x-0000000001", "0x1"}}
+	unfair := events.Contender{Node: "/a", Session: 1, Kind: events.KindUnfair, Holding: true}
+	for name, test := range map[string]struct {
+		c     Contender
+		outer []Node
+		queue []events.Contender
+		want  bool
+	}{
+		"a lock in itself":                    {exclusive, outer, []events.Contender{at(1, lock), at(9, lock)}, true},
+		"behind another one":                  {exclusive, outer, []events.Contender{at(1, lock), at(2, lock), at(9, lock)}, true},
+		"another lock":                        {exclusive, outer, []events.Contender{at(2, lock), at(9, lock)}, false},
+		"its node is gone":                    {exclusive, outer, []events.Contender{at(9, lock)}, false},
+		"another session's":                   {exclusive, []Node{{outer[0].Node, "0x2"}}, []events.Contender{at(1, lock), at(9, lock)}, false},
+		"another node of the session":         {exclusive, []Node{{"/a/" + guid + "5-x-0000000001", "0x1"}}, []events.Contender{at(1, lock), at(9, lock)}, false},
+		"no outer lock":                       {exclusive, nil, []events.Contender{at(1, lock), at(9, lock)}, false},
+		"a writer in a reader":                {exclusive, outer, []events.Contender{at(1, reads), at(9, writes)}, true},
+		"a reader in a writer":                {reader, outer, []events.Contender{at(1, writes), at(9, reads)}, true},
+		"a reader in a reader":                {reader, outer, []events.Contender{at(1, reads), at(9, reads)}, false},
+		"a reader behind a writer":            {reader, outer, []events.Contender{at(1, reads), at(2, writes), at(9, reads)}, true},
+		"a reader before a writer":            {reader, outer, []events.Contender{at(1, reads), at(9, reads), at(2, writes)}, false},
+		"a reader behind a writer before":     {reader, outer, []events.Contender{at(2, writes), at(1, reads), at(9, reads)}, false},
+		"a member of a multi-lock":            {exclusive, append(slices.Clone(outer), Node{"/b/x", "0x1"}), []events.Contender{{Node: "/b/x", Session: 1}, at(9, lock)}, true},
+		"another path of a multi-lock":        {reader, outer, []events.Contender{at(1, reads), at(9, reads), {Node: "/b/x", Session: 3, Kind: writes}, {Node: "/b/y", Session: 9, Kind: reads}}, false},
+		"an unfair lock":                      {exclusive, []Node{{"/a", "0x1"}}, []events.Contender{unfair}, true},
+		"an unfair lock of another process":   {exclusive, []Node{{"/a", "0x3"}}, []events.Contender{unfair}, false},
+		"a semaphore with room":               {wants(1, 2), outer, []events.Contender{permits(1, 1, true), permits(9, 1, false)}, false},
+		"a semaphore that others have filled": {wants(1, 2), outer, []events.Contender{permits(1, 1, true), permits(2, 1, true), permits(9, 1, false)}, false},
+		"a semaphore without room":            {wants(2, 2), outer, []events.Contender{permits(1, 1, true), permits(9, 2, false)}, true},
+		"behind one that needs the room":      {wants(1, 3), outer, []events.Contender{permits(1, 2, true), permits(2, 2, false), permits(9, 1, false)}, true},
+		"two outer permits":                   {wants(1, 2), append(slices.Clone(outer), Node{"/a/" + guid + "2-x-0000000002", "0x2"}), []events.Contender{permits(1, 1, true), permits(2, 1, true), permits(9, 1, false)}, true},
+	} {
+		if node, got := test.c.InTheWay(test.queue, test.outer); got != test.want || got != (node != "") {
+			t.Errorf("%s: %q, %t, want %t", name, node, got, test.want)
+		}
+	}
+}
+
+// Each zkgrant passes on what it has found, and the newest come last.
+func TestOuter(t *testing.T) {
+	first := []string{"HOME=/", "ZKGRANT_NODE=/a/1", "ZKGRANT_SESSION=0x1"}
+	second := append(Environment(Outer(first)), "ZKGRANT_NODE=/b/2", "ZKGRANT_SESSION=0x2", `ZKGRANT_MEMBERS=[{"path":"/b","node":"/b/2"},{"path":"/c","node":"/c/2"}]`)
+	if got, want := fmt.Sprint(Outer(second)), "[{/a/1 0x1} {/b/2 0x2} {/c/2 0x2}]"; got != want {
+		t.Errorf("the nodes are %s, want %s", got, want)
+	}
+	for _, none := range [][]string{nil, {"ZKGRANT_NODE=/a/1"}, {"ZKGRANT_SESSION=0x1"}, {Variable + "=no list"}} {
+		if got := Outer(none); len(got) > 0 || Environment(got) != nil {
+			t.Errorf("of %q the nodes are %v, want none", none, got)
+		}
+	}
+	chain := first
+	for i := range 100 {
+		chain = append(Environment(Outer(chain)), fmt.Sprint("ZKGRANT_NODE=/a/", i), "ZKGRANT_SESSION=0x3")
+	}
+	if got := Outer(chain); len(got) != most || got[most-1].Node != "/a/99" {
+		t.Errorf("after 100 generations there are %d nodes, %v last, want %d and the newest", len(got), got[len(got)-1], most)
+	}
+}
