@@ -69,6 +69,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	if err != nil {
 		return err
 	}
+	w.warnOfOpenNodes()
 	defer func() {
 		if closing := c.Close(); closing != nil { // the servers will end the session without it
 			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %s", plainly(closing))

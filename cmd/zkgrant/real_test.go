@@ -43,6 +43,7 @@ func TestRealServers(t *testing.T) {
 			"top":         testRealTop,
 			"board":       testRealBoard,
 			"not begun":   testRealNotBegun,
+			"access":      testRealAccess,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type settings struct {
 	authFile string
 	saslFile string
 	tls      struct{ ca, cert, key, name string }
+	acl      string
 	asKazoo  bool
 	json     bool
 	verbose  bool
@@ -47,6 +49,8 @@ func (s *settings) bind(root *cobra.Command) {
 	f.StringVar(&s.tls.cert, "tls-cert", "", "connect by TLS, with the certificate in this PEM `file`")
 	f.StringVar(&s.tls.key, "tls-key", "", "the key of the certificate, a PEM `file`")
 	f.StringVar(&s.tls.name, "tls-server-name", "", "connect by TLS, and expect certificates for this `host` name")
+	f.StringVar(&s.acl, "acl", "", "the access `list` of the nodes that are made, parents included: creator, scheme:id:perms,... as setAcl\nof ZooKeeper's client takes it, or world (default world)")
+	_ = root.RegisterFlagCompletionFunc("acl", cobra.FixedCompletions([]string{aclCreator, aclWorld}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.asKazoo, "as-kazoo", false, "queue up with kazoo's names, for locks that kazoo uses")
 	f.BoolVar(&s.json, "json", false, "write an object a line, for programs")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what happens to the lock")
@@ -93,7 +97,8 @@ func (s *settings) options() ([]coordinator.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(options, again...), nil
+	access, err := s.access()
+	return slices.Concat(options, again, access), err
 }
 
 // secrets are the options that rest on files. Each file is read again at each dial.
