@@ -243,13 +243,16 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	if err != nil {
 		return err
 	}
-	lease := h.lock.Deadline()
+	lease, granted := h.lock.Deadline(), time.Now()
 	if err := h.job.start(grant, kind, terms{grace, timeout, lease}); err != nil {
 		return err
 	}
 	h.granted, h.began = true, time.Now()
 	h.tell(grant)
 	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: lease}
+	if h.minHold > 0 {
+		h.duty.Until = granted.Add(h.minHold)
+	}
 	return nil
 }
 
@@ -262,8 +265,14 @@ func (h *holding) act() (code int, over bool, err error) {
 			h.job.renew(deadline)
 		}
 	}
-	h.duty.Empty = h.job.empty()
+	h.duty.Empty = h.duty.Done() || h.job.empty()
 	now := time.Now()
+	if h.duty.Empty && h.duty.Ended.IsZero() {
+		h.duty.Ended = now
+	}
+	if over := h.duty.Empty || h.leaves && !h.duty.Ended.IsZero(); over && !h.duty.Done() && !h.duty.GivenUp() && !h.lock.Valid() {
+		h.lose("it was not valid any more when the command ended") // this process may have slept
+	}
 	do, again := h.duty.Next(now)
 	for _, act := range do {
 		switch act {
@@ -281,6 +290,9 @@ func (h *holding) act() (code int, over bool, err error) {
 		case duty.Remind:
 			h.say(report{Event: "outlived", Path: h.name(), Processes: h.job.left(), loud: true},
 				"the command has ended, and %s is held for %s of its process group", h.name(), processes(h.job.left()))
+		case duty.Stay:
+			h.say(report{Event: "stays", Path: h.name(), Seconds: h.duty.Until.Sub(now).Seconds()},
+				"the command has ended, and %s is held for another %s", h.name(), since(h.duty.Until.Sub(now)))
 		case duty.Release:
 			code, err := h.outcome()
 			return code, true, err
@@ -316,7 +328,12 @@ func (h *holding) pass(sig os.Signal) {
 			h.duty.Hung = now
 		}
 	}
-	h.job.pass(sig, h.lock.Valid)
+	switch {
+	case !h.duty.Done():
+		h.job.pass(sig, h.lock.Valid)
+	case sig == syscall.SIGTSTP:
+		halt(h.console)
+	}
 }
 
 // processes names processes in a message.
@@ -333,22 +350,16 @@ func processes(pids []int) string {
 // lose notes that the library has reported the loss.
 func (h *holding) lose(reason any) { h.duty.Lost, h.reason = true, reason }
 
-// outcome gives the lock back as the work has ended, and returns the exit code. The work's own code counts only if the lock is still
-// valid: this process may have slept while the work ended.
+// outcome gives the lock back as the work has ended, and returns the exit code. The work's own
+// code counts if the work had ended before the lock was lost.
 func (h *holding) outcome() (int, error) {
-	if h.duty.GivenUp() {
-		return codeLost, nil
-	}
-	if !h.lock.Valid() {
-		h.reason = "it was not valid any more when the command ended"
-		h.sayLost()
-		h.job.kill() // what may be left of the group
+	if !h.duty.Done() {
 		return codeLost, nil
 	}
 	code, end := h.job.code(), h.job.end()
 	h.job.reset() // with --release-on-exit others of the group may be alive
 	h.leave(end)
-	h.gave, h.held = true, time.Since(h.began)
+	h.gave, h.held = !h.duty.GivenUp(), time.Since(h.began)
 	if code == 0 {
 		return 0, nil
 	}

@@ -34,6 +34,8 @@ type wanted struct {
 	leaves      bool           // the lock is given back when the command has ended, whatever its group does
 	grace       *time.Duration // between the signal and KILL; nil: a tenth of the session timeout
 
+	minHold time.Duration // the lock is held at least so long, unless somebody asks for its end
+
 	gave bool          // the work has ended, and the lock was not lost
 	held time.Duration // how long, if so
 
@@ -100,6 +102,8 @@ func (w *wanted) check() error {
 	switch {
 	case graceErr != nil:
 		return graceErr
+	case w.minHold < 0:
+		return errors.New("--min-hold: want a time of 0 or more")
 	case w.wait < 0:
 		return errors.New("--wait: want a time of 0 or more")
 	case w.conflict < 0 || w.conflict > 255:

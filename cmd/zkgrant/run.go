@@ -30,6 +30,7 @@ type commandFlags struct {
 	stdin  bool
 
 	release bool
+	minHold time.Duration
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
@@ -38,6 +39,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
 	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
 	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave others of its process group alone")
+	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for that `time` at least, also if the command ends earlier")
 	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
 }
 
@@ -48,7 +50,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
 	}
 	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
-	w.leaves = f.release
+	w.leaves, w.minHold = f.release, f.minHold
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace
 	}

@@ -153,7 +153,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 				_ = syscall.Kill(-s.group, syscall.SIGKILL) // repeated
 			case duty.Release, duty.Leave:
 				return
-			case duty.Lose, duty.Remind: // zkgrant reports that
+			case duty.Lose, duty.Remind, duty.Stay: // zkgrant reports that
 			}
 		}
 		// The timer stands still while the machine is suspended, so it is a short one. And

@@ -20,12 +20,13 @@ const (
 	Kill                   // send it KILL; repeated until it is dead
 	Lose                   // report that the lock is lost
 	Remind                 // report that others of the group go on, and the lock is held for them
+	Stay                   // report that the command is dead, and the lock is held until Until
 	Release                // the command is dead: give the lock back, if it is still held
 	Leave                  // KILL does not end the command and the lock is lost: end without it
 )
 
 func (a Act) String() string {
-	return [...]string{"", "ask", "kill", "lose", "remind", "release", "leave"}[a]
+	return [...]string{"", "ask", "kill", "lose", "remind", "stay", "release", "leave"}[a]
 }
 
 const (
@@ -42,6 +43,7 @@ type Duty struct {
 	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
 	Timeout time.Duration // the session timeout
 	Leaves  bool          // others of the group may go on without the lock
+	Until   time.Time     // the lock is held until then, unless somebody asks for its end
 
 	Lease   time.Time // the lock is safe until then without further contact; Due at most
 	Revoked bool      // the lock is asked back, and the command has agreed to it
@@ -59,10 +61,15 @@ type Duty struct {
 	last  time.Time // the latest KILL
 
 	reminded bool
+	done     bool // the command was dead before the lock was lost
 }
 
 // GivenUp reports whether Next has returned Lose.
 func (d *Duty) GivenUp() bool { return d.given }
+
+// Done reports whether the command was dead before the lock was lost. Then it stays so: its
+// process group may be another one's by now.
+func (d *Duty) Done() bool { return d.done }
 
 // Next returns what to do now, in this order, and when to call Next again.
 func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
@@ -94,7 +101,14 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	}
 	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself, and its group goes on
 	if d.Empty || orphaned && d.Leaves {
-		return append(do, Release), time.Time{}
+		if d.given || d.caused() || !now.Before(d.Until) {
+			d.done = d.done || !d.given
+			return append(do, Release), time.Time{}
+		}
+		if !d.done {
+			do, d.done = append(do, Stay), true
+		}
+		return do, earlier(d.Until, d.giveUpAt())
 	}
 	if orphaned && !d.reminded && !now.Before(d.Ended.Add(d.Timeout)) {
 		do, d.reminded = append(do, Remind), true

@@ -16,12 +16,16 @@ type story struct {
 	tough bool // nor by KILL
 
 	leaves bool
+	until  time.Duration
 }
 
 // play calls Next at each time that Next has named, and when something happens.
 func (s story) play(clock *time.Duration) string {
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	d := &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: start.Add(9 * time.Second)}
+	if s.until > 0 {
+		d.Until = start.Add(s.until)
+	}
 	var told strings.Builder
 	next := start
 	const step = time.Millisecond
@@ -48,10 +52,10 @@ func (s story) play(clock *time.Duration) string {
 				d.Empty = !s.deaf
 			case Kill:
 				d.Empty = !s.tough
-			case Lose, Remind:
+			case Lose, Remind, Stay:
 			}
 		}
-		if d.Empty {
+		if d.Empty && !d.Done() {
 			next = now.Add(step)
 		}
 	}
@@ -70,6 +74,7 @@ func TestEachEnd(t *testing.T) {
 	empty := func(d *Duty) { d.Empty = true }
 	now := time.Duration(0) // set by play
 	ended := func(d *Duty) { d.Ended = origin(now) }
+	both := func(d *Duty) { ended(d); empty(d) }
 	stopped := func(d *Duty) { d.Stopped = origin(now) }
 	hung := func(d *Duty) { d.Hung = origin(now) }
 	revoked := func(due time.Duration) func(d *Duty) {
@@ -120,6 +125,19 @@ func TestEachEnd(t *testing.T) {
 		{"a revocation ends it, and not its group", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(7 * s), 3 * s: ended}}, "2s ask, 4s kill, 4.001s release"},
 		{"KILL does not help, and the lock is held", story{grace: 1 * s, deaf: true, tough: true, at: events{1 * s: stopped, 2 * s: ended}}, "3s kill, 3.1s kill, 3.2s kill, 8s lose, 13s leave"},
 		{"it ends by itself", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty = true }}}, "2s release"},
+		{"it ends before the least time", story{grace: 1 * s, until: 5 * s, at: events{2 * s: both}}, "2s stay, 5s release"},
+		{"it ends after the least time", story{grace: 1 * s, until: 2 * s, at: events{3 * s: both}}, "3s release"},
+		{"the least time, and the lease runs out", story{grace: 1 * s, until: 20 * s, at: events{2 * s: both}}, "2s stay, 8s lose, 8s release"},
+		{"the least time, and the lease is renewed", story{grace: 1 * s, until: 12 * s, at: events{2 * s: both, 5 * s: renewed(14 * s)}}, "2s stay, 12s release"},
+		{"the least time, and the lock is lost", story{grace: 1 * s, until: 6 * s, at: events{2 * s: both, 3 * s: lost}}, "2s stay, 3s lose, 3s release"},
+		{"the least time, and it is revoked", story{grace: 1 * s, until: 6 * s, at: events{2 * s: both, 3 * s: revoked(7 * s)}}, "2s stay, 3s release"},
+		{"TERM after the command", story{grace: 1 * s, until: 6 * s, at: events{2 * s: both, 3 * s: stopped}}, "2s stay, 3s release"},
+		{"HUP after the command", story{grace: 1 * s, until: 6 * s, at: events{2 * s: both, 3 * s: hung}}, "2s stay, 3s release"},
+		{"TERM ends the command", story{grace: 1 * s, until: 6 * s, at: events{1 * s: stopped, 2 * s: both}}, "2s release"},
+		{"HUP long before the command's end", story{grace: 1 * s, until: 14 * s, at: events{1 * s: hung, 2 * s: renewed(30 * s), 12 * s: both}}, "12s stay, 14s release"},
+		{"the least time, and the group goes on", story{grace: 1 * s, until: 4 * s, at: events{2 * s: ended, 6 * s: empty}}, "6s release"},
+		{"the least time, and its group may go on", story{grace: 1 * s, leaves: true, until: 4 * s, at: events{2 * s: ended}}, "2s stay, 4s release"},
+		{"the lock is lost before the command's end", story{grace: 1 * s, until: 12 * s, at: events{2 * s: lost}}, "2s ask, 2s lose, 2.001s release"},
 		{"it ends and the lock is lost", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty, d.Lost = true, true }}}, "2s lose, 2s release"},
 	} {
 		if got := strings.ReplaceAll(strings.TrimSpace(test.story.play(&now)), "\n", ", "); got != test.want {
