@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/nested"
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/textfile"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -59,6 +60,8 @@ type terms struct {
 // work holds the lock while the job is done, and with again takes it anew after a loss. what
 // names the job to every client of the servers, so it must not have secrets, as arguments do.
 func (w *wanted) work(job work, what string, again bool) (err error) {
+	w.last.Path = w.name()
+	defer func() { w.writeFigures(err) }() // last of all: the lock is given back by then
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -74,7 +77,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 		if closing := c.Close(); closing != nil { // the servers will end the session without it
 			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %s", plainly(closing))
 		} else if w.gave { // the servers have said so
-			w.say(report{Event: "ended", Path: w.name(), Seconds: w.held.Seconds()}, "gave %s back after %s", w.name(), since(w.held))
+			w.say(report{Event: "ended", Path: w.name(), Seconds: w.last.Held.Seconds()}, "gave %s back after %s", w.name(), since(w.last.Held))
 		}
 	}()
 	for {
@@ -84,6 +87,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 			return err
 		case code == codeLost && again:
 			job.reset()
+			w.writeFigures(&exit{code: code})
 			continue
 		case code == 0:
 			return nil
@@ -113,6 +117,8 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		wake: time.NewTimer(time.Second),
 	}
 	defer h.wake.Stop()
+	w.last = textfile.Run{Path: w.name()}
+	defer h.account()
 	defer h.lock.Abandon() // does nothing after a Release
 	defer w.hide()
 	outer, looks, looked := nested.Outer(os.Environ()), false, make(chan error, 1)
@@ -247,7 +253,8 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	if err := h.job.start(grant, kind, terms{grace, timeout, lease}); err != nil {
 		return err
 	}
-	h.granted, h.began = true, time.Now()
+	h.last.Waited = granted.Sub(h.began)
+	h.granted, h.began = true, granted
 	h.tell(grant)
 	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: lease}
 	if h.minHold > 0 {
@@ -359,11 +366,22 @@ func (h *holding) outcome() (int, error) {
 	code, end := h.job.code(), h.job.end()
 	h.job.reset() // with --release-on-exit others of the group may be alive
 	h.leave(end)
-	h.gave, h.held = !h.duty.GivenUp(), time.Since(h.began)
+	h.gave, h.last.Held, h.last.Ran = !h.duty.GivenUp(), time.Since(h.began), end == duty.Done
 	if code == 0 {
 		return 0, nil
 	}
 	return 0, &exit{code: code} // no loss, so no new attempt
+}
+
+// account notes how long the attempt has waited or held.
+func (h *holding) account() {
+	switch took := time.Since(h.began); {
+	case !h.granted:
+		h.last.Waited = took
+	case h.last.Held == 0: // a loss
+		h.last.Held = took
+	}
+	h.last.Lost = h.last.Lost || h.duty.GivenUp()
 }
 
 // leave gives the lock back, or abandons it, as the work has ended.
@@ -452,6 +470,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 
 // tooLate says that the lock is lost, and returns the exit code.
 func (w *wanted) tooLate(reason string) int {
+	w.last.Lost = true
 	w.say(report{Event: "lost", Path: w.name(), Reason: reason, loud: true, bad: true}, "LOST %s before anything was started: %s", w.name(), reason)
 	return codeLost
 }

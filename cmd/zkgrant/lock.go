@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/textfile"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -36,8 +37,9 @@ type wanted struct {
 
 	minHold time.Duration // the lock is held at least so long, unless somebody asks for its end
 
-	gave bool          // the work has ended, and the lock was not lost
-	held time.Duration // how long, if so
+	gave bool         // the lock was given back, and not lost
+	last textfile.Run // what became of the latest attempt
+	file string       // for that; empty for none
 
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0
 }

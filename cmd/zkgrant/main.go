@@ -59,9 +59,9 @@ func execute(root *cobra.Command, s *settings) int {
 	if err == nil {
 		return 0
 	}
-	code := codeFailed
+	code := codeOf(err)
 	if end := new(exit); errors.As(err, &end) {
-		if code, err = end.code, end.err; err == nil {
+		if err = end.err; err == nil {
 			return code
 		}
 	}
@@ -71,6 +71,18 @@ func execute(root *cobra.Command, s *settings) int {
 	}
 	s.say(r, "%s", plainly(err))
 	return code
+}
+
+// codeOf returns the exit code of an error.
+func codeOf(err error) int {
+	var end *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &end):
+		return end.code
+	}
+	return codeFailed
 }
 
 // plainly is the text of an error. The library's errors begin as our lines do.

@@ -31,6 +31,7 @@ type commandFlags struct {
 
 	release bool
 	minHold time.Duration
+	file    string
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
@@ -40,6 +41,8 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
 	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave others of its process group alone")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for that `time` at least, also if the command ends earlier")
+	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node exporter")
+	_ = cmd.MarkFlagFilename("textfile", "prom")
 	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
 }
 
@@ -50,7 +53,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
 	}
 	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
-	w.leaves, w.minHold = f.release, f.minHold
+	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace
 	}
@@ -65,6 +68,8 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	}
 	// This check comes first: a contender that cannot use the lock is a nuisance to others, too.
 	if _, err := exec.LookPath(c.line[0]); err != nil {
+		w.last.Path = strings.Join(args[:dashes], " ")
+		w.writeFigures(notStarted(err))
 		return nil, nil, notStarted(err)
 	}
 	return args[:dashes], c, nil

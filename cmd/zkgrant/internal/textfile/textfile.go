@@ -1,0 +1,102 @@
+// Package textfile writes what became of a run in the text format of Prometheus, as the
+// textfile collector of its node exporter reads it.
+package textfile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Run is what became of one run.
+type Run struct {
+	Path   string // of the lock
+	Ended  time.Time
+	Code   int
+	Waited time.Duration // for the lock
+	Held   time.Duration // the lock; 0 if it was not granted
+	Ran    bool          // the command has ended under the lock
+	Lost   bool
+}
+
+// The figures that outlive the next run.
+const (
+	success = "zkgrant_run_last_success_timestamp_seconds"
+	losses  = "zkgrant_run_losses_total"
+)
+
+// Text returns the content of the file. old is its former content, which may be of any kind.
+func (r Run) Text(old []byte) []byte {
+	last, lost := former(old, success, r.Path), former(old, losses, r.Path)
+	if r.Ran && r.Code == 0 {
+		last = seconds(r.Ended)
+	}
+	if r.Lost {
+		lost++
+	}
+	var text bytes.Buffer
+	write := func(name, kind, help string, value float64) {
+		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", name, help, name, kind, series(name, r.Path), strconv.FormatFloat(value, 'f', -1, 64))
+	}
+	if last > 0 {
+		write(success, "gauge", "When the command last ended with 0 under the lock.", last)
+	}
+	write("zkgrant_run_last_end_timestamp_seconds", "gauge", "When zkgrant last ended.", seconds(r.Ended))
+	write("zkgrant_run_last_exit_code", "gauge", "With which code it ended.", float64(r.Code))
+	write("zkgrant_run_last_waited_seconds", "gauge", "How long it waited for the lock.", r.Waited.Seconds())
+	write("zkgrant_run_last_held_seconds", "gauge", "How long it held the lock.", r.Held.Seconds())
+	write(losses, "counter", "How often the lock was lost.", lost)
+	return text.Bytes()
+}
+
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
+func series(name, path string) string {
+	return name + `{path="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"}`
+}
+
+// former returns the value that the old content has, or 0.
+func former(old []byte, name, path string) float64 {
+	for line := range strings.Lines(string(old)) {
+		text, ok := strings.CutPrefix(line, series(name, path)+" ")
+		if !ok {
+			continue
+		}
+		if value, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && value >= 0 && value < 1e15 {
+			return value
+		}
+	}
+	return 0
+}
+
+// Write replaces the file by one that tells of the run. A reader sees the old content or the new.
+func (r Run) Write(file string) (err error) {
+	old, _ := os.ReadFile(file) // if it cannot be read, this is the first run
+	next, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(next.Name())
+		}
+	}()
+	const readable = 0o644 // the exporter is another user
+	_, err = next.Write(r.Text(old))
+	for _, then := range []func() error{func() error { return next.Chmod(readable) }, next.Sync} {
+		if err == nil {
+			err = then()
+		}
+	}
+	if closing := next.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), file)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package textfile
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// values are the lines of a file that are no comments.
+func values(text []byte) string {
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			all = append(all, strings.TrimPrefix(strings.TrimSpace(line), "zkgrant_run_"))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func at(second int64) time.Time { return time.UnixMilli(second*1000 + 500) }
+
+// A success and the number of losses outlive the runs after them.
+func TestFigures(t *testing.T) {
+	var text []byte
+	for _, step := range []struct {
+		run  Run
+		want string
+	}{
+		{
+			Run{Path: "/a", Ended: at(100), Code: 124, Waited: 2 * time.Second},
+			`last_end_timestamp_seconds{path="/a"} 100.5, last_exit_code{path="/a"} 124, last_waited_seconds{path="/a"} 2, last_held_seconds{path="/a"} 0, losses_total{path="/a"} 0`,
+		},
+		{
+			Run{Path: "/a", Ended: at(200), Waited: time.Second, Held: time.Minute, Ran: true},
+			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 200.5, last_exit_code{path="/a"} 0, last_waited_seconds{path="/a"} 1, last_held_seconds{path="/a"} 60, losses_total{path="/a"} 0`,
+		},
+		{
+			Run{Path: "/a", Ended: at(300), Code: 123, Held: time.Second, Lost: true},
+			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 300.5, last_exit_code{path="/a"} 123, last_waited_seconds{path="/a"} 0, last_held_seconds{path="/a"} 1, losses_total{path="/a"} 1`,
+		},
+		{ // a conflict code of 0 is no success of the command
+			Run{Path: "/a", Ended: at(400), Lost: true},
+			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 400.5, last_exit_code{path="/a"} 0, last_waited_seconds{path="/a"} 0, last_held_seconds{path="/a"} 0, losses_total{path="/a"} 2`,
+		},
+		{
+			Run{Path: `/b"\`, Ended: at(500), Code: 1, Ran: true},
+			`last_end_timestamp_seconds{path="/b\"\\"} 500.5, last_exit_code{path="/b\"\\"} 1, last_waited_seconds{path="/b\"\\"} 0, last_held_seconds{path="/b\"\\"} 0, losses_total{path="/b\"\\"} 0`,
+		},
+	} {
+		text = step.run.Text(text)
+		if got := values(text); got != step.want {
+			t.Errorf("after %+v:\n%s\nwant\n%s", step.run, got, step.want)
+		}
+	}
+	for _, odd := range []string{success + `{path="/a"} soon`, success + `{path="/a"} -1`, losses + `{path="/a"} NaN`, losses + `{path="/a"} +Inf`, "\xff"} {
+		if got := values(Run{Path: "/a", Ended: at(1)}.Text([]byte(odd))); strings.Contains(got, success) || !strings.HasSuffix(got, `losses_total{path="/a"} 0`) {
+			t.Errorf("after %q the file has %s, want nothing of it", odd, got)
+		}
+	}
+}
+
+// The file is replaced as a whole, and nothing is left beside it, also if that fails.
+func TestTheFileIsReplaced(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "backup.prom")
+	run := Run{Path: "/a", Ended: at(1), Ran: true}
+	for range 2 {
+		before, _ := os.Open(file)
+		if err := run.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		if before != nil { // who has it open still reads all of the old one
+			text := make([]byte, 10_000)
+			n, _ := before.Read(text)
+			if !bytes.Equal(text[:n], run.Text(nil)) {
+				t.Errorf("a reader of the old file reads %q, want all of it", text[:n])
+			}
+			_ = before.Close()
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("the file has %v (%v), want that every user may read it", info, err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "folder.prom"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{filepath.Join(folder, "none", "a.prom"), filepath.Join(folder, "folder.prom")} {
+		if err := run.Write(wrong); err == nil {
+			t.Errorf("writing %s succeeds, want an error", wrong)
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) != 2 {
+		t.Errorf("the folder has %v (%v), want the file and the folder", left, err)
+	}
+}
