@@ -7,29 +7,38 @@ import (
 )
 
 // judgeRemoval checks a request to remove a directory: this session has made it, as a container, or an earlier session of the same
-// coordinator, which has ended. It is called before the request is executed.
+// coordinator, which has ended. It is called before the request is executed, so of several sessions that ask for a directory at
+// the same time each may be the one that makes it. A request of a session that has ended comes to nothing.
 func (w *world) judgeRemoval(q zktest.Request) {
-	switch q.Op {
-	case zktest.OpCreateContainer:
-		if !w.srv.Exists(q.Path) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.containers[q.Path] = q.Session
-		}
-	case zktest.OpDelete:
-		if !w.srv.Exists(q.Path) || w.srv.Owner(q.Path) != 0 {
-			return
-		}
-		w.mu.Lock()
-		maker := w.containers[q.Path]
-		w.mu.Unlock()
-		w.count("directories removed", 1)
-		if maker == 0 || maker != q.Session && slices.Contains(w.srv.Sessions(), maker) {
-			w.failf("session %x removes %s, which session %x has made", q.Session, q.Path, maker)
-		}
-		if !w.healed() {
-			w.count("directories removed between faults", 1)
-		}
-	default:
+	if q.Op != zktest.OpCreateContainer && q.Op != zktest.OpDelete {
+		return
 	}
+	there, alive := w.srv.Exists(q.Path), w.srv.Sessions()
+	w.mu.Lock()
+	d := w.containers[q.Path]
+	if d.there && !there {
+		d.askers = nil // it has gone since
+	}
+	if d.there = there; q.Op == zktest.OpCreateContainer {
+		d.askers = append(d.askers, q.Session)
+	}
+	w.containers[q.Path] = d
+	w.mu.Unlock()
+	if q.Op == zktest.OpCreateContainer || !there || w.srv.Owner(q.Path) != 0 || !slices.Contains(alive, q.Session) {
+		return
+	}
+	w.count("directories removed", 1)
+	ended := func(asker int64) bool { return !slices.Contains(alive, asker) }
+	if !slices.Contains(d.askers, q.Session) && !slices.ContainsFunc(d.askers, ended) {
+		w.failf("session %x removes %s, which one of the sessions %x has made", q.Session, q.Path, d.askers)
+	}
+	if !w.healed() {
+		w.count("directories removed between faults", 1)
+	}
+}
+
+// container is a directory, by the requests to make it.
+type container struct {
+	askers []int64 // the sessions that have asked for it since it was last gone
+	there  bool    // at the last request to make or to remove it
 }

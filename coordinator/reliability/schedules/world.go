@@ -45,7 +45,7 @@ type world struct {
 	fates    map[string][]fate    // by path, of a lock that reports crashes
 	passed   map[passed][]*tenure // the turns, each once
 
-	containers map[string]int64 // the directories, by the session that has made them
+	containers map[string]container // the directories that are made
 }
 
 // line is a line of the trace. It is formatted only if it is read.
@@ -79,7 +79,7 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
 			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
 			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
-			passed: map[passed][]*tenure{}, containers: map[string]int64{},
+			passed: map[passed][]*tenure{}, containers: map[string]container{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
