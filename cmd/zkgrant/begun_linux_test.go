@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // limited sets a limit of the process that waits.
@@ -68,15 +67,8 @@ func TestACommandThatALimitKeepsFromBeginning(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	doNotBegin(t, map[string]unbegun{
 		"too many files":     {then: limited(unix.RLIMIT_NOFILE, 4), code: codeFailed, word: "too many open files"},
-		"too many processes": {as: asNobody, then: noMoreProcesses, code: codeNoStart, word: "resource temporarily unavailable"},
+		"too many processes": {as: asNobody, then: noMoreProcesses, code: codeNoStart, word: "resource temporarily unavailable", fatal: true},
 		"too many arguments": {args: []string{long, long}, then: limited(unix.RLIMIT_STACK, 64<<10), code: codeNoStart, word: "argument list too long"},
-		"no memory":          {then: limited(unix.RLIMIT_AS, 4<<20), code: codeFailed, word: "ended before it started the command"},
+		"no memory":          {then: limited(unix.RLIMIT_AS, 4<<20), code: codeFailed, word: "ended before it started the command", fatal: true},
 	})
-}
-
-// A low limit of open files does not keep the command from beginning.
-func TestFewOpenFiles(t *testing.T) {
-	t.Parallel()
-	few := eventstest.Begin(t, exec.Command("sh", "-c", `ulimit -n 50 && exec "$@"`, "sh", program, "run", "--servers", zktest.Start(t).Addr(), lockPath, "--", "sh", "-c", "exit 3"))
-	few.Exits(3)
 }

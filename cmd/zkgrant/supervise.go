@@ -230,9 +230,6 @@ func highPipe(writes bool) (ours, theirs *os.File, err error) {
 		high = int(min(uint64(high), uint64(most.Cur)/2))
 	}
 	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
-	if errors.Is(err, unix.EINVAL) { // the limit of open files is so low
-		fd, err = unix.FcntlInt(original.Fd(), unix.F_DUPFD, 3)
-	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("a pipe to the supervisor: %w", err), ours.Close())
 	}

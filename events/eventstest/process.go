@@ -57,8 +57,14 @@ func (p *Process) Send(sig os.Signal) {
 // Exits waits for the end of the process, and fails the test unless the exit code is this one.
 func (p *Process) Exits(code int) {
 	p.tb.Helper()
-	Receive(p.tb, p.ended, "the end of the process")
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
+	if got := p.ExitCode(); got != code {
 		p.tb.Errorf("exit code %d, want %d", got, code)
 	}
+}
+
+// ExitCode waits for the end of the process, and returns the exit code, or -1 if a signal ended it.
+func (p *Process) ExitCode() int {
+	p.tb.Helper()
+	Receive(p.tb, p.ended, "the end of the process")
+	return p.cmd.ProcessState.ExitCode()
 }
