@@ -227,7 +227,7 @@ func highPipe(writes bool) (ours, theirs *os.File, err error) {
 	high := 100
 	var most syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most) == nil {
-		high = int(min(uint64(high), uint64(most.Cur)/2))
+		high = int(min(uint64(high), uint64(most.Cur)/2)) //nolint:unconvert // FreeBSD has a signed one
 	}
 	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
 	if err != nil {
