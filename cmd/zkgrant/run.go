@@ -91,7 +91,7 @@ Exit codes:
   0 to 122  the command's own, as are those below if it chooses to use them
   123       the lock was lost, and the command, if it was started, was ended
   124       the lock was not to be had, with --try or within --wait; see --conflict-code
-  125       zkgrant failed: wrong arguments, no server, no permission
+  125       zkgrant failed: wrong arguments, no server, no permission, a wait for itself
   126       the command cannot be started
   127       the command was not found
   128 + n   signal n ended the command, or the waiting for the lock`
