@@ -23,7 +23,10 @@ type unstarted struct{}
 func (unstarted) start(events.Grant, string, terms) error { return errors.New("it was started") }
 func (unstarted) renew(time.Time)                         {}
 func (unstarted) ended() <-chan struct{}                  { return nil }
-func (unstarted) pass(os.Signal, func() bool)             {}
+func (unstarted) late() bool                              { return false }
+func (unstarted) pass(os.Signal, func() bool) bool        { return false }
+func (unstarted) halts() <-chan syscall.Signal            { return nil }
+func (unstarted) halted(syscall.Signal, func() bool)      {}
 func (unstarted) ask()                                    {}
 func (unstarted) kill()                                   {}
 func (unstarted) empty() bool                             { return false }

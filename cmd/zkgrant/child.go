@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/jobs"
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/nested"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -31,6 +31,8 @@ import (
 type child struct {
 	*console
 
+	orphans *orphans
+
 	line     []string
 	asks     syscall.Signal // asks the command to end
 	terminal bool           // the command gets the terminal
@@ -38,13 +40,19 @@ type child struct {
 	group    int           // its process group; the number of the command's process
 	over     chan struct{} // closed when the command has ended, though its group may not have; nil before the start
 	status   syscall.WaitStatus
-	orphaned bool       // the supervisor has ended before the command
-	looked   time.Time  // when empty looked at every process
-	tells    chan int64 // the newest end of the lease, for the supervisor
+	orphaned bool                // the supervisor has ended before the command
+	looked   time.Time           // when empty looked at every process
+	tells    chan int64          // the newest end of the lease, for the supervisor
+	cut      bool                // the supervisor has sent KILL by itself
+	halting  chan syscall.Signal // what has halted the command
+	halt     atomic.Int32        // the same, until the command goes on
+	begged   bool                // it was said that the command waits for the terminal
+	handed   atomic.Bool         // the command was given the terminal
 	finished sync.WaitGroup
 
-	refused   atomic.Int32  // the signal that failed and was reported last: KILL is repeated
-	dismissal chan struct{} // closed when the supervisor is told nothing more
+	inspects  atomic.Bool      // a goroutine looks for processes that a signal has not reached
+	missed    map[missing]bool // that goroutine's: what was reported
+	dismissal chan struct{}    // closed when the supervisor is told nothing more
 }
 
 // start runs the command, with the Grant in its environment.
@@ -68,15 +76,20 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	}
 	defer func() { _ = reported.Close() }()
 
-	o := orders{control: controlled.Fd(), report: reported.Fd(), asks: c.asks, grace: terms.grace, timeout: terms.timeout}
+	job := standing()
+	ignored, _ := atStart()
+	o := orders{
+		control: controlled.Fd(), report: reported.Fd(), apart: job.Apart(), outputs: ignored>>(syscall.SIGTTOU-1)&1 == 0,
+		asks: c.asks, grace: terms.grace, timeout: terms.timeout,
+	}
 	var stdin *os.File
 	info, err := os.Stdin.Stat()
 	switch {
 	case err != nil:
 	case info.Mode()&os.ModeCharDevice == 0:
 		stdin = os.Stdin
-	case c.terminal && isTerminal(os.Stdin):
-		stdin, o.foreground = os.Stdin, 1
+	case c.terminal && isTerminal(os.Stdin) && !o.apart: // from another session it would read what is typed for others
+		stdin, o.foreground = os.Stdin, job.Visible() // in the background it would take it from the shell
 	default: // a process in the background that reads from the terminal is halted
 	}
 	cmd := exec.Command(program, append([]string{supervisorMark, o.String(), path}, c.line...)...)
@@ -86,14 +99,14 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	}
 	// What is sent to our process group must not reach the supervisor.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := c.orphans.start(cmd); err != nil {
 		return errors.Join(notStarted(err), control.Close(), reports.Close())
 	}
 	_ = controlled.Close() // so that report ends with the supervisor
 	_ = reported.Close()
 
 	c.tells = make(chan int64, 1)
-	c.renew(terms.lease)
+	c.renew(terms.lease())
 	c.dismissal = make(chan struct{})
 	tells, dismissal := c.tells, c.dismissal
 	c.finished.Go(func() {
@@ -105,28 +118,43 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 			}
 		}
 	})
-	c.over, c.orphaned, c.looked = make(chan struct{}), false, time.Time{}
+	c.over, c.orphaned, c.cut, c.looked = make(chan struct{}), false, false, time.Time{}
+	c.halting, c.begged = make(chan syscall.Signal, 1), false
+	c.halt.Store(0)
+	c.handed.Store(o.foreground)
 	said := bufio.NewReader(reports)
-	if c.group, err = hearStart(said, path); err != nil {
+	stop := c.renewing(terms)
+	c.group, err = hearStart(said, path)
+	stop()
+	if err != nil {
 		c.dismiss()
 		_ = reports.Close()
-		_ = cmd.Wait()
+		c.orphans.awaits(cmd)
 		return err
 	}
-	over := c.over
+	over, halting := c.over, c.halting
 	c.finished.Go(func() {
 		defer func() { _ = reports.Close() }()
 		what, number, err := hear(said)
-		if c.status = syscall.WaitStatus(number); err != nil || what != reportEnded {
+		for ; err == nil && what != reportEnded; what, number, err = hear(said) {
+			switch what {
+			case reportKilled:
+				c.cut = true
+			case reportHalted:
+				c.halt.Store(int32(number))
+				push(halting, syscall.Signal(number))
+			case reportContinued:
+				c.halt.Store(0)
+			}
+		}
+		if c.status = syscall.WaitStatus(number); err != nil {
 			c.orphaned = true
 			c.kill() // before anything else: no process but this one ends the group now
-			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command with it")
+			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command gets KILL")
 		}
-		if o.foreground == 1 {
-			takeTerminal()
-		}
+		c.takeTerminal()
 		close(over)
-		_ = cmd.Wait() // it ends when the group is empty, or when it is dismissed
+		c.orphans.awaits(cmd) // it ends when the group is empty, or when it is dismissed
 	})
 	return nil
 }
@@ -149,6 +177,32 @@ func hearStart(said *bufio.Reader, path string) (group int, err error) {
 	return 0, mayHaveBegunError{errors.New(ended + ", or just after that")}
 }
 
+// renewing renews the lease for a supervisor that has not started the command yet, until stop is
+// called: on a busy machine that may take as long as the rest of the lease.
+func (c *child) renewing(terms terms) (stop func()) {
+	over := make(chan struct{})
+	var renews sync.WaitGroup
+	renews.Go(func() {
+		tick := time.NewTicker(terms.timeout / 100)
+		defer tick.Stop()
+		for told := terms.lease(); ; {
+			select {
+			case <-tick.C:
+				if lease := terms.lease(); lease.After(told) {
+					told = lease
+					c.renew(lease)
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		renews.Wait()
+	}
+}
+
 // hear returns the supervisor's next report.
 func hear(said *bufio.Reader) (what string, number int, err error) {
 	line, err := said.ReadString('\n')
@@ -165,23 +219,32 @@ func (c *child) renew(lease time.Time) {
 	c.tell(sinceBoot().Add(time.Until(lease)).UnixNano())
 }
 
-func (c *child) tell(at int64) {
-	select {
-	case <-c.tells: // the one before was not taken yet
-	default:
-	}
-	c.tells <- at
-}
+func (c *child) tell(at int64) { push(c.tells, at) }
 
 // dismiss ends the supervisor, which leaves the group alone.
 func (c *child) dismiss() { c.tell(dismissed) }
 
-// takeTerminal puts this process into the foreground again. A process in the background gets TTOU for that.
-func takeTerminal() {
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
-	// Without a terminal there is nothing to take.
-	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, syscall.Getpgrp())
+// takeTerminal puts this process into the foreground again, if the command has the terminal, or
+// had it and left it to a group that has ended.
+func (c *child) takeTerminal() {
+	if at := foreground(); c.handed.Load() && at != 0 && (at == c.group || errors.Is(syscall.Kill(-at, 0), syscall.ESRCH)) {
+		_ = setForeground(syscall.Getpgrp()) // the terminal may be gone by now
+	}
+}
+
+// push leaves the newest value in the channel, which has room for one.
+func push[T any](to chan T, value T) {
+	for {
+		select {
+		case to <- value:
+			return
+		default:
+		}
+		select {
+		case <-to: // the one before was not taken yet
+		default:
+		}
+	}
 }
 
 // ours are the names of the variables that describe the lock to the command.
@@ -214,13 +277,53 @@ func told(g events.Grant, kind string) []string {
 	return append(environment, nested.Environment(nested.Outer(os.Environ()))...)
 }
 
-// signal sends a signal to every process of the group, if there are any.
-func (c *child) signal(sig syscall.Signal) {
+// signal sends a signal to every process of the group, and reports whether one of them got it,
+// or there is none.
+func (c *child) signal(sig syscall.Signal) bool {
 	// The group's number is not given out again while a process is in the group. Between the group's end and this call the system would
 	// have to use up a whole round of process numbers.
-	if err := syscall.Kill(-c.group, sig); err != nil && !errors.Is(err, syscall.ESRCH) && c.refused.Swap(int32(sig)) != int32(sig) {
-		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "%v for the command: %v", sig, err) // the command may run as another user now
+	err := syscall.Kill(-c.group, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return true
 	}
+	// For the kernel it is a success if one process got the signal. Others may belong to another
+	// user now. To look for them takes time, and nothing may hold the caller up.
+	if (err != nil || sig != syscall.SIGCONT) && c.inspects.CompareAndSwap(false, true) {
+		group := c.group
+		c.finished.Go(func() {
+			defer c.inspects.Store(false)
+			c.inspect(group, sig, err)
+		})
+	}
+	return err == nil
+}
+
+// inspect reports the processes that the signal has not reached, each once.
+func (c *child) inspect(group int, sig syscall.Signal, err error) {
+	if c.missed == nil {
+		c.missed = map[missing]bool{}
+	}
+	var missed []int
+	left, ok := members(group)
+	for _, pid := range left {
+		if reason := syscall.Kill(pid, 0); reason != nil && !errors.Is(reason, syscall.ESRCH) && !c.missed[missing{pid, sig}] {
+			missed, err = append(missed, pid), reason
+			c.missed[missing{pid, sig}] = true
+		}
+	}
+	if !ok && err != nil && !c.missed[missing{0, sig}] { // no process can be seen
+		c.missed[missing{0, sig}] = true
+	} else if missed == nil {
+		return
+	}
+	c.say(report{Event: "failed", Error: err.Error(), Processes: missed, loud: true, bad: true}, "%s does not reach %s of the command: %v",
+		unix.SignalName(sig), processes(missed), err)
+}
+
+// missing is a signal that a process did not get. 0 is any process.
+type missing struct {
+	pid int
+	sig syscall.Signal
 }
 
 // empty reports whether the command has ended, and no process is left in its group. A zombie
@@ -239,7 +342,13 @@ func (c *child) empty() bool {
 	}
 	c.looked = time.Now()
 	left, ok := members(c.group)
-	return ok && len(left) == 0
+	if ok && len(left) == 0 {
+		return true
+	}
+	if c.orphaned { // as the supervisor would
+		c.kill()
+	}
+	return false
 }
 
 func (c *child) left() []int {
@@ -271,11 +380,17 @@ func (c *child) reset() {
 
 func (c *child) ended() <-chan struct{} { return c.over }
 
-// pass passes a signal on to the group.
-func (c *child) pass(sig os.Signal, valid func() bool) {
+func (c *child) late() bool { return c.cut }
+
+// pass passes a signal on to the group, and reports whether it got there.
+func (c *child) pass(sig os.Signal, valid func() bool) bool {
 	switch sig {
 	case syscall.SIGTSTP:
+		if !valid() || !standing().Watched() {
+			return false
+		}
 		// This process cannot watch the lock while it is halted, so the command is halted first, by STOP, which it cannot ignore.
+		c.takeTerminal()
 		c.signal(syscall.SIGSTOP)
 		halt(c.console)
 	case syscall.SIGCONT:
@@ -285,8 +400,58 @@ func (c *child) pass(sig os.Signal, valid func() bool) {
 		}
 	default:
 		if number, ok := sig.(syscall.Signal); ok {
-			c.signal(number)
+			return c.signal(number)
 		}
+	}
+	return true
+}
+
+func (c *child) halts() <-chan syscall.Signal { return c.halting }
+
+// halted deals with a command that was halted.
+func (c *child) halted(by syscall.Signal, valid func() bool) {
+	if c.halt.Load() != int32(by) || !valid() { // it goes on, or is about to be ended
+		return
+	}
+	why := jobs.ByForce
+	switch by {
+	case syscall.SIGTSTP:
+		why = jobs.ByUser
+	case syscall.SIGTTIN, syscall.SIGTTOU:
+		why = jobs.ByTerminal
+	default:
+	}
+	switch standing().Halted(why, c.group) {
+	case jobs.Hand:
+		if err := setForeground(c.group); err != nil {
+			c.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "giving the command the terminal: %v", err)
+		}
+		c.begged = false
+		c.handed.Store(true)
+		c.signal(syscall.SIGCONT)
+	case jobs.Continue:
+		c.signal(syscall.SIGCONT)
+	case jobs.Wait:
+		if !c.begged {
+			c.say(report{Event: "halted", Error: by.String(), loud: true, bad: true}, "the command is halted: it needs the terminal, and zkgrant is in the background")
+		}
+		c.begged = true
+		halting := c.halting
+		time.AfterFunc(time.Second/4, func() { // it may be brought to the foreground without a signal
+			select {
+			case halting <- by:
+			default:
+			}
+		})
+	case jobs.Follow:
+		c.takeTerminal()
+		// The whole job, and by STOP: a TSTP that this process catches could end in a halt after
+		// the shell's CONT.
+		_ = syscall.Kill(0, syscall.SIGSTOP)
+	case jobs.Hangup:
+		c.signal(syscall.SIGHUP)
+		c.signal(syscall.SIGCONT)
+	case jobs.Leave:
 	}
 }
 

@@ -70,6 +70,14 @@ func play(part string, args []string) int {
 		fmt.Printf("command %d ready\n", os.Getpid())
 		return appendTo(args[0], "work", 5*60*1000) // whatever the test does, the process ends
 
+	case "player": // works on the file, prints the signals that come, and ends with 5 at the end of its input
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(5)
+		}()
+		go wait(nil)
+		return appendTo(args[0], "work", 5*60*1000)
+
 	case "leader": // starts the work above in its group, and ends: with the code in the third argument, or by TERM
 		child := exec.Command(os.Args[0], asCommand, "work", args[0], args[1])
 		child.Stdout = os.Stdout
@@ -98,6 +106,9 @@ func play(part string, args []string) int {
 			return 99
 		}
 		_, _ = fmt.Printf("%d ready\n", child.Process.Pid)
+		if len(args) > 0 { // it waits for a TERM
+			return wait(map[os.Signal]int{syscall.SIGTERM: 0})
+		}
 		return 0
 
 	case "deserter":
@@ -117,6 +128,34 @@ func play(part string, args []string) int {
 		fmt.Print("left ")
 		time.Sleep(time.Minute)
 		return 0
+
+	case "climber": // works on the file as root, to which its file's owner makes it
+		if err := syscall.Setuid(0); err != nil {
+			return 99
+		}
+		fmt.Printf("climber %d ready\n", os.Getpid())
+		return appendTo(args[0], "work", 5*60*1000)
+
+	case "climbing leader": // starts a climber in its group, and is one itself; USR1 ends it
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGUSR1)
+		if err := syscall.Setuid(0); err != nil {
+			return 99
+		}
+		child := exec.Command(os.Args[0], asCommand, "climber", args[0])
+		child.Stdout = os.Stdout
+		if err := child.Start(); err != nil {
+			return 99
+		}
+		fmt.Printf("command %d ready\n", os.Getpid())
+		<-end
+		return 0
+
+	case "headless": // works on the file without its first thread
+		fmt.Printf("headless %d ready\n", os.Getpid())
+		go appendTo(args[0], "work", 5*60*1000)
+		endFirstThread()
+		return 99
 
 	case "mark": // the same file
 		return appendTo(args[0], "next", 1)

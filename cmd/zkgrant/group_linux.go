@@ -2,46 +2,116 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/binary"
+	"errors"
 	"os"
 	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // members returns the processes of the group that have not ended. ok is false where that
 // cannot be known: without /proc, or if it hides the processes of other users.
 func members(group int) (pids []int, ok bool) {
-	if _, _, ok := processStat(1); !ok {
+	if _, ok := processStat(1); !ok {
 		return nil, false
 	}
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil, false
-	}
-	defer func() { _ = proc.Close() }() // it was only read
-	names, err := proc.Readdirnames(-1)
-	if err != nil {
-		return nil, false
-	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if state, of, ok := processStat(pid); ok && of == group && state != 'Z' && state != 'X' {
-			pids = append(pids, pid)
+	all := visible(func(p stat) bool { return p.group == group })
+	for _, p := range all {
+		if !p.ended() {
+			pids = append(pids, p.pid)
 		}
 	}
-	return pids, true
+	// A group that can be signaled, or not for want of rights, has processes that are not seen.
+	return pids, len(all) > 0 || errors.Is(syscall.Kill(-group, 0), syscall.ESRCH)
 }
 
-// processStat returns the state of a process, and its group.
-func processStat(pid int) (state byte, group int, ok bool) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// visible returns the processes that are wanted, as far as they can be seen. It is nil without
+// /proc. It needs next to no memory: the command may be ended where none is left.
+func visible(wanted func(stat) bool) (all []stat) {
+	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, 0, false // it has ended
+		return nil
 	}
-	// The name in parentheses may have any characters, so what follows the last one counts.
-	var parent int
-	_, err = fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %c %d %d", &state, &parent, &group)
-	return state, group, err == nil
+	defer func() { _ = unix.Close(proc) }() // it was only read
+	var buffer [4096]byte
+	for {
+		n, err := unix.ReadDirent(proc, buffer[:])
+		if err != nil || n <= 0 {
+			return all
+		}
+		// An entry has a number and an offset of 8 bytes each, its length, a type, and its name.
+		const length, name = 16, 19
+		for entry := buffer[:n]; len(entry) > name; entry = entry[binary.NativeEndian.Uint16(entry[length:]):] {
+			pid, ok := number(entry[name:])
+			if !ok {
+				continue
+			}
+			if p, ok := processStat(pid); ok && wanted(p) {
+				all = append(all, p)
+			}
+		}
+	}
+}
+
+// number returns the decimal number with which the text begins.
+func number(text []byte) (n int, ok bool) {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			break
+		}
+		n, ok = 10*n+int(c-'0'), true
+	}
+	return n, ok
+}
+
+// contained reports whether this process is in another PID namespace than the system's init.
+func contained() bool {
+	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
+	is, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && is != first
+}
+
+func processStat(pid int) (s stat, ok bool) {
+	file, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return s, false // it has ended
+	}
+	var buffer [1024]byte
+	n, err := unix.Read(file, buffer[:])
+	if closed := unix.Close(file); err != nil || closed != nil {
+		return s, false
+	}
+	// The name in parentheses may have any characters, so what follows the last one counts: the
+	// state, and then numbers.
+	text := buffer[:n]
+	text = text[bytes.LastIndexByte(text, ')')+1:]
+	if len(text) < len(" S 1") {
+		return s, false
+	}
+	s.pid, s.state = pid, text[1]
+	const last = 17
+	for field := 1; field <= last; field++ {
+		next := bytes.IndexByte(text[1:], ' ')
+		if next < 0 {
+			return s, false
+		}
+		text = text[1+next:]
+		value, ok := number(text[1:])
+		switch field {
+		case 1:
+			s.parent = value
+		case 2:
+			s.group = value
+		case 3:
+			s.session = value
+		case last:
+			s.threads = value
+		}
+		if !ok && field <= 3 {
+			return s, false
+		}
+	}
+	return s, true
 }

@@ -84,13 +84,20 @@ func (s *stay) renew(time.Time) {}
 
 func (s *stay) ended() <-chan struct{} { return s.over }
 
-func (s *stay) pass(sig os.Signal, _ func() bool) {
+func (s *stay) late() bool { return false }
+
+func (s *stay) pass(sig os.Signal, _ func() bool) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
 		s.finish()
 	default:
 	}
+	return true
 }
+
+func (s *stay) halts() <-chan syscall.Signal { return nil }
+
+func (s *stay) halted(syscall.Signal, func() bool) {}
 
 func (s *stay) ask() { s.finish() }
 

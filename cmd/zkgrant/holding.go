@@ -27,8 +27,14 @@ type work interface {
 	renew(lease time.Time)
 	// ended is closed when the work has ended. It is nil while that is impossible.
 	ended() <-chan struct{}
-	// pass deals with a signal.
-	pass(sig os.Signal, valid func() bool)
+	// late reports whether work that has ended was killed because it did not hear of a lease in time.
+	late() bool
+	// pass deals with a signal, and reports whether it reached the work.
+	pass(sig os.Signal, valid func() bool) bool
+	// halts receives the signal that has halted the work.
+	halts() <-chan syscall.Signal
+	// halted deals with that.
+	halted(by syscall.Signal, valid func() bool)
 	// ask asks the work to end.
 	ask()
 	// kill ends the work.
@@ -54,7 +60,7 @@ type mayHaveBegunError struct{ error }
 // terms are those on which the lock is held.
 type terms struct {
 	grace, timeout time.Duration
-	lease          time.Time
+	lease          func() time.Time
 }
 
 // work holds the lock while the job is done, and with again takes it anew after a loss. what
@@ -66,7 +72,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 		return err
 	}
 	signals := listen()
-	defer signals.stop()
+	defer w.orphans.reap()()
 	defer job.reset()
 	c, err := w.open(coordinator.WithHooks(w))
 	if err != nil {
@@ -162,7 +168,9 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 				h.say(report{Event: "withdrawn", Path: h.name(), loud: h.conflict != 0}, "standard input ended before %s was granted", h.name())
 				return h.conflict, nil
 			}
-			h.duty.Ended = time.Now()
+			if h.duty.Ended = time.Now(); job.late() {
+				h.lose(events.ReasonLeaseRanOut)
+			}
 
 		case lost := <-h.lock.Lost():
 			h.lose(lost.Reason)
@@ -192,6 +200,9 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			} else if code := signals.whileWaiting(sig, w.console); code != 0 {
 				return code, nil
 			}
+
+		case by := <-job.halts():
+			job.halted(by, h.keeps)
 
 		case ev, ok := <-news:
 			if !ok { // the coordinator is closed, and Done says so
@@ -250,7 +261,7 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 		return err
 	}
 	lease, granted := h.lock.Deadline(), time.Now()
-	if err := h.job.start(grant, kind, terms{grace, timeout, lease}); err != nil {
+	if err := h.job.start(grant, kind, terms{grace, timeout, h.lock.Deadline}); err != nil {
 		return err
 	}
 	h.last.Waited = granted.Sub(h.began)
@@ -325,6 +336,14 @@ func (h *holding) look(now time.Time) time.Duration {
 // pass passes a signal on.
 func (h *holding) pass(sig os.Signal) {
 	now := time.Now()
+	switch {
+	case !h.duty.Done():
+		if !h.job.pass(sig, h.keeps) {
+			return // then it ends nothing
+		}
+	case sig == syscall.SIGTSTP && standing().Watched():
+		halt(h.console)
+	}
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
 		if h.duty.Stopped.IsZero() || h.duty.Ended.IsZero() {
@@ -335,13 +354,10 @@ func (h *holding) pass(sig os.Signal) {
 			h.duty.Hung = now
 		}
 	}
-	switch {
-	case !h.duty.Done():
-		h.job.pass(sig, h.lock.Valid)
-	case sig == syscall.SIGTSTP:
-		halt(h.console)
-	}
 }
+
+// keeps reports whether the lock is held and not given up.
+func (h *holding) keeps() bool { return h.lock.Valid() && !h.duty.GivenUp() }
 
 // processes names processes in a message.
 func processes(pids []int) string {
@@ -351,7 +367,7 @@ func processes(pids []int) string {
 	case 1:
 		return fmt.Sprintf("process %d", pids[0])
 	}
-	return strings.Trim(fmt.Sprintf("processes %v", pids), "[]")
+	return "processes " + strings.Trim(fmt.Sprint(pids), "[]")
 }
 
 // lose notes that the library has reported the loss.

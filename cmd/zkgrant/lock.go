@@ -42,6 +42,7 @@ type wanted struct {
 	file string       // for that; empty for none
 
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0
+	orphans orphans
 }
 
 // sessionTimeout is what the servers have granted, or what they are asked for.

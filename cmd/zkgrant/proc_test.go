@@ -34,6 +34,16 @@ func maskOf(t *testing.T, pid int, name string) uint64 {
 // childOf returns the only child of a process: zkgrant's is the supervisor.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
+	children := childrenOf(t, pid)
+	if len(children) != 1 {
+		t.Fatalf("process %d has the children %v, want one", pid, children)
+	}
+	return children[0]
+}
+
+// childrenOf returns the children of a process, zombies too.
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
 	out, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +51,15 @@ func childOf(t *testing.T, pid int) int {
 	for line := range strings.Lines(string(out)) {
 		var child, parent int
 		if _, err := fmt.Sscan(line, &child, &parent); err == nil && parent == pid {
-			return child
+			children = append(children, child)
 		}
 	}
-	t.Fatalf("process %d has no child", pid)
-	return 0
+	return children
+}
+
+// nameOf is the name of a process, or empty if it has ended.
+func nameOf(t *testing.T, pid int) string {
+	t.Helper()
+	out, _ := exec.Command("ps", "-o", "comm=", "-p", strconv.Itoa(pid)).Output() // it fails if there is none
+	return strings.TrimSpace(string(out))
 }

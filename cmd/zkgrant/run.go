@@ -43,7 +43,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for that `time` at least, also if the command ends earlier")
 	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node exporter")
 	_ = cmd.MarkFlagFilename("textfile", "prom")
-	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
+	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, if zkgrant is in the foreground of it")
 }
 
 // command takes what follows the two dashes for the command, finds its program, and returns it with the paths before them.
@@ -52,7 +52,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	if dashes < 1 || dashes == len(args) {
 		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
 	}
-	c = &child{console: f.console, line: args[dashes:], terminal: f.stdin}
+	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin}
 	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace

@@ -16,12 +16,14 @@ type signals struct {
 	c chan os.Signal // room for one of each kind
 }
 
-// listen catches signals until stop.
+// listen catches signals until the process ends. It does not stop before: the Go runtime, left
+// alone with a QUIT, writes to standard error first, which may be a full pipe.
 func listen() *signals {
 	s := &signals{make(chan os.Signal, 16)}
 	// A line for a reader that has ended must not end this process. A handler, unlike an ignored
 	// signal, leaves the command the default.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ignoreBackground()
 	catch(s.c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
 	return s
@@ -82,13 +84,13 @@ func statusMask(name string) (set uint64) {
 	return set
 }
 
-func (s *signals) stop() { signal.Stop(s.c) }
-
 // whileWaiting acts on a signal before the Grant. It returns the exit code if the signal ends the wait.
 func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 	switch sig {
 	case syscall.SIGTSTP:
-		halt(c)
+		if standing().Watched() {
+			halt(c)
+		}
 	case syscall.SIGCONT, syscall.SIGWINCH:
 	default:
 		if number, ok := sig.(syscall.Signal); ok {

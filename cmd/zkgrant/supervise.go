@@ -35,15 +35,17 @@ const supervisorMark = "\x01zkgrant supervises"
 // orders are what a supervisor has to know before it starts the command.
 type orders struct {
 	control, report uintptr        // its ends of the pipes
-	foreground      int            // 1: the command gets the terminal
+	foreground      bool           // the command gets the terminal
+	apart           bool           // it gets a session of its own
+	outputs         bool           // TTOU is ignored only by zkgrant itself
 	asks            syscall.Signal // asks the command to end
 	grace, timeout  time.Duration
 }
 
-const ordersFormat = "%d %d %d %d %d %d"
+const ordersFormat = "%d %d %t %t %t %d %d %d"
 
 func (o orders) String() string {
-	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, int(o.asks), int64(o.grace), int64(o.timeout))
+	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, o.apart, o.outputs, int(o.asks), int64(o.grace), int64(o.timeout))
 }
 
 // What zkgrant tells the supervisor: a time of the clock sinceBoot, or dismissed.
@@ -56,6 +58,10 @@ const (
 	reportStarted  = "started"  // the command's process
 	reportFailed   = "failed"   // why it was not started, an errno
 	reportEnded    = "ended"    // the command's wait status
+
+	reportHalted    = "halted"    // the signal that has halted the command
+	reportContinued = "continued" // 0
+	reportKilled    = "killed"    // 0: the lease that the supervisor knows of has run out
 )
 
 // superviseIfAsked makes this process a supervisor if its arguments say so. It does not return then.
@@ -65,7 +71,7 @@ func superviseIfAsked() {
 		return
 	}
 	var o orders
-	if _, err := fmt.Sscanf(os.Args[2], ordersFormat, &o.control, &o.report, &o.foreground, &o.asks, &o.grace, &o.timeout); err != nil {
+	if _, err := fmt.Sscanf(os.Args[2], ordersFormat, &o.control, &o.report, &o.foreground, &o.apart, &o.outputs, &o.asks, &o.grace, &o.timeout); err != nil {
 		os.Exit(codeFailed)
 	}
 	s := &supervisor{orders: o, in: os.NewFile(o.control, "control"), out: os.NewFile(o.report, "report")}
@@ -78,7 +84,9 @@ type supervisor struct {
 
 	in, out *os.File
 	group   int
-	ended   bool // the command itself
+	ended   bool        // the command itself
+	killed  bool        // the command was sent KILL
+	reports chan string // lines for zkgrant, which may be halted and not read them
 	duty    duty.Duty
 }
 
@@ -92,8 +100,28 @@ func (s *supervisor) run(path string, argv []string) {
 	// the defaults, since the signals have handlers here, or what zkgrant has inherited.
 	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	if s.outputs {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
+	}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
+
+	const room = 16
+	s.reports = make(chan string, room)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for line := range s.reports {
+			_, _ = s.out.WriteString(line) // if nobody reads it, zkgrant has ended
+		}
+	}()
+	defer func() {
+		close(s.reports)
+		select {
+		case <-written:
+		case <-time.After(time.Second):
+		}
+	}()
 
 	// The first deadline comes before the command starts.
 	first, err := s.hear()
@@ -119,8 +147,11 @@ func (s *supervisor) run(path string, argv []string) {
 func (s *supervisor) start(path string, argv []string) (err error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	dieWithParent(attr.Sys)
-	if s.foreground == 1 {
+	switch {
+	case s.foreground:
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
+	case s.apart:
+		attr.Sys.Setpgid, attr.Sys.Setsid = false, true // which makes a group, too
 	}
 	s.group, err = syscall.ForkExec(path, argv, attr)
 	return err
@@ -151,7 +182,16 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 				_ = syscall.Kill(-s.group, syscall.SIGCONT)
 			case duty.Kill:
 				_ = syscall.Kill(-s.group, syscall.SIGKILL) // repeated
-			case duty.Release, duty.Leave:
+				if !s.killed {
+					s.say(reportKilled, 0)
+				}
+				s.killed = true
+			case duty.Leave:
+				if s.duty.Lost { // otherwise zkgrant says so, and dismisses this process
+					s.complain()
+					return
+				}
+			case duty.Release:
 				return
 			case duty.Lose, duty.Remind, duty.Stay: // zkgrant reports that
 			}
@@ -176,16 +216,28 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	}
 }
 
-// reap waits for the children that have ended, and reports the end of the command.
+// reap waits for the children that have ended, and reports the end of the command, and when it
+// is halted.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil || pid <= 0:
 			return
+		case status.Stopped() || status.Continued():
+			// A halt that finds no room is dropped, so that there is room for the end. Its
+			// reader is halted, and asks nothing of the command.
+			if group, err := unix.Getpgid(pid); err != nil || group != s.group || len(s.reports) > cap(s.reports)/2 {
+				continue
+			}
+			if status.Stopped() {
+				s.say(reportHalted, int(status.StopSignal()))
+			} else {
+				s.say(reportContinued, 0)
+			}
 		case pid == s.group:
 			s.ended = true
 			s.say(reportEnded, int(status))
@@ -200,7 +252,16 @@ func (s *supervisor) hear() (at int64, err error) {
 }
 
 func (s *supervisor) say(what string, number int) {
-	_, _ = s.out.WriteString(what + " " + strconv.Itoa(number) + "\n") // if nobody reads it, zkgrant has ended
+	s.reports <- what + " " + strconv.Itoa(number) + "\n"
+}
+
+// complain says that KILL does not end the command.
+func (s *supervisor) complain() {
+	left, _ := members(s.group)
+	ignoreBackground()
+	c := newConsole(os.Stderr, &settings{})
+	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any more", processes(left))
+	c.out.flush(time.Second)
 }
 
 // groupEmpty reports whether every process of the group has ended.

@@ -35,7 +35,19 @@ const width, height = 100, 24
 // beginTerminal starts the program on a terminal of 100 columns and 24 lines.
 func beginTerminal(t *testing.T, environment []string, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command(program, args...)
+	return onTerminal(t, environment, exec.Command(program, args...))
+}
+
+// beginShell starts an interactive shell on such a terminal, in which "zkgrant" is the program.
+func beginShell(t *testing.T) *terminal {
+	t.Helper()
+	term := onTerminal(t, []string{"PS1=prompt> ", "ENV="}, exec.Command("sh", "-i"))
+	term.types("zkgrant() { " + program + ` "$@"; }` + "\n")
+	return term
+}
+
+func onTerminal(t *testing.T, environment []string, cmd *exec.Cmd) *terminal {
+	t.Helper()
 	cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), environment...)
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: height, Cols: width})
 	if err != nil {

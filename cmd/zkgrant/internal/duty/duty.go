@@ -110,7 +110,7 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 		}
 		return do, earlier(d.Until, d.giveUpAt())
 	}
-	if orphaned && !d.reminded && !now.Before(d.Ended.Add(d.Timeout)) {
+	if d.reminds(orphaned) && !now.Before(d.Ended.Add(d.Timeout)) {
 		do, d.reminded = append(do, Remind), true
 	}
 	if d.given && !d.first.IsZero() && !now.Before(d.first.Add(d.Timeout)) {
@@ -122,10 +122,16 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	case !d.given:
 		at = earlier(at, d.giveUpAt())
 	}
-	if orphaned && !d.reminded {
+	if d.reminds(orphaned) {
 		at = earlier(at, d.Ended.Add(d.Timeout))
 	}
 	return do, at
+}
+
+// reminds reports whether a Remind is to come: others of the group live on by themselves, or
+// because KILL does not end them.
+func (d *Duty) reminds(orphaned bool) bool {
+	return !d.reminded && !d.given && (orphaned || !d.Ended.IsZero() && !d.first.IsZero())
 }
 
 // caused reports whether the command has ended because it was told to. A HUP counts if the

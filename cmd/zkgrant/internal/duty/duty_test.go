@@ -124,6 +124,7 @@ func TestEachEnd(t *testing.T) {
 		{"it ends by itself long after a HUP", story{grace: 1 * s, at: events{1 * s: hung, 2 * s: renewed(30 * s), 12 * s: ended, 15 * s: empty}}, "15s release"},
 		{"a revocation ends it, and not its group", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(7 * s), 3 * s: ended}}, "2s ask, 4s kill, 4.001s release"},
 		{"KILL does not help, and the lock is held", story{grace: 1 * s, deaf: true, tough: true, at: events{1 * s: stopped, 2 * s: ended}}, "3s kill, 3.1s kill, 3.2s kill, 8s lose, 13s leave"},
+		{"the same, and the lease is renewed", story{grace: 1 * s, deaf: true, tough: true, at: events{1 * s: stopped, 2 * s: ended, 5 * s: renewed(30 * s)}}, "3s kill, 3.1s kill, 3.2s kill, 12s remind, 29s lose, 29s leave"},
 		{"it ends by itself", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty = true }}}, "2s release"},
 		{"it ends before the least time", story{grace: 1 * s, until: 5 * s, at: events{2 * s: both}}, "2s stay, 5s release"},
 		{"it ends after the least time", story{grace: 1 * s, until: 2 * s, at: events{3 * s: both}}, "3s release"},
