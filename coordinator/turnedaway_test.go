@@ -15,10 +15,11 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-const turnedAwayMessage = "requests are turned away and made again"
+const turnedAwayMessage = session.TurnedAway
 
 // TestRequestsThatAreTurnedAwayAreSaid: a caller whose wait ends hears of its own end alone, so the log has the cause.
 // It is there after some seconds, and again each minute. A server that fails at requests is asked as seldom as one

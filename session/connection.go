@@ -20,6 +20,9 @@ import (
 
 // This file is about the life of a client: connected, suspended, resumed, expired, closed.
 
+// TurnedAway is the message of the log for requests that servers turn away, or fail at, for seconds.
+const TurnedAway = "requests are turned away and made again"
+
 // connect makes the client of an epoch.
 func (s *Session) connect(epoch recipes.Epoch) {
 	failures := 0
@@ -436,7 +439,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				c.tellLease(s.cfg.OnLease)
 			}
 			if zkerr.IsTurnedAway(zkErr) && c.throttle.TurnedAway(answered, c.link.Timeout()) {
-				c.logger.Warn("requests are turned away and made again", zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(zkErr)))
+				c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(zkErr)))
 			}
 			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)

@@ -4,7 +4,9 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -89,4 +92,35 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		t.Errorf("it ends with %v, want the code %d and no error", err, codeLost)
 	}
 	said.Must(t, "LOST "+lockPath)
+}
+
+// TestWhichWarningsAreShown: before there is a session all of them, and afterwards what no event tells, that servers
+// leave a lock waiting.
+func TestWhichWarningsAreShown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		level              slog.Level
+		verbose, connected bool
+		text               string
+		shown              bool
+		quiet              bool
+	}{
+		{slog.LevelWarn, false, false, "any", true, false},
+		{slog.LevelWarn, false, false, "any", false, true},
+		{slog.LevelWarn, false, true, "any", false, false},
+		{slog.LevelWarn, true, true, "any", true, false},
+		{slog.LevelWarn, false, true, session.TurnedAway, true, false},
+		{slog.LevelWarn, false, true, session.TurnedAway, false, true},
+		{slog.LevelError, false, true, "any", true, false},
+		{slog.LevelInfo, true, false, "any", false, false},
+	} {
+		var lines []string
+		out := newConsole(os.Stderr, &settings{verbose: c.verbose, quiet: c.quiet})
+		out.divert(func(line string) { lines = append(lines, line) })
+		out.connected.Store(c.connected)
+		slog.New(warnings{out}).Log(t.Context(), c.level, c.text, "error", "its cause")
+		if shown := slices.Contains(lines, "zkgrant: "+c.text+", error: its cause"); shown != c.shown {
+			t.Errorf("%+v: the lines are %q", c, lines)
+		}
+	}
 }

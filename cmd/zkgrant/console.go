@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // console reports what happens: as lines for people, or with --json as one object a line. Its methods may be called from any goroutine.
@@ -155,13 +156,17 @@ func (c *console) hide() { c.out.progress("") }
 func printable(s string) string { return text.Printable(s) }
 
 // warnings takes the library's log, which says why there is no session yet. Events tell what follows, and with --verbose the log does.
+// No event tells why servers leave a lock waiting.
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelError || level >= slog.LevelWarn && !w.settings.quiet && (w.settings.verbose || !w.connected.Load())
+	return level >= slog.LevelError || level >= slog.LevelWarn && !w.settings.quiet
 }
 
 func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level < slog.LevelError && !w.settings.verbose && w.connected.Load() && r.Message != session.TurnedAway {
+		return nil
+	}
 	var line strings.Builder
 	line.WriteString(r.Message)
 	r.Attrs(func(a slog.Attr) bool {
