@@ -31,10 +31,11 @@ if the lock is lost, and with 124 if it was not to be had before standard input 
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.paths = args
-			w.grace = new(time.Duration) // there is no command to wait for
-			return w.work(newStay(s.console, cmd.OutOrStdout()), "zkgrant hold", false)
+			return w.work(newStay(s.console, cmd.OutOrStdout(), *w.grace > 0), "zkgrant hold", false)
 		},
 	}
+	w.grace, w.lead, w.readyAtGrant = new(time.Duration), true, true
+	cmd.Flags().DurationVar(w.grace, "lead", 0, "how long before the end of the lock a service manager is told, so that it ends the work in that `time`;\nat most a quarter of the session timeout; the lock is given back so long after a signal, too")
 	w.bindKind(cmd)
 	w.bindWait(cmd)
 	return cmd
@@ -45,15 +46,19 @@ type stay struct {
 	*console
 
 	out    io.Writer
+	leads  bool // after a signal the lock is held until kill, for work that a service manager ends
+	asked  chan struct{}
 	over   chan struct{}
-	finish func()      // closes over, once
+	yield  func()      // closes asked, once
+	finish func()      // closes both, once
 	told   atomic.Bool // the Grant was printed
 	failed atomic.Bool
 }
 
-func newStay(c *console, out io.Writer) *stay {
-	s := &stay{console: c, out: out, over: make(chan struct{})}
-	s.finish = sync.OnceFunc(func() { close(s.over) })
+func newStay(c *console, out io.Writer, leads bool) *stay {
+	s := &stay{console: c, out: out, leads: leads, asked: make(chan struct{}), over: make(chan struct{})}
+	s.yield = sync.OnceFunc(func() { close(s.asked) })
+	s.finish = sync.OnceFunc(func() { close(s.over); s.yield() })
 	if null, err := os.Stat(os.DevNull); err == nil {
 		if in, err := os.Stdin.Stat(); err != nil || os.SameFile(null, in) {
 			return s
@@ -82,14 +87,14 @@ func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 
 func (s *stay) renew(time.Time) {}
 
-func (s *stay) ended() <-chan struct{} { return s.over }
+func (s *stay) ended() <-chan struct{} { return s.asked }
 
 func (s *stay) late() bool { return false }
 
 func (s *stay) pass(sig os.Signal, _ func() bool) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-		s.finish()
+		s.ask()
 	default:
 	}
 	return true
@@ -99,7 +104,13 @@ func (s *stay) halts() <-chan syscall.Signal { return nil }
 
 func (s *stay) halted(syscall.Signal, func() bool) {}
 
-func (s *stay) ask() { s.finish() }
+func (s *stay) ask() {
+	if s.leads {
+		s.yield()
+	} else {
+		s.finish()
+	}
+}
 
 func (s *stay) kill() { s.finish() }
 

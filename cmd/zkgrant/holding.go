@@ -73,6 +73,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	}
 	signals := listen()
 	defer w.orphans.reap()()
+	w.manager, w.again = findManager(w.console), again
 	defer job.reset()
 	c, err := w.open(coordinator.WithHooks(w))
 	if err != nil {
@@ -80,6 +81,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	}
 	w.warnOfOpenNodes()
 	defer func() {
+		w.manager.close()
 		if closing := c.Close(); closing != nil { // the servers will end the session without it
 			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %s", plainly(closing))
 		} else if w.gave { // the servers have said so
@@ -143,6 +145,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			h.showProgress()
 			h.wake.Reset(time.Second)
 		}
+		h.manager.turn(h.standing(false))
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
@@ -222,6 +225,8 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			}
 
 		case <-h.wake.C:
+		case <-h.manager.due():
+			h.manager.beat = true
 		}
 	}
 }
@@ -312,6 +317,7 @@ func (h *holding) act() (code int, over bool, err error) {
 			h.say(report{Event: "stays", Path: h.name(), Seconds: h.duty.Until.Sub(now).Seconds()},
 				"the command has ended, and %s is held for another %s", h.name(), since(h.duty.Until.Sub(now)))
 		case duty.Release:
+			h.manager.turn(h.standing(true))
 			code, err := h.outcome()
 			return code, true, err
 		}

@@ -41,6 +41,11 @@ type wanted struct {
 	last textfile.Run // what became of the latest attempt
 	file string       // for that; empty for none
 
+	lead         bool // grace is --lead of hold, and not --grace
+	readyAtGrant bool // the service manager's READY: at the grant, or else in the queue
+	again        bool // the lock is taken anew after a loss
+	manager      *manager
+
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0
 	orphans orphans
 }
@@ -60,7 +65,11 @@ func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
 		return timeout / 10, nil
 	}
 	if *w.grace < 0 || *w.grace > timeout/4 {
-		return 0, fmt.Errorf("--grace %v: want a quarter of the session timeout of %v at most, which is %v", *w.grace, timeout, timeout/4)
+		flag := "--grace"
+		if w.lead {
+			flag = "--lead"
+		}
+		return 0, fmt.Errorf(flag+" %v: want a quarter of the session timeout of %v at most, which is %v", *w.grace, timeout, timeout/4)
 	}
 	return *w.grace, nil
 }

@@ -71,6 +71,10 @@ func (d *Duty) GivenUp() bool { return d.given }
 // process group may be another one's by now.
 func (d *Duty) Done() bool { return d.done }
 
+// Ending reports whether the command was asked to end, or ends because it was told to. That
+// is no longer undone. What a command that has ended by itself leaves behind is not ending.
+func (d *Duty) Ending() bool { return d.given || !d.asked.IsZero() || !d.Ended.IsZero() && d.caused() }
+
 // Next returns what to do now, in this order, and when to call Next again.
 func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	// A lease that is renewed after this comes too late, for the command is asked to end.

@@ -1,0 +1,151 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// manager is the service manager that has started this process, as systemd does. It gets
+// datagrams on the socket that NOTIFY_SOCKET names; sd_notify(3) describes them. Sending
+// never waits. What finds no room is dropped, and sent again at the next turn of the loop.
+type manager struct {
+	socket *net.UnixConn
+	sent   standing
+	watch  *time.Ticker // of the watchdog; nil if there is none
+	beat   bool         // a sign of life is due
+}
+
+// standing is what the manager is to know of this process.
+type standing struct {
+	ready, stopping bool
+	status          string
+}
+
+// theirs are the variables of a manager. They are meant for this process alone.
+func theirs() []string { return []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} }
+
+// findManager returns the manager of this process, or nil, and takes its variables out of the
+// environment, so that the command does not inherit them.
+func findManager(c *console) *manager {
+	found := map[string]string{}
+	for _, name := range theirs() {
+		found[name] = os.Getenv(name)
+		_ = os.Unsetenv(name) // it fails for no such name
+	}
+	address := found["NOTIFY_SOCKET"]
+	if address == "" {
+		return nil
+	}
+	socket, err := dialManager(address)
+	if err != nil {
+		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "NOTIFY_SOCKET: %v", err)
+		return nil
+	}
+	m := &manager{socket: socket}
+	every, err := strconv.ParseInt(found["WATCHDOG_USEC"], 10, 64)
+	if pid := found["WATCHDOG_PID"]; err == nil && every > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		m.watch, m.beat = time.NewTicker(beats(time.Duration(every)*time.Microsecond)), true
+	}
+	return m
+}
+
+// beats is the time between two signs of life for a watchdog that waits for that long. Half of
+// it is what systemd recommends. A third leaves room for a slow turn.
+func beats(watchdog time.Duration) time.Duration { return max(watchdog/3, time.Microsecond) }
+
+func dialManager(address string) (*net.UnixConn, error) {
+	if address[0] != '/' && address[0] != '@' { // @ is the abstract name space
+		return nil, fmt.Errorf("%s: want a path, or @ and a name", address)
+	}
+	return net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
+}
+
+// due receives a value when a sign of life is due. It is nil without a watchdog.
+func (m *manager) due() <-chan time.Time {
+	if m == nil || m.watch == nil {
+		return nil
+	}
+	return m.watch.C
+}
+
+// turn tells the manager what has changed, and that the loop turns.
+func (m *manager) turn(now standing) {
+	if m == nil {
+		return
+	}
+	now.ready, now.stopping = now.ready || m.sent.ready, now.stopping || m.sent.stopping
+	if text := now.since(m.sent, m.beat); text == "" || m.send(text) {
+		m.sent, m.beat = now, false
+	}
+}
+
+// since is the datagram for what has changed, or nothing.
+func (s standing) since(before standing, beat bool) string {
+	var lines []string
+	if s.ready && !before.ready {
+		lines = append(lines, "READY=1")
+	}
+	if s.stopping && !before.stopping {
+		lines = append(lines, "STOPPING=1")
+	}
+	if s.status != before.status {
+		lines = append(lines, "STATUS="+printable(s.status))
+	}
+	if beat {
+		lines = append(lines, "WATCHDOG=1")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// send reports whether the datagram was sent.
+func (m *manager) send(text string) (sent bool) {
+	raw, err := m.socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	// The write of net.UnixConn would wait for room.
+	err = raw.Write(func(fd uintptr) bool {
+		_, err := unix.Write(int(fd), []byte(text))
+		sent = err == nil
+		return true
+	})
+	return err == nil && sent
+}
+
+// close tells the manager that this process is about to end, and lets go of the manager.
+func (m *manager) close() {
+	if m == nil {
+		return
+	}
+	m.turn(standing{stopping: true, status: m.sent.status})
+	if m.watch != nil {
+		m.watch.Stop()
+	}
+	_ = m.socket.Close() // nothing is left to be sent
+}
+
+// standing is what the service manager is to know at this moment. over is whether nothing is
+// left of the work.
+func (h *holding) standing(over bool) standing {
+	switch {
+	case h.duty.GivenUp():
+		return standing{stopping: !h.again, status: "lost " + h.name()}
+	case over || h.duty.Ending():
+		return standing{stopping: true, status: "giving back " + h.name()}
+	case h.granted:
+		return standing{ready: true, status: fmt.Sprintf("holding %s since %s", h.name(), h.began.Format(time.DateTime))}
+	}
+	ahead, queued := h.lock.Position()
+	if !queued {
+		return standing{status: "waiting for " + h.servers}
+	}
+	return standing{ready: !h.readyAtGrant, status: fmt.Sprintf("waiting for %s, %d ahead", h.name(), ahead)}
+}
