@@ -196,9 +196,9 @@ func TestUnits(t *testing.T) {
 
 		{"one unit, the lease runs out, obedient", indexer, "obedient", mute, nil},
 		{"one unit, run is killed", indexer, "deaf", signal(syscall.SIGKILL, false), nil},
-		{"one unit, run and its supervisor are killed", indexer, "deaf", signal(syscall.SIGKILL, true), nil},
-		{"the same, mixed", indexer, "deaf", signal(syscall.SIGKILL, true), []string{"KillMode=control-group", "KillMode=mixed", "TimeoutStopSec=", "TimeoutStopSec=60\n#"}},
-		{"one unit, run and its supervisor are halted", indexer, "deaf", signal(syscall.SIGSTOP, true), nil},
+		{"one unit, run and its supervisor are killed", indexer, "leader", signal(syscall.SIGKILL, true), nil},
+		{"the same, mixed", indexer, "leader", signal(syscall.SIGKILL, true), []string{"KillMode=control-group", "KillMode=mixed", "TimeoutStopSec=", "TimeoutStopSec=60\n#"}},
+		{"one unit, run and its supervisor are halted", indexer, "leader", signal(syscall.SIGSTOP, true), nil},
 		{"two units, the lease runs out, obedient", disk, "obedient", mute, nil},
 		{"two units, hold gets TERM", disk, "deaf", signal(syscall.SIGTERM, false), nil},
 		{"two units, hold is killed", disk, "deaf", signal(syscall.SIGKILL, false), nil},
@@ -278,8 +278,11 @@ func TestUnitsThatWait(t *testing.T) {
 	}
 }
 
-// worker is a command line for a unit, of work on a file.
+// worker is a command line for a unit, of work on a file. That of a leader is done by its child.
 func worker(file, temper string) string {
+	if temper == "leader" {
+		return strings.Join([]string{os.Args[0], asCommand, "leader", file, "deaf"}, " ")
+	}
 	return strings.Join([]string{os.Args[0], asCommand, "work", file, temper}, " ")
 }
 

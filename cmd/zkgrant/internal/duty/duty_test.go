@@ -147,6 +147,31 @@ func TestEachEnd(t *testing.T) {
 	}
 }
 
+// The end of a command has begun once it was asked for, or follows what was to cause it.
+func TestEnding(t *testing.T) {
+	at := origin(2 * time.Second)
+	for _, test := range []struct {
+		name string
+		set  func(d *Duty)
+		want bool
+	}{
+		{"held", func(*Duty) {}, false},
+		{"it was sent TERM", func(d *Duty) { d.Stopped = at }, false},
+		{"it has ended by itself, its group has not", func(d *Duty) { d.Ended = at }, false},
+		{"TERM has ended it, and not its group", func(d *Duty) { d.Stopped, d.Ended = at, at }, true},
+		{"revoked", func(d *Duty) { d.Revoked = true }, true},
+		{"lost", func(d *Duty) { d.Lost = true }, true},
+		{"the lease is about to run out", func(d *Duty) { d.Lease = at.Add(d.Grace) }, true},
+	} {
+		d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
+		test.set(d)
+		d.Next(at)
+		if got := d.Ending(); got != test.want {
+			t.Errorf("%s: ending %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
 // A caller that was halted for longer than the lease kills at once: there is no time to ask.
 func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 	d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
