@@ -73,19 +73,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	const defaultTick = 2 * time.Second
 	var o doctor.Observation
 	o.Asked, o.Tick = s.timeout, cmp.Or(s.tick, min(defaultTick, s.timeout/2))
-	options, err := s.options()
-	if err != nil {
-		return err
-	}
-	all := make([]session.Option, len(options))
-	for i, option := range options {
-		all[i] = option
-	}
-	cfg := session.NewConfig(all...)
-	if err := cfg.Check(); err != nil {
-		return err
-	}
-	servers, err := session.ParseConnectString(s.servers)
+	servers, cfg, err := s.config()
 	if err != nil {
 		return err
 	}

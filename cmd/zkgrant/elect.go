@@ -26,7 +26,7 @@ func newElect(s *settings) *cobra.Command {
 		Long: `elect campaigns, and runs the command while it leads. It ends with the command's exit
 code. With --again it campaigns again after a loss. With --watch it takes no part:
 it prints the leader, and each change, until it is interrupted.
-` + commandText + exitCodes,
+` + commandText + codesHelp(),
 		Example:           "  zkgrant elect --again /elections/scheduler -- scheduler\n  zkgrant elect --watch /elections/scheduler",
 		GroupID:           "hold",
 		ValidArgsFunction: s.completePaths,

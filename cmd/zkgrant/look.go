@@ -296,6 +296,14 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		t.row("", lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
 	}
 	s.hide()
+	if found == 0 && failed == 0 {
+		switch there, err := s.exists(ctx, root); {
+		case err != nil:
+			return err
+		case !there:
+			return &exit{codeNotThere, fmt.Errorf("%s does not exist: a typo, or the servers have removed it after its last lock", root)}
+		}
+	}
 	switch {
 	case s.json:
 	case found > 0:

@@ -13,7 +13,8 @@ import (
 
 // The exit codes that are not the command's. A signal is 128 and its number.
 const (
-	codeNotHeld  = 1 // of queue --held
+	codeNotHeld  = 1 // of queue --held, and of revoke
+	codeNotThere = 1 // of ls
 	codeBad      = 1 // of doctor
 	codeLost     = 123
 	codeTaken    = 124
@@ -97,7 +98,8 @@ func newRoot(s *settings) *cobra.Command {
 They are the locks of the Go library zkgrant, and those of Apache Curator, kazoo and
 go-zookeeper with the same names. Name the servers with --servers or ZKGRANT_SERVERS:
 a lock is worth something only where others look for it. Each global flag has such a
-variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
+variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.
+` + codesHelp(),
 		Version:       version(debug.ReadBuildInfo()),
 		SilenceErrors: true, // execute says them
 		SilenceUsage:  true,

@@ -86,16 +86,6 @@ func notStarted(err error) error {
 	return &exit{codeNoStart, err}
 }
 
-const exitCodes = `
-Exit codes:
-  0 to 122  the command's own, as are those below if it chooses to use them
-  123       the lock was lost, and the command, if it was started, was ended
-  124       the lock was not to be had, with --try or within --wait; see --conflict-code
-  125       zkgrant failed: wrong arguments, no server, no permission, a wait for itself
-  126       the command cannot be started
-  127       the command was not found
-  128 + n   signal n ended the command, or the waiting for the lock`
-
 const commandText = `
 It runs in a process group of its own. The group is sent --signal --grace before the
 lease runs out, and KILL when it runs out. INT, TERM, HUP, QUIT, USR1, USR2
@@ -112,7 +102,7 @@ func newRun(s *settings) *cobra.Command {
 		Short: "Hold a lock while a command runs",
 		Long: `run waits for the lock, runs the command, gives the lock back when the command has
 ended, and ends with the command's exit code. Several paths are taken together.
-` + commandText + exitCodes,
+` + commandText + codesHelp(),
 		Example:           "  zkgrant run /locks/backup -- backup --all\n  zkgrant run --size 3 --try /locks/workers -- worker",
 		GroupID:           "hold",
 		ValidArgsFunction: s.completePaths,

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// force is what revoke does with holders that have not agreed to a revocation.
+type force struct {
+	force, yes bool
+
+	lock    *coordinator.Coordinator
+	path    string
+	until   time.Time
+	holders []events.Contender // those that were confirmed
+}
+
+// confirm says what --force does, and asks whether to do it.
+func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) error {
+	if !f.force {
+		if f.yes {
+			return errors.New("--yes is for --force")
+		}
+		return nil
+	}
+	asks := isTerminal(os.Stdin)
+	if !f.yes && !asks {
+		return errors.New("--force: give --yes too, where standard input is no terminal")
+	}
+	var err error
+	if f.holders, err = f.now(ctx); err != nil {
+		return err
+	}
+	if len(f.holders) == 0 {
+		return &exit{codeNotHeld, fmt.Errorf("%w: %s", coordinator.ErrNotHeld, f.path)}
+	}
+	for _, c := range f.holders {
+		s.say(report{Event: "forcing", Path: f.path, Node: c.Node, Token: c.Token, Session: sessionID(c.Session), loud: true, bad: true},
+			"--force removes the node of %q, token %d, in %v, if that holder has not agreed to a revocation: %s", c.Data, c.Token, grace, c.Node)
+	}
+	s.say(report{Event: "risk", Path: f.path, loud: true, bad: true},
+		"A holder that is alive works on until it notices, and the next holder starts at once beside it. Make sure that its process has ended, or its machine is off.")
+	if f.yes {
+		return nil
+	}
+	s.out.flush(time.Second)
+	_, _ = fmt.Fprint(os.Stderr, "Remove them? Type yes: ")
+	f.until = time.Now().Add(grace) // should the answer fail
+	answer, err := line(ctx, os.Stdin)
+	if err != nil {
+		return err
+	}
+	if answer != "yes" {
+		return errors.New("nothing was done")
+	}
+	f.until = time.Now().Add(grace)
+	return nil
+}
+
+// line reads a line, until ctx ends.
+func line(ctx context.Context, in io.Reader) (string, error) {
+	read := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n') // what ends without a line is no yes
+		read <- strings.TrimSpace(text)
+	}()
+	select {
+	case text := <-read:
+		return text, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// now returns the holders.
+func (f *force) now(ctx context.Context) (holders []events.Contender, err error) {
+	lock, err := lockAt(ctx, f.lock.Poll(f.path), f.path)
+	for _, c := range lock.Contenders {
+		if c.Holding {
+			holders = append(holders, c)
+		}
+	}
+	return holders, err
+}
+
+// left returns those of the confirmed holders that still hold the lock.
+func (f *force) left(ctx context.Context) (left []events.Contender, err error) {
+	holders, err := f.now(ctx)
+	for _, c := range holders {
+		for _, confirmed := range f.holders {
+			if c.Node == confirmed.Node && c.Session == confirmed.Session {
+				left = append(left, c)
+			}
+		}
+	}
+	return left, err
+}
+
+// remove waits for the end of the grace, and removes the nodes of the confirmed holders that
+// are left then.
+func (f *force) remove(ctx context.Context, s *settings) error {
+	const every = time.Second
+	for {
+		left, err := f.left(ctx)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		wait := time.Until(f.until)
+		if wait <= 0 {
+			return f.delete(ctx, s, left)
+		}
+		next := time.NewTimer(min(wait, every))
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			next.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// delete removes the nodes of these holders.
+func (f *force) delete(ctx context.Context, s *settings, holders []events.Contender) error {
+	return s.inSession(ctx, func(live *session.Session) error {
+		for _, c := range holders {
+			if err := live.Remove(ctx, c.Node); err != nil {
+				return fmt.Errorf("removing %s: %w", c.Node, err)
+			}
+			s.say(report{Event: "removed", Path: f.path, Node: c.Node, Token: c.Token, loud: true, bad: true}, "removed %s of %q", c.Node, c.Data)
+		}
+		return nil
+	})
+}
+
+// inSession calls f with a session of its own, for what the library does not offer.
+func (s *settings) inSession(ctx context.Context, f func(*session.Session) error) error {
+	servers, cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	return inSession(ctx, servers, cfg, f)
+}
+
+// config returns what makes a session.
+func (s *settings) config() (servers session.Servers, cfg session.Config, err error) {
+	options, err := s.options()
+	if err != nil {
+		return servers, cfg, err
+	}
+	all := make([]session.Option, len(options))
+	for i, option := range options {
+		all[i] = option
+	}
+	cfg = session.NewConfig(all...)
+	if err := cfg.Check(); err != nil {
+		return servers, cfg, err
+	}
+	servers, err = session.ParseConnectString(s.servers)
+	return servers, cfg, err
+}
+
+// exists reports whether there is such a node.
+func (s *settings) exists(ctx context.Context, node string) (there bool, err error) {
+	err = s.inSession(ctx, func(live *session.Session) error {
+		found, err := live.Look(ctx, node)
+		there = len(found) > 0
+		return err
+	})
+	return there, err
+}
