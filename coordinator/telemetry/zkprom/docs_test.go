@@ -43,6 +43,28 @@ func TestDocsHaveEachMetric(t *testing.T) {
 	}
 }
 
+// TestOneCutIsOneNotification: grouped as the page says, the six alerts of one cut are one group.
+func TestOneCutIsOneNotification(t *testing.T) {
+	t.Parallel()
+	grouping := regexp.MustCompile(`group_by: \[(.*)\]`).FindStringSubmatch(read(t, page))
+	if grouping == nil {
+		t.Fatal("the page groups no alerts")
+	}
+	_, cut, _ := strings.Cut(read(t, "rules_test.yml"), "- name: one cut fires six alerts")
+	cut, _, _ = strings.Cut(cut, "\n  - name:")
+	groups := map[string]int{}
+	for _, alert := range regexp.MustCompile(`exp_labels: \{(.*)\}`).FindAllStringSubmatch(cut, -1) {
+		group := ""
+		for label := range strings.SplitSeq(grouping[1], ", ") {
+			group += regexp.MustCompile(`\b` + label + `: ([^,}]+)`).FindString(alert[1])
+		}
+		groups[group]++
+	}
+	if len(groups) != 1 || groups["cluster: main"] != 6 {
+		t.Errorf("the alerts of one cut are the groups %v, want six alerts in one group", groups)
+	}
+}
+
 // TestTheConfigOnThePage is one that Prometheus takes, with the rules beside it.
 func TestTheConfigOnThePage(t *testing.T) {
 	t.Parallel()
