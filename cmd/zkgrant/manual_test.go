@@ -16,27 +16,51 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestManual types the commands in the manual's blocks into one shell, and compares what they print, except for numbers.
+// TestManual types the commands in the blocks of the manual and its pages into a shell each, and
+// compares what they print, except for numbers. What another terminal shows is typed into a shell
+// of its own, and goes on while the next blocks are typed.
 func TestManual(t *testing.T) {
 	eventstest.NeedsServers(t)
-	page, err := os.ReadFile("../../docs/command.md")
+	e := ensemble.Start(t, 1)
+	for page, least := range map[string]int{"command": 6, "stuck": 3} {
+		t.Run(page, func(t *testing.T) { testPage(t, e, page, least) })
+	}
+}
+
+func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/" + name + ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("the manual has %d blocks to run, want 5 or more", len(blocks))
+	blocks := regexp.MustCompile("(?s)```console( other)?\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < least {
+		t.Fatalf("the page has %d blocks to run, want %d or more", len(blocks), least)
 	}
-	e := ensemble.Start(t, 1)
 	c, err := coordinator.Connect(t.Context(), e.Connect())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { eventstest.Check(t, c.Close()) }()
-	shell := newShell(t, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "ZKGRANT_SERVERS="+e.Connect())
+	environment := []string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "ZKGRANT_SERVERS=" + e.Connect()}
+	shell := newShell(t, environment...)
 	for _, block := range blocks {
+		if block[1] != "" {
+			command, shown, _ := strings.Cut(strings.TrimPrefix(block[2], "$ "), "\n")
+			other, before := newShell(t, environment...), contenders(t, c)
+			other.types(command)
+			eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
+			defer func() {
+				if got, want := blurred(other.prints()), blurred(shown); got != want {
+					t.Errorf("the other terminal shows\n%s\nthe shell printed\n%s", want, got)
+				}
+				eventstest.Check(t, other.in.Close())
+				other.Exits(0)
+			}()
+			continue
+		}
 		var shown, printed strings.Builder
-		for line := range strings.Lines(block[1]) {
+		for line := range strings.Lines(block[2]) {
 			shown.WriteString(line)
 			command, ok := strings.CutPrefix(line, "$ ")
 			if !ok {
@@ -60,7 +84,7 @@ func TestManual(t *testing.T) {
 // blurred replaces what differs from run to run.
 func blurred(text string) string {
 	for _, each := range []struct{ pattern, by string }{
-		{`_c_[^"]*-lock-\d+`, "_c_"}, {`0x[0-9a-f]+`, "0x"}, {`"seconds":[0-9.e-]+`, "seconds"}, {`\b[0-9.]+m?s\b`, "1s"}, {` +`, " "},
+		{`_c_[^"]*-lock-\d+`, "_c_"}, {`0x[0-9a-f]+`, "0x"}, {`"seconds":[0-9.e-]+`, "seconds"}, {`\b[0-9.]+m?s\b`, "1s"}, {`\d\d:\d\d:\d\d`, "12:00:00"}, {` +`, " "},
 		{`(token"?[: ]|1s )\d+`, "${1}N"},
 	} {
 		text = regexp.MustCompile(each.pattern).ReplaceAllString(text, each.by)
@@ -107,11 +131,23 @@ func newShell(t *testing.T, environment ...string) *shell {
 // run types a line, and returns the output up to the next prompt.
 func (s *shell) run(line string) string {
 	s.t.Helper()
+	s.types(strings.TrimSuffix(line, "\n"))
+	return s.prints()
+}
+
+// types types a line, and does not wait.
+func (s *shell) types(line string) {
+	s.t.Helper()
 	s.lines++
-	mark := fmt.Sprintf("prompt %d\n", s.lines)
-	if _, err := fmt.Fprintf(s.in, "%secho prompt %d\n", line, s.lines); err != nil {
+	if _, err := fmt.Fprintf(s.in, "%s\necho prompt %d\n", line, s.lines); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// prints returns the output of the last line, up to the next prompt.
+func (s *shell) prints() string {
+	s.t.Helper()
+	mark := fmt.Sprintf("prompt %d\n", s.lines)
 	s.Await(s.t, mark, 1)
 	printed, _, _ := strings.Cut(s.String()[s.seen:], mark)
 	s.seen += len(printed) + len(mark)

@@ -91,7 +91,7 @@ func testRealJSON(t *testing.T, e *ensemble.Ensemble) {
 	watch.Send(os.Interrupt)
 	watch.Exits(0)
 	for p, want := range map[*eventstest.Process][]string{
-		holder: {"connected", "granted", "asked", "ended"}, watch: {"granted", "left"}, revoke: {"revoked"},
+		holder: {"connected", "granted", "asked", "ended"}, watch: {"granted", "left"}, revoke: {"asking", "revoked"},
 	} {
 		var got []string
 		for line := range strings.Lines(p.String()) {
