@@ -154,16 +154,6 @@ func (s *systemd) pid(t *testing.T, unit string) int {
 	return pid
 }
 
-// count counts lines of a file.
-func count(t *testing.T, file, line string) int {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	return strings.Count(string(text), line+"\n")
-}
-
 // TestUnits runs the units of the page on systemd. Whatever ends the lock of a unit, its work is
 // dead before the next holder starts. Then the unit queues again, and works again.
 func TestUnits(t *testing.T) {
