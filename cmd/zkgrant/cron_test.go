@@ -90,9 +90,12 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	}
 	first := fires()
 	begun(1)
-	second := fires()
 	waits := strings.Contains(line, "--wait")
-	if !waits {
+	var second *eventstest.Process
+	if waits || !hangs { // a job that hangs has little time here
+		second = fires()
+	}
+	if !waits && !hangs {
 		second.Exits(0)
 		second.Must(t, "another process has /locks/"+name)
 	}

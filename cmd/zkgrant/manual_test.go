@@ -50,13 +50,13 @@ func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 			other, before := newShell(t, environment...), contenders(t, c)
 			other.types(command)
 			eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
-			defer func() {
+			t.Cleanup(func() {
 				if got, want := blurred(other.prints()), blurred(shown); got != want {
 					t.Errorf("the other terminal shows\n%s\nthe shell printed\n%s", want, got)
 				}
 				eventstest.Check(t, other.in.Close())
 				other.Exits(0)
-			}()
+			})
 			continue
 		}
 		var shown, printed strings.Builder

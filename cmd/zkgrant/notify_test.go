@@ -34,7 +34,7 @@ func serviceManager(t *testing.T, abstract bool) *inbox {
 	t.Helper()
 	m := &inbox{}
 	if m.address = fmt.Sprintf("@zkgrant-%d-%s", os.Getpid(), t.Name()); !abstract {
-		folder, err := os.MkdirTemp("", "n") // the names of tests are too long for a socket
+		folder, err := os.MkdirTemp("", "n") //nolint:usetesting // the names of tests are too long for a socket
 		eventstest.Must(t, err)
 		t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
 		m.address = filepath.Join(folder, "notify")

@@ -36,7 +36,7 @@ func startSystemd(t *testing.T) *systemd {
 	if os.Getuid() != 0 {
 		t.Skip("it needs root, to give systemd a cgroup of its own")
 	}
-	folder, err := os.MkdirTemp("", "s") // a socket's name is short
+	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's name is short
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
 	s := &systemd{runtime: filepath.Join(folder, "run"), units: filepath.Join(folder, "units"), quicker: time.Duration(eventstest.Amount(5, 1))}
