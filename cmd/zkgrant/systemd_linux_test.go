@@ -279,7 +279,7 @@ func worker(file, temper string) string {
 // next waits for the lock, and marks the file when it has it, and a while later.
 func (s *systemd) next(t *testing.T, server *zktest.Server, file string) *eventstest.Process {
 	t.Helper()
-	next := begin(t, "", append(brief(server, "-v", lockPath), "--", "sh", "-c", `echo next >> "$0"; sleep 0.1; echo later >> "$0"; exec sleep 600`, file)...)
+	next := begin(t, "", append([]string{"run", "-v", "--servers", server.Addr(), lockPath}, "--", "sh", "-c", `echo next >> "$0"; sleep 0.1; echo later >> "$0"; exec sleep 600`, file)...)
 	next.Await(t, "1 ahead", 1)
 	return next
 }
