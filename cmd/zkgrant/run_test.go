@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -222,7 +223,7 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	run.Exits(codeSignal + int(syscall.SIGTERM))
 }
 
-// A command that looks or steers ends with the signal's code, and says nothing. A revocation that was asked for stands.
+// A command that looks or steers ends with the signal's code, and says nothing of it. A revocation that was asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
@@ -235,8 +236,8 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	nodes(t, server, 1, "when the revocation was interrupted")
 	holder.Exits(codeLost)
 	holder.Must(t, "LOST "+lockPath+": revoked")
-	if said := revoke.String(); said != "" {
-		t.Errorf("interrupted it said %s, want nothing", said)
+	if said := revoke.String(); !regexp.MustCompile(`^zkgrant: asking for /locks/run: .* at the latest\n$`).MatchString(said) {
+		t.Errorf("it said %s, want when the lock is lost, and nothing of the interruption", said)
 	}
 }
 
