@@ -5,8 +5,8 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
