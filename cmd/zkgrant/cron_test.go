@@ -72,7 +72,7 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	name := regexp.MustCompile(`timeout -k \S+ \S+ (\w+)`).FindStringSubmatch(command)[1]
 	eventstest.Must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+job), 0o700)) //nolint:gosec // a program
 	eventstest.Must(t, exec.Command("mkfifo", filepath.Join(bin, "gate")).Run())
-	line := command
+	line := regexp.MustCompile(`--min-hold \S+`).ReplaceAllString(command, "--min-hold 500ms")
 	if hangs {
 		line = regexp.MustCompile(`timeout -k \S+ \S+`).ReplaceAllString(line, "timeout -k 0.1 0.3")
 	}
@@ -97,14 +97,22 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	}
 	if !waits && !hangs {
 		second.Exits(0)
-		second.Must(t, "another process has /locks/"+name)
 	}
 	code := codeSignal + int(syscall.SIGKILL)
 	if !hangs {
 		code = 0
 		open(t, bin)
 	}
+	if !waits && !hangs && strings.Contains(line, "--min-hold") {
+		eventstest.Eventually(t, "the job ends", func() bool { return count(t, log, "ends") == 1 })
+		late := fires() // its clock is late
+		late.Exits(0)
+		mailed(t, late)
+	}
 	first.Exits(code)
+	for _, p := range []*eventstest.Process{first, second} {
+		mailed(t, p)
+	}
 	if waits {
 		begun(2)
 		if !hangs {
@@ -117,6 +125,14 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	}
 	if left := server.Children("/locks/" + name); len(left) > 0 {
 		t.Errorf("%s: the nodes %v are left, want none", line, left)
+	}
+}
+
+// mailed checks that cron has nothing to mail. timeout says when it kills itself, too.
+func mailed(t *testing.T, p *eventstest.Process) {
+	t.Helper()
+	if p != nil && p.String() != "" {
+		t.Errorf("cron mails %q, want nothing", p)
 	}
 }
 
