@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// contained runs the program as in a container: as PID 1, or with an init before it.
-func contained(t *testing.T, init bool, args ...string) *eventstest.Process {
+// inContainer runs the program as in a container: as PID 1, or with an init before it.
+func inContainer(t *testing.T, init bool, args ...string) *eventstest.Process {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a name space of processes needs root")
@@ -34,7 +34,7 @@ func TestInAContainer(t *testing.T) {
 			t.Parallel()
 			server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 			file := filepath.Join(t.TempDir(), "work")
-			p := contained(t, init, append(brief(server, lockPath), commandLine("leader", file, "deaf")...)...)
+			p := inContainer(t, init, append(brief(server, lockPath), commandLine("leader", file, "deaf")...)...)
 			ready(t, p, "command")
 			run := childOf(t, p.Pid()) // PID 1
 			if init {
@@ -46,7 +46,7 @@ func TestInAContainer(t *testing.T) {
 			next.Exits(0)
 			alone(t, file)
 
-			p = contained(t, init, append(brief(server, lockPath), commandLine("wait")...)...)
+			p = inContainer(t, init, append(brief(server, lockPath), commandLine("wait")...)...)
 			ready(t, p, "command")
 			eventstest.Check(t, syscall.Kill(childOf(t, p.Pid()), syscall.SIGTERM))
 			p.Exits(0)

@@ -145,7 +145,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			h.showProgress()
 			h.wake.Reset(time.Second)
 		}
-		h.manager.turn(h.standing(false))
+		h.manager.turn(h.notice(false))
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
@@ -317,7 +317,7 @@ func (h *holding) act() (code int, over bool, err error) {
 			h.say(report{Event: "stays", Path: h.name(), Seconds: h.duty.Until.Sub(now).Seconds()},
 				"the command has ended, and %s is held for another %s", h.name(), since(h.duty.Until.Sub(now)))
 		case duty.Release:
-			h.manager.turn(h.standing(true))
+			h.manager.turn(h.notice(true))
 			code, err := h.outcome()
 			return code, true, err
 		}

@@ -18,13 +18,13 @@ import (
 // never waits. What finds no room is dropped, and sent again at the next turn of the loop.
 type manager struct {
 	socket *net.UnixConn
-	sent   standing
+	sent   notice
 	watch  *time.Ticker // of the watchdog; nil if there is none
 	beat   bool         // a sign of life is due
 }
 
-// standing is what the manager is to know of this process.
-type standing struct {
+// notice is what the manager is to know of this process.
+type notice struct {
 	ready, stopping bool
 	status          string
 }
@@ -77,7 +77,7 @@ func (m *manager) due() <-chan time.Time {
 }
 
 // turn tells the manager what has changed, and that the loop turns.
-func (m *manager) turn(now standing) {
+func (m *manager) turn(now notice) {
 	if m == nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (m *manager) turn(now standing) {
 }
 
 // since is the datagram for what has changed, or nothing.
-func (s standing) since(before standing, beat bool) string {
+func (s notice) since(before notice, beat bool) string {
 	var lines []string
 	if s.ready && !before.ready {
 		lines = append(lines, "READY=1")
@@ -125,27 +125,27 @@ func (m *manager) close() {
 	if m == nil {
 		return
 	}
-	m.turn(standing{stopping: true, status: m.sent.status})
+	m.turn(notice{stopping: true, status: m.sent.status})
 	if m.watch != nil {
 		m.watch.Stop()
 	}
 	_ = m.socket.Close() // nothing is left to be sent
 }
 
-// standing is what the service manager is to know at this moment. over is whether nothing is
+// notice is what the service manager is to know at this moment. over is whether nothing is
 // left of the work.
-func (h *holding) standing(over bool) standing {
+func (h *holding) notice(over bool) notice {
 	switch {
 	case h.duty.GivenUp():
-		return standing{stopping: !h.again, status: "lost " + h.name()}
+		return notice{stopping: !h.again, status: "lost " + h.name()}
 	case over || h.duty.Ending():
-		return standing{stopping: true, status: "giving back " + h.name()}
+		return notice{stopping: true, status: "giving back " + h.name()}
 	case h.granted:
-		return standing{ready: true, status: fmt.Sprintf("holding %s since %s", h.name(), h.began.Format(time.DateTime))}
+		return notice{ready: true, status: fmt.Sprintf("holding %s since %s", h.name(), h.began.Format(time.DateTime))}
 	}
 	ahead, queued := h.lock.Position()
 	if !queued {
-		return standing{status: "waiting for " + h.servers}
+		return notice{status: "waiting for " + h.servers}
 	}
-	return standing{ready: !h.readyAtGrant, status: fmt.Sprintf("waiting for %s, %d ahead", h.name(), ahead)}
+	return notice{ready: !h.readyAtGrant, status: fmt.Sprintf("waiting for %s, %d ahead", h.name(), ahead)}
 }
