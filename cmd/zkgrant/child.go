@@ -36,6 +36,7 @@ type child struct {
 	line     []string
 	asks     syscall.Signal // asks the command to end
 	terminal bool           // the command gets the terminal
+	job      jobs.Job       // this process, before it waited for the lock
 
 	group    int           // its process group; the number of the command's process
 	over     chan struct{} // closed when the command has ended, though its group may not have; nil before the start
@@ -76,10 +77,10 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	}
 	defer func() { _ = reported.Close() }()
 
-	job := standing()
+	c.job.Foreground = foreground()
 	ignored, _ := atStart()
 	o := orders{
-		control: controlled.Fd(), report: reported.Fd(), apart: job.Apart(), outputs: ignored>>(syscall.SIGTTOU-1)&1 == 0,
+		control: controlled.Fd(), report: reported.Fd(), apart: c.job.Apart(), outputs: ignored>>(syscall.SIGTTOU-1)&1 == 0,
 		asks: c.asks, grace: terms.grace, timeout: terms.timeout,
 	}
 	var stdin *os.File
@@ -89,7 +90,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	case info.Mode()&os.ModeCharDevice == 0:
 		stdin = os.Stdin
 	case c.terminal && isTerminal(os.Stdin) && !o.apart: // from another session it would read what is typed for others
-		stdin, o.foreground = os.Stdin, job.Visible() // in the background it would take it from the shell
+		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background it would take it from the shell
 	default: // a process in the background that reads from the terminal is halted
 	}
 	cmd := exec.Command(program, append([]string{supervisorMark, o.String(), path}, c.line...)...)
@@ -106,14 +107,26 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	_ = reported.Close()
 
 	c.tells = make(chan int64, 1)
-	c.renew(terms.lease())
+	lease := terms.lease()
+	c.renew(lease)
+	// To start the command may take as long as the rest of the lease on a busy machine.
+	starts := time.NewTicker(terms.timeout / 100)
 	c.dismissal = make(chan struct{})
 	tells, dismissal := c.tells, c.dismissal
 	c.finished.Go(func() {
 		defer close(dismissal)
 		defer func() { _ = control.Close() }() // the supervisor has read what it had to
-		for at := range tells {
-			if binary.Write(control, binary.NativeEndian, at) != nil || at == dismissed {
+		for at := int64(0); at != dismissed; {
+			select {
+			case at = <-tells:
+			case <-starts.C:
+				newest := terms.lease()
+				if !newest.After(lease) {
+					continue
+				}
+				lease, at = newest, bootTime(newest)
+			}
+			if binary.Write(control, binary.NativeEndian, at) != nil {
 				return
 			}
 		}
@@ -123,9 +136,8 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	c.halt.Store(0)
 	c.handed.Store(o.foreground)
 	said := bufio.NewReader(reports)
-	stop := c.renewing(terms)
 	c.group, err = hearStart(said, path)
-	stop()
+	starts.Stop()
 	if err != nil {
 		c.dismiss()
 		_ = reports.Close()
@@ -177,32 +189,6 @@ func hearStart(said *bufio.Reader, path string) (group int, err error) {
 	return 0, mayHaveBegunError{errors.New(ended + ", or just after that")}
 }
 
-// renewing renews the lease for a supervisor that has not started the command yet, until stop is
-// called: on a busy machine that may take as long as the rest of the lease.
-func (c *child) renewing(terms terms) (stop func()) {
-	over := make(chan struct{})
-	var renews sync.WaitGroup
-	renews.Go(func() {
-		tick := time.NewTicker(terms.timeout / 100)
-		defer tick.Stop()
-		for told := terms.lease(); ; {
-			select {
-			case <-tick.C:
-				if lease := terms.lease(); lease.After(told) {
-					told = lease
-					c.renew(lease)
-				}
-			case <-over:
-				return
-			}
-		}
-	})
-	return func() {
-		close(over)
-		renews.Wait()
-	}
-}
-
 // hear returns the supervisor's next report.
 func hear(said *bufio.Reader) (what string, number int, err error) {
 	line, err := said.ReadString('\n')
@@ -216,8 +202,11 @@ func hear(said *bufio.Reader) (what string, number int, err error) {
 // renew tells the supervisor until when the lock is safe. It does not wait for the supervisor,
 // which may be halted; the newest time counts.
 func (c *child) renew(lease time.Time) {
-	c.tell(sinceBoot().Add(time.Until(lease)).UnixNano())
+	c.tell(bootTime(lease))
 }
+
+// bootTime is a time of the clock that the supervisor reads.
+func bootTime(at time.Time) int64 { return sinceBoot().Add(time.Until(at)).UnixNano() }
 
 func (c *child) tell(at int64) { push(c.tells, at) }
 

@@ -22,7 +22,7 @@ func begun(t *testing.T, part string, args ...string) *child {
 		t.Fatal(err)
 	}
 	s.console = newConsole(null, s)
-	g := &child{console: s.console, orphans: new(orphans), line: commandLine(part, args...)[1:], asks: syscall.SIGTERM}
+	g := &child{console: s.console, orphans: new(orphans), job: standing(), line: commandLine(part, args...)[1:], asks: syscall.SIGTERM}
 	if err := g.start(events.Grant{}, "mutex", terms{time.Second, time.Minute, func() time.Time { return time.Now().Add(time.Hour) }}); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	if dashes < 1 || dashes == len(args) {
 		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
 	}
-	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin}
+	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin, job: standing()}
 	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace
