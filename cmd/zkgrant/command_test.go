@@ -67,14 +67,20 @@ func play(part string, args []string) int {
 		if len(args) > 1 && args[1] == "deaf" {
 			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		}
-		fmt.Printf("command %d ready\n", os.Getpid())
-		return appendTo(args[0], "work", 5*60*1000) // whatever the test does, the process ends
+		if code := appendTo(args[0], "work", 1); code != 0 {
+			return code
+		}
+		fmt.Printf("command %d ready\n", os.Getpid()) // with a line in the file, whatever comes
+		return appendTo(args[0], "work", 5*60*1000)   // whatever the test does, the process ends
 
 	case "player": // works on the file, prints the signals that come, and ends with 5 at the end of its input
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(5)
 		}()
+		if code := appendTo(args[0], "work", 1); code != 0 {
+			return code
+		}
 		go wait(nil)
 		return appendTo(args[0], "work", 5*60*1000)
 
