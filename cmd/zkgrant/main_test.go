@@ -21,6 +21,11 @@ func TestMain(m *testing.M) {
 	superviseIfAsked()
 	// The programs that the tests start get the default, also if the tests run where Ctrl-Z is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} { // the same in a script's background, or under nohup
+		if signal.Ignored(sig) && (len(os.Args) < 2 || os.Args[1] != asCommand) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	if len(os.Args) > 2 && os.Args[1] == asCommand {
 		os.Exit(play(os.Args[2], os.Args[3:]))
 	}
