@@ -294,7 +294,11 @@ func (h *holding) act() (code int, over bool, err error) {
 		h.duty.Ended = now
 	}
 	if over := h.duty.Empty || h.leaves && !h.duty.Ended.IsZero(); over && !h.duty.Done() && !h.duty.GivenUp() && !h.lock.Valid() {
-		h.lose("it was not valid any more when the command ended") // this process may have slept
+		reason := any("it was not valid any more when the command ended")
+		if !time.Now().Before(h.duty.Lease) { // the supervisor was first, or this process has slept
+			reason = events.ReasonLeaseRanOut
+		}
+		h.lose(reason)
 	}
 	do, again := h.duty.Next(now)
 	for _, act := range do {
