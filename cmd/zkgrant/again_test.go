@@ -124,3 +124,19 @@ func TestWhichWarningsAreShown(t *testing.T) {
 		}
 	}
 }
+
+// After a TERM that the command ignores, a loss is the end: what was stopped does not lead again.
+func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	line := []string{"elect", "--again", "-v", "--servers", server.Addr(), "--session-timeout", "1s", lockPath}
+	run := begin(t, "", append(line, commandLine("stubborn")...)...)
+	ready(t, run, "command")
+	run.Send(syscall.SIGTERM)
+	run.Await(t, "command got "+syscall.SIGTERM.String(), 1)
+	expire(t, server)
+	run.Exits(codeLost)
+	if n := run.Count("granted " + lockPath); n != 1 {
+		t.Errorf("it was granted %d times, want once\n%s", n, run)
+	}
+}

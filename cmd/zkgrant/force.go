@@ -45,10 +45,10 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 		return &exit{codeNotHeld, fmt.Errorf("%w: %s", coordinator.ErrNotHeld, f.path)}
 	}
 	for _, c := range f.holders {
-		s.say(report{Event: "forcing", Path: f.path, Node: c.Node, Token: c.Token, Session: sessionID(c.Session), loud: true, bad: true},
+		s.say(report{Event: "forcing", Path: f.path, Node: c.Node, Token: c.Token, Session: sessionID(c.Session), loud: true, always: true, bad: true},
 			"--force removes the node of %q, token %d, in %v, if that holder has not agreed to a revocation: %s", c.Data, c.Token, grace, c.Node)
 	}
-	s.say(report{Event: "risk", Path: f.path, loud: true, bad: true},
+	s.say(report{Event: "risk", Path: f.path, loud: true, always: true, bad: true},
 		"A holder that is alive works on until it notices, and the next holder starts at once beside it. Make sure that its process has ended, or its machine is off.")
 	if f.yes {
 		return nil

@@ -93,7 +93,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case code == codeLost && again:
+		case code == codeLost && again && !w.stopped:
 			job.reset()
 			w.writeFigures(&exit{code: code})
 			continue
@@ -356,6 +356,7 @@ func (h *holding) pass(sig os.Signal) {
 	}
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
+		h.stopped = true
 		if h.duty.Stopped.IsZero() || h.duty.Ended.IsZero() {
 			h.duty.Stopped = now
 		}
