@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -31,6 +32,7 @@ func beginWith(t *testing.T, stdin io.Reader, environment []string, args ...stri
 	command := exec.Command(program, args...)
 	command.Env = append(os.Environ(), environment...)
 	command.Stdin = stdin
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job, as of a shell, which would continue it
 	return eventstest.Begin(t, command)
 }
 
