@@ -75,7 +75,8 @@ func TestCtrlZWhereNobodyContinues(t *testing.T) {
 			t.Parallel()
 			server := zktest.Start(t)
 			term := beginTerminal(t, nil, "run", "-v", flag, "--servers", server.Addr(), "--shell", lockPath, "--",
-				`trap 'echo went on' CONT; trap 'exit 5' USR2; echo ready; while :; do sleep 0.1; done`)
+				// A shell that starts a process at that moment may wait for it, halted as it is, and not be halted itself.
+				`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; sleep 600 & echo ready; while :; do wait $!; done`)
 			term.shows("ready")
 			term.types("\x1a")
 			if flag == "--stdin" {
