@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// victim is a session of which a server ends something, and what it is told.
+// victim is a session whose connection or request a server ends, and what it reports.
 type victim struct {
 	*coordinator.Coordinator
 
@@ -218,7 +218,7 @@ func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	eventstest.Eventually(t, "a request is turned away", func() bool { return away.Load() > 0 })
 	const length, most = 30 * time.Second, 5 // requests a second
 	before, beforeAway := made.Load(), away.Load()
-	time.Sleep(length)
+	time.Sleep(length) // no condition is awaited: this is the time over which requests are counted
 	n := made.Load() - before
 	t.Logf("%d requests in %v, %d of them turned away", n, length, away.Load()-beforeAway)
 	if n > most*int64(length/time.Second) {

@@ -16,7 +16,7 @@ import (
 func inContainer(t *testing.T, init bool, args ...string) *eventstest.Process {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a name space of processes needs root")
+		t.Skip("a PID namespace needs root: run the tests as root, as in a container")
 	}
 	line := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
 	if init {

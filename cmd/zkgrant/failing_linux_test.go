@@ -35,7 +35,7 @@ import (
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("other users and namespaces need root: run the tests as root, as in a container")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	line := append([]string{"-m", "sh", "-c", `mount -t proc -o hidepid=2 none /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`, "sh", zkgrant},
 		brief(server, "--shell", lockPath, "--", climbs+" "+asCommand+" climber "+filepath.Join(folder, "work")+" & echo command $$ ready; wait")...)
 	if exec.Command("unshare", "-m", "mount", "-t", "proc", "-o", "hidepid=2", "none", "/proc").Run() != nil {
-		t.Skip("/proc cannot be hidden here")
+		t.Skip("/proc cannot be hidden here: it takes root, and the capability SYS_ADMIN in a container")
 	}
 	run := eventstest.Begin(t, exec.Command("unshare", line...))
 	ready(t, run, "command")

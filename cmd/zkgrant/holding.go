@@ -43,7 +43,7 @@ type work interface {
 	empty() bool
 	// left returns the processes that are left of the work, where that can be known.
 	left() []int
-	// end is how work has ended of which nothing is left, and that was not ended by a loss.
+	// end returns how the work ended. Nothing is left of it, and no loss has ended it.
 	end() duty.End
 	// code is the exit code of work that has ended.
 	code() int

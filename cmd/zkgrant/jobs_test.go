@@ -66,8 +66,8 @@ func TestTheTerminalInAShell(t *testing.T) {
 	term.exits(0)
 }
 
-// Where no shell would continue it, Ctrl-Z halts neither zkgrant nor its command, whoever of them
-// has the terminal.
+// Where no shell would continue them, Ctrl-Z halts neither zkgrant nor its command. Either of them
+// may have the terminal.
 func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	t.Parallel()
 	for name, flag := range map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"} {

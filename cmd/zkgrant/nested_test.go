@@ -49,7 +49,7 @@ func TestARunInsideARun(t *testing.T) {
 	}
 }
 
-// Variables of an outer zkgrant that is gone refuse nothing, whoever holds the lock now.
+// Variables of an outer zkgrant that is gone refuse nothing. The present holder does not matter.
 func TestStaleVariablesRefuseNothing(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)

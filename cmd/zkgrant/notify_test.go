@@ -224,8 +224,8 @@ func TestNoSuchManager(t *testing.T) {
 	}
 }
 
-// hold is ready at the grant. Each end of it is told the manager first, and the manager has the
-// lead to end the work, which here takes nearly all of it: the work is dead before the next grant.
+// hold is ready at the grant. It reports each end to the manager first. The manager then has the
+// lead to end the work, which takes nearly all of it here. The work is dead before the next grant.
 func TestTheManagerOfHold(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]struct {

@@ -92,7 +92,7 @@ func testRealSignals(t *testing.T, e *ensemble.Ensemble) {
 	holder.Send(syscall.SIGTERM)
 	holder.Exits(0)
 	holder.Must(t, "command got "+syscall.SIGTERM.String())
-	// The servers may have removed the directory, of which ls would say so.
+	// The servers may have removed the directory; ls would say so.
 	if left := asks(t, e, 0, "queue", "/signals"); left != "no holders, no waiters\n" {
 		t.Errorf("left behind:\n%s\nwant nothing", left)
 	}
