@@ -124,6 +124,8 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 	s := start(t)
 	p := browser.Open(t, s.url, views["light"])
 	s.town(func() {})
+	// The timeline tells only what has changed since the page was opened: without a look in between, it may be nearly empty.
+	p.Until("the town is shown", `document.querySelectorAll(".lock").length === 6`)
 	s.happenings(func() {})
 	p.Until("all is shown", `document.querySelectorAll(".lock").length === 7 && document.querySelectorAll("#timeline li").length > 3`)
 	for name, view := range views {
