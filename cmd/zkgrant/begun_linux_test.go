@@ -67,7 +67,7 @@ func TestACommandThatALimitKeepsFromBeginning(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	doNotBegin(t, map[string]unbegun{
 		"too many files":     {then: limited(unix.RLIMIT_NOFILE, 4), code: codeFailed, word: "too many open files"},
-		"too many processes": {as: asNobody, then: noMoreProcesses, code: codeNoStart, word: "resource temporarily unavailable", fatal: true},
+		"too many processes": {as: asNobody, then: noMoreProcesses, code: codeFailed, word: "resource temporarily unavailable", fatal: true},
 		"too many arguments": {args: []string{long, long}, then: limited(unix.RLIMIT_STACK, 64<<10), code: codeNoStart, word: "argument list too long"},
 		"no memory":          {then: limited(unix.RLIMIT_AS, 4<<20), code: codeFailed, word: "ended before it started the command", fatal: true},
 	})

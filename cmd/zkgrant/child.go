@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/jobs"
@@ -26,8 +27,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// child is the command, with the processes that it starts and that stay in its process group.
-// It is the work of run and elect. A supervisor starts it, see supervise.go.
+// child is the command with its family. It is the work of run and elect. A supervisor starts it,
+// see supervise.go.
 type child struct {
 	*console
 
@@ -38,8 +39,9 @@ type child struct {
 	terminal bool           // the command gets the terminal
 	job      jobs.Job       // this process, before it waited for the lock
 
-	group    int           // its process group; the number of the command's process
-	over     chan struct{} // closed when the command has ended, though its group may not have; nil before the start
+	family   family
+	over     chan struct{} // closed when the command has ended, though its family may not have; nil before the start
+	gone     *atomic.Bool  // the supervisor has said that nothing is left of the family
 	status   syscall.WaitStatus
 	orphaned bool                // the supervisor has ended before the command
 	looked   time.Time           // when empty looked at every process
@@ -87,7 +89,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	info, err := os.Stdin.Stat()
 	switch {
 	case err != nil:
-	case info.Mode()&os.ModeCharDevice == 0:
+	case info.Mode()&os.ModeCharDevice == 0 || !term.IsTerminal(int(os.Stdin.Fd())):
 		stdin = os.Stdin
 	case c.terminal && isTerminal(os.Stdin) && !o.apart: // from another session it would read what is typed for others
 		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background it would take it from the shell
@@ -101,8 +103,12 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	// What is sent to our process group must not reach the supervisor.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.orphans.start(cmd); err != nil {
-		return errors.Join(notStarted(err), control.Close(), reports.Close())
+		if errors.Is(err, syscall.E2BIG) { // the supervisor has the command's arguments
+			err = notStarted(err)
+		}
+		return errors.Join(err, control.Close(), reports.Close())
 	}
+	c.finished.Go(func() { keepRunning(cmd.Process.Pid) })
 	_ = controlled.Close() // so that report ends with the supervisor
 	_ = reported.Close()
 
@@ -132,11 +138,12 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 		}
 	})
 	c.over, c.orphaned, c.cut, c.looked = make(chan struct{}), false, false, time.Time{}
+	c.gone = new(atomic.Bool)
 	c.halting, c.begged = make(chan syscall.Signal, 1), false
 	c.halt.Store(0)
 	c.handed.Store(o.foreground)
 	said := bufio.NewReader(reports)
-	c.group, err = hearStart(said, path)
+	group, err := hearStart(said, path)
 	starts.Stop()
 	if err != nil {
 		c.dismiss()
@@ -144,11 +151,12 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 		c.orphans.awaits(cmd)
 		return err
 	}
-	over, halting := c.over, c.halting
+	c.family = familyOf(group, cmd.Process.Pid, o.apart)
+	over, gone, halting := c.over, c.gone, c.halting
 	c.finished.Go(func() {
 		defer func() { _ = reports.Close() }()
 		what, number, err := hear(said)
-		for ; err == nil && what != reportEnded; what, number, err = hear(said) {
+		for ; err == nil && what != reportEnded && what != reportGone; what, number, err = hear(said) {
 			switch what {
 			case reportKilled:
 				c.cut = true
@@ -164,9 +172,14 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 			c.kill() // before anything else: no process but this one ends the group now
 			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command gets KILL")
 		}
+		gone.Store(what == reportGone)
 		c.takeTerminal()
 		close(over)
-		c.orphans.awaits(cmd) // it ends when the group is empty, or when it is dismissed
+		for err == nil && what != reportGone {
+			what, _, err = hear(said)
+		}
+		gone.Store(what == reportGone)
+		c.orphans.awaits(cmd) // it ends when nothing is left of the family, or when it is dismissed
 	})
 	return nil
 }
@@ -216,7 +229,7 @@ func (c *child) dismiss() { c.tell(dismissed) }
 // takeTerminal puts this process into the foreground again, if the command has the terminal, or
 // had it and left it to a group that has ended.
 func (c *child) takeTerminal() {
-	if at := foreground(); c.handed.Load() && at != 0 && (at == c.group || errors.Is(syscall.Kill(-at, 0), syscall.ESRCH)) {
+	if at := foreground(); c.handed.Load() && at != 0 && (at == c.family.group || groupEnded(at)) {
 		_ = setForeground(syscall.Getpgrp()) // the terminal may be gone by now
 	}
 }
@@ -266,41 +279,36 @@ func told(g events.Grant, kind string) []string {
 	return append(environment, nested.Environment(nested.Outer(os.Environ()))...)
 }
 
-// signal sends a signal to every process of the group, and reports whether one of them got it,
+// signal sends a signal to every process of the family, and reports whether one of them got it,
 // or there is none.
 func (c *child) signal(sig syscall.Signal) bool {
-	// The group's number is not given out again while a process is in the group. Between the group's end and this call the system would
-	// have to use up a whole round of process numbers.
-	err := syscall.Kill(-c.group, sig)
-	if errors.Is(err, syscall.ESRCH) {
-		return true
-	}
-	// For the kernel it is a success if one process got the signal. Others may belong to another
-	// user now. To look for them takes time, and nothing may hold the caller up.
+	err := c.family.signal(sig)
+	// For the kernel it is a success if one process of a group got the signal. Others may belong to
+	// another user now. To look for them takes time, and nothing may hold the caller up.
 	if (err != nil || sig != syscall.SIGCONT) && c.inspects.CompareAndSwap(false, true) {
-		group := c.group
+		family := c.family
 		c.finished.Go(func() {
 			defer c.inspects.Store(false)
-			c.inspect(group, sig, err)
+			c.inspect(family, sig, err)
 		})
 	}
 	return err == nil
 }
 
 // inspect reports the processes that the signal has not reached, each once.
-func (c *child) inspect(group int, sig syscall.Signal, err error) {
+func (c *child) inspect(family family, sig syscall.Signal, err error) {
 	if c.missed == nil {
 		c.missed = map[missing]bool{}
 	}
 	var missed []int
-	left, ok := members(group)
+	left := family.members()
 	for _, pid := range left {
 		if reason := syscall.Kill(pid, 0); reason != nil && !errors.Is(reason, syscall.ESRCH) && !c.missed[missing{pid, sig}] {
 			missed, err = append(missed, pid), reason
 			c.missed[missing{pid, sig}] = true
 		}
 	}
-	if !ok && err != nil && !c.missed[missing{0, sig}] { // no process can be seen
+	if left == nil && err != nil && !c.missed[missing{0, sig}] { // no process can be seen
 		c.missed[missing{0, sig}] = true
 	} else if missed == nil {
 		return
@@ -315,23 +323,22 @@ type missing struct {
 	sig syscall.Signal
 }
 
-// empty reports whether the command has ended, and no process is left in its group. A zombie
-// has ended: its parent, outside of the group, may never wait for it.
+// empty reports whether nothing is left of the family. The supervisor says so, if it can: it may
+// be halted, or killed. A zombie has ended: its parent may never wait for it.
 func (c *child) empty() bool {
 	select {
 	case <-c.over:
 	default:
 		return false
 	}
-	if errors.Is(syscall.Kill(-c.group, 0), syscall.ESRCH) {
+	if c.gone.Load() || c.orphaned && groupEnded(c.family.group) {
 		return true
 	}
 	if time.Since(c.looked) < time.Second/10 { // a look reads all of /proc
 		return false
 	}
 	c.looked = time.Now()
-	left, ok := members(c.group)
-	if ok && len(left) == 0 {
+	if c.family.gone() {
 		return true
 	}
 	if c.orphaned { // as the supervisor would
@@ -341,11 +348,10 @@ func (c *child) empty() bool {
 }
 
 func (c *child) left() []int {
-	left, _ := members(c.group)
-	return left
+	return c.family.members()
 }
 
-// ask asks the group to end. A halted process gets the signal only when it goes on, hence the CONT.
+// ask asks the family to end. A halted process gets the signal only when it goes on, hence the CONT.
 func (c *child) ask() {
 	c.signal(c.asks)
 	c.signal(syscall.SIGCONT)
@@ -410,9 +416,9 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		why = jobs.ByTerminal
 	default:
 	}
-	switch standing().Halted(why, c.group) {
+	switch standing().Halted(why, c.family.group) {
 	case jobs.Hand:
-		if err := setForeground(c.group); err != nil {
+		if err := setForeground(c.family.group); err != nil {
 			c.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "giving the command the terminal: %v", err)
 		}
 		c.begged = false

@@ -38,7 +38,7 @@ func begun(t *testing.T, part string, args ...string) *child {
 // CONT and the loss may be ready at the same time, and select takes either.
 func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "wait")
-	pid := command.group
+	pid := command.family.group
 	isHalted := func() bool {
 		state, err := processState(pid)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,15 @@ const asCommand = "as-command"
 // commandLine returns what follows the path on a command line, for a command with a part to play.
 func commandLine(part string, args ...string) []string {
 	return append([]string{"--", os.Args[0], asCommand, part}, args...)
+}
+
+// leaders are the parts of commands that another process outlives. Where no orphan is adopted,
+// that has to be in the group.
+func leaders() []string {
+	if runtime.GOOS != "linux" {
+		return []string{"leader"}
+	}
+	return []string{"leader", "script"}
 }
 
 // play does what the part says, and returns the exit code.
@@ -84,9 +94,12 @@ func play(part string, args []string) int {
 		go wait(nil)
 		return appendTo(args[0], "work", 5*60*1000)
 
-	case "leader": // starts the work above in its group, and ends: with the code in the third argument, or by TERM
+	// Each starts the work above, and ends: with the code in the third argument, or by TERM. The
+	// script's work has a group of its own, as after `set -m`.
+	case "leader", "script":
 		child := exec.Command(os.Args[0], asCommand, "work", args[0], args[1])
 		child.Stdout = os.Stdout
+		child.SysProcAttr = &syscall.SysProcAttr{Setpgid: part == "script"}
 		if err := child.Start(); err != nil {
 			return 99
 		}

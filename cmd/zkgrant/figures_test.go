@@ -4,16 +4,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"golang.org/x/sys/unix"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -96,12 +97,22 @@ func TestATextfileThatCannotBeWritten(t *testing.T) {
 	run := locked(t, server, []string{"-v=false", "--textfile", filepath.Join(t.TempDir(), "none", "a.prom")}, "exit", "7")
 	run.Exits(7)
 	run.Must(t, "none/a.prom: ", "no such file")
-	if eventstest.Full() { // reading waits for a writer
-		pipe := filepath.Join(t.TempDir(), "pipe.prom")
-		eventstest.Must(t, unix.Mkfifo(pipe, 0o600))
-		run = locked(t, server, []string{"--textfile", pipe}, "exit", "7")
-		run.Exits(7)
-		run.Must(t, "gave /locks/run back", "has not answered for 2s")
+	for _, file := range []string{os.DevNull, t.TempDir()} {
+		run = locked(t, server, []string{"--textfile", file}, "exit", "7")
+		run.Exits(codeFailed)
+		run.Must(t, "--textfile "+file+": not a regular file")
 	}
 	nodes(t, server, 0, "when run has ended")
+}
+
+// A folder that does not answer holds run up for two seconds.
+func TestATextfileInAFolderThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, block := time.Now(), make(chan struct{})
+		err := within(toWrite, func() error { <-block; return nil })
+		if took := time.Since(began); !errors.Is(err, errSilent) || took != 2*time.Second {
+			t.Errorf("%v after %v, want %v after 2s", err, took, errSilent)
+		}
+		close(block)
+	})
 }

@@ -316,7 +316,7 @@ func (h *holding) act() (code int, over bool, err error) {
 			return codeLost, true, nil
 		case duty.Remind:
 			h.say(report{Event: "outlived", Path: h.name(), Processes: h.job.left(), loud: true},
-				"the command has ended, and %s is held for %s of its process group", h.name(), processes(h.job.left()))
+				"the command has ended, and %s is held for %s, which it has left behind", h.name(), processes(h.job.left()))
 		case duty.Stay:
 			h.say(report{Event: "stays", Path: h.name(), Seconds: h.duty.Until.Sub(now).Seconds()},
 				"the command has ended, and %s is held for another %s", h.name(), since(h.duty.Until.Sub(now)))
@@ -355,15 +355,11 @@ func (h *holding) pass(sig os.Signal) {
 		halt(h.console)
 	}
 	switch sig {
-	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
+	case syscall.SIGTERM, syscall.SIGINT:
 		h.stopped = true
-		if h.duty.Stopped.IsZero() || h.duty.Ended.IsZero() {
-			h.duty.Stopped = now
-		}
-	case syscall.SIGHUP:
-		if h.duty.Hung.IsZero() || h.duty.Ended.IsZero() {
-			h.duty.Hung = now
-		}
+		h.duty.Signaled(false, now)
+	case syscall.SIGHUP, syscall.SIGQUIT:
+		h.duty.Signaled(true, now)
 	}
 }
 

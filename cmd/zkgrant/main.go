@@ -87,7 +87,9 @@ func codeOf(err error) int {
 }
 
 // plainly is the text of an error. The library's errors begin as our lines do.
-func plainly(err error) string { return strings.ReplaceAll(err.Error(), "zkgrant: ", "") }
+func plainly(err error) string {
+	return strings.NewReplacer("zkgrant: ", "", "\n", "; ").Replace(err.Error()) // joined errors have a line each
+}
 
 func newRoot(s *settings) *cobra.Command {
 	root := &cobra.Command{

@@ -44,6 +44,7 @@ func TestMinHoldIsCutShort(t *testing.T) {
 	for name, cut := range map[string]func(*testing.T, *eventstest.Process){
 		"TERM": func(_ *testing.T, run *eventstest.Process) { run.Send(syscall.SIGTERM) },
 		"HUP":  func(_ *testing.T, run *eventstest.Process) { run.Send(syscall.SIGHUP) },
+		"QUIT": func(_ *testing.T, run *eventstest.Process) { run.Send(syscall.SIGQUIT) },
 		"revocation": func(t *testing.T, _ *eventstest.Process) {
 			begin(t, "", "revoke", "--servers", server.Addr(), lockPath).Exits(0)
 		},

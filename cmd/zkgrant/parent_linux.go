@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,11 +15,27 @@ import (
 // also with this process, however it ends.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// adopt makes this process the parent of the descendants whose own parent has ended.
-func adopt() {
-	// It cannot fail since Linux 3.4.
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+// adopt makes this process the parent of the descendants whose own parent has ended, and reports
+// whether it is that now.
+func adopt() bool {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil // since Linux 3.4
 }
+
+// keepRunning continues the child whenever it is halted, until it ends.
+func keepRunning(pid int) {
+	for {
+		var info unix.Siginfo
+		switch err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil || info.Code != cldStopped:
+			return
+		default:
+			_ = unix.Kill(pid, unix.SIGCONT) // it cannot fail: nobody has waited for the child
+		}
+	}
+}
+
+const cldStopped = 5 // CLD_STOPPED of signal.h
 
 // self is this program, also when its file has been replaced. Without /proc it is the file that
 // the first argument names.

@@ -12,7 +12,10 @@ import (
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // adopt does nothing: on this system init is the parent of every orphan.
-func adopt() {}
+func adopt() bool { return false }
+
+// keepRunning does nothing: a halted child is not noticed here.
+func keepRunning(int) {}
 
 func self() (string, error) { return os.Executable() }
 

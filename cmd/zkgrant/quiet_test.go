@@ -49,6 +49,7 @@ func TestALoserIsQuiet(t *testing.T) {
 	both := begin(t, "", "queue", "-q", "-v", "--servers", server.Addr(), lockPath)
 	both.Exits(codeFailed)
 	both.Must(t, "[quiet verbose]")
+	beginWith(t, nil, []string{"ZKGRANT_QUIET=true"}, "queue", "-v", "--servers", server.Addr(), lockPath).Exits(0)
 	holder.Send(syscall.SIGTERM)
 	holder.Exits(0)
 

@@ -8,11 +8,15 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/textfile"
 )
 
 // holdingCommands returns the commands that hold a lock.
@@ -39,7 +43,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.DurationVar(&f.grace, "grace", 0, "the `time` between the signal and KILL, before the lease runs out; 0 is no signal; at most a quarter\nof the session timeout (default a tenth of the session timeout)")
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
 	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
-	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave others of its process group alone")
+	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave what it has started alone")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for that `time` at least, also if the command ends earlier")
 	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node exporter")
 	_ = cmd.MarkFlagFilename("textfile", "prom")
@@ -57,8 +61,11 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	if cmd.Flags().Changed("grace") {
 		w.grace = &f.grace
 	}
-	if c.asks = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(f.signal), "SIG")); c.asks == 0 {
+	if c.asks = signalNamed(f.signal); c.asks == 0 {
 		return nil, nil, fmt.Errorf("--signal %s: no such signal", f.signal)
+	}
+	if err := within(toWrite, func() error { return textfile.Check(f.file) }); err != nil && !errors.Is(err, errSilent) {
+		return nil, nil, fmt.Errorf("--textfile %s: %w", f.file, err)
 	}
 	if f.shell {
 		if len(c.line) != 1 {
@@ -75,6 +82,14 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	return args[:dashes], c, nil
 }
 
+// signalNamed returns a signal by its name, with or without SIG, or by its number; 0 if there is none.
+func signalNamed(name string) syscall.Signal {
+	if number, err := strconv.Atoi(name); err == nil {
+		name = unix.SignalName(syscall.Signal(number))
+	}
+	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+}
+
 // program is the name of the command's program. With --shell that is sh.
 func (f *commandFlags) program(c *child) string { return filepath.Base(c.line[0]) }
 
@@ -87,9 +102,9 @@ func notStarted(err error) error {
 }
 
 const commandText = `
-It runs in a process group of its own. The group is sent --signal --grace before the
-lease runs out, and KILL when it runs out. INT, TERM, HUP, QUIT, USR1, USR2
-and WINCH are passed on to the group. It finds the lock in its environment:
+It runs in a process group of its own. It and what it has started get --signal --grace
+before the lease runs out, and KILL when it runs out. INT, TERM, HUP, QUIT, USR1, USR2
+and WINCH are passed on to them. The command finds the lock in its environment:
 ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token), ZKGRANT_NODE, ZKGRANT_SESSION,
 ZKGRANT_KIND, and where they apply ZKGRANT_MEMBERS and ZKGRANT_ABANDONED, as JSON.
 `

@@ -191,6 +191,8 @@ func TestWhatCannotRun(t *testing.T) {
 		{"servers that are none", append([]string{"run", "--servers", "", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with --servers"},
 		{"grace before now", append([]string{"run", "--grace", "-1s", lockPath}, nothing...), codeFailed, "--grace"},
 		{"no such signal", append([]string{"run", "--signal", "NONE", lockPath}, nothing...), codeFailed, "no such signal"},
+		{"no such signal's number", append([]string{"run", "--signal", "99", lockPath}, nothing...), codeFailed, "no such signal"},
+		{"a signal's number", append([]string{"run", "-v", "--servers", server.Addr(), "--signal", "15", lockPath}, nothing...), 0, "gave"},
 		{"no such kind", append([]string{"run", "--servers", server.Addr(), "--kind", "spin", lockPath}, nothing...), codeFailed, "want mutex, read, write or unfair"},
 		{"permits without a size", append([]string{"run", "--permits", "2", lockPath}, nothing...), codeFailed, "--size"},
 		{"help", []string{"run", "-h"}, 0, "Usage"},

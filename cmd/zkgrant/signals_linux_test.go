@@ -376,7 +376,7 @@ func (c chance) play(t *testing.T) {
 	const before, span = 200 * time.Millisecond, 1500 * time.Millisecond
 	at := time.Duration(random.Int64N(int64(span)))
 	temper := map[bool]string{true: "deaf", false: "obedient"}[deaf]
-	part := []string{"work", "leader"}[random.IntN(2)]
+	part := []string{"work", "leader", "script"}[random.IntN(3)]
 	t.Logf("ZKGRANT_SEED=%d: %s %v after the loss began, %s %s, cut %t", uint64(c), cell, at-before, temper, part, cut)
 
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))

@@ -58,6 +58,7 @@ const (
 	reportStarted  = "started"  // the command's process
 	reportFailed   = "failed"   // why it was not started, an errno
 	reportEnded    = "ended"    // the command's wait status
+	reportGone     = "gone"     // the same, and nothing is left of the family
 
 	reportHalted    = "halted"    // the signal that has halted the command
 	reportContinued = "continued" // 0
@@ -83,8 +84,11 @@ type supervisor struct {
 	orders
 
 	in, out *os.File
-	group   int
-	ended   bool        // the command itself
+	family  family
+	adopts  bool // what descends from this process is among its children at the latest when its own parent has ended
+	ended   bool // the command itself
+	status  int  // with which it has ended
+	said    string
 	killed  bool        // the command was sent KILL
 	reports chan string // lines for zkgrant, which may be halted and not read them
 	duty    duty.Duty
@@ -95,7 +99,7 @@ func (s *supervisor) run(path string, argv []string) {
 	runtime.LockOSThread() // the command dies with the thread that has started it
 	syscall.CloseOnExec(int(s.control))
 	syscall.CloseOnExec(int(s.report))
-	adopt()
+	s.adopts = adopt()
 	// What is sent to zkgrant's whole session must not end its supervisor. The command gets
 	// the defaults, since the signals have handlers here, or what zkgrant has inherited.
 	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -140,11 +144,11 @@ func (s *supervisor) run(path string, argv []string) {
 		s.say(reportFailed, int(errno))
 		return
 	}
-	s.say(reportStarted, s.group)
+	s.say(reportStarted, s.family.group)
 	s.watch(children)
 }
 
-func (s *supervisor) start(path string, argv []string) (err error) {
+func (s *supervisor) start(path string, argv []string) error {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	dieWithParent(attr.Sys)
 	switch {
@@ -153,11 +157,12 @@ func (s *supervisor) start(path string, argv []string) (err error) {
 	case s.apart:
 		attr.Sys.Setpgid, attr.Sys.Setsid = false, true // which makes a group, too
 	}
-	s.group, err = syscall.ForkExec(path, argv, attr)
+	group, err := syscall.ForkExec(path, argv, attr)
+	s.family = familyOf(group, os.Getpid(), s.apart)
 	return err
 }
 
-// watch keeps the duty until the group is empty, or the supervisor is dismissed.
+// watch keeps the duty until nothing is left of the family, or the supervisor is dismissed.
 func (s *supervisor) watch(children <-chan os.Signal) {
 	told := make(chan int64)
 	go func() {
@@ -172,16 +177,17 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	}()
 	wake := time.NewTimer(0)
 	for {
-		s.reap()
-		s.duty.Empty = s.ended && groupEmpty(s.group)
+		childless := s.reap()
+		s.duty.Empty = s.ended && (childless && s.adopts || s.family.gone())
+		s.sayEnded()
 		do, again := s.duty.Next(sinceBoot())
 		for _, act := range do {
 			switch act {
 			case duty.Ask:
-				_ = syscall.Kill(-s.group, s.asks) // what fails here is followed by KILL
-				_ = syscall.Kill(-s.group, syscall.SIGCONT)
+				_ = s.family.signal(s.asks) // what fails here is followed by KILL
+				_ = s.family.signal(syscall.SIGCONT)
 			case duty.Kill:
-				_ = syscall.Kill(-s.group, syscall.SIGKILL) // repeated
+				_ = s.family.signal(syscall.SIGKILL) // repeated
 				if !s.killed {
 					s.say(reportKilled, 0)
 				}
@@ -197,7 +203,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 			}
 		}
 		// The timer stands still while the machine is suspended, so it is a short one. And
-		// the last process of the group may be a child of one that has left the group.
+		// the last process of the family may be a child of one that has left it.
 		wake.Reset(min(again.Sub(sinceBoot()), time.Second))
 		select {
 		case <-children:
@@ -216,9 +222,9 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	}
 }
 
-// reap waits for the children that have ended, and reports the end of the command, and when it
-// is halted.
-func (s *supervisor) reap() {
+// reap waits for the children that have ended, and reports when the command is halted. It tells
+// whether no child is left.
+func (s *supervisor) reap() (childless bool) {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WCONTINUED, nil)
@@ -226,11 +232,11 @@ func (s *supervisor) reap() {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil || pid <= 0:
-			return
+			return errors.Is(err, syscall.ECHILD)
 		case status.Stopped() || status.Continued():
 			// A halt that finds no room is dropped, so that there is room for the end. Its
 			// reader is halted, and asks nothing of the command.
-			if group, err := unix.Getpgid(pid); err != nil || group != s.group || len(s.reports) > cap(s.reports)/2 {
+			if group, err := unix.Getpgid(pid); err != nil || group != s.family.group || len(s.reports) > cap(s.reports)/2 {
 				continue
 			}
 			if status.Stopped() {
@@ -238,10 +244,21 @@ func (s *supervisor) reap() {
 			} else {
 				s.say(reportContinued, 0)
 			}
-		case pid == s.group:
-			s.ended = true
-			s.say(reportEnded, int(status))
+		case pid == s.family.group:
+			s.ended, s.status = true, int(status)
 		}
+	}
+}
+
+// sayEnded reports the end of the command, and that of its family.
+func (s *supervisor) sayEnded() {
+	what := reportEnded
+	if s.duty.Empty {
+		what = reportGone
+	}
+	if s.ended && s.said != what && s.said != reportGone {
+		s.said = what
+		s.say(what, s.status)
 	}
 }
 
@@ -257,20 +274,10 @@ func (s *supervisor) say(what string, number int) {
 
 // complain says that KILL does not end the command.
 func (s *supervisor) complain() {
-	left, _ := members(s.group)
 	ignoreBackground()
 	c := newConsole(os.Stderr, &settings{})
-	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any more", processes(left))
+	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any more", processes(s.family.members()))
 	c.out.flush(time.Second)
-}
-
-// groupEmpty reports whether every process of the group has ended.
-func groupEmpty(group int) bool {
-	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
-		return true
-	}
-	left, ok := members(group)
-	return ok && len(left) == 0
 }
 
 // highPipe returns a pipe whose end for the supervisor, to write or to read, stays open in it.

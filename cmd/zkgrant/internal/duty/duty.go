@@ -11,7 +11,7 @@ package duty
 
 import "time"
 
-// Act is something to do. The command is the whole process group.
+// Act is something to do. The command is all that it has started.
 type Act int
 
 // The acts of Next.
@@ -49,10 +49,11 @@ type Duty struct {
 	Revoked bool      // the lock is asked back, and the command has agreed to it
 	Due     time.Time // the deadline of the revocation, if it has one
 	Lost    bool      // the library has reported the loss
-	Stopped time.Time // a signal that ends most programs was passed on: the latest one before Ended
-	Hung    time.Time // the same for HUP, which may be a request to read a configuration again
 	Ended   time.Time // the command itself has ended, which others of its group may outlive
 	Empty   bool      // no process is left of the group
+
+	stopped time.Time // the latest TERM or INT before Ended, or else the first signal after it
+	hung    time.Time // the latest HUP or QUIT before Ended
 
 	asked time.Time
 	given bool      // the lock is lost, or about to be: it counts as lost from then on
@@ -62,6 +63,18 @@ type Duty struct {
 
 	reminded bool
 	done     bool // the command was dead before the lock was lost
+}
+
+// Signaled notes that a signal was passed on which ends most programs. A request is one that
+// others answer: HUP, on which they read their configuration again, and QUIT, on which a Java
+// program prints its stacks.
+func (d *Duty) Signaled(request bool, now time.Time) {
+	switch {
+	case d.Ended.IsZero() && request:
+		d.hung = now
+	case d.Ended.IsZero() || d.stopped.IsZero():
+		d.stopped = now
+	}
 }
 
 // GivenUp reports whether Next has returned Lose.
@@ -138,10 +151,10 @@ func (d *Duty) reminds(orphaned bool) bool {
 	return !d.reminded && !d.given && (orphaned || !d.Ended.IsZero() && !d.first.IsZero())
 }
 
-// caused reports whether the command has ended because it was told to. A HUP counts if the
-// end follows within the session timeout.
+// caused reports whether the command has ended because it was told to. A request counts if
+// the end follows within the session timeout.
 func (d *Duty) caused() bool {
-	return d.given || d.Revoked || !d.Stopped.IsZero() || !d.Hung.IsZero() && d.Ended.Sub(d.Hung) < d.Timeout
+	return d.given || d.Revoked || !d.stopped.IsZero() || !d.hung.IsZero() && d.Ended.Sub(d.hung) < d.Timeout
 }
 
 // Overdue reports whether it is the deadline of a revocation that ends the lock first.
@@ -171,7 +184,7 @@ func (d *Duty) killAt() time.Time {
 		at = earlier(at, d.Due.Add(-lead))
 	}
 	if !d.Ended.IsZero() && d.caused() { // the rest of the group
-		told := later(d.Ended, later(d.asked, later(d.Stopped, d.Hung)))
+		told := later(d.Ended, later(d.asked, later(d.stopped, d.hung)))
 		at = earlier(at, told.Add(d.Grace))
 	}
 	return at

@@ -75,8 +75,8 @@ func TestEachEnd(t *testing.T) {
 	now := time.Duration(0) // set by play
 	ended := func(d *Duty) { d.Ended = origin(now) }
 	both := func(d *Duty) { ended(d); empty(d) }
-	stopped := func(d *Duty) { d.Stopped = origin(now) }
-	hung := func(d *Duty) { d.Hung = origin(now) }
+	stopped := func(d *Duty) { d.Signaled(false, origin(now)) }
+	hung := func(d *Duty) { d.Signaled(true, origin(now)) }
 	revoked := func(due time.Duration) func(d *Duty) {
 		return func(d *Duty) {
 			if d.Revoked = true; due > 0 {
@@ -136,6 +136,8 @@ func TestEachEnd(t *testing.T) {
 		{"HUP after the command", story{grace: 1 * s, until: 6 * s, at: events{2 * s: both, 3 * s: hung}}, "2s stay, 3s release"},
 		{"TERM ends the command", story{grace: 1 * s, until: 6 * s, at: events{1 * s: stopped, 2 * s: both}}, "2s release"},
 		{"HUP long before the command's end", story{grace: 1 * s, until: 14 * s, at: events{1 * s: hung, 2 * s: renewed(30 * s), 12 * s: both}}, "12s stay, 14s release"},
+		{"a HUP long before the command's end, and one after it", story{grace: 1 * s, until: 14 * s, at: events{500 * ms: hung, 2 * s: renewed(30 * s), 12 * s: both, 13 * s: hung}}, "12s stay, 13s release"},
+		{"TERM twice, and the second one after the command", story{grace: 1 * s, deaf: true, at: events{1 * s: stopped, 2 * s: ended, 2500 * ms: stopped}}, "3s kill, 3.001s release"},
 		{"the least time, and the group goes on", story{grace: 1 * s, until: 4 * s, at: events{2 * s: ended, 6 * s: empty}}, "6s release"},
 		{"the least time, and its group may go on", story{grace: 1 * s, leaves: true, until: 4 * s, at: events{2 * s: ended}}, "2s stay, 4s release"},
 		{"the lock is lost before the command's end", story{grace: 1 * s, until: 12 * s, at: events{2 * s: lost}}, "2s ask, 2s lose, 2.001s release"},
@@ -156,9 +158,9 @@ func TestEnding(t *testing.T) {
 		want bool
 	}{
 		{"held", func(*Duty) {}, false},
-		{"it was sent TERM", func(d *Duty) { d.Stopped = at }, false},
+		{"it was sent TERM", func(d *Duty) { d.Signaled(false, at) }, false},
 		{"it has ended by itself, its group has not", func(d *Duty) { d.Ended = at }, false},
-		{"TERM has ended it, and not its group", func(d *Duty) { d.Stopped, d.Ended = at, at }, true},
+		{"TERM has ended it, and not its group", func(d *Duty) { d.Signaled(false, at); d.Ended = at }, true},
 		{"revoked", func(d *Duty) { d.Revoked = true }, true},
 		{"lost", func(d *Duty) { d.Lost = true }, true},
 		{"the lease is about to run out", func(d *Duty) { d.Lease = at.Add(d.Grace) }, true},

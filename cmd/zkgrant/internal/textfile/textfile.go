@@ -4,6 +4,7 @@ package textfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,8 +74,23 @@ func former(old []byte, name, path string) float64 {
 	return 0
 }
 
+// Check returns an error if something other than a file is there, as a device or a folder.
+func Check(file string) error {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	return nil
+}
+
 // Write replaces the file by one that tells of the run. A reader sees the old content or the new.
+// What a symbolic link names is replaced, and not the link.
 func (r Run) Write(file string) (err error) {
+	if err := Check(file); err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
 	old, _ := os.ReadFile(file) // if it cannot be read, this is the first run
 	next, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {

@@ -2,6 +2,7 @@ package textfile
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,8 +93,15 @@ func TestTheFileIsReplaced(t *testing.T) {
 			t.Errorf("writing %s succeeds, want an error", wrong)
 		}
 	}
+	link := filepath.Join(folder, "link.prom")
+	if err := errors.Join(os.Symlink(file, link), os.Remove(file), os.WriteFile(file, nil, 0o600), run.Write(link)); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !bytes.Equal(text, run.Text(nil)) {
+		t.Errorf("the file behind a link has %q (%v), want the figures", text, err)
+	}
 	left, err := os.ReadDir(folder)
-	if err != nil || len(left) != 2 {
-		t.Errorf("the folder has %v (%v), want the file and the folder", left, err)
+	if err != nil || len(left) != 3 || left[2].Type() != os.ModeSymlink {
+		t.Errorf("the folder has %v (%v), want the file, the folder and the link", left, err)
 	}
 }

@@ -2,9 +2,9 @@
 
 package main
 
-// members cannot be known here.
-func members(int) (pids []int, ok bool) { return nil, false }
-
+// visible knows no processes here.
 func visible(func(stat) bool) []stat { return nil }
+
+func processStat(int) (s stat, ok bool) { return s, false }
 
 func contained() bool { return false }

@@ -3,29 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"os"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// members returns the processes of the group that have not ended. ok is false where that
-// cannot be known: without /proc, or if it hides the processes of other users.
-func members(group int) (pids []int, ok bool) {
-	if _, ok := processStat(1); !ok {
-		return nil, false
-	}
-	all := visible(func(p stat) bool { return p.group == group })
-	for _, p := range all {
-		if !p.ended() {
-			pids = append(pids, p.pid)
-		}
-	}
-	// A group that can be signaled, or not for want of rights, has processes that are not seen.
-	return pids, len(all) > 0 || errors.Is(syscall.Kill(-group, 0), syscall.ESRCH)
-}
 
 // visible returns the processes that are wanted, as far as they can be seen. It is nil without
 // /proc. It needs next to no memory: the command may be ended where none is left.
