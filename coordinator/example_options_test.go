@@ -325,7 +325,7 @@ func ExampleWithTLS() {
 	must(err)
 	defer srv.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_, err = coordinator.Connect(ctx, srv.Addr(), coordinator.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13}))
 	fmt.Println(strings.Contains(err.Error(), "tls")) // the cause is in the error
