@@ -27,7 +27,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	held := old.Mutex(lock).Acquire(t.Context())
 	first, err := held.Wait(patiently(t))
 	eventstest.Must(t, err)
-	raw := stock(t, strings.Split(after, ","), timeout, nil)
+	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout, nil) // they stay
 
 	r := replacement{t, e, l, 0}
 	eventstest.Must(t, e.List(0, 1, 2, 3))

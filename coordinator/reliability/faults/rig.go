@@ -37,13 +37,16 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
-func happens(t *testing.T, what string, cond func() bool) bool {
+func happens(t *testing.T, what string, cond func() bool, state ...func() string) bool {
 	t.Helper()
 	began := time.Now()
 	ctx, cancel := patient()
 	defer cancel()
 	for !cond() {
 		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {
+			for _, tell := range state {
+				what += "; " + tell()
+			}
 			t.Errorf("still not after %v: %s", time.Since(began).Round(time.Millisecond), what)
 			return false
 		}
@@ -109,14 +112,15 @@ func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.Ev
 // queued waits until so many nodes are in the lock's directory.
 func queued(t *testing.T, raw *zk.Conn, dir string, n int) {
 	t.Helper()
+	var names []string
 	happens(t, fmt.Sprintf("%d nodes are at %s", n, dir), func() bool {
-		names, _, err := raw.Children(dir)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		var err error
+		if names, _, err = raw.Children(dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 			return true
 		}
 		return len(names) == n
-	})
+	}, func() string { return fmt.Sprintf("%s, %v, shows %v", raw.Server(), raw.State(), names) })
 }
 
 // spread is the smallest, the middle and the largest of some durations, as parts of the session timeout or in
