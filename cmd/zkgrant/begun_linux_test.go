@@ -44,7 +44,7 @@ func asNobody(t *testing.T, cmd *exec.Cmd) {
 	for _, name := range []string{"program", "command"} {
 		text, err := os.ReadFile(map[string]string{"program": program, "command": filepath.Join(cmd.Dir, "command")}[name])
 		eventstest.Must(t, err)
-		eventstest.Must(t, os.WriteFile(filepath.Join(folder, name), text, 0o700))
+		writeProgram(t, filepath.Join(folder, name), text)
 		eventstest.Must(t, os.Chown(filepath.Join(folder, name), int(attr.Credential.Uid), int(attr.Credential.Gid)))
 	}
 	eventstest.Must(t, os.Chmod(folder, 0o755))

@@ -61,7 +61,7 @@ type unbegun struct {
 func write(text string) func(*testing.T, int, string, string) {
 	return func(t *testing.T, _ int, _, command string) {
 		t.Helper()
-		eventstest.Must(t, os.WriteFile(command, []byte(text), 0o700))
+		writeProgram(t, command, []byte(text))
 	}
 }
 
@@ -105,7 +105,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 				earlier := hasLock(t, server.Addr(), lockPath)
 				dir := t.TempDir()
 				command := filepath.Join(dir, "command")
-				eventstest.Must(t, os.WriteFile(command, []byte("#!/bin/sh\necho IT RAN"), 0o700))
+				writeProgram(t, command, []byte("#!/bin/sh\necho IT RAN"))
 				line := append([]string{"run", "-v", "--detect-crash", "--servers", server.Addr()}, way.flags...)
 				cmd := exec.Command(program, append(append(line, lockPath, "--", "./command"), way.args...)...)
 				cmd.Dir = dir
@@ -259,7 +259,7 @@ func testRealNotBegun(t *testing.T, e *ensemble.Ensemble) {
 	for _, crash := range []bool{true, false} {
 		earlier := hasLock(t, e.Connect(), "/unbegun", coordinator.WithData([]byte("the first")))
 		command := filepath.Join(t.TempDir(), "command")
-		eventstest.Must(t, os.WriteFile(command, []byte("#!/bin/sh"), 0o700))
+		writeProgram(t, command, []byte("#!/bin/sh"))
 		run := begin(t, "", "run", "-v", "--detect-crash", "--servers", e.Connect(), "/unbegun", "--", command)
 		run.Await(t, "1 ahead", 1)
 		eventstest.Must(t, os.Remove(command))

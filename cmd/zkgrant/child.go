@@ -43,7 +43,7 @@ type child struct {
 	over     chan struct{} // closed when the command has ended, though its family may not have; nil before the start
 	gone     *atomic.Bool  // the supervisor has said that nothing is left of the family
 	status   syscall.WaitStatus
-	orphaned bool                // the supervisor has ended before the command
+	orphaned *atomic.Bool        // the supervisor has ended before the family
 	looked   time.Time           // when empty looked at every process
 	tells    chan int64          // the newest end of the lease, for the supervisor
 	cut      bool                // the supervisor has sent KILL by itself
@@ -55,6 +55,7 @@ type child struct {
 
 	inspects  atomic.Bool      // a goroutine looks for processes that a signal has not reached
 	missed    map[missing]bool // that goroutine's: what was reported
+	dismissed *atomic.Bool     // the supervisor ends because it was told to
 	dismissal chan struct{}    // closed when the supervisor is told nothing more
 }
 
@@ -100,8 +101,9 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	if cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr; stdin != nil {
 		cmd.Stdin = stdin
 	}
-	// What is sent to our process group must not reach the supervisor.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// What is sent to our process group must not reach the supervisor. Nor must KILL of an outer
+	// zkgrant reach both of us, if the command is in a session that it does not reach.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !o.apart, Setsid: o.apart}
 	if err := c.orphans.start(cmd); err != nil {
 		if errors.Is(err, syscall.E2BIG) { // the supervisor has the command's arguments
 			err = notStarted(err)
@@ -137,8 +139,8 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 			}
 		}
 	})
-	c.over, c.orphaned, c.cut, c.looked = make(chan struct{}), false, false, time.Time{}
-	c.gone = new(atomic.Bool)
+	c.over, c.cut, c.looked = make(chan struct{}), false, time.Time{}
+	c.gone, c.orphaned, c.dismissed = new(atomic.Bool), new(atomic.Bool), new(atomic.Bool)
 	c.halting, c.begged = make(chan syscall.Signal, 1), false
 	c.halt.Store(0)
 	c.handed.Store(o.foreground)
@@ -152,7 +154,8 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 		return err
 	}
 	c.family = familyOf(group, cmd.Process.Pid, o.apart)
-	over, gone, halting := c.over, c.gone, c.halting
+	over, gone, orphaned, leaves, halting := c.over, c.gone, c.orphaned, c.dismissed, c.halting
+	family := c.family
 	c.finished.Go(func() {
 		defer func() { _ = reports.Close() }()
 		what, number, err := hear(said)
@@ -167,18 +170,27 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 				c.halt.Store(0)
 			}
 		}
-		if c.status = syscall.WaitStatus(number); err != nil {
-			c.orphaned = true
-			c.kill() // before anything else: no process but this one ends the group now
+		bereave := func() {
+			if err == nil || leaves.Load() {
+				return
+			}
+			orphaned.Store(true)
+			_ = family.signal(syscall.SIGKILL) // before anything else: no process but this one ends the group now
 			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command gets KILL")
 		}
-		gone.Store(what == reportGone)
-		c.takeTerminal()
-		close(over)
-		for err == nil && what != reportGone {
-			what, _, err = hear(said)
+		if bereave(); !leaves.Load() {
+			c.status = syscall.WaitStatus(number)
+			gone.Store(what == reportGone)
+			c.takeTerminal()
+			close(over)
 		}
-		gone.Store(what == reportGone)
+		if err == nil {
+			for err == nil && what != reportGone {
+				what, _, err = hear(said)
+			}
+			gone.Store(what == reportGone)
+			bereave()
+		}
 		c.orphans.awaits(cmd) // it ends when nothing is left of the family, or when it is dismissed
 	})
 	return nil
@@ -224,7 +236,10 @@ func bootTime(at time.Time) int64 { return sinceBoot().Add(time.Until(at)).UnixN
 func (c *child) tell(at int64) { push(c.tells, at) }
 
 // dismiss ends the supervisor, which leaves the group alone.
-func (c *child) dismiss() { c.tell(dismissed) }
+func (c *child) dismiss() {
+	c.dismissed.Store(true)
+	c.tell(dismissed)
+}
 
 // takeTerminal puts this process into the foreground again, if the command has the terminal, or
 // had it and left it to a group that has ended.
@@ -331,7 +346,8 @@ func (c *child) empty() bool {
 	default:
 		return false
 	}
-	if c.gone.Load() || c.orphaned && groupEnded(c.family.group) {
+	c.family.outlives()
+	if c.gone.Load() || c.orphaned.Load() && c.family.group == 0 {
 		return true
 	}
 	if time.Since(c.looked) < time.Second/10 { // a look reads all of /proc
@@ -341,7 +357,7 @@ func (c *child) empty() bool {
 	if c.family.gone() {
 		return true
 	}
-	if c.orphaned { // as the supervisor would
+	if c.orphaned.Load() { // as the supervisor would
 		c.kill()
 	}
 	return false
@@ -451,7 +467,7 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 }
 
 func (c *child) end() duty.End {
-	if c.orphaned {
+	if c.orphaned.Load() {
 		return duty.Broken
 	}
 	return duty.Done
@@ -460,7 +476,7 @@ func (c *child) end() duty.End {
 // code is the exit code of the command, which has ended.
 func (c *child) code() int {
 	switch {
-	case c.orphaned:
+	case c.orphaned.Load():
 		return codeFailed
 	case c.status.Signaled():
 		return codeSignal + int(c.status.Signal())

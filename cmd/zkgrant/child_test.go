@@ -4,6 +4,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,4 +71,24 @@ func TestEmptyGroup(t *testing.T) {
 	if command = begun(t, "stubborn"); command.empty() {
 		t.Error("the group of a running command is empty, want it not empty")
 	}
+}
+
+// The number of a group that has ended is another group's sooner or later. It gets no signal, and
+// what the command has left behind does.
+func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux knows what the command has left behind")
+	}
+	command := begun(t, "script", filepath.Join(t.TempDir(), "work"), "obedient", "0")
+	eventstest.Receive(t, command.over, "the end of the command")
+	var left []int
+	eventstest.Eventually(t, "the command's group has ended", func() bool { left = command.left(); return !command.empty() && command.family.group == 0 })
+	if len(left) != 1 {
+		t.Fatalf("left behind are %v, want one process", left)
+	}
+	if !command.signal(syscall.SIGTERM) {
+		t.Error("TERM does not reach what the command has left behind")
+	}
+	eventstest.Eventually(t, "it has ended", func() bool { return gone(t, left[0]) })
+	eventstest.Eventually(t, "nothing is left", command.empty)
 }

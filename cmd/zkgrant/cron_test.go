@@ -70,7 +70,7 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 		job = "trap '' TERM\necho begins >> " + log + "\nwhile :; do sleep 1; done\n"
 	}
 	name := regexp.MustCompile(`timeout -k \S+ \S+ (\w+)`).FindStringSubmatch(command)[1]
-	eventstest.Must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+job), 0o700)) //nolint:gosec // a program
+	writeProgram(t, filepath.Join(bin, name), []byte("#!/bin/sh\n"+job))
 	eventstest.Must(t, exec.Command("mkfifo", filepath.Join(bin, "gate")).Run())
 	line := regexp.MustCompile(`--min-hold \S+`).ReplaceAllString(command, "--min-hold 500ms")
 	if hangs {

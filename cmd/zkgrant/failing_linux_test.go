@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,15 +51,10 @@ func strangers(t *testing.T) (folder, zkgrant, climbs string) {
 	eventstest.Must(t, os.Chmod(filepath.Dir(folder), 0o755))
 	eventstest.Must(t, os.Chmod(folder, 0o777))
 	put := func(from, name string, mode os.FileMode) string {
+		text, err := os.ReadFile(from)
+		eventstest.Must(t, err)
 		to := filepath.Join(folder, name)
-		in, err := os.Open(from)
-		eventstest.Must(t, err)
-		defer func() { _ = in.Close() }()
-		out, err := os.Create(to)
-		eventstest.Must(t, err)
-		_, err = io.Copy(out, in)
-		eventstest.Must(t, err)
-		eventstest.Must(t, out.Close())
+		writeProgram(t, to, text)
 		eventstest.Must(t, os.Chmod(to, mode))
 		return to
 	}
@@ -108,12 +103,22 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 	alone(t, file)
 }
 
-// The same, and the lock is lost: that is said plainly.
+// The same, and the lock is lost: that is said plainly, and no other command is started beside it.
 func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	t.Parallel()
+	for _, line := range []string{"run", "elect --again"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			reachesOnlySome(t, strings.Fields(line))
+		})
+	}
+}
+
+func reachesOnlySome(t *testing.T, line []string) {
 	folder, zkgrant, climbs := strangers(t)
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-	run := asStranger(t, folder, append([]string{zkgrant}, brief(server, lockPath, "--", climbs, asCommand, "climbing leader", filepath.Join(folder, "work"))...)...)
+	rest := brief(server, lockPath, "--", climbs, asCommand, "climbing leader", filepath.Join(folder, "work"))[1:]
+	run := asStranger(t, folder, slices.Concat([]string{zkgrant}, line, rest)...)
 	leader, climber := ready(t, run, "command"), ready(t, run, "climber")
 	ends(t, leader)
 	ends(t, climber)
@@ -178,6 +183,15 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 // knows the group.
 func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
+	for name, group := range map[string]bool{"in a session of its own": false, "in the session of a shell": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cannotBeSeen(t, group)
+		})
+	}
+}
+
+func cannotBeSeen(t *testing.T, group bool) {
 	folder, zkgrant, climbs := strangers(t)
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	line := append([]string{"-m", "sh", "-c", `mount -t proc -o hidepid=2 none /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`, "sh", zkgrant},
@@ -185,7 +199,9 @@ func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	if exec.Command("unshare", "-m", "mount", "-t", "proc", "-o", "hidepid=2", "none", "/proc").Run() != nil {
 		t.Skip("/proc cannot be hidden here: it takes root, and the capability SYS_ADMIN in a container")
 	}
-	run := eventstest.Begin(t, exec.Command("unshare", line...))
+	cmd := exec.Command("unshare", line...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
+	run := eventstest.Begin(t, cmd)
 	ready(t, run, "command")
 	climber := ready(t, run, "climber")
 	ends(t, climber)

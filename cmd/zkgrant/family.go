@@ -13,8 +13,11 @@ import (
 // family is the command and what it has started: the processes of its process group, and, where
 // the supervisor adopts orphans, its other descendants that have not left the session. timeout,
 // and a shell after `set -m`, give what they start a group of its own.
+//
+// What another zkgrant runs in there is in the care of that one's supervisor. Only KILL reaches it,
+// and its supervisor with it: so nothing is left that would end it later.
 type family struct {
-	group      int // the command's; its number is that of the command's process
+	group      int // the command's; its number is that of the command's process. 0: it has ended
 	supervisor int
 	session    int
 }
@@ -27,9 +30,17 @@ func familyOf(group, supervisor int, apart bool) family {
 	return f
 }
 
+// outlives notes that the command has ended. Once its group has, too, the number is another
+// group's sooner or later.
+func (f *family) outlives() {
+	if f.group != 0 && groupEnded(f.group) {
+		f.group = 0
+	}
+}
+
 // members returns the processes that have not ended, as far as they can be seen.
 func (f family) members() (pids []int) {
-	for _, p := range f.processes() {
+	for _, p := range f.processes(true) {
 		if !p.ended() {
 			pids = append(pids, p.pid)
 		}
@@ -40,34 +51,44 @@ func (f family) members() (pids []int) {
 // gone reports whether every process has ended.
 func (f family) gone() bool {
 	seen := false
-	for _, p := range f.processes() {
+	for _, p := range f.processes(true) {
 		if !p.ended() {
 			return false
 		}
-		seen = seen || p.group == f.group
+		seen = seen || f.has(p)
 	}
 	if _, all := processStat(1); seen && all { // zombies, and nothing is hidden
 		return true
 	}
-	return groupEnded(f.group)
+	return f.group == 0 || groupEnded(f.group)
 }
 
-func (f family) processes() []stat {
-	return visible(func(p stat) bool { return p.group == f.group || p.session == f.session && f.descends(p) })
+// has reports whether the process is in the command's group.
+func (f family) has(p stat) bool { return f.group != 0 && p.group == f.group }
+
+// processes returns those of the family, and if all is set also what another supervisor cares for.
+func (f family) processes(all bool) []stat {
+	return visible(func(p stat) bool { return f.has(p) || p.session == f.session && f.descends(p, all) })
 }
 
-// descends reports whether the supervisor is among the process's ancestors.
-func (f family) descends(p stat) bool {
+// descends reports whether the supervisor is among the process's ancestors. Unless all is set, no
+// other supervisor is between them.
+func (f family) descends(p stat, all bool) bool {
 	for at := p; at.parent > 1; {
-		if at.parent == f.supervisor {
+		switch {
+		case at.supervises && !all:
+			return false
+		case at.parent == f.supervisor:
 			return true
 		}
 		parent, ok := processStat(at.parent)
-		if !ok { // it has ended since, and what it leaves behind has another parent
-			if p, ok = processStat(p.pid); !ok {
+		if !ok {
+			// It has ended since, and what it leaves behind has another parent; or it is hidden.
+			again, ok := processStat(p.pid)
+			if !ok || again.parent == p.parent {
 				return false
 			}
-			parent = p
+			p, parent = again, again
 		}
 		at = parent
 	}
@@ -76,22 +97,23 @@ func (f family) descends(p stat) bool {
 
 // signal sends a signal to every process. The error says why none of them got it.
 func (f family) signal(sig syscall.Signal) error {
+	var failed error
+	reached := false
+	note := func(err error) {
+		reached = reached || err == nil
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			failed = err
+		}
+	}
 	// The group comes first, since a look at all processes takes a moment. Its number is not given
 	// out again while a process is in it. Between its end and this call the system would have to use
 	// up a whole round of numbers.
-	err := syscall.Kill(-f.group, sig)
-	reached := err == nil
-	if errors.Is(err, syscall.ESRCH) {
-		err = nil
+	sent := map[int]bool{}
+	if f.group != 0 {
+		sent[f.group] = true
+		note(syscall.Kill(-f.group, sig))
 	}
-	note := func(failed error) {
-		reached = reached || failed == nil
-		if failed != nil && !errors.Is(failed, syscall.ESRCH) {
-			err = failed
-		}
-	}
-	all := f.processes()
-	sent := map[int]bool{f.group: true}
+	all := f.processes(sig == syscall.SIGKILL)
 	for _, p := range all {
 		// A whole group gets it at once, so that no fork escapes. One that no descendant leads may have
 		// others in it.
@@ -108,7 +130,7 @@ func (f family) signal(sig syscall.Signal) error {
 	if reached {
 		return nil
 	}
-	return err
+	return failed
 }
 
 // groupEnded reports whether the group has no process, not even a zombie.

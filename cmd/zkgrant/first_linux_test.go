@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,7 +31,10 @@ func TestProcess1Reaps(t *testing.T) {
 		`for n in 1 2 3 4 5 6 7 8; do (true &); (setsid sleep 600 &); done; echo command $$ ready; exec sleep 600`))
 	ready(t, elect, "command")
 	supervisor := childOf(t, elect.Pid())
-	eventstest.Eventually(t, "the supervisor has no zombies", func() bool { return len(childrenOf(t, supervisor)) == daemons+1 })
+	eventstest.Eventually(t, "the supervisor has no zombies, and each daemon has left the session", func() bool {
+		children := childrenOf(t, supervisor)
+		return len(children) == daemons+1 && !slices.ContainsFunc(children, func(pid int) bool { return nameOf(t, pid) != "sleep" })
+	})
 	expire(t, server)
 	elect.Await(t, "ready", 2)
 	left := func() (pids []int) { return childrenOf(t, elect.Pid()) }

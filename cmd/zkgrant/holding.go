@@ -93,7 +93,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case code == codeLost && again && !w.stopped:
+		case code == codeLost && again && !w.stopped && !w.left:
 			job.reset()
 			w.writeFigures(&exit{code: code})
 			continue
@@ -304,7 +304,9 @@ func (h *holding) act() (code int, over bool, err error) {
 	for _, act := range do {
 		switch act {
 		case duty.Ask:
+			began := time.Now()
 			h.job.ask()
+			h.duty.Took = time.Since(began)
 		case duty.Kill:
 			h.job.kill()
 		case duty.Lose:
@@ -313,6 +315,7 @@ func (h *holding) act() (code int, over bool, err error) {
 			left := h.job.left()
 			h.say(report{Event: "failed", Path: h.name(), Error: "still running", Processes: left, loud: true, bad: true},
 				"KILL has not ended %s, which may go on WITHOUT the lock %s", processes(left), h.name())
+			h.left = true
 			return codeLost, true, nil
 		case duty.Remind:
 			h.say(report{Event: "outlived", Path: h.name(), Processes: h.job.left(), loud: true},

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -64,4 +68,42 @@ func TestStaleVariablesRefuseNothing(t *testing.T) {
 	holder.Send(syscall.SIGTERM)
 	holder.Exits(0)
 	waiter.Exits(3)
+}
+
+// The outer lock is lost, and its command is a zkgrant in a session of its own, as under cron. What
+// the inner one runs is dead before the next holder of the inner lock starts.
+func TestALossAroundAnInnerRun(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	file := filepath.Join(t.TempDir(), "work")
+	inner := append(brief(server, "/locks/inner"), commandLine("leader", file, "deaf")...)
+	cmd := exec.Command(program, append(brief(server, lockPath, "--", program), inner...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	run := eventstest.Begin(t, cmd)
+	ends(t, ready(t, run, "command"))
+	next := begin(t, "", append(brief(server, "-v", "/locks/inner"), commandLine("mark", file)...)...)
+	next.Await(t, "1 ahead", 1)
+	server.Mute(owner(t, server), true)
+	run.Exits(codeLost)
+	next.Exits(0)
+	alone(t, file)
+}
+
+// A signal reaches the command of an inner run once, by that one.
+func TestASignalThroughAnInnerRun(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	inner := append([]string{"run", "--servers", server.Addr(), "/locks/inner"}, commandLine("wait")...)
+	run := begin(t, "", append([]string{"run", "--servers", server.Addr(), lockPath, "--", program}, inner...)...)
+	ready(t, run, "command")
+	const rounds = 5 // two of a kind that come together are one
+	for n := range rounds {
+		run.Send(syscall.SIGUSR1)
+		run.Await(t, "got user defined signal 1", n+1)
+	}
+	run.Send(syscall.SIGUSR2)
+	run.Exits(5)
+	if got := strings.Count(run.String(), "got user defined signal 1"); got != rounds {
+		t.Errorf("the inner command got USR1 %d times, want %d:\n%s", got, rounds, run)
+	}
 }

@@ -55,6 +55,12 @@ func contained() bool {
 	return err == nil && is != first
 }
 
+// supervisorName is what a supervisor calls itself, so that another one knows it.
+const supervisorName = "zk-supervisor"
+
+// nameSupervisor gives this process that name. Without /proc there is nobody to read it.
+func nameSupervisor() { _ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) }
+
 func processStat(pid int) (s stat, ok bool) {
 	file, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +74,9 @@ func processStat(pid int) (s stat, ok bool) {
 	// The name in parentheses may have any characters, so what follows the last one counts: the
 	// state, and then numbers.
 	text := buffer[:n]
-	text = text[bytes.LastIndexByte(text, ')')+1:]
+	name := bytes.LastIndexByte(text, ')')
+	s.supervises = bytes.HasSuffix(text[:max(name, 0)], []byte("("+supervisorName))
+	text = text[name+1:]
 	if len(text) < len(" S 1") {
 		return s, false
 	}

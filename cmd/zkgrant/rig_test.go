@@ -90,3 +90,12 @@ func processState(pid int) (string, error) {
 	}
 	return strings.TrimSpace(string(out)), nil
 }
+
+// writeProgram writes a file that is to be run. A process that is forked meanwhile would have it
+// open for writing, and then it cannot be run.
+func writeProgram(t *testing.T, path string, text []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	eventstest.Must(t, os.WriteFile(path, text, 0o700)) //nolint:gosec // a program
+}

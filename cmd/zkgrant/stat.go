@@ -7,6 +7,8 @@ type stat struct {
 	state byte
 
 	pid, parent, group, session, threads int
+
+	supervises bool // it is the supervisor of a zkgrant
 }
 
 // ended reports whether it runs no more. A zombie with more than one thread does: only its

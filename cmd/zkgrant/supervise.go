@@ -100,6 +100,7 @@ func (s *supervisor) run(path string, argv []string) {
 	syscall.CloseOnExec(int(s.control))
 	syscall.CloseOnExec(int(s.report))
 	s.adopts = adopt()
+	nameSupervisor()
 	// What is sent to zkgrant's whole session must not end its supervisor. The command gets
 	// the defaults, since the signals have handlers here, or what zkgrant has inherited.
 	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -178,6 +179,9 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	wake := time.NewTimer(0)
 	for {
 		childless := s.reap()
+		if s.ended {
+			s.family.outlives()
+		}
 		s.duty.Empty = s.ended && (childless && s.adopts || s.family.gone())
 		s.sayEnded()
 		do, again := s.duty.Next(sinceBoot())
@@ -244,7 +248,7 @@ func (s *supervisor) reap() (childless bool) {
 			} else {
 				s.say(reportContinued, 0)
 			}
-		case pid == s.family.group:
+		case pid == s.family.group && !s.ended:
 			s.ended, s.status = true, int(status)
 		}
 	}

@@ -30,8 +30,8 @@ func (a Act) String() string {
 }
 
 const (
-	// lead is how long before the deadline of a revocation KILL is sent. At the deadline
-	// itself the library deletes the node, and the next holder starts.
+	// lead is how long before the deadline of a revocation KILL is sent, if a signal takes no
+	// time. At the deadline itself the library deletes the node, and the next holder starts.
 	lead = 20 * time.Millisecond
 	// repeat is the time between two KILLs: the first one may have failed.
 	repeat = 100 * time.Millisecond
@@ -42,6 +42,7 @@ const (
 type Duty struct {
 	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
 	Timeout time.Duration // the session timeout
+	Took    time.Duration // by the latest Ask: to find every process takes the longer the more there are
 	Leaves  bool          // others of the group may go on without the lock
 	Until   time.Time     // the lock is held until then, unless somebody asks for its end
 
@@ -164,9 +165,9 @@ func (d *Duty) Overdue() bool { return !d.Due.IsZero() && !d.Lease.Before(d.Due)
 func (d *Duty) giveUpAt() time.Time {
 	switch {
 	case d.Overdue(): // the command has been asked to end
-		return d.Due.Add(-lead)
+		return d.Due.Add(-lead - d.Took)
 	case !d.Due.IsZero():
-		return earlier(d.Lease.Add(-d.Grace), d.Due.Add(-lead))
+		return earlier(d.Lease.Add(-d.Grace), d.Due.Add(-lead-d.Took))
 	}
 	return d.Lease.Add(-d.Grace)
 }
@@ -181,7 +182,7 @@ func (d *Duty) killAt() time.Time {
 		at = d.until
 	}
 	if !d.Due.IsZero() {
-		at = earlier(at, d.Due.Add(-lead))
+		at = earlier(at, d.Due.Add(-lead-d.Took))
 	}
 	if !d.Ended.IsZero() && d.caused() { // the rest of the group
 		told := later(d.Ended, later(d.asked, later(d.stopped, d.hung)))

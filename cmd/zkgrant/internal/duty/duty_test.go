@@ -107,6 +107,7 @@ func TestEachEnd(t *testing.T) {
 		{"revoked, deaf, without a grace", story{deaf: true, at: events{2 * s: revoked(4 * s)}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
 		{"revoked, and again, sooner", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(6 * s), 3 * s: revoked(4 * s)}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
 		{"revoked, and no time left", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(2 * s)}}, "2s kill, 2s lose, 2.001s release"},
+		{"revoked, deaf, among many processes", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Took = 100 * ms }}}, "2s ask, 3.88s kill, 3.88s lose, 3.881s release"},
 		{"revoked, and the lease is said to end with it", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Lease = d.Due }}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
 		{"revoked, and the lease runs out first", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(20 * s)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
 		{"revoked without a deadline", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(0)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
