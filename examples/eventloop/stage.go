@@ -46,7 +46,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	var crew sync.WaitGroup
 	for name, paths := range map[string][]string{"left": slices.Concat(even, odd), "right": slices.Concat(odd, even)} {
 		crew.Go(func() {
-			if err := zk.Process(ctx, nil, func(c *coordinator.Coordinator) error {
+			if err := zk.Process(ctx, func(c *coordinator.Coordinator) error {
 				return s.newLoop(name, c, hold).run(ctx, paths)
 			}); err != nil {
 				abort(err)

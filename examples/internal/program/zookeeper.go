@@ -56,14 +56,10 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 	return options
 }
 
-// Process stands for one process of a program that has several: it connects through the gate, which may be nil, calls f with the
-// coordinator, and closes it. It returns no error if ctx has ended.
-func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator.Coordinator) error, options ...coordinator.Option) error {
-	options = append(z.Options(), options...)
-	if gate != nil {
-		options = append(options, coordinator.WithDialer(gate.DialContext))
-	}
-	c, err := coordinator.Connect(ctx, z.Servers, options...)
+// Process stands for one process of a program that has several: it connects, calls f with the coordinator, and closes it. It
+// returns no error if ctx has ended.
+func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator) error) error {
+	c, err := coordinator.Connect(ctx, z.Servers, z.Options()...)
 	if err == nil {
 		err = f(c)
 		_ = c.Close() // if no server can be reached, the servers end the session

@@ -1,8 +1,6 @@
 package stagetest
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -64,42 +62,6 @@ func Open(t *testing.T, connect string, timeout time.Duration) *program.ZooKeepe
 	}
 	t.Cleanup(zk.Close)
 	return zk
-}
-
-// For runs the program for that long. The test fails unless the program ends because the time is up.
-func (p *Play) For(t *testing.T, long time.Duration, run func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), long)
-	defer cancel()
-	if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the program ended with %v, want %v", err, context.DeadlineExceeded)
-	}
-}
-
-// Accidents is For on a server with accidents: during every other while, one session gets no answers.
-func (p *Play) Accidents(t *testing.T, long, while time.Duration, run func(context.Context) error) {
-	t.Helper()
-	p.For(t, long, func(ctx context.Context) error {
-		ended := make(chan error, 1)
-		go func() { ended <- run(ctx) }()
-		ticker := time.NewTicker(while)
-		defer ticker.Stop()
-		var muted int64
-		for {
-			select {
-			case err := <-ended:
-				return err
-			case <-ticker.C:
-			}
-			if muted != 0 {
-				p.Server.Mute(muted, false)
-				muted = 0
-			} else if sessions := p.Server.Sessions(); len(sessions) > 0 {
-				muted = sessions[0]
-				p.Server.Mute(muted, true)
-			}
-		}
-	})
 }
 
 // Empty fails the test for each directory on the server that has children.
