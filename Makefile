@@ -70,7 +70,7 @@ vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the 
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
-	$(call in-parts,$(GOLANGCI) run ./...) $(BENCH:%/go.mod=./%/...)
+	$(call in-parts,$(GOLANGCI) run --allow-parallel-runners ./...) $(BENCH:%/go.mod=./%/...)
 
 .PHONY: meters
 meters: ## what a lock passes on its way, and the lines of each room; for reading, fails nothing
