@@ -84,8 +84,8 @@ const (
 	netty          = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 )
 
-// TestRealEndings provokes the ways in which a server ends a connection or a request early, and reads what its victim
-// is told. TestRealTheServersAnswersAreSaid has those that share one server.
+// TestRealEndings provokes the ways in which a server ends a connection or a request early, and checks what the
+// coordinator reports. TestRealTheServersAnswersAreSaid has those that can share one server.
 func TestRealEndings(t *testing.T) {
 	eventstest.NeedsServers(t)
 	if !eventstest.Full() {

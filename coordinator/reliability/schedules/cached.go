@@ -105,8 +105,8 @@ func (t *tenure) passes() {
 
 // judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: the answer to a write
 // that was sent within two probe intervals comes after the news of the contender. Both may come at the same instant, when a connection
-// heals, and the answer may be noticed first: so the passes of that instant do not count. Excused is a client of which an event was lost,
-// and the answer was not: TCP does no such thing, and silence says nothing then.
+// heals, and the answer may be noticed first: so the passes of that instant do not count. A client is excused if an event to it was lost
+// and a later answer was not. TCP does no such thing, and what such a client does proves nothing.
 func (w *world) judgePasses() {
 	for p, all := range w.passed {
 		c := all[0].life.client
