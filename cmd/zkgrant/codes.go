@@ -12,7 +12,7 @@ func codes() [][2]string {
 		{"1", "queue --held, revoke: not held; ls: no such path; doctor: something is bad"},
 		{"1 to 122", "of run and elect: the command's own, as are those below if it chooses to use them"},
 		{"123", "the lock was lost, and the command, if it was started, was ended"},
-		{"124", "the lock was not to be had, with --try or within --wait; see --conflict-code"},
+		{"124", "the lock was not granted, with --try or within --wait; see --conflict-code"},
 		{"125", "zkgrant failed: wrong arguments, no server, no permission, a run that would wait for itself"},
 		{"126", "the command cannot be started"},
 		{"127", "the command was not found"},

@@ -23,7 +23,7 @@ func newHold(s *settings) *cobra.Command {
 		Short: "Hold a lock until standard input ends",
 		Long: `hold waits for the lock and prints one line of JSON when it is granted. It gives the
 lock back at the end of standard input, or on INT, TERM, HUP or QUIT. It ends with 123
-if the lock is lost, and with 124 if it was not to be had before standard input ended, or within
+if the lock is lost, and with 124 if it was not granted before standard input ended, or within
 --wait. Where standard input is /dev/null, only a signal ends it.
 ` + codesHelp(),
 		Example:           "  mkfifo held granted; zkgrant hold /locks/disk < held > granted & exec 3> held; read -r grant < granted",

@@ -105,7 +105,7 @@ func (w *wanted) bindWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&w.try, "try", false, "do not wait for the lock, and not longer than --wait or 10s for a server")
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait no longer than that `time` for the lock; 0 is --try (default as long as it takes)")
-	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not to be had in that time")
+	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not granted in that time")
 	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the program, without its arguments")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.waits = cmd.Flags().Changed("wait") }
 }
