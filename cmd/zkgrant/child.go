@@ -346,7 +346,7 @@ func (c *child) empty() bool {
 	default:
 		return false
 	}
-	c.family.outlives()
+	c.family = c.family.outlived()
 	if c.gone.Load() || c.orphaned.Load() && c.family.group == 0 {
 		return true
 	}

@@ -30,12 +30,13 @@ func familyOf(group, supervisor int, apart bool) family {
 	return f
 }
 
-// outlives notes that the command has ended. Once its group has, too, the number is another
-// group's sooner or later.
-func (f *family) outlives() {
+// outlived returns the family of a command that has ended. Once its group has, too, the number is
+// another group's sooner or later.
+func (f family) outlived() family {
 	if f.group != 0 && groupEnded(f.group) {
 		f.group = 0
 	}
+	return f
 }
 
 // members returns the processes that have not ended, as far as they can be seen.

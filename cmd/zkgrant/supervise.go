@@ -180,7 +180,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	for {
 		childless := s.reap()
 		if s.ended {
-			s.family.outlives()
+			s.family = s.family.outlived()
 		}
 		s.duty.Empty = s.ended && (childless && s.adopts || s.family.gone())
 		s.sayEnded()
