@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom/promtest"
 )
 
 const page = "../../../docs/observability.md"
@@ -68,7 +66,7 @@ func TestOneCutIsOneNotification(t *testing.T) {
 // TestTheConfigOnThePage is one that Prometheus takes, with the rules beside it.
 func TestTheConfigOnThePage(t *testing.T) {
 	t.Parallel()
-	promtool := promtest.Installed(t).Promtool
+	promtool := installed(t, "promtool")
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(read(t, page))
 	if block == nil {
 		t.Fatal("the page has no config of Prometheus")

@@ -6,14 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom/promtest"
 )
 
 // TestRules has promtool check the alert rules, and play the histories in rules_test.yml.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	promtool := promtest.Installed(t).Promtool
+	promtool := installed(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
 		if said, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, said)

@@ -2,12 +2,12 @@ package zkprom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom/promtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -63,8 +62,8 @@ func run(t *testing.T, start func() (servers string)) {
 	registry.MustRegister(m, q)
 	if server != nil {
 		eventstest.Eventually(t, "Prometheus scrapes", func() bool { // it looks for targets every five seconds
-			series, err := server.Query(ctx, "zkgrant_held or zkgrant_session_state")
-			return err == nil && len(series) > 0
+			ok, err := server.answers("zkgrant_held or zkgrant_session_state", time.Now())
+			return err == nil && ok
 		})
 	}
 	begun := time.Now()
@@ -81,8 +80,8 @@ func run(t *testing.T, start func() (servers string)) {
 	w.compare("when all are released")
 
 	t.Run("dashboard", func(t *testing.T) {
-		promtest.Installed(t)
-		answers(t, server, begun)
+		installed(t, "prometheus")
+		answered(t, server, begun)
 	})
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Errorf("the names have the problems %v, %v; want none", problems, err)
@@ -99,34 +98,12 @@ func run(t *testing.T, start func() (servers string)) {
 	}
 }
 
-// scraped returns a server that scrapes the page, or nil if there is no Prometheus.
-func scraped(t *testing.T, page string) *promtest.Server {
-	t.Helper()
-	installation, err := promtest.Find()
-	if err != nil {
-		return nil
-	}
-	server, err := promtest.Start(eventstest.Patiently(t, time.Minute), installation, t.TempDir(), promtest.Config{
-		Interval: 200 * time.Millisecond, Rules: abs(t, "rules.yml"), Targets: map[string][]string{"app": {page}},
-	})
-	eventstest.Must(t, err)
-	t.Cleanup(func() { eventstest.Check(t, server.Close()) })
-	return server
-}
-
 func connect(t *testing.T, ctx context.Context, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(ctx, servers, options...)
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
-}
-
-func abs(t *testing.T, file string) string {
-	t.Helper()
-	path, err := filepath.Abs(file)
-	eventstest.Must(t, err)
-	return path
 }
 
 // witness acquires locks, and keeps the acquisitions, of which it knows what became.
@@ -304,15 +281,20 @@ func (w *witness) end() {
 }
 
 func (w *witness) scrape() string {
-	request, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.page, nil)
-	eventstest.Must(w.t, err)
-	request.Close = true
-	answer, err := http.DefaultClient.Do(request)
-	eventstest.Must(w.t, err)
-	defer func() { eventstest.Check(w.t, answer.Body.Close()) }()
-	text, err := io.ReadAll(answer.Body)
+	text, _, err := get(w.page)
 	eventstest.Must(w.t, err)
 	return string(text)
+}
+
+// get reads a page, and leaves no connection.
+func get(page string) (text []byte, status int, err error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(page)
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err = io.ReadAll(answer.Body)
+	return text, answer.StatusCode, errors.Join(err, answer.Body.Close())
 }
 
 // compare waits until the counts that are scraped are those of the acquisitions.

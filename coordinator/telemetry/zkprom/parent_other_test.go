@@ -1,6 +1,6 @@
 //go:build !linux
 
-package promtest
+package zkprom
 
 import "os/exec"
 

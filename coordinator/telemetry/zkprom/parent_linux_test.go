@@ -1,4 +1,4 @@
-package promtest
+package zkprom
 
 import (
 	"os/exec"
