@@ -7,11 +7,12 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestGodocIsShort: what a user reads of the front door at one go, and of each symbol.
+// TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It names no type of a package that may change.
 func TestGodocIsShort(t *testing.T) {
 	const mostWords, mostLines = 5000, 10
 	command := exec.CommandContext(t.Context(), "go", "doc", "-all", ".")
@@ -22,6 +23,9 @@ func TestGodocIsShort(t *testing.T) {
 	}
 	if words := len(strings.Fields(string(text))); words > mostWords {
 		t.Errorf("go doc -all ./coordinator has %d words, want at most %d: move what is rare to docs", words, mostWords)
+	}
+	for _, name := range roomsThatMayChange(string(text)) {
+		t.Errorf("an exported declaration shows %s, want no type of a package that may change", name)
 	}
 	for _, dir := range []string{"coordinator", "events", filepath.Join("session", "zktest")} {
 		symbols := comments(t, filepath.Join("..", dir))
@@ -34,6 +38,13 @@ func TestGodocIsShort(t *testing.T) {
 			}
 		}
 	}
+}
+
+// roomsThatMayChange returns the names in the declarations of `go doc -all` that are of packages without a promise. The value of a
+// constant or a variable is no declaration of its type.
+func roomsThatMayChange(text string) []string {
+	declarations := regexp.MustCompile(`(?m)//.*|^(    .*|\t?(const |var )?\w+ += .*)$`).ReplaceAllString(text, "") // but for comments
+	return regexp.MustCompile(`\b(session|actors|recipes)\.[A-Z]\w*`).FindAllString(declarations, -1)
 }
 
 // comments returns those of the exported types, functions and methods, and of constants and variables or the group that they are in.

@@ -8,5 +8,5 @@
 //
 // Process runs a program beside a test, and Screen takes what it prints.
 //
-// It is for tests only: the architecture test refuses any other import.
+// It is for tests only: the linter refuses any other import.
 package eventstest
