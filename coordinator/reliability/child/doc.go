@@ -5,8 +5,4 @@
 // when its input does, and where the system supports it, when the test's process ends in whatever way.
 //
 // [Run] does the same with another program.
-//
-// The test of this package shows how it is used:
-//
-//	go test ./coordinator/reliability/child
 package child

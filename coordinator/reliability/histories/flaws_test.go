@@ -36,6 +36,38 @@ func refuses(t *testing.T, whole play, flaws map[string]play) {
 	}
 }
 
+// One holds and loses a mutex, another one has it next, and a third one does not wait until then.
+//
+// A checker that calls everything legal would be as quiet as one that works. So it is shown histories with one flaw each, here and
+// below.
+func TestAFlawInAHistoryIsFound(t *testing.T) {
+	of := func(worker int, token int64) operation {
+		return operation{Path: "/a", Worker: worker, Round: 1, Token: token, Accepted: true}
+	}
+	first, second, third := of(0, 10), of(1, 20), of(2, 30)
+	refused := func(op operation) operation { op.Accepted = false; return op }
+	had := play{}.add(first, kindAcquire).add(first, kindHold).add(first, kindWrite)
+	free := had.add(first, kindLose)
+	next := free.add(second, kindAcquire).add(second, kindHold).add(second, kindWrite)
+	whole := next.add(refused(first), kindWrite).add(second, kindGuard).add(third, kindRelease).add(second, kindRelease)
+	refuses(t, whole, map[string]play{
+		"two holders":                                   next.add(third, kindAcquire),
+		"a token that does not grow":                    free.add(of(1, 10), kindAcquire),
+		"a token that goes back":                        free.add(of(1, 9), kindAcquire),
+		"a write accepted behind that of a newer token": next.add(first, kindWrite),
+		"a transaction accepted beside a newer Grant":   next.add(first, kindGuard),
+		"a write refused for nothing":                   next.add(refused(second), kindWrite),
+		"a Grant behind a withdrawal":                   whole.add(third, kindAcquire),
+		"valid while another worker holds":              next.add(first, kindHold),
+		"a loss told behind the next Grant":             had.add(second, kindAcquire).add(first, kindLose),
+		"two losses":                                    free.add(first, kindLose),
+	})
+	// On another path the same is legal: each lock has a history of its own.
+	if got, _ := search(whole.add(of(0, 5).at("/b"), kindAcquire)); got != porcupine.Ok {
+		t.Errorf("on two paths: got %s, want %s", got, porcupine.Ok)
+	}
+}
+
 // A writer writes, readers come, one of them twice; another writer writes, becomes a reader, and lets others in.
 func TestAFlawInAHistoryOfReadersIsFound(t *testing.T) {
 	var (
