@@ -15,7 +15,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -28,8 +27,6 @@ const (
 	curator   family = "curator"
 	kazoo     family = "kazoo"
 	writeLock family = "writelock" // ZooKeeper's own
-
-	reckless family = "reckless" // no library, and waits for no contender: the referee has to see that
 )
 
 //go:embed Player.java
@@ -65,8 +62,6 @@ func playRole(ctx context.Context, role string, args []string) error {
 		p.open = openOurs(args[0], timeout)
 	case stock:
 		p.open = openStock(args[0], timeout)
-	case reckless:
-		p.open = openReckless(args[0], timeout)
 	default:
 		return fmt.Errorf("%s does not play in Go", role)
 	}
@@ -100,18 +95,6 @@ func enter(tb testing.TB) *arena {
 	if a.err != nil {
 		tb.Fatal(a.err)
 	}
-	return a
-}
-
-// enterModel returns an arena for the test alone, with a server in this process. Only families in Go can play there.
-func enterModel(tb testing.TB) *arena {
-	tb.Helper()
-	a := &arena{addr: zktest.Start(tb).Addr()}
-	var err error
-	if a.witness, err = callWitness(tb.Context(), a.addr); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(a.witness.conn.Close)
 	return a
 }
 
@@ -149,7 +132,7 @@ func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cm
 	tb.Helper()
 	args := []string{a.addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
 	switch f {
-	case zkgrant, stock, reckless:
+	case zkgrant, stock:
 		self, err := os.Executable()
 		if err != nil {
 			tb.Fatal(err)

@@ -18,10 +18,10 @@
 //
 //   - TestOneQueue and TestOneQueueWithGuests: families that see each other share a path.
 //   - TestWaitingBehind: zkgrant shares a path with a family that does not see it. No contender of zkgrant may enter beside an older one of
-//     that family.
+//     that family. The test fails unless the referee has seen one of that family beside a holder, so the plays can fail.
 //   - TestMatrix: every form comes to a lock that any other form holds. The outcomes are in verdicts_test.go and, for people, in MATRIX.md,
 //     which TestPage checks.
-//   - TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java, and shows that the other tests can fail.
+//   - TestTheReferee plays to the referee alone, what is allowed and each violation. It needs no other library and no Java.
 //
 // The other tests play one scene each.
 //

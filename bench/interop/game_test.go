@@ -37,8 +37,6 @@ type workload struct {
 	tier  tier
 	teams []team // the first contender of the first team comes before all others, and makes the directory
 	blind family // see referee
-
-	uneven bool // some families come in more often than others
 }
 
 // game is a workload that is being played.
@@ -346,7 +344,7 @@ func (g *game) check(t *testing.T) {
 		if team.seldom > 0 {
 			least = r.sections() * len(team.forms) / (5 * team.seldom) // to wait for four times that many sections is too long
 		}
-		if n := r.entries[team.family]; !g.uneven && n < least {
+		if n := r.entries[team.family]; n < least {
 			t.Errorf("%s has entered %d times of %d", team.family, n, r.sections())
 		}
 	}

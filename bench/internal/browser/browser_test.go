@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp/kb"
-
 	"github.com/zkgrant/zkgrant/bench/internal/browser"
 )
 
@@ -30,30 +28,6 @@ func serve(t *testing.T, body string) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/"
-}
-
-func TestAPageIsReadTypedIntoAndClickedOn(t *testing.T) {
-	at := serve(t, `<input autofocus onkeydown="if (event.key === 'x') event.preventDefault()" oninput="says.innerText = this.value"><p id=says>nothing</p>
-		<button onclick="setTimeout(() => document.title = 'clicked')">Go</button>`)
-	p := browser.Open(t, at, browser.View{})
-	if got := p.Text("#says"); got != "nothing" {
-		t.Errorf("text at first: %q, want nothing", got)
-	}
-	p.Until("the field has the focus", "document.activeElement.tagName === 'INPUT'") // a page gets the focus some time after it is loaded
-	p.Press("ab" + kb.Backspace + "cx")
-	if got := p.Text("#says"); got != "ac" {
-		t.Errorf("text after typing: %q, want ac", got)
-	}
-	p.Click("button")
-	p.Until("the title says clicked", "document.title === 'clicked'")
-	var sum int
-	p.Eval("Promise.resolve(1 + 2)", &sum)
-	if sum != 3 {
-		t.Errorf("1 + 2 = %d", sum)
-	}
-	if errors := p.Errors(); len(errors) > 0 {
-		t.Errorf("errors of a page without any: %q", errors)
-	}
 }
 
 func TestRequestsAndErrorsAreListed(t *testing.T) {
@@ -94,16 +68,5 @@ func TestAViewIsWhatThePageSees(t *testing.T) {
 	}
 	if size := picture.Bounds().Size(); size.X != 3*390 || size.Y != 3*844 {
 		t.Errorf("the picture is %v, want 1170 × 2532", size)
-	}
-}
-
-func TestPagesShareNothing(t *testing.T) {
-	at := serve(t, "")
-	one, other := browser.Open(t, at, browser.View{}), browser.Open(t, at, browser.View{})
-	one.Eval(`localStorage.setItem("key", "value")`, nil)
-	var found string
-	other.Eval(`localStorage.getItem("key") ?? ""`, &found)
-	if found != "" {
-		t.Errorf("one page finds what another one stored: %q", found)
 	}
 }
