@@ -256,20 +256,3 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
-
-func TestNews(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]news{
-		"enter a":            {word: newsEnter, contender: "a"},
-		"opened a -12":       {word: newsOpened, contender: "a", text: "-12"},
-		"fail a two  spaces": {word: newsFail, contender: "a", text: "two  spaces"},
-	} {
-		got, err := parseNews(line)
-		if err != nil || got != want {
-			t.Errorf("parseNews(%q) = %+v, %v; want %+v", line, got, err, want)
-		}
-	}
-	if _, err := parseNews("alone"); err == nil {
-		t.Error("one word is taken for news")
-	}
-}
