@@ -102,20 +102,3 @@ func TestPatienceEnds(t *testing.T) {
 		}
 	})
 }
-
-func TestReceiveAndEventuallyReturn(t *testing.T) {
-	from := make(chan int, 1)
-	from <- 7
-	if got := eventstest.Receive(t, from, "a value"); got != 7 {
-		t.Errorf("Receive = %d, want 7", got)
-	}
-	close(from)
-	if got := eventstest.Receive(t, from, "the end"); got != 0 {
-		t.Errorf("Receive of a closed channel = %d, want 0", got)
-	}
-	looks := 0
-	eventstest.Eventually(t, "the third look", func() bool { looks++; return looks == 3 })
-	if looks != 3 {
-		t.Errorf("Eventually looked %d times, want 3", looks)
-	}
-}
