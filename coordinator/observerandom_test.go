@@ -235,25 +235,25 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 	for i := range 3 {
 		election := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath)
 		leading.Go(func() {
-			terms := 0
-			for term, err := range election.Terms(ctx, coordinator.WithData(fmt.Appendf(nil, "candidate %d", i))) {
+			for n := range rounds { // Terms would pause between terms that are so short
+				term := election.Campaign(ctx, coordinator.WithData(fmt.Appendf(nil, "candidate %d", i)))
+				grant, err := term.Wait(ctx)
 				if err != nil {
-					t.Errorf("a term of candidate %d begins with %v, want nil", i, err)
+					t.Errorf("term %d of candidate %d begins with %v, want nil", n, i, err)
 					return
 				}
-				if token := term.Grant().Token; w.token.Swap(token) >= token {
+				if token := grant.Token; w.token.Swap(token) >= token {
 					t.Errorf("candidate %d leads with the token %d, want a greater one than the one before", i, token)
 				}
 				if w.writers.Add(1); w.writers.Load() != 1 {
 					t.Errorf("candidate %d leads beside another one, want it alone", i)
 				}
-				if err := election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, terms)); err != nil {
+				if err := election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, n)); err != nil {
 					t.Errorf("candidate %d proclaims: %v, want nil", i, err)
 				}
 				w.writers.Add(-1)
-				if terms++; terms == rounds {
-					return
-				}
+				term.Release()
+				<-term.Done()
 			}
 		})
 	}
