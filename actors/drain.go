@@ -153,7 +153,7 @@ func (l *Lock) refuses(cause error) {
 // withdrawn already, or was told of another end.
 func (l *Lock) boundReached(m message) bool {
 	l.mu.Lock()
-	if l.withdrawn != 0 || l.state == over || l.state == holding && l.keptGrant() {
+	if l.withdrawn != 0 || l.state == over || l.state == holding && !l.retract() {
 		l.mu.Unlock()
 		return false
 	}
@@ -162,16 +162,6 @@ func (l *Lock) boundReached(m message) bool {
 	l.mu.Unlock()
 	tell()
 	return true
-}
-
-// keptGrant takes the Grant back unless it was taken, and reports whether it was taken. A Grant that was seen on the stream only
-// stays in the channel, too: the subscriber need not be the caller. It is called with mu held.
-func (l *Lock) keptGrant() bool {
-	read, taken := l.takeBack()
-	if taken && !read {
-		l.offer()
-	}
-	return taken
 }
 
 // carryOut tells the caller, or sends a request to the port.
@@ -222,7 +212,7 @@ func (l *Lock) tell(ev events.Event) {
 	}
 }
 
-// onGrant flips the state first, so that every reader of the Grant finds it valid. Then it tells the stream, and then the channel.
+// onGrant flips the state first, so that every reader of the Grant finds it valid. Then come hooks, the channel, and the stream.
 // All of it happens under the mutex: a Release that comes in between prevents the Grant or takes it back. It returns the Grant if
 // that is to be logged.
 func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
@@ -246,9 +236,10 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 		grant = l.granting()
 	}
 	if heard {
-		l.cfg.Stream.Publish(grant)
+		l.cfg.Stream.PublishGrant(grant, l.offer)
+	} else {
+		l.offer()
 	}
-	l.offer()
 	tell(&l.turn)
 	return grant, logs
 }

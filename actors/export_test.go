@@ -18,11 +18,12 @@ func (s *Stream) Backlog() (kept, entries int) {
 	return kept, entries
 }
 
-// Remembered returns for how many acquisitions the stream knows whether their Grant was seen.
-func (s *Stream) Remembered() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.seen)
+// Kept returns how many entries the stream keeps for all subscribers. It is called while the stream stands still.
+func (s *Stream) Kept() (entries int) {
+	for sub := range s.subs {
+		entries += len(sub.queue)
+	}
+	return entries
 }
 
 // Hold runs f while the stream stands still. Meanwhile only the function that f is given can publish, and the stream does not note

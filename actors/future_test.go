@@ -76,9 +76,9 @@ func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	})
 }
 
-// TestWaitAfterAnotherReaderTookTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
-func TestWaitAfterAnotherReaderTookTheGrant(t *testing.T) {
-	takers := map[string]func(t *testing.T, r *actorstest.Rig){
+// TestWaitAfterAnotherReaderHasTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
+func TestWaitAfterAnotherReaderHasTheGrant(t *testing.T) {
+	readers := map[string]func(t *testing.T, r *actorstest.Rig){
 		"the channel": func(t *testing.T, r *actorstest.Rig) { t.Helper(); go func() { <-r.Granted() }() },
 		"the stream": func(t *testing.T, r *actorstest.Rig) {
 			t.Helper()
@@ -86,11 +86,11 @@ func TestWaitAfterAnotherReaderTookTheGrant(t *testing.T) {
 			go func() { <-stream }()
 		},
 	}
-	for name, take := range takers {
+	for name, read := range readers {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				r := actorstest.NewRig(t)
-				take(t, r)
+				read(t, r)
 				r.Begin(t, actors.Want{})
 				before := waiting(t.Context(), r)
 				r.Hold()

@@ -78,7 +78,7 @@ type Lock struct {
 	withdrawn recipes.Why // not 0: the caller has withdrawn, or was told of the loss
 	failed    bool        // the drain never has anything to do
 	keep      bool        // the node stays while the caller's function runs
-	running   bool        // the Grant was read under keep: a function may be running
+	running   bool        // the Grant was taken under keep: a function may be running
 	leaving   bool        // the function has returned, and the driver does not know it yet
 	took      bool        // the Grant was taken, as far as known
 	placed    bool        // the lock has listed since it last queued up
@@ -213,9 +213,8 @@ func (l *Lock) hasFailed() bool {
 	return l.failed
 }
 
-// Withdraw ends the acquisition. After it has returned no Grant can be read. Exception: if the Grant was taken before, a subscriber
-// that lags behind still gets it, and the end behind it. After a loss Withdraw says that the caller has finished its work under the
-// lock.
+// Withdraw ends the acquisition. After it has returned no Grant can be taken; a subscriber of the stream that lags behind still sees
+// it, and then the end. After a loss Withdraw says that the caller has finished its work under the lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
 	if l.failed {
@@ -260,22 +259,10 @@ func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 // reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for how long the lock was held. It is called
 // with mu held, when the state is about to leave holding.
 func (l *Lock) reclaim() {
-	var read bool
-	read, l.took = l.takeBack()
-	if l.took {
+	if l.took = !l.retract(); l.took {
 		l.held = l.age() - l.waited
 	}
-	l.running = l.keep && read
-}
-
-// takeBack removes the Grant from the channel, and from the stream. The Grant was read if it was not in the channel any more. It
-// was taken if it was read or seen on the stream. It is called with mu held.
-func (l *Lock) takeBack() (read, taken bool) {
-	if !l.retract() {
-		return true, true
-	}
-	// A caller that reads the stream need not read the channel.
-	return false, l.cfg.Stream.Retract(l.cfg.ID)
+	l.running = l.keep && l.took
 }
 
 // leave flips the state, with mu held, and returns a function that calls those of OnEnd.

@@ -107,7 +107,8 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 	})
 }
 
-// TestStreamThenChannel holds the stream up: the channel has to wait for it.
+// TestStreamThenChannel holds the stream up: the channel has to wait for it. A Grant waits for the hooks alone, see
+// TestHooksThenChannelThenStream.
 func TestStreamThenChannel(t *testing.T) {
 	r := actorstest.NewRig(t)
 	readily(r.Port, false)
@@ -117,7 +118,7 @@ func TestStreamThenChannel(t *testing.T) {
 	waits := func(what string, channel func() int) {
 		for range 10_000 { // a while, for what should not happen
 			if channel() != 0 {
-				t.Fatalf("the %s is in the channel before it is on the stream", what)
+				t.Fatalf("the %s is in the channel before the stream has heard of it", what)
 			}
 			runtime.Gosched()
 		}
@@ -140,6 +141,41 @@ func TestStreamThenChannel(t *testing.T) {
 	eventstest.Receive(t, r.Lost(), "Lost")
 	eventstest.Receive(t, r.Done(), "end")
 	r.Shut()
+}
+
+// TestHooksThenChannelThenStream: hooks hear of the Grant before its caller can take it. A reader of the stream finds it in the
+// channel, also if it has asked for the channel long before.
+func TestHooksThenChannelThenStream(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			var granted <-chan events.Grant
+			if early {
+				granted = r.Granted()
+			}
+			r.Stream.Overhear(func(events.Event) {
+				if len(granted) != 0 {
+					t.Error("the Grant is in the channel before the hooks have heard of it")
+				}
+			})
+			stream := r.Stream.Subscribe(t.Context())
+			r.Begin(t, actors.Want{})
+			taken := make(chan bool, 1)
+			go func() {
+				<-stream
+				own := granted
+				if !early {
+					own = r.Granted()
+				}
+				_, ok := actorstest.Take(own)
+				taken <- ok
+			}()
+			r.Hold()
+			if !<-taken {
+				t.Errorf("channel asked for early: %v; it is empty when the Grant was read on the stream, want the Grant", early)
+			}
+			r.Releases(t)
+		})
+	}
 }
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestALossIsToldIfTheGrantWasTaken loses the lock in every way, with and without a function that runs under it. The Grant is
-// read, or only seen by a subscriber, or neither.
+// taken, or only seen by a subscriber, or neither.
 func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 	ways := []struct {
 		reason events.Reason
@@ -25,7 +25,7 @@ func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 		{events.ReasonSessionExpired, recipes.Expired{}, true},
 	}
 	for _, way := range ways {
-		for _, grant := range []string{"read", "seen", "neither"} {
+		for _, grant := range []string{"taken", "seen", "neither"} {
 			for _, keep := range []bool{false, true} {
 				name := way.reason.String() + ", " + grant
 				if keep {
@@ -49,7 +49,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	r.Begin(t, actors.Want{Keep: keep})
 	r.Hold()
 	switch grant {
-	case "read":
+	case "taken":
 		actorstest.MustTake(t, r.Granted())
 	case "seen":
 		expect(t, stream, actorstest.GrantOf(0))
@@ -64,22 +64,25 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	}
 	r.HasNoGrant(t, "after the loss")
 	lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
+	if grant != "taken" {
+		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
+	}
+	ended := events.Ended{ID: 7, Path: "/locks/a", Err: err}
 	switch grant {
-	case "read":
+	case "taken":
 		expect(t, stream, actorstest.GrantOf(0), lost)
 	case "seen":
-		expect(t, stream, lost)
+		expect(t, stream, ended)
 	case "neither":
-		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
-		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: err})
+		expect(t, stream, actorstest.GrantOf(0), ended)
 	}
-	if grant != "neither" {
+	if grant == "taken" {
 		if got := actorstest.MustTake(t, r.Lost()); got != lost {
 			t.Errorf("lost %+v, want %+v", got, lost)
 		}
 	}
 	// Only a function that was given the Grant can still run.
-	if keep && grant == "read" {
+	if keep && grant == "taken" {
 		if actorstest.IsDone(r.Lock) {
 			t.Fatalf("it is over with %v while a function runs under the lock, want it open", r.Err())
 		}
@@ -121,11 +124,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 				r.OnEnd(func(error) { r.Say(recipes.Expired{}) })
 				r.Withdraw(recipes.WhyReleased)
 				r.IsOverAndGone(t, want)
-				if taken {
-					expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
-				} else {
-					expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
-				}
+				expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a", Err: want})
 			})
 		}
 	}

@@ -12,20 +12,20 @@ import (
 const lastWords = 100 * time.Millisecond
 
 // Stream hands every published event to every subscriber, in the order of
-// publication. Publishing never blocks.
+// publication. Publishing never blocks. A subscriber observes: it takes no Grant.
 //
-// Grant, Lost and Ended reach each subscriber that reads. Exceptions: Retract strikes a Grant that was not taken, and behind Close what
-// is left is dropped when a subscriber is slow. Of the others a slow subscriber sees the latest. For it the stream
-// keeps, of an acquisition, one Requeued; one Queued, until the Grant or the end outdates it; and one Revoked, until the loss or
-// the end outdates it. It also keeps one of each kind of session event. So at most three events of a live acquisition wait. The
-// final events of finished acquisitions add up for a subscriber that never reads.
+// Grant, Lost and Ended reach each subscriber that reads. After Close, the rest is dropped
+// if a subscriber is slow. Of the other events a slow subscriber sees the latest. For it
+// the stream keeps, of an acquisition, one Requeued; one Queued, until the Grant or the end
+// outdates it; and one Revoked, until the loss or the end outdates it. It also keeps one of
+// each kind of session event. So at most three events of a live acquisition wait. The final
+// events of finished acquisitions add up for a subscriber that never reads.
 type Stream struct {
 	group    *Group
 	overhear func(events.Event) // nil: no function does
 
 	mu     sync.Mutex
 	subs   map[*subscriber]struct{}
-	seen   map[uint64]bool // by acquisition whose Grant was published and that is not over: whether a subscriber has the Grant
 	closed bool
 	end    time.Time // when closed: what is not taken by then is dropped
 }
@@ -33,25 +33,22 @@ type Stream struct {
 // NewStream returns an open stream without subscribers, whose goroutines (one
 // per subscriber) belong to the group.
 func NewStream(group *Group) *Stream {
-	return &Stream{group: group, subs: map[*subscriber]struct{}{}, seen: map[uint64]bool{}}
+	return &Stream{group: group, subs: map[*subscriber]struct{}{}}
 }
 
 // subscriber is one reader's share of the stream. The stream's mutex guards it.
 type subscriber struct {
-	out     chan events.Event // size 0; written and closed by run
-	poke    chan struct{}     // size 1; only a wake-up: look at the queue again
-	passive bool              // it takes no Grant
+	out  chan events.Event // size 0; written and closed by run
+	poke chan struct{}     // size 1; only a wake-up: look at the queue again
 
-	queue   []*entry          // the head is what is being offered
-	struck  int               // how many entries of the queue were struck
-	pending map[slot]*entry   // what may be replaced or retracted
-	recalls []chan<- struct{} // closed by run when it has stopped offering the head
+	queue   []*entry        // the head is what is being offered
+	struck  int             // how many entries of the queue were struck
+	pending map[slot]*entry // what may be replaced
 }
 
 // entry is an event on its way to one subscriber.
 type entry struct {
-	event  events.Event // nil when struck: retracted or replaced
-	frozen bool         // not to be offered: a retraction is under way
+	event events.Event // nil when struck: replaced or outdated
 }
 
 // slot names an event that waits and can still be changed.
@@ -63,8 +60,7 @@ type slot struct {
 type kind uint8
 
 const (
-	isGrant kind = iota + 1
-	isQueued
+	isQueued kind = iota + 1
 	isRequeued
 	isRevoked
 	isConnected
@@ -76,8 +72,6 @@ const (
 
 func slotOf(ev events.Event) slot {
 	switch ev := ev.(type) {
-	case events.Grant:
-		return slot{ev.ID, isGrant}
 	case events.Queued:
 		return slot{ev.ID, isQueued}
 	case events.Requeued:
@@ -99,16 +93,8 @@ func slotOf(ev events.Event) slot {
 
 // Subscribe returns every event published from now on. The channel is closed when ctx ends. When the stream is closed, the channel
 // is closed a moment after its last event was offered.
-func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event { return s.subscribe(ctx, false) }
-
-// SubscribePassively is Subscribe for a reader that takes no Grant by receiving it. It receives each Grant, also one that is taken
-// back.
-func (s *Stream) SubscribePassively(ctx context.Context) <-chan events.Event {
-	return s.subscribe(ctx, true)
-}
-
-func (s *Stream) subscribe(ctx context.Context, passive bool) <-chan events.Event {
-	sub := &subscriber{out: make(chan events.Event), poke: make(chan struct{}, 1), passive: passive, pending: map[slot]*entry{}}
+func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
+	sub := &subscriber{out: make(chan events.Event), poke: make(chan struct{}, 1), pending: map[slot]*entry{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || ctx.Err() != nil || !s.group.Go(func() { s.run(ctx, sub) }) {
@@ -119,8 +105,8 @@ func (s *Stream) subscribe(ctx context.Context, passive bool) <-chan events.Even
 	return sub.out
 }
 
-// Overhear has f called with each event as it is published, in order. No event is left out, and no Grant is taken. f must not
-// block, and must not call a function that publishes. Overhear is called before the first event.
+// Overhear has f called with each event as it is published, in order. No event is left out. f must not block, and must not call a
+// function that publishes. Overhear is called before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
 // Heard reports whether an event published now would be heard. If not, the event need not be made. A subscriber that comes at the
@@ -128,26 +114,25 @@ func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 func (s *Stream) Heard() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.overhear != nil || len(s.subs) > 0 || len(s.seen) > 0
+	return s.overhear != nil || len(s.subs) > 0
 }
 
 // Publish queues the event for every subscriber and returns at once.
-func (s *Stream) Publish(ev events.Event) {
+func (s *Stream) Publish(ev events.Event) { s.publish(ev, func() {}) }
+
+// PublishGrant is Publish for a Grant that offer makes available to its caller. The
+// function of Overhear hears of the Grant first, so that it knows of the Grant before the
+// caller acts on it. Then comes offer, and then the subscribers: a reader of the stream
+// finds the Grant in the channel, unless it was taken. offer must not block.
+func (s *Stream) PublishGrant(grant events.Grant, offer func()) { s.publish(grant, offer) }
+
+func (s *Stream) publish(ev events.Event, offer func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.overhear != nil {
 		s.overhear(ev)
 	}
-	switch ev := ev.(type) {
-	case events.Grant:
-		if len(s.subs) > 0 {
-			s.seen[ev.ID] = false
-		}
-	case events.Lost:
-		delete(s.seen, ev.ID)
-	case events.Ended:
-		delete(s.seen, ev.ID)
-	}
+	offer()
 	for sub := range s.subs {
 		sub.push(ev)
 	}
@@ -185,68 +170,6 @@ func (sub *subscriber) wake() {
 	case sub.poke <- struct{}{}:
 	default:
 	}
-}
-
-// Retract takes the acquisition's Grant back from every subscriber that is not passive, unless one of them has received it. It
-// reports whether one has. If so, the others get the Grant, too, in its place. Retract waits only for the stream's own goroutines.
-//
-// The race with delivery:
-//
-//  1. A subscriber's goroutine is inside the send of the Grant.
-//  2. Retract freezes the Grant for every subscriber, so that no other goroutine begins to offer it. It leaves a recall and pokes.
-//  3. The goroutine comes out of its select by the send, and notes that the Grant was seen, or by the poke.
-//  4. It closes the recall, and does not offer a frozen Grant again.
-//  5. Retract has heard from each goroutine that was offering the Grant. It strikes or thaws.
-func (s *Stream) Retract(id uint64) (taken bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen[id] {
-		return true
-	}
-	at := slot{id, isGrant}
-	frozen := map[*subscriber]*entry{}
-	var answers []<-chan struct{}
-	for sub := range s.subs {
-		e := sub.pending[at]
-		if e == nil || sub.passive {
-			continue
-		}
-		e.frozen = true
-		frozen[sub] = e
-		if sub.queue[0] == e {
-			answers = append(answers, sub.recall())
-		}
-	}
-	s.mu.Unlock() // for the goroutines that answer
-	for _, answer := range answers {
-		<-answer
-	}
-	s.mu.Lock()
-	taken = s.seen[id]
-	for sub, e := range frozen {
-		switch {
-		case sub.pending[at] != e: // delivered
-		case taken:
-			e.frozen = false
-		default:
-			sub.strike(e)
-		}
-		sub.wake()
-	}
-	if !taken {
-		for sub := range s.subs {
-			sub.outdate(slot{id, isRevoked}) // the wish: there never was a holder
-		}
-	}
-	return taken
-}
-
-// recall asks the subscriber's goroutine to stop offering the head. The channel is closed as soon as it has stopped.
-func (sub *subscriber) recall() <-chan struct{} {
-	answer := make(chan struct{}) // size 0; closed by run, nothing is sent
-	sub.recalls = append(sub.recalls, answer)
-	sub.wake()
-	return answer
 }
 
 // strike has the entry not delivered. At most half of the queue are struck entries. So replacing events costs no memory for a
@@ -300,4 +223,66 @@ func (s *Stream) remaining() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Until(s.end)
+}
+
+// run delivers to one subscriber until its time is over.
+func (s *Stream) run(ctx context.Context, sub *subscriber) {
+	defer close(sub.out)
+	defer s.leave(sub)
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	for {
+		ev, closed := s.head(sub)
+		if closed && ev == nil {
+			return
+		}
+		var out chan<- events.Event // nil while there is nothing to offer, so that its case never runs
+		if ev != nil {
+			out = sub.out
+		}
+		var impatient <-chan time.Time
+		if closed {
+			patience.Reset(min(lastWords, s.remaining()))
+			impatient = patience.C
+		}
+		select {
+		case out <- ev:
+			s.delivered(sub, ev)
+		case <-sub.poke:
+		case <-impatient:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// head drops struck entries and returns the event to be offered next. ev is nil if nothing is left.
+func (s *Stream) head(sub *subscriber) (ev events.Event, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(sub.queue) > 0 && sub.queue[0].event == nil {
+		sub.shift()
+	}
+	if len(sub.queue) == 0 {
+		return nil, s.closed
+	}
+	return sub.queue[0].event, s.closed
+}
+
+func (s *Stream) delivered(sub *subscriber, ev events.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Between the send and here a newer event of its kind may have struck the head. It is still the head, but the slot belongs to the
+	// newer one.
+	if at := slotOf(ev); sub.pending[at] == sub.queue[0] {
+		delete(sub.pending, at)
+	}
+	sub.shift()
+}
+
+func (s *Stream) leave(sub *subscriber) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subs, sub)
 }

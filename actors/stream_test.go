@@ -143,9 +143,6 @@ func TestStreamDropsNothingThatMatters(t *testing.T) {
 			}
 		}
 		expect(t, c, want...)
-		if n := s.Remembered(); n != 0 {
-			t.Errorf("the stream remembers %d acquisitions that are over, want none", n)
-		}
 	})
 }
 
@@ -263,6 +260,27 @@ func TestDeafReaderIsGivenUpSoon(t *testing.T) {
 		group.Close()
 		if waited := time.Since(began); waited != 100*time.Millisecond {
 			t.Errorf("a reader that does not read was given %v, want 100ms", waited)
+		}
+	})
+}
+
+// TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook knows of the Grant before the caller can act on it, and a reader of the
+// stream finds the Grant in its channel.
+func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := newStream(t)
+		var overheard, offered int
+		s.Overhear(func(events.Event) { overheard++ })
+		c := s.Subscribe(t.Context())
+		s.PublishGrant(events.Grant{ID: 1}, func() {
+			offered++
+			if kept := s.Kept(); overheard != 1 || kept != 0 {
+				t.Errorf("at the offer %d hooks were called and %d subscribers have the event, want one and none", overheard, kept)
+			}
+		})
+		expect(t, c, events.Grant{ID: 1})
+		if offered != 1 {
+			t.Errorf("the Grant was offered %d times, want once", offered)
 		}
 	})
 }

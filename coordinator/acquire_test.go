@@ -390,8 +390,8 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 	})
 }
 
-// TestWaitIsAFuture: each goroutine gets the same Grant while the lock is held, also if its context has ended, and if the
-// channel or the stream had it first. After the end it gets what Err returns, and ErrReleased if that is nil.
+// TestWaitIsAFuture: each goroutine gets the same Grant while the lock is held, also if its context has ended, and if it was
+// received from the channel, or seen on the stream, before. After the end it gets what Err returns, and ErrReleased if that is nil.
 func TestWaitIsAFuture(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playFuture(t, onTheDouble(t, srv)) })
 }

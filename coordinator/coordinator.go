@@ -59,13 +59,10 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 }
 
 // Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after Close.
-// Each Grant read is followed by exactly one Lost or Ended of the same ID. Before Close, these three are never dropped; exception: a
-// Grant that was not taken when its lock ended. Other events are coalesced for a slow reader. A Grant seen here counts as taken, unless the
-// stream is [Passive].
-func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-chan events.Event {
-	if streamConfigOf(options).passive {
-		return c.house.Stream.SubscribePassively(ctx)
-	}
+// Each Grant is followed by exactly one Lost or Ended of the same ID; before Close, none of the three is dropped. Other events are
+// coalesced for a slow reader. A reader observes: it takes no Grant. To take one, receive from its [Acquisition.Granted], which
+// has the Grant when the event is read.
+func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }
 

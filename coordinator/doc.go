@@ -39,7 +39,7 @@
 // # Promises
 //
 // One acquisition has at most one Grant, then at most one Lost, then Done. A Lost never comes for a Grant that was not taken. State changes
-// come first, then the event stream, then the channel: Valid is false when a loss is heard.
+// come first: Valid is true when a Grant is heard, and false when a loss is.
 //
 // Suspended is not lost: without a connection the lock stays held until the lease runs out. After a
 // pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token.

@@ -486,30 +486,6 @@ func ExampleElection_Run() {
 	// context canceled
 }
 
-// Reading the stream for a board changes nothing for callers that ask for locks.
-func ExamplePassive() {
-	c, _, stop := exampleServer()
-	defer stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	news := c.Events(ctx, coordinator.Passive())
-
-	lock := c.Mutex("/locks/reindex").Acquire(ctx)
-	for ev := range news {
-		switch ev := ev.(type) {
-		case events.Grant:
-			fmt.Println("granted:", ev.Path)
-			lock.Release() // before lock.Granted() is read
-		case events.Ended:
-			fmt.Println("ended:", ev.Err)
-			cancel() // this closes the stream
-		}
-	}
-	// Output:
-	// granted: /locks/reindex
-	// ended: zkgrant: not acquired
-}
-
 // counter counts what is asked for by the kind of lock.
 type counter map[string]int
 

@@ -157,7 +157,7 @@ func ExampleLock_Queue() {
 	// host-2, pid 4711, holding: false, for less than a minute: true
 }
 
-// One loop for all locks.
+// One loop for all locks. The loop reads events, and takes each Grant where it is.
 func ExampleCoordinator_Events() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -174,8 +174,13 @@ func ExampleCoordinator_Events() {
 	for len(locks) > 0 {
 		switch ev := (<-stream).(type) {
 		case events.Grant:
-			held++
-			locks[ev.ID].Release() // the work would come first
+			lock := locks[ev.ID]
+			select {
+			case <-lock.Granted():
+				held++
+				lock.Release() // the work would come first
+			default: // taken back: the Ended is next
+			}
 		case events.Lost:
 			delete(locks, ev.ID)
 		case events.Ended:
@@ -336,7 +341,7 @@ func ExampleCoordinator_Revoke() {
 	c, _, stop := exampleServer()
 	defer stop()
 
-	news := c.Events(context.Background(), coordinator.Passive())
+	news := c.Events(context.Background())
 	job, _ := held(c.Mutex("/locks/reindex", coordinator.Revocable()))
 	go func() {
 		for ev := range news {

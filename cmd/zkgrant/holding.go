@@ -119,7 +119,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	news := c.Events(ctx, coordinator.Passive()) // before there is any
+	news := c.Events(ctx) // before there is any
 	h := &holding{
 		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now(),
 		wake: time.NewTimer(time.Second),

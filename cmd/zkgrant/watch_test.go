@@ -28,7 +28,7 @@ func watchSemaphore(t *testing.T, servers string) {
 	acquire := func(name string) *coordinator.Acquisition {
 		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.WithData([]byte(name)))
 	}
-	news := c.Events(t.Context(), coordinator.Passive())
+	news := c.Events(t.Context())
 	first := acquire("first")
 	eventstest.Receive(t, first.Granted(), "the permit")
 	second := acquire("second")

@@ -133,7 +133,7 @@ func due(began, ended time.Time, interval time.Duration) time.Time {
 
 // listen puts the coordinator's own events into the timeline until ctx or the coordinator ends.
 func (b *Board) listen(ctx context.Context) {
-	for event := range b.c.Events(ctx, coordinator.Passive()) {
+	for event := range b.c.Events(ctx) {
 		if m, ok := ownMoment(event); ok {
 			m.At = time.Now().UnixMilli()
 			b.tell(func(s *state) { s.add(m) })

@@ -16,7 +16,7 @@ func contendWithGrants(ctx context.Context, where *servers, b *body) error {
 		return err
 	}
 	defer func() { _ = c.Close() }() // if no server can be reached, the servers end the session
-	news := c.Events(ctx, coordinator.Passive())
+	news := c.Events(ctx)
 	for ctx.Err() == nil {
 		var lost *coordinator.LostError
 		if err := turn(ctx, c, b, news); err != nil && !errors.As(err, &lost) {

@@ -81,8 +81,13 @@ func (l *loop) ask(ctx context.Context, path string) {
 // handle is where a service does its work: start it on Grant, stop it on Lost.
 func (l *loop) handle(ctx context.Context, ev events.Event) error {
 	switch ev := ev.(type) {
-	case events.Grant: // reading it here takes it: there is no need to read Granted
+	case events.Grant: // the event only tells of it: it is taken from Granted, which has it by now
 		lock := l.under[ev.ID]
+		select {
+		case <-lock.Granted():
+		default: // taken back, because ctx has ended: the Ended is next
+			return nil
+		}
 		l.held[ev.Path] = lock
 		l.dues = append(l.dues, due{time.Now().Add(l.hold), ev.Path, lock})
 		return l.show.granted(l, ev, lock)

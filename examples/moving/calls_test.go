@@ -79,7 +79,7 @@ func ofCurator(
 	<-a.Lost()
 	<-a.Revoked()
 	<-a.Context(ctx).Done()
-	<-c.Events(ctx, coordinator.Passive())
+	<-c.Events(ctx)
 	if err := life(ctx, s); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path, valu
 
 func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path, identity string, hooks ...coordinator.Hook) error {
 	_ = coordinator.WithHooks(hooks...)
-	_ = c.Events(ctx, coordinator.Passive())
+	_ = c.Events(ctx)
 	callbacks := leading()
 	e := c.Election(path)
 	if err := e.Run(ctx, callbacks); err != nil {

@@ -206,7 +206,7 @@ func (s *scene) checkLoss(c *caller) {
 	if err := c.a.Err(); c.lost > 0 && errorName(err) != errorName(c.why) {
 		s.Errorf("%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
 	}
-	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil { // nil: its Grant was read on the stream alone
+	if c.lost > 0 && c.lock.Err() == nil {
 		s.Errorf("%s has lost its lock: %v; its context has not ended", c.name, c.why)
 	}
 }

@@ -87,10 +87,7 @@ func (r *record) lost(lost events.Lost) {
 	}
 	r.loss = &lost
 	if r.tenure == nil {
-		// A Grant that was seen on the stream counts as taken.
-		if r.life.read == nil {
-			r.failf("lost without a Grant: %+v", lost)
-		}
+		r.failf("lost without a Grant: %+v", lost)
 		return
 	}
 	if lost.Token != r.tenure.grant.Token || lost.ID != r.id || !errors.As(lost.Err, new(*coordinator.LostError)) {
@@ -148,7 +145,6 @@ func (r *record) done() {
 	switch {
 	case errors.As(err, &lost):
 		w.count("ended: lost", 1)
-		// A loss may come between a Grant on the stream, or its retraction, and the read of it.
 		if r.tenure != nil && r.loss == nil {
 			r.failf("ended with %v, and no Lost was read", err)
 		}
@@ -161,7 +157,7 @@ func (r *record) done() {
 		}
 	case err == nil:
 		w.count("ended: released", 1)
-		if !r.released || r.tenure == nil && r.life.read == nil {
+		if !r.released || r.tenure == nil {
 			r.failf("ended without an error, released %v, granted %v", r.released, r.tenure != nil)
 		}
 	case r.tenure != nil:

@@ -35,7 +35,7 @@ func (w *world) judgeStreams() {
 				case said == "" && r.belated && errors.Is(r.a.Err(), coordinator.ErrClosed): // the stream may have ended before
 				case said == "":
 					r.failf("the stream has not a word about it")
-				case r.loss != nil && !strings.Contains(said, "L"), r.tenure != nil && !strings.Contains(said, "G"):
+				case (r.loss != nil) != strings.Contains(said, "L"), r.tenure != nil && !strings.Contains(said, "G"):
 					r.failf("stream: %s; granted %v, lost %v", said, r.tenure != nil, r.loss != nil)
 				case strings.Contains(said, "b") && r.tenure != nil && !w.wasAsked(r.tenure.grant.Node) &&
 					!w.wasRevoked(r.path):
