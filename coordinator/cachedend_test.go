@@ -19,8 +19,8 @@ import (
 
 // How cached locks end: by a release after which the node goes, by a wish, and by Close.
 
-// TestANodeThatIsKnownElsewhereIsNotHandedOn: its Guard was taken, or the outcome of a transaction is unknown.
-func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
+// TestANodeOfAnUnknownOutcomeIsNotHandedOn: a transaction that rests on it may still be executed.
+func TestANodeOfAnUnknownOutcomeIsNotHandedOn(t *testing.T) {
 	txn := func(t *testing.T, a *coordinator.Acquisition) error {
 		t.Helper()
 		_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
@@ -30,7 +30,6 @@ func TestANodeThatIsKnownElsewhereIsNotHandedOn(t *testing.T) {
 		use  func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition)
 		goes bool
 	}{
-		"guard": {func(_ *testing.T, _ *zktest.Server, a *coordinator.Acquisition) { a.Guard() }, true},
 		"transaction": {func(t *testing.T, _ *zktest.Server, a *coordinator.Acquisition) {
 			eventstest.Must(t, txn(t, a))
 		}, false},

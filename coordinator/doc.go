@@ -31,7 +31,7 @@
 // # Special
 //
 //   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
-//   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
+//   - Writes to ZooKeeper under the lock: [Acquisition.Txn].
 //   - Re-entry: [Reentrant], with [Acquisition.Context].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].

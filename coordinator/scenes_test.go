@@ -198,8 +198,8 @@ func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
 			return err
 		}
 		all := nested(t, c.Mutex(lockPath, coordinator.Reentrant()), 2)
-		if all[0].Guard().Path != all[1].Guard().Path {
-			t.Errorf("the outer one is guarded by %v, the inner one by %v; want one node", all[0].Guard(), all[1].Guard())
+		if outer, inner := all[0].Grant().Node, all[1].Grant().Node; outer != inner {
+			t.Errorf("the outer one is guarded by %v, the inner one by %v; want one node", outer, inner)
 		}
 		all[0].Release()
 		if err := write(all[0]); !errors.Is(err, coordinator.ErrReleased) {

@@ -303,9 +303,6 @@ func TestUnfairTransactions(t *testing.T) {
 		if _, err := holder.Txn(t.Context(), write); !errors.Is(err, coordinator.ErrReleased) {
 			t.Errorf("a transaction of a past holder: %v, want ErrReleased", err)
 		}
-		if guard := holder.Guard(); srv.Exists(guard.Path) {
-			t.Errorf("the guard of a past holder is satisfied by the next holder's node %s, want it refused", guard.Path)
-		}
 	})
 }
 

@@ -13,11 +13,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Guard returns an operation that succeeds while the node exists. The path given is without the chroot, the operation's with it.
-func (s *Session) Guard(node string) *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: under(s.chroot, node), Version: anyVersion}
-}
-
 // Rewrite returns an operation that replaces the user's data in the node. It is for a transaction of the session that made the node. The
 // path given is without the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
@@ -36,7 +31,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 	s := t.session
 	guards := make([]any, 0, len(own))
 	for _, node := range own {
-		guards = append(guards, s.Guard(node))
+		guards = append(guards, &zk.CheckVersionRequest{Path: under(s.chroot, node), Version: anyVersion})
 	}
 	all, err := s.assemble(guards, ops)
 	if err != nil {

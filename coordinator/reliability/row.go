@@ -33,7 +33,7 @@ func descriptions() []description {
 		RowOrphans:       {"orphans", "nodes left or doubled after a frame was lost, at every frame boundary", "0"},
 		RowWedged:        {"wedged", "waiters that got nothing after everything had healed", "0"},
 		RowContinued:     {"continued", "process halted beyond T and continued: until Lost is delivered", "p99 at most 5 ms; Valid never wrong"},
-		RowStaleWrites:   {"stale writes", "writes of a past holder that were accepted", "0 with Guard, and where tokens are compared"},
+		RowStaleWrites:   {"stale writes", "writes of a past holder that were accepted", "0 with Txn, and where tokens are compared"},
 		RowMuteServer:    {"mute server", "reconnect past a server that accepts and says nothing", "at most T/3"},
 		RowLeaks:         {"leaks", "left after 10,000 acquired, cancelled and expired", "nothing; no more watches than live predecessors"},
 		RowHistories:     {"histories", "recorded histories against the model of a fenced mutex", "all legal"},

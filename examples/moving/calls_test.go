@@ -113,7 +113,7 @@ func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path, valu
 		return nil, err
 	}
 	a := c.Mutex("/locks/total").Acquire(ctx)
-	_, _ = a.Guard(), a.Grant()
+	_ = a.Grant()
 	if _, err := a.Txn(ctx, ops...); err != nil {
 		return nil, err
 	}

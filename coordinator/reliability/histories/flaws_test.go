@@ -49,13 +49,13 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 	had := play{}.add(first, kindAcquire).add(first, kindHold).add(first, kindWrite)
 	free := had.add(first, kindLose)
 	next := free.add(second, kindAcquire).add(second, kindHold).add(second, kindWrite)
-	whole := next.add(refused(first), kindWrite).add(second, kindGuard).add(third, kindRelease).add(second, kindRelease)
+	whole := next.add(refused(first), kindWrite).add(second, kindTxn).add(third, kindRelease).add(second, kindRelease)
 	refuses(t, whole, map[string]play{
 		"two holders":                                   next.add(third, kindAcquire),
 		"a token that does not grow":                    free.add(of(1, 10), kindAcquire),
 		"a token that goes back":                        free.add(of(1, 9), kindAcquire),
 		"a write accepted behind that of a newer token": next.add(first, kindWrite),
-		"a transaction accepted beside a newer Grant":   next.add(first, kindGuard),
+		"a transaction accepted beside a newer Grant":   next.add(first, kindTxn),
 		"a write refused for nothing":                   next.add(refused(second), kindWrite),
 		"a Grant behind a withdrawal":                   whole.add(third, kindAcquire),
 		"valid while another worker holds":              next.add(first, kindHold),
@@ -197,7 +197,7 @@ func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
 	one := play{}.add(first, kindAcquire).add(first, kindHold).add(first, kindWrite)
 	free := one.add(first, kindRelease)
 	two := free.add(second, kindAcquire).add(first, kindWrite).add(second, kindWrite)
-	lost := two.add(refused(first), kindWrite).add(second, kindHold).add(second, kindGuard).add(second, kindLose)
+	lost := two.add(refused(first), kindWrite).add(second, kindHold).add(second, kindTxn).add(second, kindLose)
 	three := lost.add(third, kindAcquire).add(third, kindRelease)
 	theirs := three.add(other, kindAcquire).add(other, kindWrite)
 	whole := theirs.add(refused(third), kindWrite).add(other, kindRelease).add(again, kindAcquire).add(again, kindWrite)
@@ -213,8 +213,8 @@ func TestAFlawInAHistoryOfTurnsIsFound(t *testing.T) {
 		"a late write of the same session":      two.add(first, kindWrite),
 		"a late write of a turn":                theirs.add(third, kindWrite),
 		"a write refused for a smaller turn":    two.add(refused(second), kindWrite),
-		"a transaction of a turn that is over":  two.add(first, kindGuard),
-		"a transaction beside the next session": theirs.add(third, kindGuard),
+		"a transaction of a turn that is over":  two.add(first, kindTxn),
+		"a transaction beside the next session": theirs.add(third, kindTxn),
 		"a turn granted behind a withdrawal":    free.add(second, kindRelease).add(second, kindAcquire),
 		"a turn lost to a Revoke before it": free.add(operation{Path: "/cached"}, kindAsk).add(second, kindAcquire).
 			add(with(second, func(o *operation) { o.Revoked = true }), kindLose),

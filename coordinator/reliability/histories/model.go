@@ -13,7 +13,7 @@ const (
 	kindAcquire kind = iota + 1 // a Grant was read
 	kindHold                    // Valid returned true
 	kindWrite                   // the token was shown, for a read or a write, to a resource that compares tokens
-	kindGuard                   // a transaction of the acquisition was sent to the servers
+	kindTxn                     // a transaction of the acquisition was sent to the servers
 	kindLose                    // a Lost was read
 	kindRelease                 // Release was called, or the wait was over
 	kindRead                    // what the resource holds was read
@@ -183,7 +183,7 @@ func (m state) use(op operation) (state, bool) {
 	case op.Kind == kindRead && m.kind == readWrite: // other locks have no readers
 		m.seen = m.seen.or(op.fence())
 		return m, op.Value == m.value
-	case op.Kind == kindGuard && m.kind != readWrite:
+	case op.Kind == kindTxn && m.kind != readWrite:
 		// The node may stay for a while after its owner was told of a loss, but not beside a newer Grant.
 		return m, !op.Accepted || op.fence() == m.wrote
 	default:
@@ -240,7 +240,7 @@ func (op operation) String() string {
 		return who + " is valid"
 	case kindWrite:
 		return fmt.Sprintf("%s write %v: %s", who, op.fence(), answer)
-	case kindGuard:
+	case kindTxn:
 		return fmt.Sprintf("%s txn %v: %s", who, op.fence(), answer)
 	case kindLose:
 		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]

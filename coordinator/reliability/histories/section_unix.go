@@ -26,7 +26,6 @@ const (
 	registerAsking    = "in memory, Valid asked first"  // a look at the lease
 	registerComparing = "in memory, tokens compared"    // the keeper refuses a fence smaller than one it was shown
 	registerPlain     = "in ZooKeeper, plain"           // nothing stops it
-	registerGuard     = "in ZooKeeper, Guard"           // the servers: Guard in a Multi of another session
 	registerTxn       = "in ZooKeeper, Txn"             // the servers: Txn
 	// Nothing stops it, under the lock of the client library.
 	registerStock = "in memory, lock of the ZooKeeper client, trusting it"
@@ -218,13 +217,11 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 		switch register {
 		case registerPlain:
 			_, err = w.raw.Set(write.Path, write.Data, write.Version)
-		case registerGuard:
-			_, err = w.raw.Multi(lock.Guard(), write)
 		case registerTxn:
 			_, err = lock.Txn(ctx, write)
 		}
 		if register != registerPlain {
-			w.tenure.wrote(kindGuard, sent, err == nil)
+			w.tenure.wrote(kindTxn, sent, err == nil)
 		}
 		w.note(register, sent, err == nil)
 	}

@@ -35,7 +35,7 @@ func (n *tally) count(ops []operation) {
 			n.reads++
 		case kindHold:
 			n.holds++
-		case kindWrite, kindGuard:
+		case kindWrite, kindTxn:
 			if op.Accepted {
 				n.accepted++
 			} else {

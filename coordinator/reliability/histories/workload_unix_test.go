@@ -41,7 +41,7 @@ func TestRealWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	registers := []string{registerTrusting, registerAsking, registerComparing, registerPlain, registerGuard, registerTxn}
+	registers := []string{registerTrusting, registerAsking, registerComparing, registerPlain, registerTxn}
 	create(t, raw, "/registers", nil)
 	create(t, raw, "/locks", nil)
 	for _, register := range registers[3:] {
@@ -122,7 +122,7 @@ func TestRealWorkloads(t *testing.T) {
 	for _, register := range registers {
 		o := ours.outcome(register)
 		results = append(results, o.String())
-		if safe := register == registerComparing || register == registerGuard || register == registerTxn; !safe {
+		if safe := register == registerComparing || register == registerTxn; !safe {
 			continue
 		}
 		if o.lost != 0 || o.stale != 0 {

@@ -226,7 +226,7 @@ func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
 		}
 		err := c.Mutex("/locks/other").Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
 			a, ok := coordinator.FromContext(ctx)
-			if !ok || a.Guard().Path != grant.Node {
+			if !ok || a.Grant().Node != grant.Node {
 				t.Fatalf("FromContext = %v, %v; want the acquisition of Do", a, ok)
 			}
 			_, err := a.Txn(ctx, write("one"))
@@ -238,36 +238,36 @@ func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
 	})
 }
 
-// The guard of a past holder stops its writes, however late they come and on any connection.
-func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
+// A transaction that reaches the servers when another contender holds the lock is not executed.
+func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, grant := holder(t, srv, "")
+		_, a, grant := holder(t, srv, "")
 		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-		if g := waiting.Guard(); srv.Exists(g.Path) {
-			t.Errorf("one that waits is guarded by %v, which is there; want no such node", g)
-		}
-		guard := a.Guard()
-		if guard.Path != grant.Node {
-			t.Errorf("the guard of %+v is %+v, want its node", grant, guard)
-		}
-		if _, err := raw.Multi(guard, write("in time")); err != nil {
-			t.Errorf("a guarded write while the lock is held: %v, want nil", err)
-		}
-		eventstest.Must(t, srv.Expire(c.SessionID()))
+		arrived, goOn := make(chan struct{}), make(chan struct{})
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if writesLedger(r) {
+				close(arrived)
+				<-goOn
+			}
+			return zktest.Pass()
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Txn(t.Context(), write("too late"))
+			ended <- err
+		}()
+		<-arrived
+		srv.Intercept(nil)
+		eventstest.Must(t, srv.Delete(grant.Node))
 		if _, err := waiting.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for name, g := range map[string]*zk.CheckVersionRequest{"kept": guard, "asked for again": a.Guard()} {
-			if _, err := raw.Multi(g, write("too late")); !errors.Is(err, zk.ErrNoNode) {
-				t.Errorf("a write guarded by a past holder's guard, %s: %v, want zk.ErrNoNode", name, err)
-			}
+		close(goOn)
+		if _, err := waiting.Txn(t.Context(), write("next")); err != nil {
+			t.Errorf("a transaction of the next holder: %v, want nil", err)
 		}
-		if written(srv) != "in time" {
-			t.Errorf("%q is written, want that of the holder", written(srv))
-		}
-		if _, err := raw.Multi(waiting.Guard(), write("next")); err != nil {
-			t.Errorf("a write guarded by the next holder: %v, want nil", err)
+		if err := <-ended; !errors.Is(err, coordinator.ErrNodeRemoved) || written(srv) != "next" {
+			t.Errorf("a transaction that comes too late: %v, and %q is written; want ErrNodeRemoved, and that of the next holder", err, written(srv))
 		}
 	})
 }
@@ -336,8 +336,7 @@ func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	})
 }
 
-// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot. The path of the guard is below it,
-// too.
+// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot, and only while the node is there.
 func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := &site{
@@ -348,8 +347,8 @@ func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	})
 }
 
-// TestRealGuard is the same on a real server.
-func TestRealGuard(t *testing.T) {
+// TestRealTxn is the same on a real server.
+func TestRealTxn(t *testing.T) {
 	t.Parallel()
 	onARealServer(t).transactions(t)
 }
@@ -391,23 +390,11 @@ func (s *site) transactions(t *testing.T) {
 	}
 	coordtest.NotLost(t, a)
 	ledger("after one that fails", "one")
-	guard := a.Guard()
-	if there, _, err := s.raw.Exists(guard.Path); guard.Path != s.root+grant.Node || guard.Version != -1 || !there {
-		t.Errorf("the guard of %+v is %+v, and its node there: %v, %v; want the node's whole path", grant, guard, there, err)
-	}
-	onlyTheHolder := func(when string, want error) {
-		t.Helper()
-		if _, err := s.raw.Multi(guard, &zk.SetDataRequest{Path: s.root + ledgerPath, Data: []byte(when), Version: -1}); !errors.Is(err, want) {
-			t.Errorf("a guarded write of another client, when the lock is %s: %v, want %v", when, err, want)
-		}
-	}
-	onlyTheHolder("held", nil)
-	eventstest.Must(t, s.raw.Delete(guard.Path, -1))
+	eventstest.Must(t, s.raw.Delete(s.root+grant.Node, -1))
 	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
 		t.Errorf("a transaction when the node has gone: %v, want ErrNodeRemoved", err)
 	}
-	onlyTheHolder("removed", zk.ErrNoNode)
-	ledger("when the node has gone", "held")
+	ledger("when the node has gone", "one")
 }
 
 // The caller may reuse its data when Txn has returned, though they may be sent later.

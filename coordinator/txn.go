@@ -8,31 +8,11 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
 // This file is for state that is kept in ZooKeeper. A write in one transaction with a check of the lock's node is made by the
 // holder, or not at all; clocks do not matter.
-
-// nobody is the name of a node that is never created.
-const nobody = "_not_held_"
-
-// Guard returns a check for a Multi of your own connection, which succeeds only while the lock's node
-// exists. Prefer [Acquisition.Txn].
-func (a *Acquisition) Guard() *zk.CheckVersionRequest {
-	_, done := a.actor.Use()
-	done(true) // a late check could succeed for the next holder under the node
-	grant, _, _ := a.actor.Tenure()
-	node := grant.Node
-	if node == "" || recipes.Single(a.lock.rule) {
-		node = a.lock.path + "/" + nobody
-		if a.lock.path == "/" {
-			node = "/" + nobody
-		}
-	}
-	return a.lock.c.session.Guard(node)
-}
 
 // Txn executes the operations in one transaction, and only if every node of the lock still exists. They are [*zk.CreateRequest] (with an
 // ACL), [*zk.SetDataRequest], [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths relative to the chroot. It waits for a
