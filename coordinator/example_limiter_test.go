@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 )
@@ -19,7 +20,8 @@ func ExampleWithPermits_order() {
 	<-first.Granted()
 	<-second.Granted()
 	big := jobs.Acquire(ctx, coordinator.WithPermits(3)) // two are free
-	late := jobs.Acquire(ctx)                            // waits for its turn, though two are free
+	queues(big)
+	late := jobs.Acquire(ctx) // waits for its turn, though two are free
 
 	first.Release()
 	<-big.Granted()
@@ -30,4 +32,11 @@ func ExampleWithPermits_order() {
 	// Output:
 	// the big job runs, and the late one: false
 	// both run: true
+}
+
+// queues waits until the acquisition stands in the queue.
+func queues(a *coordinator.Acquisition) {
+	for _, ok := a.Position(); !ok; _, ok = a.Position() {
+		<-time.After(time.Millisecond)
+	}
 }

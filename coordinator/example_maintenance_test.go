@@ -18,6 +18,7 @@ func ExampleAcquisition_Revoked() {
 	lock := c.Mutex("/locks/tables", coordinator.Revocable())
 	job, _ := held(lock)
 	operator := lock.Acquire(ctx)
+	queues(operator)
 	go func() { _ = c.Revoke(ctx, "/locks/tables", time.Minute) }() // ErrNotHeld: the lock was free
 
 	var deadline time.Time
