@@ -9,7 +9,7 @@ import (
 )
 
 // A job copies one table after the other. When it is asked for its lock, it finishes the table at hand and
-// releases. The operator queues up before it asks, so it holds next; the job queues up again behind it.
+// releases. The operator queues up before asking, and so is next. Then the job queues up again.
 func ExampleAcquisition_Revoked() {
 	c, _, stop := exampleServer()
 	defer stop()

@@ -19,7 +19,7 @@ type HookAcquire interface {
 	OnAcquire(ctx context.Context, info AcquireInfo)
 }
 
-// HookEvent is told every event, in order: a Grant before the caller can take it.
+// HookEvent is told of each event, in order. It hears of a Grant before the caller can take it.
 type HookEvent interface{ OnEvent(event events.Event) }
 
 // HookRequest is told of each request when it is answered or its connection ends.

@@ -15,7 +15,7 @@ func TestInstall(t *testing.T) {
 	root, err := filepath.Abs("..")
 	eventstest.Must(t, err)
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skipf("not a clone: %v", err)
+		t.Skipf("this is no clone, run the tests in one: %v", err)
 	}
 	script := []string{"set -euo pipefail", "go mod init example.com/app"}
 	program := "package main\n\n"
