@@ -111,6 +111,33 @@ type (
 	Discard struct{ Node string }
 )
 
+// Requested says what a request to ZooKeeper is: its kind, its epoch, and the own node if it is
+// about that. The kind of any other effect is 0.
+func Requested(e Effect) (op Op, epoch Epoch, own string) {
+	switch e := e.(type) {
+	case Create:
+		return OpCreate, e.Epoch, ""
+	case List:
+		return OpList, e.Epoch, ""
+	case Watch:
+		return OpWatch, e.Epoch, ""
+	case Claim:
+		return OpClaim, e.Epoch, e.Node
+	case Delete:
+		return OpDelete, e.Epoch, e.Node
+	case Advance:
+		return OpAdvance, e.Epoch, e.Node
+	case Survey:
+		return OpSurvey, e.Epoch, e.Node
+	case Enter:
+		return OpEnter, e.Epoch, e.Node
+	case Arm:
+		return OpArm, e.Epoch, e.Node
+	default:
+		return 0, 0, ""
+	}
+}
+
 // Things to tell the caller.
 type (
 	// Grant hands the lock over.

@@ -10,8 +10,8 @@ import (
 
 var _ request = (*asked)(nil)
 
-// on refuses the request, or has it made when there is room for the seat's nodes.
-func (r *asked) on(s *Session) {
+// admit refuses the request, or has it made when there is room for the seat's nodes.
+func (r *asked) admit(s *Session) {
 	if !s.mayTakePlace(r) {
 		r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
 		return
@@ -47,29 +47,52 @@ func (r *asked) begins(s *Session) {
 	if r.seat.unsent == r {
 		r.seat.unsent = nil
 	}
-	r.warm = r.known != nil && s.warmth(s.client, r).Claims()
+	r.warm = r.knowable() && s.warmth(s.client, r).Claims()
 }
 
 func (r *asked) do(c *client) (func(*Session), error) {
 	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)
 	}
-	in, err := r.run(r, c)
+	in, err := r.run(c)
 	return func(s *Session) { r.settle(s, c, in, err) }, err
 }
 
-// create makes the node of an attempt.
-func (r *asked) create(c *client) (recipes.Input, error) {
-	return r.seat.layout.create(c, r.seat, r.epoch, r.guid)
-}
-
-// remove deletes the own node.
-func (r *asked) remove(c *client) (recipes.Input, error) {
+// run makes the client's blocking calls, in a goroutine of its own. It returns the answer for
+// the machine; nil is no answer.
+func (r *asked) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
-	nodes := t.nodes(r.node)
-	in, err := t.layout.remove(c, t, recipes.Delete{Epoch: r.epoch, Node: t.layout.nameOf(r.node), Floor: r.floor, Clean: r.clean})
-	if _, gone := in.(recipes.Deleted); gone {
-		c.renewBehind(t, nodes)
+	switch e := r.effect.(type) {
+	case recipes.Create:
+		return t.layout.create(c, t, e.Epoch, r.guid)
+	case recipes.List:
+		return t.layout.list(c, t, e, r.guid, r.wants.found)
+	case recipes.Watch:
+		t.drop(c, r.before)
+		return t.layout.watch(c, t, e)
+	case recipes.Claim:
+		if r.warm {
+			return c.glance(r.node, e.Epoch)
+		}
+		return t.layout.claim(c, t, e)
+	case recipes.Advance:
+		t.drop(c, r.before)
+		return c.advance(t, e, r.past, r.warm)
+	case recipes.Survey:
+		return c.survey(t, e)
+	case recipes.Enter:
+		in, err = c.enter(t, e, r.guid)
+		if _, entered := in.(recipes.Entered); entered {
+			c.renewBehind(t, []string{t.at(e.Node)})
+		}
+	case recipes.Delete:
+		nodes := t.nodes(r.node)
+		in, err = t.layout.remove(c, t, e)
+		if _, gone := in.(recipes.Deleted); gone {
+			c.renewBehind(t, nodes)
+		}
+	case recipes.Arm:
+		return c.arm(t, e)
 	}
 	return in, err
 }
@@ -78,7 +101,9 @@ func (r *asked) remove(c *client) (recipes.Input, error) {
 // is parked.
 func (s *Session) paired(r *asked) request {
 	t := r.seat
-	x, v := recipes.Errand{Op: r.op, Layout: t.layout.form(), Floor: r.floor, Clean: r.clean}, recipes.View{Brief: t.brief()}
+	leave, _ := r.effect.(recipes.Delete)
+	x := recipes.Errand{Op: r.op, Layout: t.layout.form(), Floor: leave.Floor, Clean: leave.Clean}
+	v := recipes.View{Brief: t.brief()}
 	if r.op == recipes.OpCreate {
 		v.Dir = s.client.dirs.book(t.dir)
 	}

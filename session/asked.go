@@ -16,23 +16,20 @@ type asked struct {
 	slot
 
 	seat     *Seat
-	epoch    recipes.Epoch
-	number   uint32 // among the session's; 0: it has none yet
+	effect   recipes.Effect
 	op       recipes.Op
-	node     string           // the own node's path; of what may end in a grant, and of a delete
-	guid     guid             // of the attempt, of a create
-	floor    bool             // of a delete: it leaves a floor
-	clean    bool             // and removes the record
+	epoch    recipes.Epoch
+	number   uint32           // among the session's; 0: it has none yet
+	node     string           // the own node's path, if it is about that
+	guid     guid             // of the attempt that it makes a node of, or looks for
+	before   string           // the node that was watched until now, of a watch and an advance
+	past     int64            // the zxid that created the node which has gone, of an advance
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
-	held     bool             // of a claim: the seat holds
-	joint    bool             // and the claim can be made together with others
 	warm     bool             // of a claim, and an advance: the session is warm when it is made, see warmth.go
 	unwanted bool             // of a list request: no machine waits for it any more
 	with     *turnover        // of a create: the release that goes in the same request
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: the listings that serve it, one a directory
-	run      func(*asked, *client) (recipes.Input, error)
-	known    func(*client) recipes.Input // of a claim, or an advance: returns the answer that a warm session knows, or nil; nil: there is no such answer
 }
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
@@ -43,7 +40,7 @@ func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
 	case recipes.OpClaim:
-		if r.joint {
+		if r.joint() {
 			urgent = proving
 		}
 	case recipes.OpCreate:
@@ -61,6 +58,12 @@ func (r *asked) urgency() urgency {
 	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter, recipes.OpArm:
 	}
 	return urgent
+}
+
+// joint reports whether it is a claim that can be made together with others.
+func (r *asked) joint() bool {
+	claim, ok := r.effect.(recipes.Claim)
+	return ok && claim.Joint(r.seat.layout.form())
 }
 
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
@@ -150,7 +153,7 @@ func worse(a, b error) error {
 	if a == nil {
 		return b
 	}
-	if outcome, _ := zkerr.Classify(b); b != nil && (outcome == zkerr.Unknown || zkerr.Unsettled(b)) {
+	if outcome, _ := zkerr.Classify(b); !outcome.Settled() {
 		return b
 	}
 	return a

@@ -22,21 +22,20 @@ const (
 var errTrying = errors.New("the first attempt goes on")
 
 // noteAway starts the timer when there is no connection, and stops it when there is one.
-func (s *Session) noteAway(state State) {
-	switch away := state == Connecting || state == Suspended; {
+func (s *Session) noteAway(away bool) {
+	switch {
 	case away && s.away == nil:
 		s.awaySince = time.Now()
-		s.away = time.AfterFunc(firstNotice, func() { s.actor.Post(missed{}) })
+		s.away = time.AfterFunc(firstNotice, func() { s.actor.Post(s.noticeOutage) })
 	case !away && s.away != nil:
 		s.away.Stop()
 		s.away = nil
 	}
 }
 
-// missed: there may have been no connection for long. Its timer may be that of an earlier time without one.
-type missed struct{}
-
-func (missed) on(s *Session) {
+// noticeOutage logs that there has been no connection for long. Its timer may be that of an
+// earlier time without one.
+func (s *Session) noticeOutage() {
 	since := time.Since(s.awaySince)
 	if s.away == nil || since < firstNotice {
 		return

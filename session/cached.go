@@ -33,9 +33,7 @@ func (t *Seat) Proven(epoch recipes.Epoch) bool {
 
 // Interval returns how long the session goes without a write while something is held.
 func (s *Session) Interval() time.Duration {
-	s.mu.Lock()
-	c := s.view.client
-	s.mu.Unlock()
+	c := s.present()
 	if c == nil {
 		return s.cfg.Timeout / probePart
 	}
@@ -46,19 +44,12 @@ func (s *Session) Interval() time.Duration {
 // may be handed on within its process.
 func (s *Session) yieldTime() time.Duration {
 	const handedOn, trips = 50 * time.Millisecond, 2
-	s.mu.Lock()
-	c := s.view.client
-	s.mu.Unlock()
+	c := s.present()
 	if c == nil {
 		return handedOn
 	}
 	return handedOn + trips*c.lease.Took()
 }
-
-// resting: a seat needs no lease for its node any more.
-type resting struct{ seat *Seat }
-
-func (m resting) on(s *Session) { s.ceased(m.seat) }
 
 // arm watches the own node and the directory, and looks for other contenders there.
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {

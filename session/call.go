@@ -37,7 +37,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 		answer, err = do(with)
 		return err
 	}
-	if !s.actor.Post(c) { // nothing is left of the session
+	if !s.submit(c) { // nothing is left of the session
 		c.refuse()
 	}
 	select {
@@ -52,7 +52,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	default:
 	}
 	if was == stageParked {
-		s.actor.Post(dropped{c})
+		s.actor.Post(func() { s.drop(c) })
 	} else if t.once {
 		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	}
@@ -84,7 +84,7 @@ type called struct {
 
 var _ request = (*called)(nil)
 
-func (r *called) on(s *Session) {
+func (r *called) admit(s *Session) {
 	if r.seat != nil && r.seat.single != nil && !r.rests {
 		if r.rests = r.seat.single.rest(s, r.seat); !r.rests {
 			r.outcome <- ErrGuard
@@ -143,7 +143,7 @@ func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error)
 	switch {
 	case !r.once && r.ctx.Err() != nil: // what was read may be incomplete
 		err = context.Cause(r.ctx)
-	case zkerr.Unsettled(err), outcome == zkerr.Unknown && !r.once:
+	case outcome == zkerr.TurnedAway, outcome == zkerr.Unknown && !r.once:
 		if r.stage.CompareAndSwap(stageUnderWay, stageParked) {
 			s.again(c, r)
 			return
@@ -155,11 +155,9 @@ func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error)
 	r.ends(s)
 }
 
-// dropped: the caller does not wait for a request any more.
-type dropped struct{ r request }
-
-func (m dropped) on(s *Session) {
-	s.pending.remove(m.r)
-	s.unpark(func(r request) bool { return r == m.r })
-	m.r.ends(s)
+// drop takes out a request for which its caller does not wait any more.
+func (s *Session) drop(r request) {
+	s.pending.remove(r)
+	s.unpark(func(parked request) bool { return parked == r })
+	r.ends(s)
 }

@@ -29,7 +29,7 @@ func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, e
 
 // classified is the answer to a request that was not done.
 func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
-	if outcome == zkerr.Unknown || zkerr.Unsettled(err) {
+	if !outcome.Settled() {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
 	}
 	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)

@@ -44,17 +44,15 @@ type client struct {
 	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
 
+	phase      atomic.Int32    // a [phase]; only the session's drain writes it
 	told       atomic.Bool     // a server has said that the session was ended
 	containers *containerNodes // of the session
-	retired    atomic.Bool     // over; other goroutines than the session actor's read it
 	readings   *readings       // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away
 
 	// Only the session actor touches these.
 	rearms     map[string]*rearming // that wait, by path
-	opened     bool                 // the session was announced
-	greeting   bool                 // the session is too young for requests
-	up         bool                 // requests may be made
+	announced  bool                 // the session was, and stays so
 	resumed    int                  // how often the session got another connection
 	outdated   bool                 // the answer that is being settled was asked for on an earlier connection
 	watchdog   *time.Timer          // looks at the lease when it may have run out
@@ -65,11 +63,37 @@ type client struct {
 	silence    time.Time            // since when an answer was owed at the last look
 	others     wire.Others          // of this silence
 	stopAsking func()               // ends the questions of this silence; not nil
-	over       bool                 // no more requests: expired, replaced, or closing
 	inflight   int
 	farewell   time.Time // until when a server may answer the end of the session
-	closing    bool
 }
+
+// phase says how far a client's session has come. It goes on, and never back, except that a
+// session may be up and suspended in turn, and that one that loses its connection while it is
+// young begins again.
+type phase int32
+
+const (
+	// phaseDialing: no server has given out a session.
+	phaseDialing phase = iota
+	// phaseYoung: a server has, and it is too early for requests.
+	phaseYoung
+	// phaseUp: requests may be made.
+	phaseUp
+	// phaseSuspended: the session was announced, and has no connection for requests.
+	phaseSuspended
+	// phaseOver: it has expired, was replaced, or is being closed. No request is made any more.
+	phaseOver
+	// phaseEnding: no request is under way any more, and the client's goroutines end.
+	phaseEnding
+)
+
+func (c *client) goTo(p phase) { c.phase.Store(int32(p)) }
+
+func (c *client) is(p phase) bool { return phase(c.phase.Load()) == p }
+
+// isOver reports whether no request is made any more. A client that is not over is the
+// session's present one.
+func (c *client) isOver() bool { return phase(c.phase.Load()) >= phaseOver }
 
 // deadline returns until when the session can be believed alive, in ordinary time. It returns the zero time if that was never so.
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
@@ -130,13 +154,16 @@ type asking struct {
 }
 
 func (s *Session) endClient(c *client) {
-	if c.closing {
+	if c.is(phaseEnding) {
 		return
 	}
-	c.closing = true
+	c.goTo(phaseEnding)
 	s.group.Go(func() {
 		c.close(time.Until(c.farewell))
-		s.actor.Post(ended{c})
+		s.actor.Post(func() {
+			delete(s.living, c)
+			s.checkClosed()
+		})
 	})
 }
 
@@ -153,9 +180,6 @@ func zapServer(c *client) zap.Field {
 	}
 	return zap.String("server", server)
 }
-
-// ended: the client is gone.
-type ended struct{ c *client }
 
 // tellChanged has the subscribers of the path look again. gone says that its node was deleted.
 func (s *Session) tellChanged(c *client, path string, gone bool) {

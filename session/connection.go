@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -72,20 +71,20 @@ func (s *Session) onConnection(c *client, server string) {
 	switch {
 	case s.whoWeAre.isOver():
 		c.hangUp() // a connection that was made with identities that are over
-	case c.opened && c.stuck():
+	case c.announced && c.stuck():
 		s.begin(c, func() {
 			_, _, err := c.conn.Exists("/")
-			s.actor.Hand(vouched{c, server, err})
+			s.actor.Hand(func() { s.vouched(c, server, err) })
 		})
-	case c.opened && (c.watches.Armed() || !c.looks.Empty()):
+	case c.announced && (c.watches.Armed() || !c.looks.Empty()):
 		// Requests wait for the watches: the client restores them by a request that others can overtake. A request could then read what a
 		// missed event should have announced, before the event.
-		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.actor.Post(restored{c}) })
-	case c.opened:
+		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.postFor(c, func() { s.restored(c) }) })
+	case c.announced:
 		s.resume(c)
-	case !c.greeting:
-		c.greeting = true
-		time.AfterFunc(wire.FirstRequest, func() { s.actor.Post(rested{c}) })
+	case c.is(phaseDialing):
+		c.goTo(phaseYoung)
+		time.AfterFunc(wire.FirstRequest, func() { s.postFor(c, func() { s.announce(c) }) })
 	}
 }
 
@@ -95,7 +94,8 @@ func (c *client) stuck() bool {
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
-// onIdentityError reports it once: a server that refuses an identity does so again with each connection.
+// onIdentityError takes the news that a server has refused the client's identity, or could not
+// prove its own. The session goes on, see turnedAway. It is reported once: a server that refuses an identity does so again with each connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
 	known := s.view.refuse != nil
@@ -108,19 +108,6 @@ func (s *Session) onIdentityError(c *client, err error) {
 	s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
-// denied: a server has refused the client's identity, or could not prove its own.
-type denied struct {
-	c   *client
-	err error
-}
-
-// on reports the error. The session goes on: see turnedAway.
-func (m denied) on(s *Session) {
-	if c := m.c; c == s.client && !c.over {
-		s.onIdentityError(c, m.err)
-	}
-}
-
 // longTick returns the servers' tickTime if their answer implies one that is longer than what the lease goes by.
 func (s *Session) longTick(c *client) time.Duration {
 	granted := c.link.Timeout()
@@ -130,13 +117,10 @@ func (s *Session) longTick(c *client) time.Duration {
 // LongTick returns the servers' tickTime as the present session's timeout implies it, if the lease goes by
 // a shorter one, and 0 otherwise.
 func (s *Session) LongTick() time.Duration {
-	s.mu.Lock()
-	c := s.view.client
-	s.mu.Unlock()
-	if c == nil {
-		return 0
+	if c := s.present(); c != nil {
+		return s.longTick(c)
 	}
-	return s.longTick(c)
+	return 0
 }
 
 // askedTimeout is the session timeout as a request names it.
@@ -161,16 +145,15 @@ func (s *Session) compareTimeout(c *client) {
 
 // suspend: the connection is gone.
 func (s *Session) suspend(c *client) {
-	if !c.opened {
+	if !c.announced {
 		return
 	}
-	was := s.State()
-	c.up = false
 	c.owners.shake()
-	if was != Connected {
+	if c.is(phaseSuspended) {
 		return
 	}
-	s.show(c, Suspended)
+	c.goTo(phaseSuspended)
+	s.noteAway(true)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
 	if s.cfg.LossOnSuspend { // the news is a loss, and no reader may take a place behind it
@@ -183,7 +166,8 @@ func (s *Session) suspend(c *client) {
 
 // resume: the same session has a connection again.
 func (s *Session) resume(c *client) {
-	c.up = true
+	suspended := c.is(phaseSuspended)
+	c.goTo(phaseUp)
 	c.resumed++
 	c.looks.Reset()
 	c.watches.Resumed()
@@ -194,8 +178,8 @@ func (s *Session) resume(c *client) {
 	s.mu.Lock()
 	s.view.refuse = nil
 	s.mu.Unlock()
-	if s.State() == Suspended {
-		s.show(c, Connected)
+	if suspended {
+		s.noteAway(false)
 		c.logger.Info("session resumed", zapSession(c), zapServer(c))
 		s.news(events.Resumed{})
 		s.broadcast(recipes.Reconnected{})
@@ -212,11 +196,11 @@ func (s *Session) resume(c *client) {
 
 // expire: the session is over, by a server's word or because the wire would not let the client go on.
 func (s *Session) expire(c *client) {
-	if c != s.client || c.over {
+	if c.isOver() {
 		return
 	}
-	s.show(nil, Connecting)
-	if c.opened {
+	s.show(nil)
+	if c.announced {
 		c.logger.Warn("session expired", zapSession(c))
 		s.news(events.SessionExpired{Session: c.link.Session()})
 		s.nobodyHolds()
@@ -234,8 +218,8 @@ func (s *Session) expire(c *client) {
 // has the time of the farewell to answer that. The client is not ended before, because no request may be under way then (see
 // [client.close]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
-	c.retired.Store(true)
-	c.over, c.up, c.farewell = true, false, time.Now().Add(grace+farewell)
+	c.goTo(phaseOver)
+	c.farewell = time.Now().Add(grace + farewell)
 	c.stopAsking()
 	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
 		if timer != nil {
@@ -247,15 +231,23 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 		return
 	}
 	c.dialer.Stop()
-	time.AfterFunc(grace, func() { s.actor.Post(hanging{c}) })
+	time.AfterFunc(grace, func() { s.actor.Post(func() { s.hangUp(c) }) })
 }
 
-// show publishes the actor's state, before anything is told of it.
-func (s *Session) show(c *client, state State) {
+// hangUp is for when the grace for requests under way is over.
+func (s *Session) hangUp(c *client) {
+	if !c.is(phaseEnding) {
+		c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", c.inflight))
+		c.hangUp() // which answers them, and the last answer ends the client
+	}
+}
+
+// show publishes which client has a session, before anything is told of it.
+func (s *Session) show(c *client) {
 	s.mu.Lock()
-	s.view.client, s.view.state = c, state
+	s.view.client = c
 	s.mu.Unlock()
-	s.noteAway(state)
+	s.noteAway(c == nil && !s.closing)
 }
 
 // tellLease calls a hook if the deadline has changed.
@@ -265,25 +257,8 @@ func (c *client) tellLease(f func(Lease)) {
 	}
 }
 
-// begin: make the first client.
-type begin struct{}
-
-func (begin) on(s *Session) {
-	s.noteAway(Connecting)
-	s.connect(1)
-}
-
-// happened: the client's callback was called.
-type happened struct {
-	c  *client
-	ev zk.Event
-}
-
-func (m happened) on(s *Session) {
-	c, ev := m.c, m.ev
-	if c != s.client || c.over {
-		return
-	}
+// happened takes what the client's callback was called with.
+func (s *Session) happened(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
 		s.tellGone(c, ev.Path, true)
@@ -303,55 +278,38 @@ func (m happened) on(s *Session) {
 	}
 }
 
-// replaced: the wire has ended the session.
-type replaced struct {
-	c   *client
-	err error
+// replaced takes the news that the wire has ended the session.
+func (s *Session) replaced(c *client, err error) {
+	c.logger.Info("the session is over", zap.Error(err))
+	s.expire(c)
 }
 
-func (m replaced) on(s *Session) {
-	m.c.logger.Info("the session is over", zap.Error(m.err))
-	s.expire(m.c)
-}
-
-// turnedAway: a server did not answer the handshake, or not what has to follow.
-type turnedAway struct {
-	c   *client
-	err error
-}
-
-// on gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
+// turnedAway is for a server that did not answer the handshake, or not what has to follow. It
+// gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
 // server's own. It does so for a moment if it lags behind. If the ensemble has lost its data it does so for ever, and then no server will
 // say that the session is over.
 //
 // A new leader gives every session its full time once more, so the session can be alive until two timeouts after the last answer. A server
 // that answers the handshake and then refuses the client's identity, or falls silent, gives the session its full time each time. Without
 // this, no other session would ever get what it holds.
-func (m turnedAway) on(s *Session) {
-	c := m.c
+func (s *Session) turnedAway(c *client, err error) {
 	end := c.lease.Optimistic()
-	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
+	if end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
 		return
 	}
-	c.logger.Warn("no server takes the session back; giving it up", zap.Error(m.err))
+	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
 	s.expire(c)
 }
 
-// rested: a new session is old enough for requests.
-type rested struct{ c *client }
-
-// on announces the session.
-func (m rested) on(s *Session) {
-	c := m.c
-	if c != s.client || c.over {
+// announce tells of a new session, which is old enough for requests.
+func (s *Session) announce(c *client) {
+	if c.conn.State() != zk.StateHasSession {
+		c.goTo(phaseDialing) // it begins again with the next connection
 		return
 	}
-	c.greeting = false
-	if c.conn.State() != zk.StateHasSession {
-		return // it begins again with the next connection
-	}
-	c.opened, c.up = true, true
-	s.show(c, Connected)
+	c.announced = true
+	c.goTo(phaseUp)
+	s.show(c)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
 	s.compareTimeout(c)
 	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: s.longTick(c)})
@@ -361,55 +319,29 @@ func (m rested) on(s *Session) {
 	s.tellFirst(nil)
 }
 
-// restored: the watches were restored, or their time is over.
-type restored struct{ c *client }
-
-func (m restored) on(s *Session) {
-	if m.c == s.client && !m.c.over && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
-		s.resume(m.c)
+// restored goes on when the watches were restored, or their time is over.
+func (s *Session) restored(c *client) {
+	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
+		s.resume(c)
 	}
 }
 
-// vouched: a connection has answered a request, or not, after one that left requests unanswered.
-type vouched struct {
-	c      *client
-	server string
-	err    error
-}
-
-// on goes on with a connection that has answered a request.
-func (m vouched) on(s *Session) {
-	defer s.finish(m.c)
-	if outcome, _ := zkerr.Classify(m.err); outcome == zkerr.Unknown {
+// vouched goes on with a connection that has answered a request, after one that left requests
+// unanswered.
+func (s *Session) vouched(c *client, server string, err error) {
+	defer s.finish(c)
+	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown {
 		return // another connection follows
 	}
-	if m.c == s.client && !m.c.over && !m.c.up && m.c.conn.State() == zk.StateHasSession {
-		s.onConnection(m.c, m.server)
+	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
+		s.onConnection(c, server)
 	}
-}
-
-// hanging: the grace for requests under way is over.
-type hanging struct{ c *client }
-
-func (m hanging) on(*Session) {
-	if !m.c.closing {
-		m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))
-		m.c.hangUp() // which answers them, and the last answer ends the client
-	}
-}
-
-func (m answered) on(s *Session) {
-	defer s.finish(m.c)
-	s.pending.ended(m.request)
-	if errors.Is(m.err, zk.ErrSessionExpired) {
-		s.expire(m.c) // a server's word, as good as in a handshake
-	}
-	m.c.outdated = m.asked != m.c.resumed
-	m.settle(s)
 }
 
 // newClient starts a client, which posts to the session actor. The actor does not look at the messages before newClient has returned,
 // because it is the caller.
+//
+//nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
@@ -417,28 +349,28 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
-	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
+	c.rewatch = func(path string) { s.submit(&rearming{epoch: epoch, node: path}) }
 	c.doubt = func(path string, err error) {
-		doubt := func() { s.actor.Post(uncertainWatch{c, path}) }
-		if zkerr.Unsettled(err) {
+		doubt := func() { s.actor.Post(func() { s.tellChanged(c, path, false) }) }
+		if outcome, _ := zkerr.Classify(err); outcome == zkerr.TurnedAway {
 			c.afterPause(doubt) // its subscribers would be turned away as well
 		} else {
 			doubt()
 		}
 	}
-	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
-	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
+	c.verify = func(t *Seat) { s.submit(&verifying{epoch: epoch, seat: t}) }
+	c.askedBack = func(node string, wish asking) { s.actor.Post(func() { s.askBack(c, node, wish) }) }
 	c.link = wire.NewLink(wire.Events{
 		Now:   s.clock.now,
 		Start: s.group.Go,
 		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
 			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
-				s.actor.Post(renewedLate{c})
+				s.actor.Post(func() { s.renewedLate(c) })
 			}
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
 			}
-			if zkerr.IsTurnedAway(zkErr) && c.throttle.TurnedAway(answered, c.link.Timeout()) {
+			if zkerr.IsMadeAgain(zkErr) && c.throttle.TurnedAway(answered, c.link.Timeout()) {
 				c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(zkErr)))
 			}
 			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
@@ -446,16 +378,16 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			}
 			if op == opcode.SetWatches {
 				if zkErr != zkerr.CodeNone {
-					s.actor.Post(unrestored{c}) // the client itself only logs it
+					s.actor.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 				}
-				s.actor.Post(restored{c})
+				s.postFor(c, func() { s.restored(c) })
 			}
 		},
-		OnContainer: func(path string, czxid int64) { s.actor.Post(madeContainer{path, czxid}) },
+		OnContainer: func(path string, czxid int64) { s.actor.Post(func() { s.madeContainer(path, czxid) }) },
 		OnRequest:   s.cfg.OnRequest,
-		OnReplaced:  func(err error) { s.actor.Post(replaced{c, err}) },
-		OnRefused:   func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
-		OnDenied:    func(err error) { s.actor.Post(denied{c, err}) },
+		OnReplaced:  func(err error) { s.actor.Post(func() { s.replaced(c, err) }) },
+		OnRefused:   func(_ int64, err error) { s.postFor(c, func() { s.turnedAway(c, err) }) },
+		OnDenied:    func(err error) { s.postFor(c, func() { s.onIdentityError(c, err) }) },
 		OnUnresolved: func(server string, err error) {
 			c.logger.Warn("name not resolved; dialling the addresses known before", zap.String("server", server), zap.Error(err))
 		},
@@ -479,11 +411,16 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			switch ev.Type {
 			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
 			case zk.EventSession:
-				s.actor.Post(happened{c, ev}) // the client may hold any of its locks
+				s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
 			default:
-				if !c.retired.Load() { // else each node that goes with the session has its event
-					s.actor.Hand(happened{c, ev})
+				if c.isOver() {
+					return // each node that goes with the session has its event
 				}
+				s.actor.Hand(func() {
+					if !c.isOver() {
+						s.happened(c, ev)
+					}
+				})
 			}
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),

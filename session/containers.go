@@ -45,7 +45,7 @@ func (n *containerNodes) heard(on any, err error) bool {
 			n.lost++
 		}
 		n.lacks = n.lacks || n.lost == lostForLack
-	case err == nil || !zkerr.Unsettled(err):
+	case outcome.Settled():
 		n.known = true
 	}
 	return n.lacks && !had

@@ -21,8 +21,8 @@ type removal struct {
 	debt    budget.Debt // the node counts in the budget until it is known to be gone
 }
 
-// on counts the node. It may be one of this session, and the seat has queued up again beside it.
-func (r *removal) on(s *Session) {
+// admit counts the node. It may be one of this session, and the seat has queued up again beside it.
+func (r *removal) admit(s *Session) {
 	if !r.counted {
 		r.debt, r.counted = s.budget.Remove(r.load), true
 		s.showFill()
@@ -54,7 +54,7 @@ func (c *client) discard(node string) (again, gone bool) {
 	switch {
 	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
 		return false, true
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+	case !outcome.Settled():
 		return true, false
 	default:
 		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))

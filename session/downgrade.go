@@ -62,8 +62,10 @@ func (s *Session) mayTakePlace(r *asked) (may bool) {
 		}
 		writer.tenure, may = writer.tenure.Trades()
 		return may
-	case r.op == recipes.OpDelete:
-		r.floor = r.floor && r.seat.tenure.Floor()
+	case r.op == recipes.OpDelete && !r.seat.tenure.Floor():
+		e, _ := r.effect.(recipes.Delete)
+		e.Floor = false
+		r.effect = e
 	}
 	return true
 }

@@ -20,8 +20,8 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		const foreign = "of-another"
 		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
 		r.Together(func() {
-			other.Delete(recipes.Delete{Epoch: 1, Node: foreign})
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			other.Do(recipes.Delete{Epoch: 1, Node: foreign})
+			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		other.WantAnswer(recipes.Deleted{Epoch: 1})
 		if in := sessiontest.AnswerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
@@ -39,7 +39,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		second.Makes(1)
 		second.ListNodes(1)
 		reader := r.InPlaceOf(second)
-		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		refusesAPlace(r, reader)
 		r.WantChildren(2)
 	})
@@ -48,8 +48,8 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		reader := r.InPlaceOf(w)
 		asked := r.Asked()
 		r.Together(func() {
-			w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			w.Do(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		refusesAPlace(r, reader)
 		if n := len(asked()); n != 1 {
@@ -70,7 +70,7 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
 			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
 		}
-		w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+		w.Do(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
 		w.Want("Deleted")
 		r.WantData(sessiontest.OurData)
 	})

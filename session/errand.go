@@ -47,7 +47,8 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 		p := x.Plan(x.view(c))
 		a, err := c.perform(&x, p)
 		if made != nil && a.Result == recipes.ResultDone {
-			x.seat.session.actor.Post(filled{made})
+			s := x.seat.session
+			s.actor.Post(func() { s.filled(made) })
 		}
 		m := x.means(c, p, a)
 		switch m.Then {
@@ -262,7 +263,7 @@ func resultOf(outcome zkerr.Outcome, err error) recipes.Result {
 	switch {
 	case outcome == zkerr.Done:
 		return recipes.ResultDone
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+	case !outcome.Settled():
 		return recipes.ResultUnknown
 	case errors.Is(err, zk.ErrNoNode):
 		return recipes.ResultNoNode

@@ -59,7 +59,7 @@ func (x *turnover) gather(s *Session) request {
 	}
 }
 
-func (j *jointDelete) on(s *Session) { s.pending.add(j) }
+func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
 
 func (j *jointDelete) meantFor() recipes.Epoch { return j.of[0].epoch }
 
@@ -84,10 +84,10 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 		switch {
 		case outcome == zkerr.Done:
 			answers[i].in = recipes.Deleted{Epoch: r.epoch}
-		case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+		case !outcome.Settled():
 			answers[i] = said{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
 		default:
-			answers[i].in, answers[i].err = r.run(r, c)
+			answers[i].in, answers[i].err = r.run(c)
 		}
 	}
 	var errs []error

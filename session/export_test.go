@@ -16,12 +16,30 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 
 // FindGone has the session take the answer to a watch of the seat: there is no such node.
 func (t *Seat) FindGone(e recipes.Watch) {
-	t.request(e.Epoch, recipes.OpWatch, func(*asked, *client) (recipes.Input, error) { return recipes.Gone(e), nil })
+	t.AnswerWith(e.Epoch, recipes.OpWatch, func() recipes.Input { return recipes.Gone(e) })
 }
 
 // AnswerWith has the session take the answer to a request, when the function that runs the request returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
-	t.request(epoch, op, func(*asked, *client) (recipes.Input, error) { return run(), nil })
+	t.session.submit(scripted{&asked{seat: t, epoch: epoch, op: op}, run})
+}
+
+// scripted is a request with an answer of the test's.
+type scripted struct {
+	*asked
+	answer func() recipes.Input
+}
+
+func (r scripted) admit(s *Session) {
+	s.noteTenure(r.asked)
+	s.pending.add(r)
+}
+
+func (r scripted) gather(*Session) request { return r }
+
+func (r scripted) do(c *client) (func(*Session), error) {
+	in := r.answer()
+	return func(s *Session) { r.settle(s, c, in, nil) }, nil
 }
 
 // lingering is a layout with answers that have come, and reach the session late.
@@ -54,7 +72,7 @@ type lateLook struct {
 	pass func()
 }
 
-func (l lateLook) on(s *Session) {
+func (l lateLook) admit(s *Session) {
 	if l.isDue() {
 		s.pending.add(l)
 	}
@@ -67,8 +85,10 @@ func (l lateLook) do(c *client) (func(*Session), error) {
 
 // Verify has the session look whether the node is the seat's, and calls the function between the answer and the session.
 func (t *Seat) Verify(pass func()) {
-	t.session.actor.Post(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
+	t.session.submit(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
 }
 
 // Replaced has the session hear that a server has given out another session.
-func (s *Session) Replaced() { s.actor.Post(replaced{s.client, errors.New("replaced")}) }
+func (s *Session) Replaced() {
+	s.actor.Post(func() { s.replaced(s.client, errors.New("replaced")) })
+}

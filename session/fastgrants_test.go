@@ -17,7 +17,7 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
 			s := r.Seated()
-			return s, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
+			return s, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
 		},
 		"by an advance": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
@@ -28,10 +28,10 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 			own := s.CreateNode(1).Text
 			s.WatchNode(node)
 			s.Want("")
-			pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			pred.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			s.WantGone(node)
 			advance := recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"}
-			return s, func() { s.Advance(advance) }, recipes.Advanced{Floor: true, Fresh: true}
+			return s, func() { s.Do(advance) }, recipes.Advanced{Floor: true, Fresh: true}
 		},
 	}
 }
@@ -86,7 +86,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			request()
 			synctest.Wait()
 			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // a pause of the whole process
-			slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
+			slow.Do(recipes.Delete{Epoch: 99, Node: "n"})
 			time.Sleep(sessiontest.Lease + 2*time.Second)
 			var got []recipes.Input
 			for _, in := range s.Fresh() {

@@ -28,7 +28,8 @@ func (s *Session) noteTenure(r *asked) {
 		s.lastAsked++ // 0 is none
 	}
 	r.number = s.lastAsked
-	s.note(r.seat, r.seat.tenure.Asked(r.op, r.number, r.held))
+	claim, _ := r.effect.(recipes.Claim)
+	s.note(r.seat, r.seat.tenure.Asked(r.op, r.number, claim.Held))
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
 		r.seat.layout.told(false)
@@ -65,7 +66,7 @@ func (s *Session) isOverdue(seat *Seat) bool {
 
 // noteOwn notes that an answer has said that the node is the seat's.
 func (s *Session) noteOwn(c *client, seat *Seat) {
-	if c == s.client && !c.over {
+	if !c.isOver() {
 		seat.layout.told(true)
 	}
 }
@@ -81,7 +82,7 @@ func (s *Session) nobodyHolds() {
 // answer is fresh only before the deadline of the lease, and then its seat is in holders. The drain judges, and the drain also sends
 // LeaseRanOut to every seat in holders. So every seat with a fresh proof hears of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
-	now, fresh := r.seat.tenure.Proven(r.number, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
+	now, fresh := r.seat.tenure.Proven(r.number, !c.isOver() && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {
 		s.holders[r.seat] = r.node
 		s.keepLease(c)
@@ -112,7 +113,7 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
 		s.noteCertain(c, r.seat)
-		if !fresh && r.seat.tenure.Awaits(r.number) && c == s.client && !c.over {
+		if !fresh && r.seat.tenure.Awaits(r.number) && !c.isOver() {
 			time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
 			return
 		}
@@ -123,7 +124,7 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 // noteCertain notes that an answer has said that the node is the seat's. An answer of an earlier connection says nothing of what has
 // happened since.
 func (s *Session) noteCertain(c *client, t *Seat) {
-	if t.single != nil && c.up {
+	if t.single != nil && c.is(phaseUp) {
 		t.single.uncertain.Store(false)
 	}
 }
@@ -143,7 +144,7 @@ func (s *Session) schedule(c *client) {
 	if c.watchdog != nil {
 		c.watchdog.Stop()
 	}
-	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
+	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.postFor(c, func() { s.checkLease(c) }) })
 }
 
 // pace has it checked after the wait, and not before, whether a probe is due. A timer that has fired and of which the message is still
@@ -152,7 +153,7 @@ func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()
 	}
-	c.pacer = time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
+	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.probe(c) }) })
 }
 
 // probePart is the part of the timeout that lies between two probes, unless the config says otherwise.
@@ -166,9 +167,3 @@ func (s *Session) interval(c *client) time.Duration {
 	}
 	return min(s.cfg.ProbeInterval, timeout/probeMin)
 }
-
-// ticked: the lease may have run out.
-type ticked struct{ c *client }
-
-// paced: a probe may be due.
-type paced struct{ c *client }

@@ -42,7 +42,7 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			t.Errorf("the lease was as short as %v, want %v", least, want)
 		}
 		for i, s := range seats {
-			s.Delete(recipes.Delete{Epoch: 1, Node: fmt.Sprint("n", i)})
+			s.Do(recipes.Delete{Epoch: 1, Node: fmt.Sprint("n", i)})
 			s.Want("Deleted")
 		}
 		multis(0, 1000, "with 1000 deletions")
@@ -150,8 +150,8 @@ func TestALateClaimMakesNoHolder(t *testing.T) {
 		r.Plant("n")
 		s := r.Seated()
 		r.On(zktest.OpMulti, zktest.Delay(time.Second))
-		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
-		s.Delete(recipes.Delete{Epoch: 1, Node: "n"})
+		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
+		s.Do(recipes.Delete{Epoch: 1, Node: "n"})
 		time.Sleep(time.Second)
 		s.Fresh()
 		multis := r.Multis()

@@ -90,7 +90,7 @@ func (s *Session) noteNodes() {
 		return
 	}
 	c := s.client
-	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.over {
+	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.isOver() {
 		c.logger.Info("connecting again, as the identities have changed", zapSession(c))
 		c.hangUp() // the next connection gets the present ones
 	}

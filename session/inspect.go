@@ -204,7 +204,7 @@ func (c *client) inspect(ctx context.Context, chroot, node string, how Inspectio
 	if errors.Is(err, zk.ErrNoNode) {
 		return Inspected{}, nil
 	}
-	if outcome, refusal := zkerr.Classify(err); outcome == zkerr.Refused && !zkerr.Unsettled(refusal) {
+	if outcome, refusal := zkerr.Classify(err); outcome == zkerr.Refused {
 		seen.Err = refusal
 		return seen, nil
 	}

@@ -37,7 +37,7 @@ var _ request = (*jointClaim)(nil)
 // add takes a claim in, if it can be made together with the others and there is room.
 func (j *jointClaim) add(r *asked) bool {
 	const each = 32 // more than what a check takes beside its path
-	if !r.joint {
+	if !r.joint() {
 		return false
 	}
 	nodes, incomplete := r.seat.claimed(r.epoch, r.node)
@@ -53,7 +53,7 @@ func (j *jointClaim) add(r *asked) bool {
 	return true
 }
 
-func (j *jointClaim) on(s *Session) { s.pending.add(j) }
+func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
 // gather returns what to make for a claim that has just been taken out. A holder's claim takes along the holders' claims that wait behind
 // it.
@@ -95,7 +95,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	switch {
 	case outcome == zkerr.Done:
 		return func(s *Session) { j.split(s, c, -1, nil) }, nil
-	case outcome == zkerr.Refused && !zkerr.Unsettled(err) && 0 <= failed && failed < len(whose):
+	case outcome == zkerr.Refused && 0 <= failed && failed < len(whose):
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
 	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)
@@ -133,6 +133,6 @@ func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 		for _, r := range half {
 			again.checks += len(r.nodes)
 		}
-		s.handle(again)
+		s.take(again)
 	}
 }

@@ -47,7 +47,7 @@ func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
 		reader := r.InPlaceOf(w)
 		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
 		r.Together(func() { // in the session's drain
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			time.Sleep(2 * time.Second)
 		})
 		refusesAPlace(r, reader)
@@ -78,7 +78,7 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 			if told[0] != (recipes.Overdue{By: first}) {
 				t.Errorf("told %+v, want the first deadline", told)
 			}
-			w.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
+			w.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
 			w.WantAnswer(recipes.Claimed{Epoch: 1}) // it is no proof
 		})
 	}
@@ -120,7 +120,7 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 			r.Together(func() { // in the session's drain
 				time.Sleep(2 * time.Second) // 1, 2
 				r.Server.Intercept(nil)
-				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true}) // 3
+				s.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true}) // 3
 			})
 			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || count[recipes.Claimed](told) != 1 || slices.Index(told, recipes.Input(recipes.Claimed{Epoch: 1})) < 1 {
@@ -128,7 +128,7 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 			}
 			synctest.Wait()
 			reader := r.InPlaceOf(s)
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			refusesAPlace(r, reader)
 		})
 	}
@@ -214,9 +214,9 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 		created := s.MakesAlone()
 		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 		claim := recipes.Claim{Epoch: 1, Node: created.Node.Text}
-		s.Claim(claim)
+		s.Do(claim)
 		sessiontest.AnswerOf[recipes.Unknown](s)
-		s.Claim(claim)
+		s.Do(claim)
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 		if _, err := s.Transact(context.Background(), 1, []string{sessiontest.TaskNode}, ops); err != nil {
@@ -250,13 +250,13 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 		time.Sleep(s.Until() - time.Second)
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Second) })
-		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
+		s.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
 		s.WantAnswer(recipes.Claimed{Epoch: 1})
 		r.Server.Intercept(nil)
 		reader := r.InPlaceOf(s)
-		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		refusesAPlace(r, reader)
 	})
 }

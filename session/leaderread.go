@@ -24,7 +24,7 @@ func (w *leaderWatch) read(c *client) (events.Leader, error) {
 	if err == nil && leader.Node == "" || errors.Is(err, zk.ErrNoNode) {
 		leader, err = r.search()
 	}
-	if err == nil && c.retired.Load() { // news of a past session, with a watch that ended with it
+	if err == nil && c.isOver() { // news of a past session, with a watch that ended with it
 		err = zk.ErrConnectionClosed
 	}
 	return leader, err

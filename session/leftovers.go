@@ -24,31 +24,24 @@ import (
 type leftovers struct {
 	recipes.Leftovers
 
-	timer *time.Timer // posts cleanupDue; nil while none is due
+	timer *time.Timer // for cleanUp; nil while none is due
 }
 
 // mostBare bounds the bare directories that are removed at the end of a session.
 const mostBare = 64
 
-// madeContainer: a server has made a container for this session.
-type madeContainer struct {
-	dir   string
-	czxid int64
-}
-
-// on notes the container, unless it is the chroot or above that.
-func (m madeContainer) on(s *Session) {
-	if strings.HasPrefix(m.dir, s.chroot+"/") {
-		s.leftovers.Made(m.dir, m.czxid, time.Now())
+// madeContainer notes a container that a server has made for this session, unless it is the
+// chroot or above that.
+func (s *Session) madeContainer(dir string, czxid int64) {
+	if strings.HasPrefix(dir, s.chroot+"/") {
+		s.leftovers.Made(dir, czxid, time.Now())
 		s.scheduleCleanup()
 	}
 }
 
-// filled: there are nodes in directories that were just made.
-type filled struct{ dirs []string }
-
-func (m filled) on(s *Session) {
-	for _, dir := range m.dirs {
+// filled notes that there are nodes in directories that were just made.
+func (s *Session) filled(dirs []string) {
+	for _, dir := range dirs {
 		s.leftovers.Filled(dir)
 	}
 }
@@ -100,14 +93,12 @@ func (s *Session) scheduleCleanup() {
 		return
 	}
 	if wait, ok := s.leftovers.Wait(time.Now()); ok {
-		s.leftovers.timer = time.AfterFunc(wait, func() { s.actor.Post(cleanupDue{}) })
+		s.leftovers.timer = time.AfterFunc(wait, func() { s.actor.Post(s.cleanUp) })
 	}
 }
 
-// cleanupDue: directories may be due.
-type cleanupDue struct{}
-
-func (cleanupDue) on(s *Session) {
+// cleanUp removes the directories that are due.
+func (s *Session) cleanUp() {
 	s.leftovers.timer = nil
 	if s.closing {
 		return
@@ -130,7 +121,7 @@ type cleanup struct {
 
 var _ request = (*cleanup)(nil)
 
-func (r *cleanup) on(s *Session) { s.pending.add(r) }
+func (r *cleanup) admit(s *Session) { s.pending.add(r) }
 
 func (r *cleanup) meantFor() recipes.Epoch { return 0 } // a directory outlives the session
 
@@ -172,7 +163,7 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 		return recipes.FateRemoved, nil
 	case zkerr.IsThrottled(err) && !x.Bare():
 		return recipes.FateOther, err // a server that is overloaded removes it by itself, later
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+	case !outcome.Settled():
 		return recipes.FateUnknown, err
 	case errors.Is(err, zk.ErrNoNode):
 		return recipes.FateGone, nil
@@ -190,18 +181,13 @@ func (s *Session) removeBare(c *client) {
 	if s.leftovers.timer != nil {
 		s.leftovers.timer.Stop()
 	}
-	if !c.up {
+	if !c.is(phaseUp) {
 		return
 	}
 	for _, x := range s.leftovers.Bare(mostBare) {
 		s.begin(c, func() {
 			_, _ = c.removeLeftover(x)
-			s.actor.Hand(cleaned{c})
+			s.actor.Hand(func() { s.finish(c) })
 		})
 	}
 }
-
-// cleaned: a removal at the end of the session has ended.
-type cleaned struct{ c *client }
-
-func (m cleaned) on(s *Session) { s.finish(m.c) }

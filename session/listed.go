@@ -86,7 +86,7 @@ func (s *Session) wantsNothing(r *asked) {
 // urgency is that of the most urgent request that it serves.
 func (g *sharedListing) urgency() urgency { return g.most }
 
-func (g *sharedListing) on(s *Session) { s.pending.add(g) }
+func (g *sharedListing) admit(s *Session) { s.pending.add(g) }
 
 func (g *sharedListing) meantFor() recipes.Epoch { return g.epoch }
 

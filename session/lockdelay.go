@@ -117,23 +117,14 @@ func (x *errand) takingOver() []byte {
 	return h.bytes()
 }
 
-// delayed: a seat is told when its delay is over.
-type delayed struct {
-	seat  *Seat
-	pause recipes.Pause
-}
-
-func (m delayed) on(s *Session) {
-	s.undelay(m.seat)
-	s.delays[m.seat] = time.AfterFunc(m.pause.For, func() { s.actor.Post(delayOver(m)) })
-}
-
-// delayOver: the delay of a seat is over.
-type delayOver delayed
-
-func (m delayOver) on(s *Session) {
-	s.undelay(m.seat)
-	m.seat.post(recipes.Paused{Epoch: m.pause.Epoch}, nil)
+// delay tells a seat when its delay is over.
+func (s *Session) delay(seat *Seat, pause recipes.Pause) {
+	s.undelay(seat)
+	over := func() {
+		s.undelay(seat)
+		seat.post(recipes.Paused{Epoch: pause.Epoch}, nil)
+	}
+	s.delays[seat] = time.AfterFunc(pause.For, func() { s.actor.Post(over) })
 }
 
 // undelay stops the clock of a seat.

@@ -15,30 +15,24 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-// seated: a seat wants the news that come after what it knows already.
-type seated struct {
-	seat *Seat
-	told recipes.Epoch // 0: of no session
-}
-
-func (m seated) on(s *Session) {
-	seat := m.seat
+// seat begins the news of a seat, with those that come after what it was told already: that
+// there is a session of this epoch, or of none if it is 0.
+func (s *Session) seat(seat *Seat, told recipes.Epoch) {
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
 	s.enters(seat)
 	c := s.client
-	told := m.told != 0
-	if told && (c.over || c.epoch != m.told) { // since it was told
+	if told != 0 && (c.isOver() || c.epoch != told) { // since it was told
 		seat.post(recipes.Expired{}, nil)
-		told = false
+		told = 0
 	}
-	if !c.opened || c.over {
+	if !c.is(phaseUp) && !c.is(phaseSuspended) {
 		return
 	}
-	if !told {
+	if told == 0 {
 		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
 	}
-	if s.State() == Suspended {
+	if c.is(phaseSuspended) {
 		seat.post(recipes.Suspended{}, nil)
 	}
 }
@@ -55,16 +49,14 @@ func (s *Session) unseat(seat *Seat) {
 	s.seats = s.seats[:last]
 }
 
-// unseated: a seat wants no more news.
-type unseated struct{ seat *Seat }
-
-func (m unseated) on(s *Session) {
-	s.unsend(m.seat)
-	s.unseat(m.seat)
-	s.unbound(m.seat)
-	s.undelay(m.seat)
-	s.gaveUp(m.seat)
-	s.uncount(m.seat, false)
-	m.seat.leave(s.client)
-	s.leftBehind(m.seat)
+// leave ends what the session does for a seat.
+func (s *Session) leave(seat *Seat) {
+	s.unsend(seat)
+	s.unseat(seat)
+	s.unbound(seat)
+	s.undelay(seat)
+	s.gaveUp(seat)
+	s.uncount(seat, false)
+	seat.leave(s.client)
+	s.leftBehind(seat)
 }

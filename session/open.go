@@ -23,7 +23,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},
 		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
 		budget: budget.New(cfg.NodeBudget),
-		view:   view{state: Connecting, fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
+		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
 		var err error
@@ -41,8 +41,11 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		cfg.OnFill(s.view.fill)
 	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
-	s.actor = actors.NewActor(group, s.handle, s.pump)
-	s.actor.Post(begin{})
+	s.actor = actors.NewActor(group, func(f func()) { f() }, s.pump)
+	s.actor.Post(func() {
+		s.noteAway(true)
+		s.connect(1)
+	})
 	return s
 }
 

@@ -67,12 +67,12 @@ func TestForeignDataAreNeverWritten(t *testing.T) {
 			s := r.Seated()
 			for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 				s.MakesBeside(attempt)
-				s.List(recipes.List{Epoch: 1, Attempt: attempt})
+				s.Do(recipes.List{Epoch: 1, Attempt: attempt})
 				listed := sessiontest.AnswerOf[recipes.Listed](s)
 				if listed.Own.Token == 0 {
 					t.Fatalf("the listing has %+v, want the own node's token", listed)
 				}
-				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text, Floor: true})
+				s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text, Floor: true})
 				s.Want("Gone Deleted")
 				r.WantData(data)
 			}
@@ -93,7 +93,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 		}
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
 		s.ListNodes(1)
-		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 		s.Want("Gone Deleted")
 		s.MakesBeside(2)
 		r.WantData(theirData)

@@ -78,7 +78,7 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Data: []byte("own")})
 		wait, open := gate(r)
 		s.Linger(wait)
-		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
+		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
 		synctest.Wait()
 		r.Server.Down(true)
 		synctest.Wait()
@@ -99,7 +99,7 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 	for name, ask := range map[string]func(s *sessiontest.Seat, node string, wait func()){
 		"claim": func(s *sessiontest.Seat, node string, wait func()) {
 			s.Linger(wait)
-			s.Claim(recipes.Claim{Epoch: 1, Node: node})
+			s.Do(recipes.Claim{Epoch: 1, Node: node})
 		},
 		"look": func(s *sessiontest.Seat, _ string, wait func()) { s.Verify(wait) },
 	} {
@@ -114,7 +114,7 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 				if _, again := in.(recipes.Reconnected); again {
 					open()
 					time.Sleep(time.Microsecond)
-					s.Delete(recipes.Delete{Epoch: 1, Node: node})
+					s.Do(recipes.Delete{Epoch: 1, Node: node})
 				}
 			})
 			r.Settle()
@@ -161,10 +161,10 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 				r.Server.Down(true)
 				s.Want("Suspended")
 			}
-			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			synctest.Wait()
-			s.Cancel(recipes.Cancel{Epoch: c.cancel})
-			s.Cancel(recipes.Cancel{Epoch: c.cancel}) // which says nothing new
+			s.Do(recipes.Cancel{Epoch: c.cancel})
+			s.Do(recipes.Cancel{Epoch: c.cancel}) // which says nothing new
 			s.Want(c.want)
 			r.Server.Down(false)
 			r.Settle()
@@ -184,8 +184,8 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		r.Server.Down(true)
 		leaves.Want("Suspended")
 		lists.Want("Suspended")
-		leaves.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-		lists.List(recipes.List{Epoch: 1})
+		leaves.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		lists.Do(recipes.List{Epoch: 1})
 		leaves.Close()
 		lists.Close()
 		ctx, cancel := context.WithCancel(r.Context())
@@ -227,13 +227,13 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 			for i, s := range list {
 				switch (i + round) % 4 {
 				case 0:
-					s.Create(recipes.Create{Epoch: 1, Attempt: recipes.Attempt(round)})
+					s.Do(recipes.Create{Epoch: 1, Attempt: recipes.Attempt(round)})
 				case 1:
-					s.List(recipes.List{Epoch: 1, Barrier: true})
+					s.Do(recipes.List{Epoch: 1, Barrier: true})
 				case 2:
-					s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+					s.Do(recipes.Claim{Epoch: 1, Node: "none"})
 				case 3:
-					s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+					s.Do(recipes.Delete{Epoch: 1, Node: "none"})
 				}
 			}
 			r.Server.Cut(r.Only())

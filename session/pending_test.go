@@ -20,7 +20,7 @@ type waiter struct {
 func (*waiter) meantFor() recipes.Epoch            { return 0 }
 func (*waiter) do(*client) (func(*Session), error) { return nil, nil }
 func (*waiter) refuse()                            {}
-func (*waiter) on(*Session)                        {}
+func (*waiter) admit(*Session)                     {}
 
 func (w *waiter) urgency() urgency { return w.urgent }
 

@@ -1,17 +1,20 @@
 package session
 
 import (
+	"errors"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // This file is about the way of a request: parked, made, answered, or refused because it is too late.
 
-// request is work for the client's blocking calls. Each kind has a [slot] in it. It is a message: unless it is too late, it is made to
-// wait, or answered without a server.
+// request is work for the client's blocking calls. Each kind has a [slot] in it.
 type request interface {
-	message
+	// admit has the request wait, or answers it without a server.
+	admit(s *Session)
 	// meantFor returns the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
 	// do makes the calls, in a goroutine of its own. The session actor handles the outcome by calling settle; err is the error of the
@@ -32,8 +35,8 @@ type request interface {
 // gatherer is a request that takes others along. gather returns the request that is made for all of them.
 type gatherer interface{ gather(s *Session) request }
 
-// begin runs calls of the client, in a goroutine of its own, and counts them, so that the client is not closed meanwhile. The message that
-// run hands over has to call finish.
+// begin runs calls of the client, in a goroutine of its own, and counts them, so that the
+// client is not closed meanwhile. What run hands to the drain has to call finish.
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
@@ -44,20 +47,35 @@ func (s *Session) begin(c *client, run func()) {
 func (s *Session) finish(c *client) {
 	c.inflight--
 	s.running--
-	if c.over && c.inflight == 0 {
+	if c.isOver() && c.inflight == 0 {
 		s.endClient(c)
 	}
 	s.quiesce()
 }
 
-// handle is called by the drain. A request that is too late is refused at once. Requests before it may wait for a connection, and it need
-// not.
-func (s *Session) handle(m message) {
-	if r, ok := m.(request); ok && s.late(r) {
+// submit has the drain take a request, and handOver does so by [actors.Actor.Hand]. submit
+// reports false if nothing is left of the session.
+func (s *Session) submit(r request) bool { return s.actor.Post(func() { s.take(r) }) }
+
+func (s *Session) handOver(r request) { s.actor.Hand(func() { s.take(r) }) }
+
+// postFor has the drain call f, unless the session of the client is over by then.
+func (s *Session) postFor(c *client, f func()) {
+	s.actor.Post(func() {
+		if !c.isOver() {
+			f()
+		}
+	})
+}
+
+// take admits a request. One that is too late is refused at once: requests before it may wait
+// for a connection, and it need not.
+func (s *Session) take(r request) {
+	if s.late(r) {
 		s.refuse(r)
 		return
 	}
-	m.on(s)
+	r.admit(s)
 }
 
 func (s *Session) refuse(r request) {
@@ -68,7 +86,7 @@ func (s *Session) refuse(r request) {
 // late reports whether it is too late for the request.
 func (s *Session) late(r request) bool {
 	c, epoch := s.client, r.meantFor()
-	return s.closing || epoch != 0 && (c == nil || c.over || epoch != c.epoch)
+	return s.closing || epoch != 0 && (c == nil || c.isOver() || epoch != c.epoch)
 }
 
 // sweep refuses every request that is too late.
@@ -90,7 +108,7 @@ func (s *Session) sweep() {
 // for again at once can have both done together.
 func (s *Session) pump() {
 	s.noteNodes()
-	for c := s.client; c != nil && c.up && !s.last && s.running < parallel; {
+	for c := s.client; c != nil && c.is(phaseUp) && !s.last && s.running < parallel; {
 		r := s.pending.next()
 		if r == nil {
 			return
@@ -110,10 +128,18 @@ func (s *Session) pump() {
 
 func (s *Session) start(c *client, r request) {
 	s.pending.begun(r)
-	on := c.resumed
+	on := c.resumed // the connection on which it is asked for
 	s.begin(c, func() {
 		settle, err := r.do(c)
-		s.actor.Hand(answered{c, on, r, settle, err})
+		s.actor.Hand(func() {
+			defer s.finish(c)
+			s.pending.ended(r)
+			if errors.Is(err, zk.ErrSessionExpired) {
+				s.expire(c) // a server's word, as good as in a handshake
+			}
+			c.outdated = on != c.resumed
+			settle(s)
+		})
 	})
 }
 
@@ -124,12 +150,12 @@ func (s *Session) again(c *client, r request) {
 		s.refuse(r) // late requests have been swept out, and there is no other sweep
 		return
 	}
-	if !c.up {
+	if !c.is(phaseUp) {
 		s.pending.add(r)
 		return
 	}
 	c.afterPause(func() {
-		if !s.actor.Post(r) { // closed meanwhile, and a caller may wait for an answer
+		if !s.submit(r) { // closed meanwhile, and a caller may wait for an answer
 			r.refuse()
 		}
 	})
@@ -144,11 +170,11 @@ func (c *client) afterPause(f func()) {
 // quiesce stops sending when a last flight has gone, and signals when it was answered. If the connection is lost meanwhile it waits for the
 // next one: without a connection no server hears of the end of the session.
 func (s *Session) quiesce() {
-	if s.quiet == nil || s.State() == Suspended {
+	c := s.client
+	if s.quiet == nil || c != nil && c.is(phaseSuspended) {
 		return
 	}
 	s.pump()
-	c := s.client
 	if s.overfull() && (c.inflight > 0 || s.pending.next() != nil) {
 		return // one flight after the other, until the end of the session is small enough
 	}
@@ -157,13 +183,4 @@ func (s *Session) quiesce() {
 		close(s.quiet)
 		s.quiet = nil
 	}
-}
-
-// answered: a request was made.
-type answered struct {
-	c       *client
-	asked   int // the connection on which it was asked for, as counted by client.resumed
-	request request
-	settle  func(*Session)
-	err     error
 }

@@ -18,7 +18,7 @@ type rearming struct {
 	node  string
 }
 
-func (r *rearming) on(s *Session) {
+func (r *rearming) admit(s *Session) {
 	if r.waitsAlone(s.client) {
 		s.pending.add(r)
 	}
@@ -76,7 +76,7 @@ func (c *client) rearm(node string) recipes.Input {
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
 		return recipes.Gone{}
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+	case !outcome.Settled():
 		return recipes.Unknown{}
 	default:
 		return recipes.Refused{}
@@ -101,22 +101,12 @@ func (s *Session) tellUnwatched(c *client, path string) {
 	}
 }
 
-// unrestored: the server did not restore the watches.
-type unrestored struct{ c *client }
-
-func (m unrestored) on(s *Session) {
-	for _, path := range m.c.watches.Reset() {
-		m.c.rewatch(path)
+// rearmAll is for a server that did not restore the watches.
+func (s *Session) rearmAll(c *client) {
+	for _, path := range c.watches.Reset() {
+		c.rewatch(path)
 	}
-	for _, path := range m.c.looks.Reset() {
-		s.tellChanged(m.c, path, false)
+	for _, path := range c.looks.Reset() {
+		s.tellChanged(c, path, false)
 	}
 }
-
-// uncertainWatch: the watch of the first in a semaphore's queue may not be armed.
-type uncertainWatch struct {
-	c    *client
-	path string
-}
-
-func (m uncertainWatch) on(s *Session) { s.tellChanged(m.c, m.path, false) }

@@ -21,7 +21,7 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Seated(), r.Seated()
 
-		b.List(recipes.List{Epoch: 1, Barrier: true})
+		b.Do(recipes.List{Epoch: 1, Barrier: true})
 		if in := sessiontest.AnswerOf[recipes.Listed](b); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
 			t.Errorf("a directory that does not exist is listed as %+v, want nothing in it", in)
 		}
@@ -39,20 +39,20 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 			t.Errorf("the second seat finds %+v as its own, want %v with a larger token than the first's", listed.Own, nodeB)
 		}
 		for _, attempt := range []recipes.Attempt{0, 2} { // these have created nothing
-			b.List(recipes.List{Epoch: 1, Attempt: attempt})
+			b.Do(recipes.List{Epoch: 1, Attempt: attempt})
 			if in := sessiontest.AnswerOf[recipes.Listed](b); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
 				t.Errorf("attempt %d, which has made nothing, finds %+v; want a queue of 2 and no node of its own", attempt, in)
 			}
 		}
 
-		a.Claim(recipes.Claim{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Claim{Epoch: 1, Node: nodeA.Text})
 		a.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		b.Watch(recipes.Watch{Epoch: 1, Node: nodeA.Text})
+		b.Do(recipes.Watch{Epoch: 1, Node: nodeA.Text})
 		b.Want("")
-		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Delete{Epoch: 1, Node: nodeA.Text})
 		a.Want("Gone Deleted") // it watches its own node
 		b.Want("Gone")
-		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Delete{Epoch: 1, Node: nodeA.Text})
 		a.Want("Deleted") // there is no such node, which is as good
 	})
 }
@@ -74,19 +74,19 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			want    recipes.Input
 			err     error
 		}{
-			{0, func() { s.Claim(recipes.Claim{Epoch: 1, Node: "none"}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode},
-			{zktest.NoAuth, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.List(recipes.List{Epoch: 1}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.List(recipes.List{Epoch: 1, Barrier: true}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Watch(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: node}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Claim(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
-			{zktest.QuotaExceeded, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrQuota},
+			{0, func() { s.Do(recipes.Claim{Epoch: 1, Node: "none"}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode},
+			{zktest.NoAuth, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.List{Epoch: 1}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.List{Epoch: 1, Barrier: true}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: node}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
+			{zktest.QuotaExceeded, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrQuota},
 			// The session is on another connection, or the server has too much to do. That says nothing about the request.
-			{zktest.SessionMoved, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}, nil},
-			{zktest.Throttled, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
-			{zktest.NoNode, func() { s.Watch(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Gone{Epoch: 1, Node: node}, nil},
-			{zktest.NoNode, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Deleted{Epoch: 1}, nil},
+			{zktest.SessionMoved, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}, nil},
+			{zktest.Throttled, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
+			{zktest.NoNode, func() { s.Do(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Gone{Epoch: 1, Node: node}, nil},
+			{zktest.NoNode, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Deleted{Epoch: 1}, nil},
 		} {
 			synctest.Wait()
 			fail = c.fail
@@ -106,7 +106,7 @@ func TestRequestsWaitForAConnection(t *testing.T) {
 		s := r.Seat()
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
-		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		time.Sleep(sessiontest.Timeout / 2)
 		s.Want("")
 		r.Server.Down(false)
@@ -123,7 +123,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		s := r.Seat()
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
-		s.Create(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		s.Await(2)
@@ -135,11 +135,11 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 			op   recipes.Op
 			make func()
 		}{
-			{recipes.OpCreate, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }},
-			{recipes.OpList, func() { s.List(recipes.List{Epoch: 1, Attempt: 1}) }},
-			{recipes.OpWatch, func() { s.Watch(recipes.Watch{Epoch: 1, Node: "n"}) }},
-			{recipes.OpClaim, func() { s.Claim(recipes.Claim{Epoch: 1, Node: "n"}) }},
-			{recipes.OpDelete, func() { s.Delete(recipes.Delete{Epoch: 1, Node: "n"}) }},
+			{recipes.OpCreate, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }},
+			{recipes.OpList, func() { s.Do(recipes.List{Epoch: 1, Attempt: 1}) }},
+			{recipes.OpWatch, func() { s.Do(recipes.Watch{Epoch: 1, Node: "n"}) }},
+			{recipes.OpClaim, func() { s.Do(recipes.Claim{Epoch: 1, Node: "n"}) }},
+			{recipes.OpDelete, func() { s.Do(recipes.Delete{Epoch: 1, Node: "n"}) }},
 		} {
 			c.make()
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: c.op})
@@ -156,7 +156,7 @@ func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 		s := r.Seat()
 		r.On(zktest.OpCreate, zktest.Swallow())
 		s.Want("Opened")
-		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
 		s.ExpireBefore(2)
 		var answers []recipes.Input
@@ -200,7 +200,7 @@ func TestParentsAreContainers(t *testing.T) {
 				r.Errorf("after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
 			}
 			// The container went while no contender was there; then it is made again.
-			s.Create(recipes.Create{Epoch: 1, Attempt: 2})
+			s.Do(recipes.Create{Epoch: 1, Attempt: 2})
 			if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
 				r.Errorf("%+v", in)
 			}
@@ -226,7 +226,7 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 				return zktest.Pass()
 			})
 			s := r.Seated()
-			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			in, want := sessiontest.TypesOf([]recipes.Input{s.Answer()}), "Created"
 			if times == 1000 {
 				want = "Refused"
@@ -248,7 +248,7 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 		if got := s.ListNodes(1).Queue; len(got) != 1 || got[0] != own {
 			t.Errorf("through a follower that lags the queue is %v, want only %v", got, own)
 		}
-		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		if in := sessiontest.AnswerOf[recipes.Listed](s); len(in.Queue) != 2 || in.Own.Name != own {
 			t.Errorf("after a barrier the listing is %+v, want both nodes", in)
 		}
@@ -262,8 +262,8 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 			r.Must(r.Server.Create(sessiontest.Dir+"/"+name, nil))
 		}
 		s := r.Seated()
-		s.Discard(recipes.Discard{Node: "a"})
-		s.Discard(recipes.Discard{Node: "none"})
+		s.Do(recipes.Discard{Node: "a"})
+		s.Do(recipes.Discard{Node: "none"})
 		synctest.Wait()
 		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
 			t.Errorf("after the discard there are %v, want b and c", got)
@@ -280,13 +280,13 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s.Discard(recipes.Discard{Node: "b"})
+		s.Do(recipes.Discard{Node: "b"})
 		s.Close()
 		r.Until("b is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/b") })
 
 		r.Server.Down(true)
 		synctest.Wait()
-		s.Discard(recipes.Discard{Node: "c"})
+		s.Do(recipes.Discard{Node: "c"})
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
@@ -305,8 +305,8 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		s := r.Seat()
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
-		s.Discard(recipes.Discard{Node: "n"})
-		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		s.Do(recipes.Discard{Node: "n"})
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
@@ -334,7 +334,7 @@ func TestABarrierIsAWrite(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		sessiontest.AnswerOf[recipes.Listed](s)
 		read := slices.IndexFunc(asked, func(op zktest.Op) bool {
 			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2

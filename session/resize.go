@@ -40,7 +40,7 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 		if failed >= 0 {
 			err = res[failed].Error
 		}
-		if failed > 0 && !zkerr.Unsettled(err) {
+		if outcome, _ := zkerr.Classify(err); failed > 0 && outcome == zkerr.Refused {
 			var done bool
 			if done, err = c.resizeUnheard(node, size, err); done {
 				return nil

@@ -85,23 +85,16 @@ func (c *client) remind(seat *Seat, own string) {
 	}
 }
 
-// wished: a lock is asked back.
-type wished struct {
-	c    *client
-	node string
-	wish asking
-}
-
-// on passes the wish on to the subscribers of the node; those that own it take it for theirs. No wish is missed that stands while the
+// askBack passes the wish on to the subscribers of the node; those that own it take it for theirs. No wish is missed that stands while the
 // watch is armed again: the data are read whenever the watch is armed, and a change of them makes it fire. A watch that fires for a
 // change of data says nothing about the end of the node.
 //
 // The one node of a lock may be another one by the time that this is told: czxid says which one was read.
-func (m wished) on(s *Session) {
-	for _, seat := range m.c.watches.Subscribers(m.node) {
-		if seat.single != nil && seat.token(m.node) != m.wish.czxid {
+func (s *Session) askBack(c *client, node string, wish asking) {
+	for _, seat := range c.watches.Subscribers(node) {
+		if seat.single != nil && seat.token(node) != wish.czxid {
 			continue
 		}
-		seat.post(recipes.AskedBack{Epoch: m.c.epoch, Node: seat.name(m.node), By: m.wish.by}, nil)
+		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
 	}
 }

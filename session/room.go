@@ -150,7 +150,7 @@ func (s *Session) nextBudget() {
 // its end is more than the default budget allows. Then as many nodes are deleted first.
 func (s *Session) overfull() bool {
 	c := s.client
-	return c != nil && c.up && s.budget.Used().Bytes > DefaultNodeBudget
+	return c != nil && c.is(phaseUp) && s.budget.Used().Bytes > DefaultNodeBudget
 }
 
 var _, _ seeker = (*asked)(nil), (*called)(nil)

@@ -107,6 +107,23 @@ func (t *Seat) sawPred(pred string, czxid int64) {
 	}
 }
 
+// sawAhead returns the zxid that created the node, if it is the one that is watched, or 0.
+func (t *Seat) sawAhead(node string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pred != node {
+		return 0
+	}
+	return t.ahead
+}
+
+// attempted returns the latest attempt, and the GUID of its nodes.
+func (t *Seat) attempted() (recipes.Attempt, guid) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attempt, t.guid
+}
+
 // token returns the zxid that created the own node, or 0.
 func (t *Seat) token(own string) int64 {
 	t.mu.Lock()

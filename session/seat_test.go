@@ -55,7 +55,7 @@ func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 		seat := &Seat{session: s}
 		seat.post = func(recipes.Input, error) { heard[seat]++ }
 		seats = append(seats, seat)
-		seated{seat: seat}.on(s)
+		s.seat(seat, 0)
 	}
 	here := map[*Seat]bool{}
 	for _, seat := range seats {

@@ -22,7 +22,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		if got := a.Surveys(recipes.Survey{Node: node}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
 			t.Errorf("a new semaphore is surveyed as %+v, want 4 free permits", got)
 		}
-		a.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
+		a.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
 		entered, ok := a.Answer().(recipes.Entered)
 		if !ok || len(entered.Permits) != 3 || !strings.HasPrefix(entered.Permits[0], "leases/_c_"+node[3:39]+"-lease-") {
 			t.Errorf("the request for 3 permits is answered %+v, want 3 permits named after the node %s", entered, node)
@@ -32,16 +32,16 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
 			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
 		}
-		b.Survey(recipes.Survey{Epoch: 1, Node: "lock-0000000099", Watch: true})
+		b.Do(recipes.Survey{Epoch: 1, Node: "lock-0000000099", Watch: true})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
-		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
+		b.Do(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
-		b.Enter(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
+		b.Do(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.Claim(recipes.Claim{Epoch: 1, Node: entered.Permits[0]})
+		a.Do(recipes.Claim{Epoch: 1, Node: entered.Permits[0]})
 		a.Want("Claimed")
-		a.Delete(recipes.Delete{Epoch: 1, Node: entered.Permits[0]})
+		a.Do(recipes.Delete{Epoch: 1, Node: entered.Permits[0]})
 		a.Want("Deleted")
 		b.Want("Changed")
 		r.WantPermits(1, 0)
@@ -61,9 +61,9 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			node := s.CreateNode(1)
 			s.Surveys(recipes.Survey{Node: node.Text})
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
-			s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
+			s.Do(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
-			s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 			listed := sessiontest.AnswerOf[recipes.Listed](s)
 			r.WantPermits(1-c.permits/3, c.permits)
 			if listed.Own.Owner != r.Only() || listed.Entered != (c.permits > 0) {
@@ -75,7 +75,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 				}
 				return
 			}
-			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 			s.Want("Claimed")
 			permits := r.Server.Children(sessiontest.TakenAt)
 			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which the machine knows them
@@ -84,9 +84,9 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
 				r.Errorf("%+v", gone)
 			}
-			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 			s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-			s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
 			s.Want("Gone Gone Deleted")
 			r.WantPermits(0, 0)
 		})
@@ -99,11 +99,11 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 		s := r.PermitSeat(4, 3)
 		s.Enters(3)
 		r.Must(r.Server.Delete(sessiontest.TakenAt + "/" + r.Server.Children(sessiontest.TakenAt)[0]))
-		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		listed := sessiontest.AnswerOf[recipes.Listed](s)
-		s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+		s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-		s.Discard(recipes.Discard{Node: listed.Own.Name.Text})
+		s.Do(recipes.Discard{Node: listed.Own.Name.Text})
 		r.WantPermits(0, 0)
 	})
 }
@@ -118,7 +118,7 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		node := s.ListNodes(1).Own.Name.Text
 		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()
-		s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
+		s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
 		// Its place in the queue goes with the Enter. The seat is told that, unless the reply is handled first: then it follows its permits.
 		switch got := s.Fresh(); sessiontest.TypesOf(got) {
 		case "Gone Entered", "Entered":

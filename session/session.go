@@ -49,7 +49,7 @@ type Session struct {
 	news    func(events.Event)
 	clock   clock
 	plain   map[events.Kind]*content // of seats that ask for nothing of their own
-	actor   *actors.Actor[message]
+	actor   *actors.Actor[func()]
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
@@ -87,7 +87,7 @@ type Session struct {
 
 // view is the part of the actor's state that other goroutines may see.
 type view struct {
-	state   State
+	closed  bool
 	client  *client       // nil unless there is a session
 	dialer  *wire.Dialer  // of the latest client
 	ready   bool          // there was a session
@@ -121,28 +121,43 @@ func (s *Session) Ready(ctx context.Context) error {
 // State returns where the session stands.
 func (s *Session) State() State {
 	s.mu.Lock()
+	c, closed := s.view.client, s.view.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return Closed
+	case c == nil:
+		return Connecting
+	case c.is(phaseSuspended):
+		return Suspended
+	default:
+		return Connected
+	}
+}
+
+// present returns the client of the present session, or nil if there is none.
+func (s *Session) present() *client {
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.view.state
+	return s.view.client
 }
 
 // ID returns the id of the current session, or 0.
 func (s *Session) ID() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.view.client == nil {
+	c := s.present()
+	if c == nil {
 		return 0
 	}
-	return s.view.client.link.Session()
+	return c.link.Session()
 }
 
 // Timeout returns the negotiated session timeout, or the one asked for while there is no session.
 func (s *Session) Timeout() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.view.client == nil {
+	c := s.present()
+	if c == nil {
 		return s.cfg.Timeout
 	}
-	return s.view.client.link.Timeout()
+	return c.link.Timeout()
 }
 
 // lastError returns why the latest connection failed.
@@ -156,9 +171,7 @@ func (s *Session) lastError() error {
 }
 
 func (s *Session) inEpoch(epoch recipes.Epoch) *client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.view.client; c != nil && c.epoch == epoch {
+	if c := s.present(); c != nil && c.epoch == epoch {
 		return c
 	}
 	return nil
@@ -169,12 +182,6 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 		return c.deadline()
 	}
 	return time.Time{}
-}
-
-// message is what the mailbox takes: a [request], or news. Each type has the method that handles it.
-type message interface {
-	// on is called by the drain.
-	on(s *Session)
 }
 
 // observer is the part of a session that follows elections, see observe.go.

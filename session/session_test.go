@@ -233,8 +233,8 @@ func TestCloseIsBounded(t *testing.T) {
 				}
 				c.bad(r)
 				for _, s := range seats {
-					s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-					s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+					s.Do(recipes.Create{Epoch: 1, Attempt: 1})
+					s.Do(recipes.Claim{Epoch: 1, Node: "none"})
 				}
 				start := time.Now()
 				r.Close(grace)
@@ -274,7 +274,7 @@ func TestCloseMayBeCalledTwice(t *testing.T) {
 		r.Close(time.Second)
 		<-done
 		seat := r.Seat() // opened after the end, and answered all the same
-		seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		seat.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		seat.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 		r.Group.Close()
 	})
@@ -308,7 +308,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+		s.Do(recipes.Claim{Epoch: 1, Node: "none"})
 		synctest.Wait()
 		start := time.Now()
 		r.Close(grace)
@@ -325,12 +325,12 @@ func TestTheLastFlightIsSent(t *testing.T) {
 		node := s.CreateNode(1)
 		asked := r.Asked()
 		r.Together(func() {
-			s.Delete(recipes.Delete{Epoch: 1, Node: node.Text})
+			s.Do(recipes.Delete{Epoch: 1, Node: node.Text})
 			go r.Session.Quiesce(r.Context())
 			synctest.Wait()
 		})
 		s.WantAnswer(recipes.Deleted{Epoch: 1})
-		s.List(recipes.List{Epoch: 1})
+		s.Do(recipes.List{Epoch: 1})
 		synctest.Wait()
 		r.WantAsked(asked(), zktest.OpDelete)
 		if gone := r.Close(time.Second); !gone {

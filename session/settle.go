@@ -30,22 +30,22 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		r.seat.post(in, err)
 		c.remind(r.seat, in.Own.Name.Text)
 	case recipes.Refused:
-		if recipes.Disproves(in) && c == s.client && s.holders[r.seat] == r.node {
+		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
 			s.lostNode(c, r.seat)
 		}
-		if r.op == recipes.OpDelete && c == s.client {
+		if r.op == recipes.OpDelete && !c.isOver() {
 			s.uncount(r.seat, true)
 		}
 		r.seat.post(in, err)
 	case recipes.Unknown:
-		if !c.up {
+		if !c.is(phaseUp) {
 			r.seat.post(in, err)
 			return
 		}
 		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
 			r.seat.unsent = r
 			c.afterPause(func() {
-				if !s.actor.Post(unmade{r}) {
+				if !s.actor.Post(func() { s.makeAgain(r) }) {
 					r.refuse()
 				}
 			})
@@ -63,12 +63,11 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	}
 }
 
-// unmade: a create was turned away, and its pause is over. Nothing was made, so the request is as good as one that was not sent: the machine
-// need not look for the node, and a seat that is withdrawn meanwhile leaves nothing behind.
-type unmade struct{ r *asked }
-
-func (m unmade) on(s *Session) {
-	switch r := m.r; {
+// makeAgain is for a create that was turned away, when its pause is over. Nothing was made, so
+// the request is as good as one that was not sent: the machine need not look for the node, and a
+// seat that is withdrawn meanwhile leaves nothing behind.
+func (s *Session) makeAgain(r *asked) {
+	switch {
 	case r.seat.unsent != r: // withdrawn
 	case s.late(r):
 		s.refuse(r)

@@ -22,12 +22,12 @@ func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
 		a.CreateNode(1)
 		r.On(zktest.OpGetChildren2, zktest.Delay(time.Second))
-		a.List(recipes.List{Epoch: 1, Attempt: 1})
+		a.Do(recipes.List{Epoch: 1, Attempt: 1})
 		synctest.Wait() // it has been read, and the answer is on its way
 		r.Plant("lock-0000000007")
 		before := r.Server.Requests(zktest.OpGetChildren2)
-		b.List(recipes.List{Epoch: 1})
-		c.List(recipes.List{Epoch: 1})
+		b.Do(recipes.List{Epoch: 1})
+		c.Do(recipes.List{Epoch: 1})
 		for seat, want := range map[*sessiontest.Seat]int{a: 1, b: 2, c: 2} {
 			if in := sessiontest.AnswerOf[recipes.Listed](seat); len(in.Queue) != want {
 				t.Errorf("a seat is told %+v, want %d nodes: those that were there when it asked", in, want)
@@ -52,7 +52,7 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 			own := make([]string, seats)
 			for i := range all {
 				all[i] = r.SeatedAt(place)
-				all[i].Create(recipes.Create{Epoch: 1, Attempt: 1})
+				all[i].Do(recipes.Create{Epoch: 1, Attempt: 1})
 				switch in := all[i].Answer().(type) {
 				case recipes.Created:
 					own[i] = in.Node.Text
@@ -65,7 +65,7 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 			before := r.Server.Requests(zktest.OpGetChildren2)
 			r.Together(func() {
 				for i, s := range all {
-					s.List(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)}) // half of them look for a node that they have not made
+					s.Do(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)}) // half of them look for a node that they have not made
 				}
 			})
 			var first []events.Name
@@ -133,7 +133,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 			}
 			r.Together(func() {
 				for _, s := range seats {
-					s.List(recipes.List{Epoch: 1})
+					s.Do(recipes.List{Epoch: 1})
 				}
 			})
 			for _, s := range seats {
@@ -161,15 +161,15 @@ func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 			}}))
 			if c.begun {
 				r.On(zktest.OpGetChildren2, zktest.Swallow())
-				seats[0].List(recipes.List{Epoch: 1})
+				seats[0].Do(recipes.List{Epoch: 1})
 				synctest.Wait()
 			} else {
 				r.Server.Down(true)
 				synctest.Wait()
-				seats[0].List(recipes.List{Epoch: 1})
+				seats[0].Do(recipes.List{Epoch: 1})
 			}
 			for _, s := range seats[1:] {
-				s.List(recipes.List{Epoch: 1})
+				s.Do(recipes.List{Epoch: 1})
 			}
 			synctest.Wait()
 			if c.closed {
@@ -190,7 +190,7 @@ func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 				if c.closed {
 					return
 				}
-				s.List(recipes.List{Epoch: 2})
+				s.Do(recipes.List{Epoch: 2})
 				sessiontest.AnswerOf[recipes.Listed](s)
 			}
 		})

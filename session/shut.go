@@ -16,9 +16,7 @@ import (
 // servers have owed an answer already. After that the session is over at the servers, too. The little that is left in any case is for
 // a server that is back.
 func (s *Session) Patience() time.Duration {
-	s.mu.Lock()
-	c, state := s.view.client, s.view.state
-	s.mu.Unlock()
+	c := s.present()
 	if c == nil {
 		return s.cfg.Timeout
 	}
@@ -27,7 +25,7 @@ func (s *Session) Patience() time.Duration {
 	switch debt := c.link.Owing(); {
 	case !debt.IsZero():
 		since = debt
-	case state == Suspended:
+	case c.is(phaseSuspended):
 		since = c.lease.Heard() // what was asked since then was lost with the connection
 	case since.IsZero():
 		since = now
@@ -44,25 +42,29 @@ func (s *Session) Patience() time.Duration {
 // before that it holds no more.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
-	s.actor.Post(shut{max(0, time.Until(deadline))})
+	s.actor.Post(func() { s.shut(max(0, time.Until(deadline))) })
 	select {
 	case <-s.closed:
 	case <-ctx.Done():
-		s.actor.Post(hurried{})
+		s.actor.Post(s.hangUpAll)
 		<-s.closed
 	}
 	c := s.client
-	if c != nil && c.opened {
+	if c != nil && c.announced {
 		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.told.Load()))
 	}
-	return c == nil || !c.opened || c.told.Load()
+	return c == nil || !c.announced || c.told.Load()
 }
 
 // Quiesce waits until every request that was sent is answered. It lets a last flight be sent, on the next connection if there is none,
 // and nothing after that. It returns when ctx ends, at the latest. It is called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
-	if !s.actor.Post(quiescing{quiet}) {
+	begun := s.actor.Post(func() {
+		s.quiet = quiet
+		s.quiesce()
+	})
+	if !begun {
 		return
 	}
 	select {
@@ -77,18 +79,8 @@ func (s *Session) checkClosed() {
 	}
 }
 
-// quiescing: send a last flight.
-type quiescing struct{ quiet chan<- struct{} }
-
-func (m quiescing) on(s *Session) {
-	s.quiet = m.quiet
-	s.quiesce()
-}
-
-// shut: end everything.
-type shut struct{ grace time.Duration }
-
-func (m shut) on(s *Session) {
+// shut ends everything within the grace.
+func (s *Session) shut(grace time.Duration) {
 	if s.closing {
 		return
 	}
@@ -96,11 +88,14 @@ func (m shut) on(s *Session) {
 	if s.names != nil {
 		s.names.Stop() // no dialer that is stopped waits for a lookup
 	}
-	s.show(nil, Closed)
+	s.mu.Lock()
+	s.view.closed = true
+	s.mu.Unlock()
+	s.show(nil)
 	s.nobodyHolds()
 	if s.client != nil {
 		s.removeBare(s.client)
-		s.retire(s.client, 2*m.grace/3, m.grace/3)
+		s.retire(s.client, 2*grace/3, grace/3)
 	}
 	// The machines end while the servers end the session. Otherwise they would make their requests again and again.
 	s.broadcast(recipes.Expired{})
@@ -110,17 +105,10 @@ func (m shut) on(s *Session) {
 	s.checkClosed()
 }
 
-// hurried: end it now.
-type hurried struct{}
-
-func (hurried) on(s *Session) {
+// hangUpAll ends what is left without a word.
+func (s *Session) hangUpAll() {
 	for c := range s.living {
 		c.dialer.Stop()
 		c.hangUp()
 	}
-}
-
-func (m ended) on(s *Session) {
-	delete(s.living, m.c)
-	s.checkClosed()
 }

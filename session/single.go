@@ -218,5 +218,5 @@ func (l *single) lost(c *client, t *Seat) { c.owners.leave(t) }
 
 func (l *single) cover(s *Session, c *client, t *Seat, node string) {
 	t.want(c, node)
-	s.handle(&verifying{epoch: c.epoch, seat: t})
+	s.take(&verifying{epoch: c.epoch, seat: t})
 }

@@ -25,7 +25,7 @@ type verifying struct {
 
 var _ request = (*verifying)(nil)
 
-func (v *verifying) on(s *Session) {
+func (v *verifying) admit(s *Session) {
 	if v.isDue() {
 		s.pending.add(v)
 	}
@@ -45,7 +45,7 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 		case !v.seat.single.known || v.seat.token(v.seat.single.node) != v.born:
 		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
-		case outcome == zkerr.Unknown || zkerr.Unsettled(err) || c.outdated:
+		case !outcome.Settled() || c.outdated:
 			s.again(c, v)
 		case outcome == zkerr.Done:
 			s.noteCertain(c, v.seat)
@@ -76,7 +76,7 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 		if event {
 			s.lostSingle(c, t)
 		} else {
-			s.handle(&verifying{epoch: c.epoch, seat: t})
+			s.take(&verifying{epoch: c.epoch, seat: t})
 		}
 	}
 	return seats
@@ -98,7 +98,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false
 	}
-	s.handle(&verifying{epoch: c.epoch, seat: t})
+	s.take(&verifying{epoch: c.epoch, seat: t})
 	return true
 }
 
@@ -142,6 +142,6 @@ func (l *single) unrest(s *Session) {
 	waiting := l.leaving
 	l.leaving = nil
 	for _, r := range waiting {
-		s.handle(r)
+		s.take(r)
 	}
 }

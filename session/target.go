@@ -40,7 +40,7 @@ func (t *target) see(c *client) (gone bool, _ error) {
 			t.born = stat.Czxid
 			err = t.deal(c, data, stat.Version)
 		}
-		if err == nil && c.retired.Load() { // a look in a past session, with a watch that ended with it
+		if err == nil && c.isOver() { // a look in a past session, with a watch that ended with it
 			err = zk.ErrConnectionClosed
 		}
 		switch {

@@ -10,7 +10,7 @@ import (
 
 var _ request = (*turnover)(nil)
 
-func (x *turnover) on(s *Session) { s.pending.add(x) }
+func (x *turnover) admit(s *Session) { s.pending.add(x) }
 
 // begins ends the time in which a create may join.
 func (x *turnover) begins(s *Session) {
@@ -76,7 +76,7 @@ func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 }
 
 func (c *client) oneByOne(x *turnover) (left, entered said, _ error) {
-	left.in, left.err = x.leave.run(x.leave, c)
-	entered.in, entered.err = x.enter.run(x.enter, c)
+	left.in, left.err = x.leave.run(c)
+	entered.in, entered.err = x.enter.run(c)
 	return left, entered, errors.Join(left.err, entered.err)
 }

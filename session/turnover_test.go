@@ -38,8 +38,8 @@ func turnAt(r *sessiontest.Rig, next session.Place) turn {
 func (t turn) over(floor bool) {
 	t.Helper()
 	t.Together(func() {
-		t.old.Delete(recipes.Delete{Epoch: 1, Node: t.node, Floor: floor})
-		t.next.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		t.old.Do(recipes.Delete{Epoch: 1, Node: t.node, Floor: floor})
+		t.next.Do(recipes.Create{Epoch: 1, Attempt: 1})
 	})
 }
 
@@ -147,7 +147,7 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 			turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 			r.Server.Intercept(nil)
 			r.Settle()
-			turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			turn.next.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 			listed := sessiontest.AnswerOf[recipes.Listed](turn.next)
 			if (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
 				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
@@ -162,7 +162,7 @@ func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
 		s := r.Seated()
 		node := s.Makes(1).Node.Text
 		r.DenyWriting()
-		s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		s.Want("Deleted")
 		r.WantChildren(0)
 		r.WantData(sessiontest.OurData)
@@ -177,7 +177,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 			created := s.Makes(attempt)
 			asked := r.Asked()
-			s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 			s.Want("Deleted")
 			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
 				t.Errorf("the server was asked for %v and has %v, want one Multi and no node", got, r.Server.Children(sessiontest.Dir))
@@ -186,11 +186,11 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		}
 		// A seat that does not know its token leaves no floor. Nor does a seat that need not leave one.
 		r.Plant("x-lock-0000000099")
-		s.Delete(recipes.Delete{Epoch: 1, Node: "x-lock-0000000099", Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: "x-lock-0000000099", Floor: true})
 		s.Want("Deleted")
 		created := s.Makes(4)
 		r.WantData(sessiontest.OurData)
-		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+		s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 		s.Want("Deleted")
 		r.WantData(sessiontest.OurData)
 	})
@@ -205,7 +205,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 		token int64
 	}
 	leave := func(s scene, floor bool) {
-		s.pred.Delete(recipes.Delete{Epoch: 1, Node: s.node, Floor: floor})
+		s.pred.Do(recipes.Delete{Epoch: 1, Node: s.node, Floor: floor})
 	}
 	data := func(s scene, data string) {
 		s.Must(s.Server.SetData(sessiontest.Dir, []byte(data)))
@@ -222,7 +222,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 			before.Want("Opened")
 			node := before.CreateNode(1).Text
 			before.ListNodes(1)
-			before.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			before.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			before.Fresh()
 			leave(s, false)
 		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
@@ -259,7 +259,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 				waiter.WantGone(s.node)
 				time.Sleep(time.Duration(claims) * time.Minute)
 				asked := r.Asked()
-				waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
+				waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
 				if in := waiter.Answer(); in != c.want {
 					r.Errorf("%+v, want %+v", in, c.want)
 				}
@@ -286,9 +286,9 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 		pred.ListNodes(1)
 		waiter.WatchNode(node)
 		waiter.Want("")
-		pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		pred.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		waiter.WantGone(node)
-		waiter.Advance(recipes.Advance{Epoch: 1, Node: "none", Past: node, Next: "lock-0000000000"})
+		waiter.Do(recipes.Advance{Epoch: 1, Node: "none", Past: node, Next: "lock-0000000000"})
 		waiter.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
 	})
 }
@@ -305,11 +305,11 @@ func TestAnAdvanceSeesForeignData(t *testing.T) {
 		waiter.WatchNode(node)
 		waiter.Want("")
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
-		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
+		pred.Do(recipes.Delete{Epoch: 1, Node: node})
 		waiter.WantGone(node)
-		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
+		waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
 		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
-		waiter.Delete(recipes.Delete{Epoch: 1, Node: own, Floor: true})
+		waiter.Do(recipes.Delete{Epoch: 1, Node: own, Floor: true})
 		waiter.Want("Gone Deleted")
 		r.WantData(theirData)
 	})
@@ -320,10 +320,10 @@ func TestAnAdvanceSeesForeignData(t *testing.T) {
 func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
-			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		})
 		asked := r.Asked()
-		waiter.Advance(advance)
+		waiter.Do(advance)
 		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Floor: true, Fresh: true})
 		r.WantAsked(asked())
 	})
@@ -334,11 +334,11 @@ func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
 			r.On(zktest.OpMulti, zktest.Fail(zktest.Throttled))
-			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			s.Fresh()
 			r.Server.Intercept(nil)
 		})
-		waiter.Advance(advance)
+		waiter.Do(advance)
 		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
 	})
 }

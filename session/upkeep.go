@@ -37,11 +37,11 @@ func (s *Session) ranOut(c *client) {
 	}
 }
 
-func (m ticked) on(s *Session) {
-	c := m.c
+// checkLease tells the holders if the lease has run out.
+func (s *Session) checkLease(c *client) {
 	c.watchdog = nil
 	switch {
-	case c != s.client || c.over || len(s.holders) == 0:
+	case len(s.holders) == 0:
 	case s.clock.now().Before(c.lease.Deadline()):
 		s.schedule(c)
 	default:
@@ -49,23 +49,19 @@ func (m ticked) on(s *Session) {
 	}
 }
 
-// renewedLate: the lease had run out when it was renewed.
-type renewedLate struct{ c *client }
-
-// on ends the holds that were renewed too late: they were invalid for a moment, and that may have been seen.
-func (m renewedLate) on(s *Session) {
-	c := m.c
+// renewedLate ends the holds that were renewed too late: they were invalid for a moment, and
+// that may have been seen.
+func (s *Session) renewedLate(c *client) {
 	c.lease.Noticed()
-	if c == s.client && !c.over && len(s.holders) > 0 {
+	if !c.isOver() && len(s.holders) > 0 {
 		s.ranOut(c)
 	}
 }
 
-// on probes, unless something else was written within the interval. One probe does for all that is held: it renews the life
+// probe writes, unless something else was written within the interval. One probe does for all that is held: it renews the life
 // of the session. It does not wait for the probe before it, see [lease.Pace].
-func (m paced) on(s *Session) {
-	c := m.c
-	if c != s.client || c.over || len(s.holders) == 0 {
+func (s *Session) probe(c *client) {
+	if len(s.holders) == 0 {
 		c.pacer = nil
 		return
 	}
@@ -84,34 +80,30 @@ func (m paced) on(s *Session) {
 		return
 	}
 	s.pace(c, s.outwait(c, now, pace.Interval))
-	if !c.up {
+	if !c.is(phaseUp) {
 		return
 	}
 	for seat, node := range s.holders { // a different one each time
 		c.probes, c.probed = c.probes+1, now
-		s.begin(c, func() { s.actor.Hand(probed{c, seat, node, c.check(node)}) })
+		s.begin(c, func() {
+			err := c.check(node)
+			s.actor.Hand(func() { s.probed(c, seat, node, err) })
+		})
 		return
 	}
 }
 
-// probed: a probe was answered, or never will be.
-type probed struct {
-	c    *client
-	seat *Seat
-	node string
-	err  error
-}
-
-func (m probed) on(s *Session) {
-	defer s.finish(m.c)
-	m.c.probes--
-	if m.err == nil {
+// probed takes the answer to a probe, or that there will be none.
+func (s *Session) probed(c *client, seat *Seat, node string, err error) {
+	defer s.finish(c)
+	c.probes--
+	if err == nil {
 		return
 	}
-	m.c.logger.Debug("probe failed", zap.String("node", m.node), zap.Error(m.err))
-	if errors.Is(m.err, zk.ErrNoNode) && m.c == s.client && s.holders[m.seat] == m.node {
-		s.lostNode(m.c, m.seat)
-		m.seat.post(recipes.Gone{Epoch: m.c.epoch, Node: m.seat.name(m.node)}, nil)
+	c.logger.Debug("probe failed", zap.String("node", node), zap.Error(err))
+	if errors.Is(err, zk.ErrNoNode) && !c.isOver() && s.holders[seat] == node {
+		s.lostNode(c, seat)
+		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
 	}
 }
 
@@ -146,6 +138,8 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 }
 
 // askOthers asks the other servers whether they serve, until the client itself would hang up.
+//
+//nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) askOthers(c *client) {
 	ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(c.link.Timeout()))
 	since := c.silence
@@ -153,23 +147,17 @@ func (s *Session) askOthers(c *client) {
 	s.group.Go(func() {
 		defer cancel()
 		serves := c.dialer.Ask(ctx)
-		s.actor.Post(othersAsked{c, since, serves})
+		s.postFor(c, func() { s.othersAsked(c, since, serves) })
 	})
 }
 
-// othersAsked: the other servers were asked in a silence.
-type othersAsked struct {
-	c      *client
-	since  time.Time // when the silence began
-	serves bool      // one of them says so
-}
-
-func (m othersAsked) on(s *Session) {
-	c := m.c
-	if c != s.client || c.over || !c.up || !m.since.Equal(c.silence) {
+// othersAsked takes the answers of the other servers, which were asked in a silence. since says
+// when it began.
+func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
+	if !c.is(phaseUp) || !since.Equal(c.silence) {
 		return
 	}
-	if !m.serves {
+	if !serves {
 		c.logger.Warn("server does not answer, and no other one does; waiting", zapSession(c), zapServer(c))
 		return
 	}

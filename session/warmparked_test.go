@@ -21,7 +21,7 @@ func crowd(r *sessiontest.Rig) {
 	})
 	s := r.Seated()
 	for range 256 {
-		s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+		s.Do(recipes.Delete{Epoch: 1, Node: "none"})
 	}
 	synctest.Wait()
 }
@@ -32,7 +32,7 @@ func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
 		n := nextIn(r)
 		n.leave()
 		crowd(r)
-		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own}) // it waits for room
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own}) // it waits for room
 		n.seat.Want("")
 		r.Server.Intercept(nil)
 		n.wantsAWrite(func() {
@@ -57,11 +57,11 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 		waiter.ListNodes(1)
 		waiter.WatchNode(node)
 		waiter.Want("")
-		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
+		pred.Do(recipes.Delete{Epoch: 1, Node: node})
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(token))))
 		waiter.WantGone(node)
 		crowd(r)
-		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // it waits for room
+		waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // it waits for room
 		waiter.Want("")
 		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError)) // so that nothing is told before requests are made
 		r.Server.Cut(r.Only())

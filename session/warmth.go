@@ -12,7 +12,7 @@ import (
 // session is still warm then.
 func (s *Session) isKnown(r *asked) bool {
 	c := s.client
-	if r.known == nil || !s.warmth(c, r).Claims() {
+	if !r.knowable() || !s.warmth(c, r).Claims() {
 		return false
 	}
 	in := r.known(c)
@@ -23,11 +23,30 @@ func (s *Session) isKnown(r *asked) bool {
 	return true
 }
 
+// knowable reports whether a warm session may know the answer to the request, or a part of it.
+func (r *asked) knowable() bool {
+	claim, is := r.effect.(recipes.Claim)
+	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout.form())
+}
+
+// known returns the answer that a warm session knows, or nil.
+func (r *asked) known(c *client) recipes.Input {
+	switch e := r.effect.(type) {
+	case recipes.Advance:
+		return c.advances(r.seat, e)
+	default:
+		if r.seat.passed {
+			return nil
+		}
+		return recipes.Claimed{Epoch: r.epoch}
+	}
+}
+
 // warmth is what the session knows of the seat that has made the request.
 func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 	const half = 2
 	return recipes.Warmth{
-		Connected: c.up,
+		Connected: c.is(phaseUp),
 		Listed:    r.seat.listed,
 		Watched:   c.watches.Sure(r.node),
 		Lease:     !c.lease.Late() && c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),

@@ -69,7 +69,7 @@ func TestAWarmSessionLooks(t *testing.T) {
 					return q.Op == zktest.OpExists
 				})
 			}
-			n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+			n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
 			synctest.Wait()
 			told := n.seat.Fresh()
 			if told[len(told)-1] != c.want {
@@ -89,7 +89,7 @@ func TestAWarmSessionKnowsTheFirstInAListing(t *testing.T) {
 		own := s.Makes(1).Node.Text
 		s.ListNodes(1)
 		asked := r.Asked()
-		s.Claim(recipes.Claim{Epoch: 1, Node: own})
+		s.Do(recipes.Claim{Epoch: 1, Node: own})
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.WantAsked(asked())
 	})
@@ -134,7 +134,7 @@ func TestAColdSessionClaims(t *testing.T) {
 			}
 			synctest.Wait()
 			c.claim.Epoch, c.claim.Node = 1, n.own
-			n.wantsAWrite(func() { n.seat.Claim(c.claim) })
+			n.wantsAWrite(func() { n.seat.Do(c.claim) })
 		})
 	}
 }
@@ -159,14 +159,14 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		s.WantGone(other)
 		s.ListNodes(1)
 		r.Once(zktest.Delay(time.Second), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-		writer.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+		writer.Do(recipes.Claim{Epoch: 1, Node: "none"})
 		synctest.Wait()
 		wait, open := gate(r)
 		idle := r.InPlaceOf(writer)
-		idle.Hears(func(recipes.Input) { wait() })           // in the session's own time
-		go idle.Create(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
+		idle.Hears(func(recipes.Input) { wait() })       // in the session's own time
+		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
 		synctest.Wait()
-		go s.Claim(recipes.Claim{Epoch: 1, Node: own})
+		go s.Do(recipes.Claim{Epoch: 1, Node: own})
 		time.Sleep(2 * time.Second) // the write is answered
 		open()
 		synctest.Wait()
@@ -184,7 +184,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 		n.seat.ListNodes(1) // it says that the contender is the first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
-		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
 		n.seat.Want("")
 		r.Server.Down(false)
 		r.Settle()
@@ -200,7 +200,7 @@ func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 		written := time.Now()
 		time.Sleep(sessiontest.Timeout / 8) // a probe interval and a quarter
 		before := r.Server.Requests(zktest.OpMulti)
-		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
 		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.Until("a probe has come", func() bool { return r.Server.Requests(zktest.OpMulti) > before })
 		if took := time.Since(written); took > sessiontest.Timeout/5 {

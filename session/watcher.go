@@ -103,7 +103,7 @@ func (s *Session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.view.renewed)
-	if s.view.state != Closed {
+	if !s.view.closed {
 		s.view.renewed = make(chan struct{})
 	}
 }

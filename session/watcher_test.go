@@ -66,7 +66,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	if !w.wait(t.Context(), nil) {
 		t.Error("with another connection there is no turn, want one")
 	}
-	s.view.state = Closed
+	s.view.closed = true
 	w.begin()
 	s.renew()
 	w.begin() // a call that was under way

@@ -302,14 +302,14 @@ func AnswerOf[T recipes.Input](s *Seat) T {
 // CreateNode makes the first attempt's node and returns its name.
 func (s *Seat) CreateNode(epoch recipes.Epoch) events.Name {
 	s.Rig.Helper()
-	s.Create(recipes.Create{Epoch: epoch, Attempt: 1})
+	s.Do(recipes.Create{Epoch: epoch, Attempt: 1})
 	return AnswerOf[recipes.Created](s).Node
 }
 
 // ClaimNode makes the seat a holder of the node.
 func (s *Seat) ClaimNode(epoch recipes.Epoch, node string) {
 	s.Rig.Helper()
-	s.Claim(recipes.Claim{Epoch: epoch, Node: node})
+	s.Do(recipes.Claim{Epoch: epoch, Node: node})
 	if in, want := s.Answer(), (recipes.Claimed{Epoch: epoch, Fresh: true}); in != want {
 		s.Rig.Fatalf("the claim of %s is answered %+v, want %+v", node, in, want)
 	}
@@ -318,14 +318,14 @@ func (s *Seat) ClaimNode(epoch recipes.Epoch, node string) {
 // WriteNothing goes through the quorum and changes nothing.
 func (s *Seat) WriteNothing() {
 	s.Rig.Helper()
-	s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+	s.Do(recipes.Delete{Epoch: 1, Node: "none"})
 	s.Want("Deleted")
 }
 
 // ListNodes lists, and finds the first attempt's node.
 func (s *Seat) ListNodes(epoch recipes.Epoch) recipes.Listed {
 	s.Rig.Helper()
-	s.List(recipes.List{Epoch: epoch, Attempt: 1})
+	s.Do(recipes.List{Epoch: epoch, Attempt: 1})
 	return AnswerOf[recipes.Listed](s)
 }
 

@@ -15,7 +15,7 @@ import (
 func (s *Seat) Recorded(node string) {
 	s.Rig.Helper()
 	claim := recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade}
-	s.Claim(claim)
+	s.Do(claim)
 	s.Rig.Until("the claim is granted", func() (granted bool) {
 		for _, in := range s.Fresh() {
 			switch in := in.(type) {
@@ -23,9 +23,9 @@ func (s *Seat) Recorded(node string) {
 				if in.Fresh {
 					return true
 				}
-				s.Claim(claim)
+				s.Do(claim)
 			case recipes.Unknown:
-				s.Claim(claim)
+				s.Do(claim)
 			}
 		}
 		return false
@@ -43,7 +43,7 @@ func (s *Seat) DeleteNode(node string) {
 	r := s.Rig
 	r.Helper()
 	for {
-		s.Delete(recipes.Delete{Epoch: 1, Node: node})
+		s.Do(recipes.Delete{Epoch: 1, Node: node})
 		deleted := false
 		r.Until("the deletion is answered", func() bool {
 			for _, in := range s.Fresh() {
@@ -99,7 +99,7 @@ func (r *Rig) Single() *Seat {
 // MakeOf asks for a node, and returns the answer, which has to be of the type.
 func MakeOf[T recipes.Input](s *Seat, attempt recipes.Attempt) T {
 	s.Rig.Helper()
-	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
+	s.Do(recipes.Create{Epoch: 1, Attempt: attempt})
 	return AnswerOf[T](s)
 }
 
@@ -140,7 +140,7 @@ func (s *Seat) WantOnly(want recipes.Input) {
 // Look lists, and returns the answer.
 func (s *Seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
 	s.Rig.Helper()
-	s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
+	s.Do(recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
 	return AnswerOf[recipes.Listed](s)
 }
 
@@ -182,7 +182,7 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 	waiter.WatchNode(nodes[1])
 	first(seats[0], nodes[0])
 	waiter.Fresh()
-	seats[1].Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
+	seats[1].Do(recipes.Delete{Epoch: 1, Node: nodes[1]})
 	waiter.WantGone(nodes[1])
 	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
 }

@@ -117,7 +117,7 @@ func (r *Rig) Watching(name string) *Seat {
 }
 
 // WatchNode watches a node of the directory.
-func (s *Seat) WatchNode(name string) { s.Watch(recipes.Watch{Epoch: 1, Node: name}) }
+func (s *Seat) WatchNode(name string) { s.Do(recipes.Watch{Epoch: 1, Node: name}) }
 
 // WantGone checks that the node's end, and nothing else, was told once.
 func (s *Seat) WantGone(name string) {
@@ -158,7 +158,7 @@ func (r *Rig) PermitSeat(size, permits int32) *Seat {
 func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	s.Rig.Helper()
 	e.Epoch = 1
-	s.Survey(e)
+	s.Do(e)
 	return AnswerOf[recipes.Surveyed](s)
 }
 
@@ -167,7 +167,7 @@ func (s *Seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1).Text
 	version := s.Surveys(recipes.Survey{Node: node}).Version
-	s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
+	s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
 	in, ok := s.Answer().(recipes.Entered)
 	if !ok || len(in.Permits) != int(permits) || !in.Fresh {
 		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh permits", permits, in)
@@ -179,7 +179,7 @@ func (s *Seat) Enters(permits int32) recipes.Entered {
 func (r *Rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
-	s.Delete(recipes.Delete{Epoch: 1, Node: s.Enters(1).Permits[0]})
+	s.Do(recipes.Delete{Epoch: 1, Node: s.Enters(1).Permits[0]})
 	s.Want("Deleted")
 	s.Close()
 }
@@ -216,7 +216,7 @@ func (r *Rig) FloorFails() {
 	r.Helper()
 	other := r.Seated()
 	node := other.Makes(1).Node.Text
-	other.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+	other.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 	other.Want("Deleted")
 	other.Close()
 }

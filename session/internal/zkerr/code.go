@@ -66,11 +66,11 @@ var answers = [...]answer{
 	known(CodeNoChildrenForEphemerals, Refused, zk.ErrNoChildrenForEphemerals),
 	known(CodeNodeExists, Refused, zk.ErrNodeExists),
 	known(CodeNotEmpty, Refused, zk.ErrNotEmpty),
-	known(CodeSessionExpired, Refused, zk.ErrSessionExpired),
+	known(CodeSessionExpired, TurnedAway, zk.ErrSessionExpired),
 	{-113, Unknown, errors.New("zkgrant: the server reports an invalid callback"), nil},
 	{CodeInvalidACL, Refused, errACL, zk.ErrInvalidACL},
 	known(CodeAuthFailed, Refused, zk.ErrAuthFailed),
-	known(CodeSessionMoved, Refused, zk.ErrSessionMoved),
+	known(CodeSessionMoved, TurnedAway, zk.ErrSessionMoved),
 	{CodeNotReadOnly, Refused, errors.New("zkgrant: the server serves reads only"), nil},
 	{-120, Refused, errors.New("zkgrant: the server makes local sessions, which cannot have ephemeral nodes"), nil},
 	{-121, Refused, errors.New("zkgrant: the server knows of no such watch"), nil},
@@ -78,7 +78,7 @@ var answers = [...]answer{
 	known(-123, Refused, zk.ErrReconfigDisabled),
 	{CodeSASLRequired, Refused, errUnauthenticated, nil},
 	{CodeQuotaExceeded, Refused, ErrQuota, nil},
-	{CodeThrottled, Refused, errThrottled, nil},
+	{CodeThrottled, TurnedAway, errThrottled, nil},
 }
 
 // errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the code for any scheme that it requires.

@@ -50,8 +50,8 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, outcome, answerTo(int32(code)).outcome)
 		}
 		outcome, _ := Classify(fromClient)
-		if again := outcome == Unknown || Unsettled(classified) && code != int(CodeSessionExpired); IsTurnedAway(int32(code)) != again {
-			t.Errorf("%s: IsTurnedAway = %v, want %v, as the request is made again or not", name, !again, again)
+		if again := !outcome.Settled() && code != int(CodeSessionExpired); IsMadeAgain(int32(code)) != again {
+			t.Errorf("%s: IsMadeAgain = %v, want %v, as the request is made again or not", name, !again, again)
 		}
 		if a, b := classified.Error(), ErrorOf(int32(code)).Error(); a != b {
 			t.Errorf("%s: a request ends with %q and a hook hears %q, want one text", name, a, b)
@@ -69,7 +69,7 @@ func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 			t.Errorf("the error of code -999 is %q, want the code, which is all there is to tell", text)
 		}
 	}
-	if IsTurnedAway(CodeNone) {
+	if IsMadeAgain(CodeNone) {
 		t.Error("code 0 turns a request away, want an answer")
 	}
 	if ErrorOf(CodeNone) != nil {

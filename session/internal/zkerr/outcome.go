@@ -29,16 +29,22 @@ const (
 	Done Outcome = iota + 1
 	// Refused means that the request was not executed and never will be.
 	Refused
+	// TurnedAway means that the request was not executed, for a reason that is not the request's: the connection, the session, or a server
+	// that is overloaded. It may be made again.
+	TurnedAway
 	// Unknown means that the request may have been executed, may be executed still, or may never be.
 	Unknown
 )
+
+// Settled reports whether it is known for good what became of the request.
+func (o Outcome) Settled() bool { return o == Done || o == Refused }
 
 // String returns the name of o.
 func (o Outcome) String() string {
 	if o < Done || o > Unknown {
 		return "Outcome(" + strconv.Itoa(int(o)) + ")"
 	}
-	return [...]string{Done: "Done", Refused: "Refused", Unknown: "Unknown"}[o]
+	return [...]string{Done: "Done", Refused: "Refused", TurnedAway: "TurnedAway", Unknown: "Unknown"}[o]
 }
 
 // ErrInvalid says that a call is wrong in itself, whatever the servers hold.
@@ -58,6 +64,8 @@ func Classify(err error) (Outcome, error) {
 		// The client has this one for a reply it cannot decode as well. No server sends such a reply, and a
 		// request that does not fit will never fit: if this were Unknown it would be tried for ever.
 		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case errors.Is(err, zk.ErrNoServer):
+		return TurnedAway, err
 	case isRefusal(err):
 		return Refused, err
 	}
@@ -83,13 +91,12 @@ func FailedOp(res []zk.MultiResponse) int {
 	return -1
 }
 
-// isRefusal reports whether err is one of the values that the client has for requests that it never wrote.
+// isRefusal reports whether err is one of the values that the client has for requests that it never wrote, because it has checked their
+// arguments.
 //
 // Absent on purpose: ErrConnectionClosed and ErrClosing, because the request may be at the server.
 func isRefusal(err error) bool {
 	for _, refusal := range [...]error{
-		zk.ErrNoServer,
-		// From the client's own checks of the arguments.
 		zk.ErrInvalidPath, zk.ErrInvalidFlags, zk.ErrUnhandledFieldType, zk.ErrPtrExpected,
 	} {
 		if errors.Is(err, refusal) {
@@ -99,15 +106,9 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// Unsettled reports whether a refusal is about the connection, the session or the moment, and not about the request: it may be made again.
-func Unsettled(err error) bool {
-	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved) ||
-		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
-}
-
-// IsTurnedAway reports whether a server that answers with the code has not settled what is to become of the request, so that it is made again.
-func IsTurnedAway(code int32) bool {
-	return code != CodeNone && (answerTo(code).outcome == Unknown || code == CodeThrottled || code == CodeSessionMoved)
+// IsMadeAgain reports whether a request that a server answers with the code is made again in its session.
+func IsMadeAgain(code int32) bool {
+	return code != CodeNone && code != CodeSessionExpired && !answerTo(code).outcome.Settled()
 }
 
 // IsThrottled reports whether an error that Classify has returned says that a server has turned the request away: nothing was executed.

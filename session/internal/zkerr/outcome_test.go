@@ -28,13 +28,13 @@ func TestClassify(t *testing.T) {
 		{zk.ErrNoChildrenForEphemerals, Refused, nil},
 		{zk.ErrNodeExists, Refused, nil},
 		{zk.ErrNotEmpty, Refused, nil},
-		{zk.ErrSessionExpired, Refused, nil},
-		{zk.ErrSessionMoved, Refused, nil},
+		{zk.ErrSessionExpired, TurnedAway, nil},
+		{zk.ErrSessionMoved, TurnedAway, nil},
 		{zk.ErrInvalidACL, Refused, nil},
 		{zk.ErrAuthFailed, Refused, nil},
 		{zk.ErrBadArguments, Refused, nil},
 		{zk.ErrReconfigDisabled, Refused, nil},
-		{zk.ErrNoServer, Refused, nil},
+		{zk.ErrNoServer, TurnedAway, nil},
 		{zk.ErrInvalidPath, Refused, nil},
 		{fmt.Errorf("not here: %w", zk.ErrInvalidFlags), Refused, nil},
 		{zk.ErrUnhandledFieldType, Refused, nil},
@@ -46,7 +46,7 @@ func TestClassify(t *testing.T) {
 		{codeError(-121), Refused, nil},
 		{codeError(-124), Refused, ErrNoAuth},
 		{codeError(-125), Refused, ErrQuota},
-		{codeError(-127), Refused, errThrottled},
+		{codeError(-127), TurnedAway, errThrottled},
 		{codeError(-1), Unknown, nil},
 		{codeError(-2), Unknown, nil},
 		{codeError(-3), Unknown, nil},
@@ -101,7 +101,7 @@ func TestClassifyMulti(t *testing.T) {
 		{[]zk.MultiResponse{ok, op(codeError(-125))}, codeError(-125), Refused, nil, ErrQuota, 1},
 		{[]zk.MultiResponse{after, after}, codeError(-2), Unknown, nil, nil, -1},
 		{nil, zk.ErrConnectionClosed, Unknown, zk.ErrConnectionClosed, nil, -1},
-		{[]zk.MultiResponse{}, zk.ErrSessionExpired, Refused, zk.ErrSessionExpired, nil, -1},
+		{[]zk.MultiResponse{}, zk.ErrSessionExpired, TurnedAway, zk.ErrSessionExpired, nil, -1},
 		{[]zk.MultiResponse{}, zk.ErrShortBuffer, Refused, zk.ErrShortBuffer, ErrTooLarge, -1},
 		{nil, nil, Done, nil, nil, -1},
 	} {
@@ -117,7 +117,7 @@ func TestClassifyMulti(t *testing.T) {
 }
 
 func TestOutcomeString(t *testing.T) {
-	for o, want := range map[Outcome]string{0: "Outcome(0)", Done: "Done", Refused: "Refused", Unknown: "Unknown", 4: "Outcome(4)"} {
+	for o, want := range map[Outcome]string{0: "Outcome(0)", Done: "Done", Refused: "Refused", Unknown: "Unknown", TurnedAway: "TurnedAway", 5: "Outcome(5)"} {
 		if got := o.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint8(o), got, want)
 		}
