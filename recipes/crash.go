@@ -41,51 +41,6 @@ func (m *Machine) recording() Recording {
 	}
 }
 
-// reclaim repeats a claim whose outcome is unknown.
-func (m *Machine) reclaim() []Effect {
-	if m.state == Claiming {
-		return m.claim()
-	}
-	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
-}
-
-// onRecorded takes the answer to a claim with a record.
-func (m *Machine) onRecorded(in Claimed) []Effect {
-	switch {
-	case !m.detect, m.state != Claiming:
-		return nil
-	case m.removed:
-		return m.requeue()
-	}
-	m.recorded = m.recorded || m.records() && in.Abandoned == nil
-	switch {
-	case m.why != 0:
-		m.clean = m.recorded
-		return m.release()
-	case m.stale(in.Fresh):
-		return m.claim()
-	default:
-		return m.grant(in.Abandoned)
-	}
-}
-
-// onDelayed waits until the lock-delay is over, and then claims again; see lockdelay.go.
-func (m *Machine) onDelayed(in Delayed) []Effect {
-	switch {
-	case in.Epoch != m.epoch, m.state != Claiming:
-		return nil
-	case m.removed:
-		return m.requeue()
-	case m.why != 0:
-		return m.release()
-	case m.try:
-		return m.fail(WhyBusy)
-	default:
-		m.state = Pausing
-		return []Effect{Queue{Delay: in.For}, Pause{Epoch: m.epoch, For: in.For}}
-	}
-}
-
 // leavesClean notes, when a caller ends its tenure, whether the record goes with the node. It goes if the caller has taken the
 // Grant and has released, because then its work is done. It also goes if the caller found no crash and did not take the Grant. Both
 // hold behind a loss, too: the caller may have been quicker than the news of it.

@@ -9,6 +9,12 @@ import (
 // Epoch numbers the sessions of one coordinator from 1 on. 0 is no session.
 type Epoch uint32
 
+// dated is an input that is about one session: an answer, or news of its nodes.
+type dated interface{ of() Epoch }
+
+// of is the epoch of an input that embeds it.
+func (e Epoch) of() Epoch { return e }
+
 // Attempt numbers the nodes that one acquisition has tried to create, from 1 on. Each name has a GUID of its own, so a create whose
 // reply was lost can be found again, and is never taken for another one.
 type Attempt uint32
@@ -67,16 +73,16 @@ type (
 
 	// Gone says that a watched node does not exist any more. It may come before the answer to the request that armed the watch.
 	Gone struct {
-		Epoch Epoch
-		Node  string
+		Epoch
+		Node string
 	}
 
 	// AskedBack says that the node's owner is asked to give the lock back, and by when, if the wish says so. It may come any number of
 	// times.
 	AskedBack struct {
-		Epoch Epoch
-		Node  string
-		By    Moment
+		Epoch
+		Node string
+		By   Moment
 	}
 
 	// Overdue says that the moment of a Revoke has come.
@@ -84,7 +90,7 @@ type (
 
 	// Changed says that something may have changed: since a Survey that watches, the size of a semaphore or its permits; since an Arm,
 	// the contenders in the directory. Like Gone it may come before the answer.
-	Changed struct{ Epoch Epoch }
+	Changed struct{ Epoch }
 )
 
 // Answers. Each request is answered exactly once, with the epoch in which it was made. Exception: a Watch is answered only if it
@@ -93,7 +99,7 @@ type (
 	// Created answers Create. Alone says that the transaction which created the node proved it to be the only one in the queue,
 	// foreign contenders included. Then Token is the zxid that created the node. Fresh is meant as in Claimed.
 	Created struct {
-		Epoch Epoch
+		Epoch
 		Node  events.Name
 		Alone bool
 		Fresh bool
@@ -103,7 +109,7 @@ type (
 	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order. The rest is meant as in Created, for the queues
 	// of all members.
 	Enqueued struct {
-		Epoch Epoch
+		Epoch
 		Nodes []events.Name
 		Alone bool
 		Fresh bool
@@ -111,13 +117,13 @@ type (
 	}
 
 	// Canceled answers a Create that a Cancel followed: it was not sent, and never will be.
-	Canceled struct{ Epoch Epoch }
+	Canceled struct{ Epoch }
 
 	// Occupied answers Create of a lock that is one node: the node exists, and nothing was created.
-	Occupied struct{ Epoch Epoch }
+	Occupied struct{ Epoch }
 
 	// Paused answers Pause: the time is over.
-	Paused struct{ Epoch Epoch }
+	Paused struct{ Epoch }
 
 	// Listed answers List. Queue has the contenders in the directory in any order; it is not to be written to, because machines of one
 	// session share it. Own is what was found under the attempt's GUID. With Entered it is not in the queue, but is the first of the
@@ -125,7 +131,7 @@ type (
 	// was not asked for. For a multi-lock Queue has the queues of all members, and Own is the first of the own nodes that was found.
 	// With Parted some of the own nodes were not found.
 	Listed struct {
-		Epoch   Epoch
+		Epoch
 		Queue   []events.Name
 		Own     Own
 		Entered bool
@@ -139,7 +145,7 @@ type (
 	// with a record. Abandoned is the holder that left a record and has not released since. If it is nil, there is none, and the
 	// record that was to be made is our own.
 	Claimed struct {
-		Epoch     Epoch
+		Epoch
 		Fresh     bool
 		Recorded  bool
 		Abandoned *events.Abandoned
@@ -147,8 +153,8 @@ type (
 
 	// Delayed answers Claim with a Record: a holder has crashed, and the lock is not granted for the time that is given.
 	Delayed struct {
-		Epoch Epoch
-		For   time.Duration
+		Epoch
+		For time.Duration
 	}
 
 	// Advanced answers Advance: the own node was there and the session alive when the quorum took the claim, or a warm session knew as
@@ -156,7 +162,7 @@ type (
 	// that the next older node exists and is watched; with Floor it says nothing, because that node was not asked for. Fresh is meant
 	// as in Claimed.
 	Advanced struct {
-		Epoch  Epoch
+		Epoch
 		Floor  bool
 		Stands bool
 		Fresh  bool
@@ -165,7 +171,7 @@ type (
 	// Surveyed answers Survey: how many permits there are, in which version of the node that says so, and how many are in use. InUse
 	// counts every permit of the own session that existed when the survey was made.
 	Surveyed struct {
-		Epoch   Epoch
+		Epoch
 		Size    int32
 		Version int32
 		InUse   int32
@@ -174,7 +180,7 @@ type (
 	// Entered answers Enter: these are the own permits now, and the own node is gone. InUse is how many permits there were then or
 	// later, with the own ones. Fresh is meant as in Claimed.
 	Entered struct {
-		Epoch   Epoch
+		Epoch
 		Permits []string
 		InUse   int32
 		Fresh   bool
@@ -182,16 +188,16 @@ type (
 
 	// Armed answers Arm: the directory and the own node are watched. Others says that the directory has another contender.
 	Armed struct {
-		Epoch  Epoch
+		Epoch
 		Others bool
 	}
 
 	// Deleted answers Delete: the node does not exist any more.
-	Deleted struct{ Epoch Epoch }
+	Deleted struct{ Epoch }
 
 	// Refused answers any request that the server refused for good, and that had no effect.
 	Refused struct {
-		Epoch   Epoch
+		Epoch
 		Op      Op
 		Node    string // for Watch, the node that was to be watched
 		Missing bool   // the node that the request was about does not exist
@@ -200,8 +206,8 @@ type (
 
 	// Unknown answers any request that may or may not have had an effect.
 	Unknown struct {
-		Epoch Epoch
-		Op    Op
+		Epoch
+		Op Op
 	}
 )
 

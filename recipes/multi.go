@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -158,25 +157,6 @@ func (m *Machine) usable(queue []events.Name) bool {
 		return rule.usable(queue, m.own.Name)
 	}
 	return usable(queue, m.own.Name)
-}
-
-// onEnqueued is onCreated for all nodes of a multi-lock. The name of the first one stands for all.
-func (m *Machine) onEnqueued(in Enqueued) []Effect {
-	var effects []Effect
-	switch {
-	case len(in.Nodes) == 0:
-		return nil
-	case in.Epoch != m.epoch || m.state != Creating: // see onCreated
-		for _, node := range in.Nodes {
-			effects = append(effects, Discard{Node: node.Text})
-		}
-		return effects
-	case m.why == 0 && slices.ContainsFunc(in.Nodes, func(n events.Name) bool { return n.Check() != nil }):
-		m.own = Own{Name: in.Nodes[0]}
-		return m.fail(WhySequenceEnd)
-	default:
-		return m.onCreated(Created{Epoch: in.Epoch, Node: in.Nodes[0], Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
-	}
 }
 
 // enqueuePlan makes all nodes in one transaction. If all directories are ours, and were empty when last seen, their markers tell

@@ -56,61 +56,6 @@ func (m *Machine) onOpened(in Opened) []Effect {
 	return nil
 }
 
-// onSuspended is the loss of a lock that is held strictly. It also lets a caller go that only waits for the node to be removed. It
-// must, because nothing more is heard of a lease that has already run out:
-//
-//  1. A waiter's lease runs out, which does not matter.
-//  2. It is withdrawn, and the delete is under way.
-//  3. The connection goes, perhaps for hours.
-func (m *Machine) onSuspended() []Effect {
-	m.up = false
-	m.permits.doubted = m.permits.doubted || m.state == Surveying // see permits
-	switch {
-	case m.state == Held && m.strict:
-		return m.lose(events.ReasonSuspended)
-	case m.why != 0 && m.state != Lapsed:
-		return m.finish(nil)
-	default:
-		return nil
-	}
-}
-
-// onReconnected verifies what watches should have told. Their events are replayed in any order, and some servers, at some moments,
-// lose them.
-func (m *Machine) onReconnected() []Effect {
-	m.up = true
-	switch {
-	case m.state == Waiting:
-		return m.list()
-	case m.state == Full:
-		return m.survey()
-	case m.state == Surveying:
-		m.permits.doubted = true // the news that made it the first may be of a connection between the two
-		return nil
-	case m.state == Advancing:
-		// The answer may be of the connection before, and be told only now. Then its news that the next node stands is not that of a
-		// watch.
-		m.older[1] = ""
-		return nil
-	case m.state == Held && !m.verifying:
-		m.verifying = true
-		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
-	default:
-		return nil
-	}
-}
-
-func (m *Machine) onLeaseRanOut() []Effect {
-	switch {
-	case m.state == Held:
-		return m.lose(events.ReasonLeaseRanOut)
-	case m.why != 0 && m.state != Lapsed:
-		return m.finish(nil) // nothing is held; the caller need not wait longer
-	default:
-		return nil
-	}
-}
-
 // onExpired starts over if the caller still waits, and else ends: a dead session has no nodes.
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
@@ -143,7 +88,7 @@ func (m *Machine) onExpired() []Effect {
 // Of several wishes the one with the soonest moment counts, and the caller is told of it when it comes. A wish with a later moment,
 // or with none, says nothing new. A wish that came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
-	if in.Epoch != m.epoch || m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.why != 0 {
+	if m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.why != 0 {
 		return nil
 	}
 	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)
@@ -158,36 +103,4 @@ func (m *Machine) onAskedBack(in AskedBack) []Effect {
 		return nil
 	}
 	return []Effect{Revoke{By: m.by}}
-}
-
-// onOverdue is the loss of a lock that was not given back in time. If the lock was released or lost meanwhile, nothing happens.
-func (m *Machine) onOverdue(in Overdue) []Effect {
-	if m.state != Held || m.by == 0 || in.By < m.by {
-		return nil
-	}
-	return m.lose(events.ReasonRevoked)
-}
-
-func (m *Machine) onGone(in Gone) []Effect {
-	if in.Epoch != m.epoch || m.epoch == 0 {
-		return nil
-	}
-	own := in.Node == m.own.Name.Text
-	switch {
-	case own && m.state == Held:
-		m.removed = true
-		return m.lose(events.ReasonNodeRemoved)
-	case own && (m.state == Waiting || m.state == Full || m.state == Pausing):
-		return m.requeue()
-	case own && (m.state == Surveying || m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
-		m.removed = true // the answer under way may be older than this news
-		return nil
-	case m.state == Waiting && in.Node == m.older[0]:
-		return m.passed()
-	case m.state == Advancing && in.Node == m.older[1]:
-		m.older[1] = "" // the answer may say that the node stands, but its end will not be told again
-		return nil
-	default:
-		return nil
-	}
 }

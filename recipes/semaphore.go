@@ -131,60 +131,10 @@ func (m *Machine) unfit(size int32) Why {
 	}
 }
 
-func (m *Machine) onSurveyed(in Surveyed) []Effect {
-	looking := m.state == Looking
-	if in.Epoch != m.epoch || m.epoch == 0 || !looking && m.state != Surveying {
-		return nil
-	}
-	if m.removed {
-		return m.requeue()
-	}
-	if m.permits.doubted && !looking {
-		return m.list()
-	}
+// judge tells what a survey means for this contender.
+func (m *Machine) judge(in Surveyed) (why Why, room bool) {
 	s, _ := m.rule.(Semaphore)
-	why := m.unfit(in.Size)
-	room := int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
-	switch {
-	case why == 0 && room && looking:
-		return m.create()
-	case why == 0 && room:
-		floor := m.waited && m.leads()
-		m.state = Entering
-		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name.Text, Permits: s.Permits, Version: in.Version, Floor: floor}}
-	case why == 0 && m.try:
-		why = WhyBusy
-	}
-	switch {
-	case why != 0 && looking:
-		m.why = why
-		return m.over()
-	case why != 0:
-		return m.fail(why)
-	case m.permits.changed:
-		return m.look()
-	case !m.permits.full:
-		m.permits.full = true
-		return m.survey()
-	default:
-		m.state = Full
-		return []Effect{Queue{Ahead: 0}}
-	}
-}
-
-// onChanged looks again. News that come before the answer to a survey may tell of room that the answer does not know of.
-func (m *Machine) onChanged(in Changed) []Effect {
-	switch {
-	case in.Epoch != m.epoch:
-		return nil
-	case m.state == Full:
-		return m.look()
-	case m.state == Surveying:
-		m.permits.changed = true
-		return nil
-	default:
-		return nil
-	}
+	return m.unfit(in.Size), int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
 }
 
 func (m *Machine) onAdopted() []Effect {
@@ -195,30 +145,9 @@ func (m *Machine) onAdopted() []Effect {
 	return nil
 }
 
-// onEntered takes the permits in the place of the own node. The token is still that of the place in the queue: places are left in
-// their order, so tokens grow from grant to grant.
-func (m *Machine) onEntered(in Entered) []Effect {
-	if in.Epoch != m.epoch || m.state != Entering || len(in.Permits) == 0 {
-		var effects []Effect
-		for _, permit := range in.Permits {
-			effects = append(effects, Discard{Node: permit})
-		}
-		return effects
-	}
-	m.takePermits(in.Permits[0])
-	switch {
-	case m.why != 0:
-		return m.release()
-	case in.InUse > m.permits.size:
-		return m.giveWay()
-	default:
-		return m.enter(in.Fresh)
-	}
-}
-
-// onPermitsFound goes on with permits that a look-up has found, after the answer to Enter was lost. The claim tells whether all of
+// permitsFound goes on with permits that a look-up has found, after the answer to Enter was lost. The claim tells whether all of
 // them are there.
-func (m *Machine) onPermitsFound(own Own, inUse int32) []Effect {
+func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
 	case m.why != 0:

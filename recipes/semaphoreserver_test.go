@@ -32,7 +32,7 @@ func (p *permitPlay) answerTo(c *permitClient, e Effect) Input {
 		return p.list(c, e)
 	case Watch:
 		if !p.exists(e.Node) {
-			return Gone(e)
+			return Gone{Epoch: e.Epoch, Node: e.Node}
 		}
 		c.watched[e.Node] = true
 		return nil

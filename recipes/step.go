@@ -1,8 +1,27 @@
 package recipes
 
-// step is Step on a machine that it changes. The methods that decide share one pointer: a copy for each of them would grow the stack of
-// every goroutine that takes a step.
+import (
+	"slices"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file is the machine itself. step handles what means the same in every state, and the
+// rest goes to one function for each state, which has all that can happen there.
+
+// Step takes one input. The effects are to be carried out in order.
+func (m Machine) Step(in Input) (Machine, []Effect) {
+	effects := m.step(in) // of the copy
+	return m, effects
+}
+
+// step is Step on a machine that it changes. Its functions share one pointer: a copy for each
+// of them would grow the stack of every goroutine that takes a step.
 func (m *Machine) step(in Input) []Effect {
+	// Answers and news of a session that is over say nothing of this one.
+	if d, ok := in.(dated); ok && (m.epoch == 0 || d.of() != m.epoch) {
+		return stray(in)
+	}
 	switch in := in.(type) {
 	case Started:
 		return m.onStarted(in)
@@ -10,62 +29,604 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onWithdrawn(in)
 	case Opened:
 		return m.onOpened(in)
-	case Suspended:
-		return m.onSuspended()
-	case Reconnected:
-		return m.onReconnected()
-	case LeaseRanOut:
-		return m.onLeaseRanOut()
 	case Expired:
 		return m.onExpired()
-	case Gone:
-		return m.onGone(in)
-	case Created:
-		return m.onCreated(in)
-	case Enqueued:
-		return m.onEnqueued(in)
-	case Canceled:
-		return m.onCanceled(in)
-	case Occupied:
-		return m.onOccupied(in)
-	case Paused:
-		return m.onPaused(in)
-	case Listed:
-		return m.onListed(in)
-	case Claimed:
-		return m.onClaimed(in)
-	case Delayed:
-		return m.onDelayed(in)
-	case Advanced:
-		return m.onAdvanced(in)
-	case Surveyed:
-		return m.onSurveyed(in)
 	case AskedBack:
 		return m.onAskedBack(in)
-	case Overdue:
-		return m.onOverdue(in)
-	case Changed:
-		return m.onChanged(in)
 	case Adopted:
 		return m.onAdopted()
-	case Entered:
-		return m.onEntered(in)
-	case Deleted:
-		if in.Epoch == m.epoch && m.state == Releasing {
-			return m.over()
+	case Reconnected:
+		m.up = true
+	case Suspended:
+		m.up = false
+		if m.ends() {
+			return m.finish(nil) // nothing is held, and the connection may be away for long
 		}
-		return nil
+	case LeaseRanOut:
+		if m.ends() {
+			return m.finish(nil) // nothing is held, and the caller need not wait longer
+		}
 	case Refused:
-		return m.onRefused(in)
+		if !m.awaits(in.Op) {
+			return nil
+		}
 	case Unknown:
-		return m.onUnknown(in)
+		if !m.awaits(in.Op) {
+			return nil
+		}
+	case Gone:
+		if in.Node == m.own.Name.Text {
+			return m.ownGone()
+		}
+	}
+	switch m.state {
+	case Looking:
+		return m.stepLooking(in)
+	case Creating:
+		return m.stepCreating(in)
+	case Recovering:
+		return m.stepRecovering(in)
+	case Listing:
+		return m.stepListing(in)
+	case Waiting:
+		return m.stepWaiting(in)
+	case Pausing:
+		return m.stepPausing(in)
+	case Advancing:
+		return m.stepAdvancing(in)
+	case Claiming:
+		return m.stepClaiming(in)
+	case Surveying:
+		return m.stepSurveying(in)
+	case Full:
+		return m.stepFull(in)
+	case Entering:
+		return m.stepEntering(in)
+	case Held:
+		return m.stepHeld(in)
+	case Releasing:
+		return m.stepReleasing(in)
+	case Idle, Lapsed, Over:
+	}
+	return stray(in)
+}
+
+// ends reports whether the acquisition is to end, and the caller is to hear of it no later than
+// when its node has gone. It must hear at once when nothing more is heard of a lease:
+//
+//  1. A waiter's lease runs out, which does not matter.
+//  2. It is withdrawn, and the delete is under way.
+//  3. The connection goes, perhaps for hours.
+func (m *Machine) ends() bool { return m.why != 0 && m.state != Lapsed }
+
+// awaits reports whether the state waits for the answer to a request of this kind. At most one
+// request that can change the state is under way, so its kind and its epoch are enough.
+func (m *Machine) awaits(op Op) bool {
+	switch m.state {
+	case Looking:
+		return op == OpList || op == OpSurvey
+	case Recovering, Listing:
+		return op == OpList
+	case Creating:
+		return op == OpCreate
+	case Waiting:
+		return op == OpWatch
+	case Advancing:
+		return op == OpAdvance
+	case Claiming, Held:
+		return op == OpClaim
+	case Surveying:
+		return op == OpSurvey
+	case Entering:
+		return op == OpEnter
+	case Releasing:
+		return op == OpDelete
+	case Idle, Pausing, Full, Lapsed, Over:
+	}
+	return false
+}
+
+// stray removes what an answer has made that no state waits for: if the nodes exist all the
+// same, only this removes them.
+func stray(in Input) (effects []Effect) {
+	switch in := in.(type) {
+	case Created:
+		effects = []Effect{Discard{Node: in.Node.Text}}
+	case Enqueued:
+		for _, node := range in.Nodes {
+			effects = append(effects, Discard{Node: node.Text})
+		}
+	case Entered:
+		for _, permit := range in.Permits {
+			effects = append(effects, Discard{Node: permit})
+		}
+	}
+	return effects
+}
+
+// ownGone acts on the news that our node is gone.
+func (m *Machine) ownGone() []Effect {
+	switch m.state {
+	case Held:
+		m.removed = true
+		return m.lose(events.ReasonNodeRemoved)
+	case Waiting, Full, Pausing:
+		return m.requeue()
+	case Listing, Advancing, Claiming, Surveying, Lapsed:
+		m.removed = true // the answer under way may be older than this news
+	case Idle, Looking, Creating, Recovering, Entering, Releasing, Over:
+	}
+	return nil
+}
+
+func (m *Machine) stepLooking(in Input) []Effect {
+	switch in := in.(type) {
+	case Listed:
+		return m.looked(in)
+	case Surveyed:
+		switch why, room := m.judge(in); {
+		case why != 0:
+			m.why = why
+		case room:
+			return m.create()
+		default:
+			m.why = WhyBusy
+		}
+		return m.over()
+	case Refused:
+		return m.notMade()
+	case Unknown:
+		if in.Op == OpSurvey {
+			return []Effect{Survey{Epoch: m.epoch}}
+		}
+		return []Effect{List{Epoch: m.epoch}}
 	default:
-		return nil
+		return stray(in)
 	}
 }
 
-// Step takes one input. The effects are to be carried out in order.
-func (m Machine) Step(in Input) (Machine, []Effect) {
-	effects := m.step(in) // of the copy
-	return m, effects
+// looked acts on a listing that was made before there is a node of our own.
+func (m *Machine) looked(in Listed) []Effect {
+	switch {
+	case mixed(m.rule, in.Queue):
+		m.why = WhyMixed
+		return m.over()
+	case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
+	case m.try && yields(in.Queue) && !m.queues():
+		m.patient = true // only in the queue can it learn whether the lock is held
+	case m.try:
+		m.why = WhyBusy
+		return m.over()
+	default: // the one node of the lock is another contender's
+		m.state, m.older, m.ahead = Waiting, neighbours{in.Queue[0].Text}, 1
+		return []Effect{Queue{Ahead: 1}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+	}
+	if m.queues() {
+		return []Effect{Survey{Epoch: m.epoch}}
+	}
+	return m.create()
+}
+
+func (m *Machine) stepCreating(in Input) []Effect {
+	switch in := in.(type) {
+	case Created:
+		return m.created(in)
+	case Enqueued:
+		if len(in.Nodes) == 0 {
+			return nil
+		}
+		if m.why == 0 && slices.ContainsFunc(in.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
+			m.own = Own{Name: in.Nodes[0]}
+			return m.fail(WhySequenceEnd)
+		}
+		first := in.Nodes[0] // its name stands for all
+		return m.created(Created{Epoch: in.Epoch, Node: first, Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
+	case Canceled:
+		if m.why == 0 {
+			return nil
+		}
+		return m.over()
+	case Occupied:
+		// Another contender has the one node of the lock. If it was made between a look that
+		// found none and the create, other waiters are about to try the same, and it is better
+		// to step back.
+		switch {
+		case m.why != 0:
+			return m.over()
+		case m.try || m.attempt == 1:
+			return m.list()
+		default:
+			return m.pause()
+		}
+	case Refused:
+		return m.notMade()
+	case Unknown:
+		return m.recover()
+	default:
+		return stray(in)
+	}
+}
+
+func (m *Machine) created(in Created) []Effect {
+	m.own = Own{Name: in.Node}
+	switch {
+	case m.why != 0:
+		return m.release()
+	case in.Node.Check() != nil:
+		return m.fail(WhySequenceEnd)
+	case in.Alone:
+		m.own.Owner, m.own.Token = m.session, in.Token
+		return m.enter(in.Fresh)
+	default:
+		return m.list()
+	}
+}
+
+// notMade ends an acquisition that a server has refused before there was a node.
+func (m *Machine) notMade() []Effect {
+	if m.why == 0 {
+		m.why = WhyRefused
+	}
+	return m.over()
+}
+
+// recover looks for what a request of unknown outcome may have made. The barrier has the look
+// see all that was executed before.
+func (m *Machine) recover() []Effect {
+	m.state = Recovering
+	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
+}
+
+func (m *Machine) stepRecovering(in Input) []Effect {
+	switch in := in.(type) {
+	case Listed:
+		switch {
+		case in.Own != Own{}:
+			return m.found(in)
+		case m.own.Name.Text != "":
+			return m.requeue() // its node is in neither place any more
+		default:
+			return m.restart() // the barrier proves that it was never created
+		}
+	case Refused:
+		return m.notMade()
+	case Unknown:
+		return m.recover()
+	default:
+		return stray(in)
+	}
+}
+
+func (m *Machine) stepListing(in Input) []Effect {
+	switch in := in.(type) {
+	case Listed:
+		if in.Own == (Own{}) || m.removed {
+			return m.requeue()
+		}
+		return m.found(in)
+	case Refused:
+		return m.fail(WhyRefused)
+	case Unknown:
+		return m.list()
+	default:
+		return stray(in)
+	}
+}
+
+// found acts on a listing that has our node in it.
+func (m *Machine) found(in Listed) []Effect {
+	if in.Own.Owner != m.session {
+		// The node has our GUID, but an earlier session of ours made it, and takes it away when it ends.
+		return append(m.restart(), Discard{Node: in.Own.Name.Text})
+	}
+	if in.Entered {
+		return m.permitsFound(in.Own, in.InUse)
+	}
+	m.own = in.Own
+	if m.why != 0 {
+		return m.release()
+	}
+	if in.Parted {
+		return m.requeue() // some of its nodes are gone: the rest is no place in the queue
+	}
+	if why := m.unfit(in.Size); why != 0 {
+		return m.fail(why)
+	}
+	if mixed(m.rule, in.Queue) {
+		return m.fail(WhyMixed)
+	}
+	if !m.usable(in.Queue) {
+		return m.fail(WhySequenceEnd)
+	}
+	blockers := m.rule.Blockers(in.Queue, m.own.Name)
+	switch {
+	case len(blockers) == 0:
+		return m.first()
+	case m.try && !(m.patient && yields(blockers) && ahead(m.rule, in.Queue, m.own.Name) == 1):
+		return m.fail(WhyBusy)
+	default:
+		pauses := m.try && !m.waited
+		m.state, m.waited = Waiting, true
+		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), int32(ahead(m.rule, in.Queue, m.own.Name))
+		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		if pauses {
+			effects = append(effects, Pause{Epoch: m.epoch, Yield: true})
+		}
+		return effects
+	}
+}
+
+func (m *Machine) stepWaiting(in Input) []Effect {
+	switch in := in.(type) {
+	case Gone:
+		if in.Node == m.older[0] {
+			return m.passed()
+		}
+	case Paused:
+		if m.patient {
+			return m.fail(WhyBusy)
+		}
+	case Refused:
+		if in.Node == m.older[0] {
+			return m.fail(WhyRefused)
+		}
+	case Reconnected, Unknown:
+		// Events are replayed in any order, and some servers, at some moments, lose them. So
+		// whatever is armed, the next listing tells what to watch.
+		return m.list()
+	default:
+		return stray(in)
+	}
+	return nil
+}
+
+func (m *Machine) stepPausing(in Input) []Effect {
+	if _, over := in.(Paused); !over {
+		return stray(in)
+	}
+	if m.own.Name.Text != "" { // the lock-delay is over
+		return m.claim()
+	}
+	return m.list()
+}
+
+// stepAdvancing enters or moves up. The three parts of the answer may be from different moments.
+// That does no harm: it stays true that the blocker left as a holder, and that it was the
+// nearest. If the next node goes later, its watch tells.
+func (m *Machine) stepAdvancing(in Input) []Effect {
+	switch in := in.(type) {
+	case Advanced:
+		switch {
+		case m.removed:
+			return m.requeue()
+		case in.Floor:
+			return m.enter(in.Fresh)
+		case in.Stands && m.older[1] != "":
+			m.state = Waiting
+			m.older, m.ahead = m.older.shift(), m.ahead-1
+			return nil
+		default:
+			return m.list()
+		}
+	case Gone:
+		if in.Node == m.older[1] {
+			m.older[1] = "" // the answer may say that the node stands, but its end will not be told again
+		}
+		return nil
+	case Reconnected:
+		m.older[1] = "" // the answer may be of the connection before, and its watch with it
+		return nil
+	case Refused:
+		return m.refused(in)
+	case Unknown:
+		return m.list()
+	default:
+		return stray(in)
+	}
+}
+
+// refused acts on a refusal while our node waits for its turn, or to enter.
+func (m *Machine) refused(in Refused) []Effect {
+	switch {
+	case in.Missing:
+		return m.requeue()
+	case m.why != 0:
+		return m.release()
+	case in.Stale:
+		return m.look()
+	default:
+		return m.fail(WhyRefused)
+	}
+}
+
+func (m *Machine) stepClaiming(in Input) []Effect {
+	switch in := in.(type) {
+	case Claimed:
+		switch {
+		case in.Recorded:
+			return m.claimedWithRecord(in)
+		case m.removed:
+			return m.requeue()
+		default:
+			return m.enter(in.Fresh)
+		}
+	case Delayed:
+		switch {
+		case m.removed:
+			return m.requeue()
+		case m.why != 0:
+			return m.release()
+		case m.try:
+			return m.fail(WhyBusy)
+		default: // it claims again when the lock-delay is over, see lockdelay.go
+			m.state = Pausing
+			return []Effect{Queue{Delay: in.For}, Pause{Epoch: m.epoch, For: in.For}}
+		}
+	case Refused:
+		return m.refused(in)
+	case Unknown:
+		return m.claim()
+	default:
+		return stray(in)
+	}
+}
+
+func (m *Machine) claimedWithRecord(in Claimed) []Effect {
+	switch {
+	case !m.detect:
+		return nil
+	case m.removed:
+		return m.requeue()
+	}
+	m.recorded = m.recorded || m.records() && in.Abandoned == nil
+	switch {
+	case m.why != 0:
+		m.clean = m.recorded
+		return m.release()
+	case m.stale(in.Fresh):
+		return m.claim()
+	default:
+		return m.grant(in.Abandoned)
+	}
+}
+
+func (m *Machine) stepSurveying(in Input) []Effect {
+	switch in := in.(type) {
+	case Surveyed:
+		return m.surveyed(in)
+	case Changed:
+		m.permits.changed = true // the answer may not know of the room that this tells of
+		return nil
+	case Suspended, Reconnected:
+		m.permits.doubted = true // the news that made it the first may be of a connection between the two
+		return nil
+	case Refused:
+		return m.refused(in)
+	case Unknown:
+		return m.list() // the survey may have to be made on another connection
+	default:
+		return stray(in)
+	}
+}
+
+func (m *Machine) surveyed(in Surveyed) []Effect {
+	if m.removed {
+		return m.requeue()
+	}
+	if m.permits.doubted {
+		return m.list()
+	}
+	switch why, room := m.judge(in); {
+	case why != 0:
+		return m.fail(why)
+	case room:
+		floor := m.waited && m.leads()
+		m.state = Entering
+		s, _ := m.rule.(Semaphore)
+		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name.Text, Permits: s.Permits, Version: in.Version, Floor: floor}}
+	case m.try:
+		return m.fail(WhyBusy)
+	case m.permits.changed:
+		return m.look()
+	case !m.permits.full:
+		m.permits.full = true
+		return m.survey()
+	default:
+		m.state = Full
+		return []Effect{Queue{Ahead: 0}}
+	}
+}
+
+func (m *Machine) stepFull(in Input) []Effect {
+	switch in.(type) {
+	case Changed:
+		return m.look()
+	case Reconnected:
+		return m.survey()
+	default:
+		return stray(in)
+	}
+}
+
+// stepEntering takes the permits in the place of the own node. The token is still that of the
+// place in the queue: places are left in their order, so tokens grow from grant to grant.
+func (m *Machine) stepEntering(in Input) []Effect {
+	switch in := in.(type) {
+	case Entered:
+		if len(in.Permits) == 0 {
+			return nil
+		}
+		m.takePermits(in.Permits[0])
+		switch {
+		case m.why != 0:
+			return m.release()
+		case in.InUse > m.permits.size:
+			return m.giveWay()
+		default:
+			return m.enter(in.Fresh)
+		}
+	case Refused:
+		return m.refused(in)
+	case Unknown:
+		return m.recover()
+	default:
+		return stray(in)
+	}
+}
+
+func (m *Machine) stepHeld(in Input) []Effect {
+	switch in := in.(type) {
+	case Suspended:
+		if m.strict {
+			return m.lose(events.ReasonSuspended)
+		}
+	case LeaseRanOut:
+		return m.lose(events.ReasonLeaseRanOut)
+	case Overdue:
+		if m.by != 0 && in.By >= m.by { // else a sooner moment has been told since
+			return m.lose(events.ReasonRevoked)
+		}
+	case Reconnected:
+		if !m.verifying {
+			m.verifying = true // the event that tells of the end of our node may be lost
+			return m.verify()
+		}
+	case Claimed:
+		if !in.Recorded {
+			m.verifying = false
+		}
+	case Refused:
+		if in.Missing {
+			return m.ownGone()
+		}
+		m.verifying = false
+	case Unknown:
+		if m.verifying {
+			return m.verify()
+		}
+	default:
+		return stray(in)
+	}
+	return nil
+}
+
+// verify asks whether the node of a holder still exists.
+func (m *Machine) verify() []Effect {
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
+}
+
+func (m *Machine) stepReleasing(in Input) []Effect {
+	switch in.(type) {
+	case Deleted:
+		return m.over()
+	case Refused:
+		if m.why == WhyReleased || m.why == WhyPanicked {
+			m.why = WhyRefused // the caller has to hear that the node is still there
+		}
+		return m.over()
+	case Unknown:
+		return m.remove()
+	default:
+		return stray(in)
+	}
 }

@@ -16,7 +16,7 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 
 // FindGone has the session take the answer to a watch of the seat: there is no such node.
 func (t *Seat) FindGone(e recipes.Watch) {
-	t.AnswerWith(e.Epoch, recipes.OpWatch, func() recipes.Input { return recipes.Gone(e) })
+	t.AnswerWith(e.Epoch, recipes.OpWatch, func() recipes.Input { return recipes.Gone{Epoch: e.Epoch, Node: e.Node} })
 }
 
 // AnswerWith has the session take the answer to a request, when the function that runs the request returns.

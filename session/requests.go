@@ -65,7 +65,7 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 		return nil, nil
 	}
 	if errors.Is(err, zk.ErrNoNode) {
-		return recipes.Gone(e), nil // the node that was to be watched, in the same epoch
+		return recipes.Gone{Epoch: e.Epoch, Node: e.Node}, nil // the node that was to be watched, in the same epoch
 	}
 	in, err := unanswered(e.Epoch, recipes.OpWatch, t.layout.blame(node, err))
 	if refused, ok := in.(recipes.Refused); ok {
