@@ -19,7 +19,7 @@ func (l *Lock) keeping(data []byte) actors.CacheConfig {
 			return nil, nil, nil, err
 		}
 		seat := c.session.Seat(session.Place{
-			Dir: l.path, Kind: l.rule.Kind(), Data: data, ACL: l.cfg.acl, Marks: l.marks() | events.MarkCached,
+			Dir: l.path, Kind: l.rule.Kind(), Data: data, ACL: l.cfg.acl, Marks: l.marks | events.MarkCached,
 		})
 		queue := actors.NewLock(actors.Config{Path: l.path, Owner: (*keeper)(l), House: &c.keepers}, l.rule, seat)
 		queue.Tell(beside)

@@ -21,7 +21,7 @@ type Election struct{ lock *Lock }
 // [Acquisition], with every promise of a mutex, which it is on the wire.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
-	return &Election{&Lock{c: c, path: path, kind: kindElection.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}}
+	return &Election{c.handle(path, kindElection, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)}
 }
 
 // Path returns the handle's path.

@@ -67,6 +67,8 @@ func (l *Lock) checkOptions() error {
 		return fmt.Errorf("%w: %s does not tell of crashes, at %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
 		return fmt.Errorf("%w: a lock-delay of %v, which is not between 0 and %v, at %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
+	case l.cfg.revocable && l.kind.can&canRevoke == 0:
+		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
 		return fmt.Errorf("%w: kazoo has no counterpart of %s, at %s", errInvalidKind, l.kind.name, l.path)
 	default:

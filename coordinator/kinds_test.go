@@ -27,7 +27,7 @@ func TestWhichKindHasWhichOption(t *testing.T) {
 		}{{"DetectCrash", DetectCrash()}, {"AsKazoo", AsKazoo()}, {"Revocable", Revocable()}} {
 			cfg := lockConfigOf([]LockOption{option.set})
 			l := &Lock{path: "/l", kind: kind.as(cfg), rule: recipes.Mutex{}, cfg: cfg}
-			switch err := errors.Join(l.checkOptions(), l.checkRevocable(nil)); {
+			switch err := l.checkOptions(); {
 			case err == nil:
 				got += " " + option.name
 			case !errors.Is(err, ErrKind) || !errors.Is(err, ErrInvalid):
@@ -61,7 +61,7 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Shutdown(context.WithoutCancel(t.Context())) }()
-	l := &Lock{c: c, path: "/named", rule: named{}, kind: &kind{
+	l := c.handle("/named", &kind{
 		name: "a mutex with names", word: "named", can: canDetect,
 		check: func(l *Lock, cfg acquireConfig, _ int) error {
 			if len(cfg.data) == 0 {
@@ -69,7 +69,7 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 			}
 			return nil
 		},
-	}}
+	}, named{}, lockConfig{})
 	if _, err := l.Acquire(t.Context()).Wait(t.Context()); !errors.Is(err, errNameless) {
 		t.Fatalf("without a name: %v, want it refused", err)
 	}

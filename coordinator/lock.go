@@ -25,13 +25,36 @@ type Lock struct {
 	kind *kind
 	rule recipes.Rule
 	cfg  lockConfig
+
+	marks events.Marks // what the nodes bear
+	nodes int          // that a create makes
+	size  int          // how many bytes a create without data takes, without the overhead
+	err   error        // what is wrong with the handle
+}
+
+// handle returns a handle. What is wrong with it is found once, here, and each acquisition ends
+// with that.
+func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
+	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
+	l.err = l.wrong()
+	l.size = len(c.chroot) + len(path) + l.sizeOfACL()
+	if cfg.revocable {
+		l.marks = events.MarkRevocable
+		l.size += session.TimeoutSize
+	}
+	if cfg.detect {
+		// A record holds the names of one or two nodes of the holder, and its own path is sent as
+		// well. A contender with a delay marks it.
+		l.size += 3*(len(c.chroot)+len(path)+len(session.RecordSuffix)) + session.MarkRoom
+	}
+	return l
 }
 
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in the order in which ZooKeeper accepted
 // the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
-	return &Lock{c: c, path: path, kind: kindMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
+	return c.handle(path, kindMutex, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)
 }
 
 // Path returns the handle's path.
@@ -77,7 +100,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		cfg.try = cfg.try && in == nil
 	}
 	if err == nil && in != nil {
-		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // the create also names the writer's node
+		err = l.checkSize(cfg, l.size+len(cfg.data)+len(c.chroot)+len(l.path)) // the create also names the writer's node
 	}
 	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
 	again := err == nil && a.entersAgain(drive, owners)
@@ -127,22 +150,19 @@ func (a *Acquisition) queues(drive actors.Config, cfg acquireConfig, in *session
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
-		In: in, Marks: l.marks(),
+		In: in, Marks: l.marks,
 	}
 	if l.kind.place != nil {
 		l.kind.place(l, &place)
 	}
-	if m := l.multi(); m != nil && m.err == nil {
+	if m := l.multi(); m != nil && l.err == nil {
 		place.Members = m.places()
 	}
 	return l.c.session.Seat(place)
 }
 
-// check finds what is wrong before a request is sent.
-func (l *Lock) check(cfg acquireConfig) error {
-	if m := l.multi(); m != nil && m.err != nil {
-		return m.err
-	}
+// wrong finds what is wrong with a handle.
+func (l *Lock) wrong() error {
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
@@ -152,51 +172,34 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.checkOptions(); err != nil {
 		return err
 	}
-	if err := l.checkRevocable(cfg.data); err != nil {
-		return err
-	}
-	size := l.size(cfg)
-	if err := l.checkSize(cfg, size); err != nil {
-		return err
-	}
-	if cfg.bounded && cfg.maxWait <= 0 {
-		return ErrTimeout
-	}
-	if err := l.checkDetect(cfg, size); err != nil {
-		return err
-	}
-	if cfg.permits != nil && !l.kind.permits {
-		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
-	}
-	if l.kind.check != nil {
-		return l.kind.check(l, cfg, size)
+	if l.path == "/" && l.cfg.detect {
+		return fmt.Errorf("%w: a lock at / cannot tell of crashes, because its record would stand beside /", ErrPath)
 	}
 	return nil
 }
 
-// marks returns what the nodes bear.
-func (l *Lock) marks() events.Marks {
-	m := l.multi()
+// check finds what is wrong with a call before a request is sent.
+func (l *Lock) check(cfg acquireConfig) error {
+	if l.err != nil {
+		return l.err
+	}
+	if err := checkData(cfg.data, l.path); err != nil {
+		return err
+	}
+	size := l.size + l.nodes*len(cfg.data)
+	if err := l.checkSize(cfg, size); err != nil {
+		return err
+	}
 	switch {
-	case m != nil && m.err == nil:
-		return m.marks()
-	case m == nil && l.cfg.revocable:
-		return events.MarkRevocable
+	case cfg.bounded && cfg.maxWait <= 0:
+		return ErrTimeout
+	case cfg.permits != nil && !l.kind.permits:
+		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
+	case l.kind.check != nil:
+		return l.kind.check(l, cfg, size)
 	default:
-		return 0
+		return nil
 	}
-}
-
-// size returns how many bytes a create takes, without the overhead.
-func (l *Lock) size(cfg acquireConfig) int {
-	data := len(cfg.data)
-	if l.marks()&events.MarkRevocable != 0 {
-		data += session.TimeoutSize
-	}
-	if m := l.multi(); m != nil {
-		return l.c.session.SizeOfMembers(m.places(), data)
-	}
-	return len(l.c.chroot) + len(l.path) + data + l.sizeOfACL()
 }
 
 // checkSize fails if a request of so many bytes is more than servers accept. They drop the connection at such a request, and again
@@ -288,14 +291,6 @@ func (a *Acquisition) aftermath() error {
 	}
 	<-a.Done()
 	return a.Err()
-}
-
-// checkRevocable fails if the kind of the lock cannot be revoked, or if the data would be taken for a wish.
-func (l *Lock) checkRevocable(data []byte) error {
-	if l.cfg.revocable && l.kind.can&canRevoke == 0 {
-		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
-	}
-	return checkData(data, l.path)
 }
 
 // checkData fails if the data would be taken for a wish.

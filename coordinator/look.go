@@ -19,7 +19,9 @@ import (
 // Queue returns the holders and waiters of the lock in order, other libraries' included. It is a snapshot for people, not for decisions:
 // Holding is no proof of a Grant. It waits for a connection until ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
-	if m := l.multi(); m != nil {
+	if m := l.multi(); m != nil && l.err != nil {
+		return nil, l.err
+	} else if m != nil {
 		return m.queue(ctx)
 	}
 	if recipes.Single(l.rule) {
@@ -112,9 +114,6 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 
 // queue is what [Lock.Queue] says of a multi-lock.
 func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
-	if m.err != nil {
-		return nil, m.err
-	}
 	for _, l := range m.locks {
 		queue, err := l.Queue(ctx)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -19,7 +20,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	if len(locks) > 0 && locks[0] != nil {
 		l.path = locks[0].path // also if a member is wrong: the event of the end names it
 	}
-	if m.err = m.check(c); m.err != nil {
+	if l.err = m.check(c); l.err != nil {
 		return l
 	}
 	kinds := make([]events.Kind, len(locks))
@@ -27,7 +28,11 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 		kinds[i] = member.rule.Kind()
 	}
 	m.Multi = recipes.MultiOf(kinds...)
-	l.kind = locks[0].kind
+	l.kind, l.nodes, l.size = locks[0].kind, len(locks), c.session.SizeOfMembers(m.places())
+	if !slices.ContainsFunc(locks, func(member *Lock) bool { return !member.cfg.revocable }) {
+		l.marks = events.MarkRevocable // it can be revoked if each member can
+		l.size += l.nodes * session.TimeoutSize
+	}
 	return l
 }
 
@@ -36,23 +41,12 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 type members struct {
 	recipes.Multi
 	locks []*Lock
-	err   error // what is wrong with the members
 }
 
 // multi returns the members of a multi-lock, or nil.
 func (l *Lock) multi() *members {
 	m, _ := l.rule.(*members)
 	return m
-}
-
-// marks returns what the nodes bear: a multi-lock can be revoked if each member can.
-func (m *members) marks() events.Marks {
-	for _, member := range m.locks {
-		if !member.cfg.revocable {
-			return 0
-		}
-	}
-	return events.MarkRevocable
 }
 
 // machineRule is the rule of the machine.

@@ -8,10 +8,9 @@ type ReadWrite struct{ read, write *Lock }
 // ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
-	kind := kindReadWrite.as(cfg)
 	return &ReadWrite{
-		read:  &Lock{c: c, path: path, kind: kind, rule: recipes.Read{Kazoo: cfg.kazoo}, cfg: cfg},
-		write: &Lock{c: c, path: path, kind: kind, rule: recipes.Write{Kazoo: cfg.kazoo}, cfg: cfg},
+		read:  c.handle(path, kindReadWrite, recipes.Read{Kazoo: cfg.kazoo}, cfg),
+		write: c.handle(path, kindReadWrite, recipes.Write{Kazoo: cfg.kazoo}, cfg),
 	}
 }
 

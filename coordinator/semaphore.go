@@ -26,7 +26,7 @@ type Semaphore struct {
 // has [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
-		lock: &Lock{c: c, path: path, kind: kindSemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
+		lock: c.handle(path, kindSemaphore, recipes.Semaphore{Permits: 1}, lockConfigOf(options)),
 		size: int64(permits),
 	}
 }
@@ -59,11 +59,8 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
 	}
-	if err := s.lock.c.checkPath(s.lock.path); err != nil {
-		return err
-	}
-	if err := s.lock.checkOptions(); err != nil {
-		return err
+	if s.lock.err != nil {
+		return s.lock.err
 	}
 	if err := s.lock.c.live.isOf(s.lock); err != nil {
 		return err

@@ -141,12 +141,12 @@ func (s *Session) newMulti(places []Place) *multi {
 	return m
 }
 
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in each node.
-// A fixed overhead is left out.
-func (s *Session) SizeOfMembers(places []Place, data int) (size int) {
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these
+// places, without data in its nodes. A fixed overhead is left out.
+func (s *Session) SizeOfMembers(places []Place) (size int) {
 	m := s.newMulti(places)
 	for i := range m.members {
-		size += m.members[i].size(data)
+		size += m.members[i].size(0)
 	}
 	return size
 }
