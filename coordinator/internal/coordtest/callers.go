@@ -209,9 +209,7 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	default:
 		s.Fatalf("no kind of lock %q", w.kind)
 	}
-	if got := l.Path(); got != path {
-		s.Errorf("the lock that is asked for with %q is at %s, want %s", words, got, path)
-	}
+	s.want(l.Path() == path, "the lock that is asked for with %q is at %s, want %s", words, l.Path(), path)
 	return l, w
 }
 
@@ -256,11 +254,7 @@ func (s *scene) await(c *caller) {
 				s.loses(c, l)
 			default:
 			}
-			select {
-			case g := <-c.a.Granted():
-				s.Errorf("%s is granted after its end: %+v", c.name, g)
-			default:
-			}
+			s.want(len(c.a.Granted()) == 0, "%s is granted after its end", c.name)
 			s.mu.Lock()
 			c.over = true
 			lost := c.lost > 0
@@ -276,9 +270,7 @@ func (s *scene) await(c *caller) {
 func (s *scene) enters(c *caller, g events.Grant, what string) {
 	beside := ""
 	s.mu.Lock()
-	if c.granted {
-		s.Errorf("%s is granted twice: %+v, and %+v", c.name, c.grant, g)
-	}
+	s.want(!c.granted, "%s is granted twice: %+v, and %+v", c.name, c.grant, g)
 	c.grant, c.granted = g, true
 	for _, other := range s.callers {
 		if s.exclusive && c.excludes() && other.excludes() && other.paths[0] == c.paths[0] &&

@@ -57,16 +57,16 @@ func (s *scene) checkTries(line string, callers []*caller, created int) {
 	s.Helper()
 	tries, vain := 0, 0
 	for _, c := range callers {
-		if c.try {
-			tries++
+		if !c.try {
+			continue
 		}
-		if c.try && c.a != nil && IsClosed(c.a.Done()) && errors.Is(c.a.Err(), coordinator.ErrNotAcquired) {
+		tries++
+		if c.a != nil && IsClosed(c.a.Done()) && errors.Is(c.a.Err(), coordinator.ErrNotAcquired) {
 			vain++
 		}
 	}
-	if tries > 0 && vain == tries && created > 0 {
-		s.Errorf("after %q: a try in vain has made %d requests that create", line, created)
-	}
+	s.want(tries == 0 || vain < tries || created <= 0,
+		"after %q: a try in vain has made %d requests that create", line, created)
 }
 
 // checkCallers checks each caller when nothing is under way, and the Grants since the last time.
@@ -82,15 +82,11 @@ func (s *scene) checkCallers() {
 			c.checked = true
 			now = append(now, c)
 		}
-		done := IsClosed(c.a.Done())
-		if !done && !c.granted && !c.untaken && !c.a.Valid() {
-			if node := c.a.Grant().Node; node != "" && s.srv != nil {
-				s.Errorf("%s waits, and its Grant has the node %s", c.name, node)
-			}
-		}
-		if err := c.a.Err(); done && errors.Is(err, coordinator.ErrKind) && !strings.Contains(err.Error(), c.paths[0]) {
-			s.Errorf("%s ended with %v, which does not name %s", c.name, err, c.paths[0])
-		}
+		done, err, node := IsClosed(c.a.Done()), c.a.Err(), c.a.Grant().Node
+		waits := !done && !c.granted && !c.untaken && !c.a.Valid()
+		s.want(!waits || node == "" || s.srv == nil, "%s waits, and its Grant has the node %s", c.name, node)
+		s.want(!done || !errors.Is(err, coordinator.ErrKind) || strings.Contains(err.Error(), c.paths[0]),
+			"%s ended with %v, which does not name %s", c.name, err, c.paths[0])
 	}
 	s.mu.Unlock()
 	slices.SortStableFunc(now, func(a, b *caller) int { return int(a.a.Grant().Token - b.a.Grant().Token) })
@@ -103,60 +99,50 @@ func (s *scene) checkCallers() {
 func (s *scene) checkGrant(c *caller) {
 	s.Helper()
 	grant, id := c.a.Grant(), s.sessions[c.session].SessionID()
-	if grant.Path != c.paths[0] || grant.Session != id && grant.Session != 0 && id != 0 {
-		s.Errorf("%s is granted %+v, want the path %s", c.name, grant, c.paths[0])
-	}
+	s.want(grant.Path == c.paths[0] && (grant.Session == id || grant.Session == 0 || id == 0),
+		"%s is granted %+v, want the path %s", c.name, grant, c.paths[0])
 	key := fmt.Sprint(c.session, " ", grant.ID)
-	if grant.ID != c.a.ID() || s.grants[key] != "" {
-		s.Errorf("%s is granted %+v, want the ID %d of its own; %q has had it", c.name, grant, c.a.ID(), s.grants[key])
-	}
+	s.want(grant.ID == c.a.ID() && s.grants[key] == "",
+		"%s is granted %+v, want the ID %d of its own; %q has had it", c.name, grant, c.a.ID(), s.grants[key])
 	s.grants[key] = c.name
 	c.lock = c.a.Context(context.Background())
 	if c.a.Valid() && c.in == nil {
 		s.checkNodes(c, grant)
 	}
 	if b := grant.Abandoned; b != nil && s.brief {
-		s.checkAbandoned(c, b)
+		s.want(slices.ContainsFunc(s.callers, func(other *caller) bool {
+			return other.data == string(b.Data) && other.a.Grant().Node == b.Node && other.a.Grant().Token == b.Token
+		}), "%s is told of a crash of %+v, and no such caller was granted the lock", c.name, b)
 	}
 	for i, path := range c.paths {
 		if c.in != nil && slices.Contains(c.in.paths, path) {
 			s.checkInner(c, grant, c.shared(i) == c.in.shared(0))
 			continue
 		}
-		if c.shared(i) && grant.Token <= s.alone[path] || !c.shared(i) && grant.Token <= s.highest[path] {
-			s.Errorf("%s is granted at %s with the token %d, want one above %d and %d",
-				c.name, path, grant.Token, s.alone[path], s.highest[path])
-		}
-		if !c.shared(i) {
+		least := s.highest[path]
+		if c.shared(i) {
+			least = s.alone[path]
+		} else {
 			s.alone[path] = max(s.alone[path], grant.Token)
 		}
+		s.want(grant.Token > least,
+			"%s is granted at %s with the token %d, want one above %d", c.name, path, grant.Token, least)
 		s.highest[path] = max(s.highest[path], grant.Token)
 	}
 }
 
-// checkAbandoned checks that the reported crash is of the caller with that data.
-func (s *scene) checkAbandoned(c *caller, b *events.Abandoned) {
-	s.Helper()
-	for _, other := range s.callers {
-		if other.data == string(b.Data) && other.a.Grant().Node == b.Node && other.a.Grant().Token == b.Token {
-			return
-		}
-	}
-	s.Errorf("%s is told of a crash of %+v, and no such caller was granted the lock", c.name, b)
-}
-
-// checkInner checks the Grant of a caller in the place of another: with the same node, or with one of its own.
+// checkInner checks the Grant of a caller in the place of another: with the same node, or with one
+// of its own.
 func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
 	s.Helper()
 	outer := c.in.a.Grant()
-	if grant.Token != outer.Token || (grant.Node == outer.Node) != same {
-		s.Errorf("%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", c.name, c.in.name, grant, outer, same)
-	}
+	s.want(grant.Token == outer.Token && (grant.Node == outer.Node) == same,
+		"%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", c.name, c.in.name, grant, outer, same)
 	before := c.in.a.Deadline() // on a real server it moves on meanwhile
 	deadline := c.a.Deadline()
-	if after := c.in.a.Deadline(); c.a.Valid() && c.in.a.Valid() && (deadline.Before(before) || deadline.After(after)) {
-		s.Errorf("%s in the place of %s has the deadline %v, want one from %v to %v", c.name, c.in.name, deadline, before, after)
-	}
+	after := c.in.a.Deadline()
+	s.want(!c.a.Valid() || !c.in.a.Valid() || !deadline.Before(before) && !deadline.After(after),
+		"%s in the place of %s has the deadline %v, want one from %v to %v", c.name, c.in.name, deadline, before, after)
 }
 
 // checkNodes checks that the nodes of a Grant are there, with the caller's data.
@@ -165,9 +151,8 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 	nodes := []events.Member{{Path: grant.Path, Node: grant.Node}}
 	if len(grant.Members) > 0 {
 		c.a.Grant().Members[0].Node = "another caller's" // each caller has a slice of its own
-		if nodes = c.a.Grant().Members; nodes[0].Node != grant.Node {
-			s.Errorf("%s is granted %+v: the first member is %+v", c.name, grant, nodes[0])
-		}
+		nodes = c.a.Grant().Members
+		s.want(nodes[0].Node == grant.Node, "%s is granted %+v: the first member is %+v", c.name, grant, nodes[0])
 	}
 	tree, token := s.on.tree(), grant.Token
 	if c.permits {
@@ -186,13 +171,12 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 func (s *scene) checkLeader(o *observer, l events.Leader) {
 	s.Helper()
 	for _, c := range s.callers {
-		if grant := c.a.Grant(); grant.Node == l.Node && grant.Token != l.Token {
-			s.Errorf("%s hears of %+v, which was granted %+v", o.name, l, grant)
-		}
+		grant := c.a.Grant()
+		s.want(grant.Node != l.Node || grant.Token == l.Token,
+			"%s hears of %+v, which was granted %+v", o.name, l, grant)
 	}
-	if l.Token < o.last.Token || l.Token == o.last.Token && l.Node != o.last.Node {
-		s.Errorf("%s hears of %+v after %+v", o.name, l, o.last)
-	}
+	s.want(l.Token > o.last.Token || l.Token == o.last.Token && l.Node == o.last.Node,
+		"%s hears of %+v after %+v", o.name, l, o.last)
 }
 
 // checkLoss checks how a caller ended that lost its lock.
@@ -200,11 +184,11 @@ func (s *scene) checkLoss(c *caller) {
 	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := c.a.Err(); c.lost > 0 && errorName(err) != errorName(c.why) {
-		s.Errorf("%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
-	}
-	if c.lost > 0 && c.lock.Err() == nil {
-		s.Errorf("%s has lost its lock: %v; its context has not ended", c.name, c.why)
+	if c.lost > 0 {
+		err := c.a.Err()
+		s.want(errorName(err) == errorName(c.why),
+			"%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
+		s.want(c.lock.Err() != nil, "%s has lost its lock: %v; its context has not ended", c.name, c.why)
 	}
 }
 
@@ -217,17 +201,14 @@ func (s *scene) checkEnd() {
 			defer s.mu.Unlock()
 			return c.over
 		}
-		if s.on.settle(over); !over() {
-			s.Errorf("at the end %s does not end", c.name)
-		}
+		s.on.settle(over)
+		s.want(over(), "at the end %s does not end", c.name)
 		s.mu.Lock()
-		if c.lost > 1 || c.finish == nil && s.streams[c.session] && c.lost != c.stream {
-			s.Errorf("the loss of %s was told %d times on its channel and %d times on the stream", c.name, c.lost, c.stream)
-		}
+		s.want(c.lost < 2 && (c.finish != nil || !s.streams[c.session] || c.lost == c.stream),
+			"the loss of %s was told %d times on its channel and %d times on the stream", c.name, c.lost, c.stream)
 		s.mu.Unlock()
 	}
 	var left []string
-	if s.on.settle(func() bool { left = s.on.tree(); return len(left) == 0 }); len(left) > 0 {
-		s.Errorf("at the end these are left: %q", left)
-	}
+	s.on.settle(func() bool { left = s.on.tree(); return len(left) == 0 })
+	s.want(len(left) == 0, "at the end these are left: %q", left)
 }

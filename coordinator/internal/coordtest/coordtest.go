@@ -29,13 +29,17 @@ func Bubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	})
 }
 
+// Case runs a part of the test, as Bubble does.
+func Case(t *testing.T, name string, test func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { Bubble(t, test) })
+}
+
 // Connect returns a coordinator with a session of its own. It is closed at the end of the test.
 func Connect(t *testing.T, srv *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), append([]coordinator.Option{srv.Option()}, options...)...)
-	if err != nil {
-		t.Fatalf("Connect: %v", err)
-	}
+	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Logf("Close: %v", err)
@@ -49,9 +53,7 @@ func Hold(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOptio
 	t.Helper()
 	a := l.Acquire(context.Background(), options...)
 	grant, err := a.Wait(t.Context())
-	if err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
+	eventstest.Must(t, err)
 	return a, grant
 }
 
@@ -68,9 +70,7 @@ func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	grant, err := a.Wait(ctx)
-	if err != nil {
-		t.Fatalf("no grant: %v", err)
-	}
+	eventstest.Must(t, err)
 	return grant
 }
 
@@ -80,10 +80,15 @@ func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
 	for range 2 { // the coordinator that makes the directory learns from the next listing that it is ours
 		for _, c := range cs {
 			a, _ := Hold(t, c.Mutex(LockPath))
-			a.Release()
-			<-a.Done()
+			End(a)
 		}
 	}
+}
+
+// End releases the acquisition, and waits until its node has gone.
+func End(a *coordinator.Acquisition) {
+	a.Release()
+	<-a.Done()
 }
 
 // Creates reports whether the request makes a contender's node, alone or with the directory's marker.
@@ -126,9 +131,7 @@ func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, ad
 func client(t *testing.T, addr string, dial func(*zk.Conn)) *zk.Conn {
 	t.Helper()
 	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), dial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range news { // closed when the client's goroutines have ended

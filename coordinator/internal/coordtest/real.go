@@ -31,14 +31,8 @@ func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *c
 	t.Helper()
 	options = append([]coordinator.Option{coordinator.WithSessionTimeout(10 * time.Second)}, options...)
 	c, err := coordinator.Connect(RealContext(t), servers, options...)
-	if err != nil {
-		t.Fatalf("Connect: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
 }
 
@@ -52,9 +46,7 @@ func RawClient(t *testing.T, addr string) *zk.Conn {
 func QueueOf(t *testing.T, raw *zk.Conn, dir string) []string {
 	t.Helper()
 	names, err := queueOf(raw, dir)
-	if err != nil {
-		t.Fatalf("listing %s: %v", dir, err)
-	}
+	eventstest.Must(t, err)
 	return names
 }
 
@@ -86,9 +78,7 @@ func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 func GrantOf(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	t.Helper()
 	grant, err := a.Wait(RealContext(t))
-	if err != nil {
-		t.Fatalf("no grant: %v", err)
-	}
+	eventstest.Must(t, err)
 	return grant
 }
 

@@ -154,9 +154,7 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 func variants(t *testing.T, file string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	all := [][]string{nil}
 	for line := range strings.Lines(string(text)) {
 		head, values, found := strings.Cut(line, ": ")
@@ -344,7 +342,13 @@ func (s *scene) duration(text string) time.Duration {
 
 func (s *scene) must(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
+	eventstest.Must(s, err)
+}
+
+// want fails the scene unless the condition holds.
+func (s *scene) want(holds bool, format string, args ...any) {
+	s.Helper()
+	if !holds {
+		s.Errorf(format, args...)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -48,14 +49,10 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	}
 	installation := ensemble.Installed(t)
 	folder, err := os.MkdirTemp("", "zkgrant") //nolint:usetesting // it outlives the test that asks first
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	servers.folders = append(servers.folders, folder)
 	e, err := ensemble.Launch(RealContext(t), installation, folder, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	t.Log(e)
 	servers.ensembles[n] = e
 	return e

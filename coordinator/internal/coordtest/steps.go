@@ -1,6 +1,7 @@
 package coordtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,9 +67,8 @@ func (s *scene) step(words []string) (said []string) {
 	case "release":
 		for _, name := range args {
 			a := s.caller(name).a
-			if a.Release(); a.Valid() {
-				s.Errorf("%s is valid right after its release", name)
-			}
+			a.Release()
+			s.want(!a.Valid(), "%s is valid right after its release", name)
 		}
 	case "observe":
 		s.observe(words[0], words[1], args[2:])
@@ -81,9 +81,9 @@ func (s *scene) step(words []string) (said []string) {
 		tell(l.(*coordinator.Semaphore).Resize(s.Context(), s.number(words[1])))
 	case "txn":
 		res, err := s.caller(words[0]).a.Txn(s.Context(), &zk.CreateRequest{Path: words[1], Acl: zk.WorldACL(zk.PermAll)})
-		if tell(err); err == nil && (len(res) != 1 || res[0].String != words[1]) {
-			s.Errorf("the transaction of %s was answered %+v", words[0], res)
-		}
+		tell(err)
+		s.want(err != nil || len(res) == 1 && res[0].String == words[1],
+			"the transaction of %s was answered %+v", words[0], res)
 	case "revoke":
 		c, w := s.session(words[1]), s.wish(words[1], args[2:])
 		go func() {
@@ -233,9 +233,7 @@ func (s *scene) noFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if !f.struck {
-			s.Errorf("a fault was arranged for %q of %q, and no such request came", f.op, f.session)
-		}
+		s.want(f.struck, "a fault was arranged for %q of %q, and no such request came", f.op, f.session)
 	}
 	s.faults = nil
 }
@@ -385,7 +383,7 @@ func (s *scene) nameLocked(id int64) string {
 			s.ids[id] = name
 		}
 	}
-	return or(s.ids[id], "the server")
+	return cmp.Or(s.ids[id], "the server")
 }
 
 // leave releases the callers one by one, and tells if another caller is in that was not in before.

@@ -122,8 +122,7 @@ func (s *scene) who() (parts []string) {
 // standing returns the holders and waiters, the ephemeral nodes with their owners, and the requests.
 func (s *scene) standing() (lines []string) {
 	var nodes, asked []string
-	for _, line := range s.on.tree() {
-		node, _, _ := strings.Cut(line, " ")
+	for _, node := range s.nodes() {
 		label := s.label(node)
 		if !s.ownerless {
 			label += " of " + s.nameOf(s.srv.Owner(node))
@@ -146,20 +145,25 @@ func (s *scene) standing() (lines []string) {
 		asked = append(asked, s.nameOf(id)+": "+strings.Join(parts, ", "))
 	}
 	slices.Sort(asked)
-	lines = append(lines, "== "+or(strings.Join(s.who(), "; "), "no caller")+"; "+or(strings.Join(nodes, ", "), "no node"))
+	lines = append(lines, "== "+cmp.Or(strings.Join(s.who(), "; "), "no caller")+"; "+cmp.Or(strings.Join(nodes, ", "), "no node"))
 	if len(asked) > 0 && !s.nocost {
 		lines = append(lines, "   "+strings.Join(asked, "; "))
 	}
 	return lines
 }
 
-// remember gives every new ephemeral node a label, in the order of their numbers.
-func (s *scene) remember() {
-	var nodes []string
+// nodes returns the paths of all ephemeral nodes.
+func (s *scene) nodes() (nodes []string) {
 	for _, line := range s.on.tree() {
 		node, _, _ := strings.Cut(line, " ")
 		nodes = append(nodes, node)
 	}
+	return nodes
+}
+
+// remember gives every new ephemeral node a label, in the order of their numbers.
+func (s *scene) remember() {
+	nodes := s.nodes()
 	slices.SortFunc(nodes, func(a, b string) int {
 		na, _ := events.ParseName(path.Base(a))
 		nb, _ := events.ParseName(path.Base(b))
@@ -244,9 +248,8 @@ func (s *scene) queue(session string, words []string) string {
 		var text string
 		if s.brief {
 			text = string(f.Data)
-			if !slices.Contains(s.on.tree(), f.Node+" "+text) || f.Session != s.session(s.caller(text).session).SessionID() {
-				s.Errorf("in the queue is %+v, which is not there or not of that session", f)
-			}
+			s.want(slices.Contains(s.on.tree(), f.Node+" "+text) && f.Session == s.session(s.caller(text).session).SessionID(),
+				"in the queue is %+v, which is not there or not of that session", f)
 			s.checkContender(f, s.caller(text))
 		} else if text = s.label(f.Node); !s.ownerless {
 			text += " of " + s.nameOf(f.Session)
@@ -272,13 +275,11 @@ func (s *scene) checkContender(f events.Contender, c *caller) {
 	if c.permits {
 		permits = max(1, c.takes)
 	}
-	if f.Permits != permits {
-		s.Errorf("%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
-	}
+	s.want(f.Permits == permits, "%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
 	// A reader in a writer's place has another node than its token says.
-	if token := c.a.Grant().Token; f.Holding && token != 0 && c.in == nil && f.Token != token {
-		s.Errorf("%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
-	}
+	token := c.a.Grant().Token
+	s.want(!f.Holding || token == 0 || c.in != nil || f.Token == token,
+		"%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
 }
 
 // follow notes what a coordinator's stream tells.
@@ -397,13 +398,6 @@ func HeardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	default:
 		return events.Leader{}, false, false
 	}
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 var errFinished = errors.New("unfinished work")
