@@ -4,31 +4,28 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestArchitecture: the pure rooms start no goroutine and have no channel. depguard and forbidigo
-// (.golangci.yml) say what each room may import, and that the pure ones have no clock.
+// TestArchitecture: the pure rooms start no goroutine and have no channel. What else they
+// must not have is in .golangci.yml.
 func TestArchitecture(t *testing.T) {
 	for _, room := range []string{"events", "recipes"} {
 		names, err := filepath.Glob(filepath.Join("..", room, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
-		if len(names) < 3 {
-			t.Errorf("%s has the files %q, want all of them looked at", room, names)
-		}
+		expect(t, len(names) > 2, "%s has the files %q, want all of them looked at", room, names)
 		for _, name := range names {
 			files := token.NewFileSet()
 			file, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n.(type) {
 				case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
@@ -40,24 +37,21 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// TestWhatUsersLink: a program that uses this library, or the in-process server, links the client and the logger as well, and not
-// package testing and its flags.
+// TestWhatUsersLink: a program that uses this library, or the in-process server, links
+// the client and the logger as well, and not package testing and its flags.
 func TestWhatUsersLink(t *testing.T) {
 	const module = "github.com/zkgrant/zkgrant"
 	ours := []string{module, "github.com/go-zookeeper/zk", "go.uber.org/zap", "go.uber.org/multierr"}
-	for _, program := range []string{"./coordinator", "./events", "./session/zktest", "./coordinator/board", "./coordinator/bridge", "./examples/quickstart"} {
-		command := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
-		command.Dir = ".."
-		var complaint strings.Builder
-		command.Stderr = &complaint
+	for _, program := range []string{
+		"coordinator", "events", "session/zktest", "coordinator/board", "coordinator/bridge", "examples/quickstart",
+	} {
+		command := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+program)
+		command.Dir, command.Stderr = "..", os.Stderr
 		list, err := command.Output()
-		if err != nil {
-			t.Fatalf("go list: %v\n%s", err, complaint.String())
-		}
+		eventstest.Must(t, err)
 		deps := strings.Fields(string(list))
-		if !slices.Contains(deps, module+"/events") {
-			t.Errorf("%s does not use the library; its packages: %q", program, deps)
-		}
+		expect(t, slices.Contains(deps, module+"/events"),
+			"%s does not use the library; its packages: %q", program, deps)
 		for _, dep := range deps {
 			known := slices.ContainsFunc(ours, func(root string) bool { return strings.HasPrefix(dep+"/", root+"/") })
 			if strings.Contains(strings.Split(dep, "/")[0], ".") && !known || dep == "testing" {
