@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -19,56 +21,35 @@ import (
 
 // How cached locks end: by a release after which the node goes, by a wish, and by Close.
 
-// TestANodeOfAnUnknownOutcomeIsNotHandedOn: a transaction that rests on it may still be executed.
+// TestANodeOfAnUnknownOutcomeIsNotHandedOn: the transaction may still be executed.
 func TestANodeOfAnUnknownOutcomeIsNotHandedOn(t *testing.T) {
-	txn := func(t *testing.T, a *coordinator.Acquisition) error {
-		t.Helper()
-		_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
-		return err
-	}
+	set := &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1}
 	for name, c := range map[string]struct {
-		use  func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition)
+		op   any
+		fate zktest.Action
+		want error
 		goes bool
 	}{
-		"transaction": {func(t *testing.T, _ *zktest.Server, a *coordinator.Acquisition) {
-			eventstest.Must(t, txn(t, a))
-		}, false},
-		"refused transaction": {func(t *testing.T, _ *zktest.Server, a *coordinator.Acquisition) {
-			if _, err := a.Txn(t.Context(), &zk.DeleteRequest{Path: "/nothing", Version: -1}); err == nil {
-				t.Error("a transaction that deletes what is not there succeeds")
-			}
-		}, false},
-		"unknown outcome": {func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) {
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if r.Op == zktest.OpMulti {
-					srv.Intercept(nil)
-					return zktest.CutAfter()
-				}
-				return zktest.Pass()
-			})
-			if err := txn(t, a); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-				t.Errorf("a transaction with a lost answer: %v, want ErrOutcomeUnknown", err)
-			}
-			time.Sleep(2 * time.Second)
-		}, true},
+		"transaction":         {set, zktest.Pass(), nil, false},
+		"refused transaction": {&zk.DeleteRequest{Path: "/nothing", Version: -1}, zktest.Pass(), zk.ErrNoNode, false},
+		"unknown outcome":     {set, zktest.CutAfter(), coordinator.ErrOutcomeUnknown, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				eventstest.Must(t, srv.Create("/ledger", nil))
-				l := kept(t, coordtest.Connect(t, srv))
-				a, g := coordtest.Hold(t, l)
-				waits := waiters(l, 2)
-				c.use(t, srv, a)
-				coordtest.NotLost(t, a)
-				coordtest.End(a)
-				for _, w := range waits {
-					next := coordtest.Soon(t, w)
-					if goes := next.Token != g.Token; goes != c.goes || !later(next, g) {
-						t.Errorf("after %+v %+v is granted, want another node: %v", g, next, c.goes)
-					}
-					coordtest.End(w)
-				}
-			})
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			eventstest.Must(t, srv.Create("/ledger", nil))
+			l := kept(t, coordtest.Connect(t, srv))
+			a, g := coordtest.Hold(t, l)
+			waits := waiters(l, 2)
+			onEach(srv, c.fate, zktest.OpMulti)
+			_, err := a.Txn(t.Context(), c.op)
+			srv.Intercept(nil)
+			expectError(t, err, c.want, "the transaction")
+			time.Sleep(2 * time.Second)
+			coordtest.NotLost(t, a)
+			coordtest.End(a)
+			for _, next := range inTurn(t, g, waits...) {
+				expect(t, (next.Token != g.Token) == c.goes,
+					"after %+v %+v is granted, want another node: %v", g, next, c.goes)
+			}
 		})
 	}
 }
@@ -79,13 +60,8 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 		eventstest.Must(t, srv.Create("/ledger", nil))
 		l := kept(t, coordtest.Connect(t, srv))
 		a, g := coordtest.Hold(t, l)
-		next := waiters(l, 1)[0]
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpMulti {
-				return zktest.Delay(500 * time.Millisecond)
-			}
-			return zktest.Pass()
-		})
+		next := coordtest.Queue(l)
+		onEach(srv, zktest.Delay(500*time.Millisecond), zktest.OpMulti)
 		answered := make(chan error, 1)
 		go func() {
 			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
@@ -94,195 +70,115 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 		synctest.Wait()
 		a.Release()
 		time.Sleep(400 * time.Millisecond)
-		if next.Valid() {
-			t.Error("the next turn is granted while a transaction of the one before is under way")
-		}
+		expect(t, !next.Valid(), "the next turn is granted while a transaction of the one before is under way")
 		eventstest.Must(t, <-answered)
-		if got := coordtest.Soon(t, next); got.Token != g.Token {
-			t.Errorf("after the answer %+v is granted, want the next turn of the node", got)
-		}
-		coordtest.End(next)
+		got := coordtest.Soon(t, next)
+		expect(t, got.Token == g.Token, "after the answer %+v is granted, want the next turn of the node", got)
 	})
 }
 
-// TestACachedLockIsAskedBack: the holder of the turn is told, and the node goes after its release. An idle node goes at
-// once.
+// TestACachedLockIsAskedBack: the node goes with the holder's release, and at once if it
+// is idle.
 func TestACachedLockIsAskedBack(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := kept(t, c, coordinator.Revocable())
 		a, g := coordtest.Hold(t, l)
-		next := waiters(l, 1)[0]
+		next := coordtest.Queue(l)
 		done := revoking(t.Context(), operator, grace)
-		time.Sleep(time.Second)
-		select {
-		case r := <-a.Revoked():
-			if r.ID != a.ID() {
-				t.Errorf("told %+v, want its own number %d", r, a.ID())
-			}
-		default:
-			t.Error("the holder is not told within a second")
-		}
+		r := eventstest.Receive(t, a.Revoked(), "the wish")
+		expect(t, r.ID == a.ID(), "the holder is told %+v, want its own number %d", r, a.ID())
 		coordtest.End(a)
 		eventstest.Must(t, <-done)
-		if got := coordtest.Soon(t, next); got.Token <= g.Token {
-			t.Errorf("after the wish %+v is granted, want another node than that of %+v", got, g)
+		got := inTurn(t, g, next)[0]
+		expect(t, got.Token > g.Token,
+			"after the wish %+v is granted, want another node than that of %+v", got, g)
+
+		for range 3 {
+			g = cycle(t, l)
 		}
-		coordtest.End(next)
-		cycle(t, l)
-		cycle(t, l)
-		g = cycle(t, l)
 		began := time.Now()
 		eventstest.Must(t, <-revoking(t.Context(), operator, grace))
-		if took := time.Since(began); took > time.Second || srv.Exists(g.Node) {
-			t.Errorf("an idle node is given back after %v, there: %v; want it to go at once", took, srv.Exists(g.Node))
-		}
+		expect(t, time.Since(began) <= time.Second && !srv.Exists(g.Node),
+			"an idle node is given back after %v, there: %v; want it to go at once",
+			time.Since(began), srv.Exists(g.Node))
+
 		late, _ := coordtest.Hold(t, l)
 		done = revoking(t.Context(), operator, grace)
 		time.Sleep(grace + time.Second)
-		if lost := <-late.Lost(); lost.Reason != events.ReasonRevoked {
-			t.Errorf("a holder that does not give it back is told %+v, want that it was revoked", lost)
-		}
+		lost := coordtest.LossOf(t, late)
+		expect(t, lost.Reason == events.ReasonRevoked,
+			"a holder that does not give it back is told %+v, want a revocation", lost)
 		eventstest.Must(t, <-done)
 	})
 }
 
-// TestCloseGivesCachedLocksBack: at once, whether the lock is idle, held or waited for; for a function when it has
-// returned.
+// TestCloseGivesCachedLocksBack at once, or when the function under the lock has returned.
 func TestCloseGivesCachedLocksBack(t *testing.T) {
 	for _, state := range []string{"idle", "resting", "held", "waited for", "behind a stranger", "with a function"} {
-		t.Run(state, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				idle := make([]*coordinator.Lock, 20)
-				for i := range idle {
-					idle[i] = c.Mutex(fmt.Sprint("/many/", i), coordinator.Cached())
-					cycle(t, idle[i])
-					cycle(t, idle[i])
-				}
-				l := kept(t, c)
-				var all []*coordinator.Acquisition
-				left := 0
-				switch state {
-				case "resting":
-					time.Sleep(10 * time.Second)
-				case "held", "waited for":
-					a, _ := coordtest.Hold(t, l)
-					if all = append(all, a); state != "held" {
-						all = append(all, waiters(l, 5)...)
-					}
-				case "behind a stranger":
-					outsider(t, srv)
-					left, all = 1, waiters(l, 5)
-				case "with a function":
-					go func() {
-						_ = l.Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
-							<-ctx.Done()
-							time.Sleep(time.Second)
-							if len(nodesBelow(srv, lockPath)) == 0 {
-								t.Error("the node is gone while the function runs")
-							}
-							return nil
-						})
-					}()
-					synctest.Wait()
-					all = waiters(l, 3)
-				}
-				began := time.Now()
-				if err := c.Shutdown(context.Background()); err != nil {
-					t.Errorf("Shutdown: %v", err)
-				}
-				most := 100 * time.Millisecond
-				if state == "with a function" {
-					most += time.Second
-				}
-				if took := time.Since(began); took > most {
-					t.Errorf("Shutdown took %v, want %v at most", took, most)
-				}
-				for i, a := range all {
-					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Errorf("acquisition %d ends with %v, want ErrClosed", i, a.Err())
-					}
-				}
-				wantNodes(t, srv, left, "after Shutdown")
-				for i := range idle {
-					if nodes := nodesBelow(srv, idle[i].Path()); len(nodes) > 0 {
-						t.Errorf("after Shutdown %v is left", nodes)
-					}
-				}
-				a := l.Acquire(t.Context())
-				if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrClosed) {
-					t.Errorf("after Shutdown: %v, want ErrClosed", a.Err())
-				}
-			})
+		coordtest.Case(t, state, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			var paths []string
+			for i := range 20 {
+				paths = append(paths, fmt.Sprint("/many/", i))
+				idle := c.Mutex(paths[i], coordinator.Cached())
+				cycle(t, idle)
+				cycle(t, idle)
+			}
+			l := kept(t, c)
+			var all []*coordinator.Acquisition
+			left, most := 0, 100*time.Millisecond
+			switch state {
+			case "resting":
+				time.Sleep(10 * time.Second)
+			case "held":
+				all = waiters(l, 1)
+			case "waited for":
+				all = waiters(l, 6)
+			case "behind a stranger":
+				outsider(t, srv)
+				left, all = 1, waiters(l, 5)
+			case "with a function":
+				most += time.Second
+				go func() {
+					_ = l.Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+						<-ctx.Done()
+						time.Sleep(time.Second)
+						expect(t, len(nodesBelow(srv, lockPath)) > 0, "the node is gone while the function runs")
+						return nil
+					})
+				}()
+				synctest.Wait()
+				all = waiters(l, 3)
+			}
+			began := time.Now()
+			eventstest.Check(t, c.Shutdown(context.Background()))
+			expect(t, time.Since(began) <= most, "Shutdown took %v, want %v at most", time.Since(began), most)
+			for _, a := range append(all, l.Acquire(t.Context())) {
+				expect(t, coordtest.IsClosed(a.Done()), "after Shutdown an acquisition is not over")
+				expectError(t, a.Err(), coordinator.ErrClosed, "after Shutdown")
+			}
+			wantNodes(t, srv, left, "after Shutdown")
+			expect(t, len(nodesBelow(srv, paths...)) == 0, "after Shutdown %v is left", nodesBelow(srv, paths...))
 		})
 	}
 }
 
-// TestTheStreamOfACachedLock: each Grant is followed by the end of its acquisition, before the next Grant.
-func TestTheStreamOfACachedLock(t *testing.T) {
+// TestAWaiterOfACachedLockHoldsNothing: the queue shows the one node, and that it is
+// cached.
+func TestAWaiterOfACachedLockHoldsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		l := kept(t, c)
-		a, g := coordtest.Hold(t, l)
-		all := waiters(l, 20)
+		l := kept(t, coordtest.Connect(t, srv))
+		_, g := coordtest.Hold(t, l)
+		w := coordtest.Queue(l)
 		queue, err := l.Queue(t.Context())
-		if err != nil || len(queue) != 1 || !queue[0].Cached || !queue[0].Holding || queue[0].Token != g.Token {
-			t.Errorf("the queue is %+v, %v; want one that holds and is cached", queue, err)
-		}
-		for i, w := range all {
-			if ahead, ok := w.Position(); ok && ahead < 1 {
-				t.Errorf("waiter %d has %d ahead", i, ahead)
-			}
-			if w.Valid() || !w.Deadline().IsZero() || w.Grant().Node != "" || w.Err() != nil {
-				t.Errorf("waiter %d: valid %v, deadline %v, Grant %+v, Err %v; want none of it", i, w.Valid(), w.Deadline(), w.Grant(), w.Err())
-			}
-		}
-		coordtest.End(a)
-		for i, w := range all {
-			if i == 10 {
-				eventstest.Must(t, srv.Delete(w.Grant().Node)) // it is lost
-				time.Sleep(3 * time.Second)
-			}
-			if i != 10 {
-				got := coordtest.Soon(t, w)
-				ctx := w.Context(t.Context())
-				if kept := w.Grant(); kept.Node != got.Node || kept.Turn != got.Turn || kept.ID != got.ID {
-					t.Errorf("Grant is %+v, and %+v was delivered", w.Grant(), got)
-				}
-				w.Release()
-				if len(w.Granted()) > 0 || ctx.Err() == nil || !errors.Is(context.Cause(ctx), coordinator.ErrReleased) {
-					t.Errorf("after the release the cause is %v, want ErrReleased, and no Grant left", context.Cause(ctx))
-				}
-			}
-			w.Release()
-			<-w.Done()
-			synctest.Wait()
-		}
-		var holder uint64
-		grants, ends := 0, 0
-		for _, ev := range told(stream) {
-			switch ev := ev.(type) {
-			case events.Grant:
-				if holder != 0 {
-					t.Errorf("granted to %d while %d holds", ev.ID, holder)
-				}
-				holder, grants = ev.ID, grants+1
-			case events.Lost:
-				if holder != ev.ID {
-					t.Errorf("lost by %d while %d holds", ev.ID, holder)
-				}
-				holder, ends = 0, ends+1
-			case events.Ended:
-				if holder == ev.ID {
-					holder, ends = 0, ends+1
-				}
-			}
-		}
-		if grants != ends || grants < 21 {
-			t.Errorf("the stream has %d grants and %d ends of them, want as many, and 21 at least", grants, ends)
-		}
+		eventstest.Must(t, err)
+		expect(t, len(queue) == 1 && queue[0].Cached && queue[0].Holding && queue[0].Token == g.Token,
+			"the queue is %+v; want one contender that holds and is cached", queue)
+		ahead, ok := w.Position()
+		expect(t, !ok || ahead > 0, "the waiter has %d ahead", ahead)
+		expect(t, !w.Valid() && w.Deadline().IsZero() && w.Grant().Node == "" && w.Err() == nil,
+			"valid %v, deadline %v, Grant %+v, Err %v; want none of it", w.Valid(), w.Deadline(), w.Grant(), w.Err())
 	})
 }
 
@@ -291,22 +187,208 @@ func TestDoUnderACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
 		traffic := coordtest.Traffic(srv)
-		failed := errors.New("failed")
-		for _, want := range []error{nil, failed, nil} {
-			if err := l.Do(t.Context(), func(context.Context, events.Grant) error { return want }); !errors.Is(err, want) {
-				t.Errorf("Do returns %v, want %v", err, want)
-			}
+		for _, want := range []error{nil, errors.New("failed"), nil} {
+			err := l.Do(t.Context(), func(context.Context, events.Grant) error { return want })
+			expectError(t, err, want, "Do")
 			func() {
-				defer func() {
-					if r := recover(); r != "boom" {
-						t.Errorf("Do panics with %v, want boom", r)
-					}
-				}()
+				defer func() { expect(t, recover() == "boom", "Do does not panic as its function does") }()
 				_ = l.Do(t.Context(), func(context.Context, events.Grant) error { panic("boom") })
 			}()
 		}
-		if got := traffic.Load(); got != 0 {
-			t.Errorf("6 functions took %d requests, want none", got)
+		expect(t, traffic.Load() == 0, "6 functions took %d requests, want none", traffic.Load())
+	})
+}
+
+// How a cached lock ends when its node, its session or its connection is lost.
+
+// losses are ways to lose a node, with the reasons that holders are told.
+var losses = map[string]struct {
+	lose    func(t *testing.T, srv *zktest.Server, held events.Grant)
+	options []coordinator.Option
+	want    error
+}{
+	"deleted": {func(t *testing.T, srv *zktest.Server, held events.Grant) {
+		eventstest.Must(t, srv.Delete(held.Node))
+	}, nil, coordinator.ErrNodeRemoved},
+	"expired": {func(t *testing.T, srv *zktest.Server, held events.Grant) {
+		eventstest.Must(t, srv.Expire(held.Session))
+	}, nil, coordinator.ErrSessionExpired},
+	"lease": {func(_ *testing.T, srv *zktest.Server, held events.Grant) {
+		srv.Mute(held.Session, true)
+		time.Sleep(8 * time.Second)
+	}, nil, coordinator.ErrLeaseRanOut},
+	"suspended": {func(_ *testing.T, srv *zktest.Server, held events.Grant) {
+		srv.Cut(held.Session)
+	}, []coordinator.Option{coordinator.WithLossOnSuspend()}, coordinator.ErrSuspended},
+}
+
+// TestALostNodeIsNotHandedOn: the holder is told, and the waiters get another node.
+func TestALostNodeIsNotHandedOn(t *testing.T) {
+	for name, loss := range losses {
+		for also, wanted := range map[string]bool{"": false, ", wanted": true} {
+			coordtest.Case(t, name+also, func(t *testing.T, srv *zktest.Server) {
+				l := kept(t, coordtest.Connect(t, srv, loss.options...))
+				a, g := coordtest.Hold(t, l)
+				time.Sleep(3 * time.Second) // its node is watched by then
+				waiting := waiters(l, 3)
+				var other *coordinator.Acquisition
+				if wanted {
+					other = coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+				}
+				loss.lose(t, srv, g)
+				synctest.Wait()
+				lost := coordtest.LossOf(t, a)
+				expectError(t, lost.Err, loss.want, "the loss")
+				expect(t, lost.Token == g.Token && lost.ID == a.ID(), "told %+v, want that %v is lost", lost, g)
+				expectError(t, coordtest.EndOf(t, a), loss.want, "the end")
+				expect(t, !a.Valid(), "the lost lock is valid")
+				for i, w := range waiting {
+					expect(t, !w.Valid() || w.Grant().Node != g.Node,
+						"waiter %d holds under the node that was lost", i)
+				}
+				srv.Mute(g.Session, false)
+				if wanted {
+					next := coordtest.GrantOf(t, other)
+					expect(t, later(next, g), "after %+v the other contender is granted %+v", g, next)
+					coordtest.End(other)
+				}
+				coordtest.GrantOf(t, waiting[0])
+				for _, next := range inTurn(t, g, waiting...) {
+					expect(t, next.Token != g.Token,
+						"after %+v a waiter is granted %+v, want another node", g, next)
+				}
+			})
+		}
+	}
+}
+
+// TestAnIdleNodeIsLostInSilence: without an event or a warning.
+func TestAnIdleNodeIsLostInSilence(t *testing.T) {
+	for name, loss := range losses {
+		for _, idle := range []time.Duration{0, 10 * time.Second} {
+			coordtest.Case(t, name+", "+idle.String(), func(t *testing.T, srv *zktest.Server) {
+				core, logs := observer.New(zap.WarnLevel)
+				c := coordtest.Connect(t, srv, append(loss.options[:len(loss.options):len(loss.options)],
+					coordinator.WithLogger(zap.New(core)))...)
+				l := kept(t, c)
+				g := cycle(t, l)
+				time.Sleep(idle)
+				stream := c.Events(t.Context())
+				loss.lose(t, srv, g)
+				synctest.Wait()
+				srv.Mute(g.Session, false)
+				if name != "deleted" { // of which the session hears at once
+					time.Sleep(time.Second)
+				}
+				for _, ev := range told(stream) {
+					switch ev.(type) {
+					case events.Lost, events.Ended, events.Grant:
+						t.Errorf("the stream says %#v, want nothing of a lock", ev)
+					}
+				}
+				for _, entry := range logs.All() {
+					if entry.ContextMap()["holders"] != nil || entry.ContextMap()["lock"] != nil {
+						t.Errorf("the log says %q with %v", entry.Message, entry.ContextMap())
+					}
+				}
+				a := l.Acquire(t.Context())
+				next := coordtest.GrantOf(t, a)
+				expect(t, later(next, g) && (next.Token > g.Token || name == "lease" || name == "suspended"),
+					"after %+v the next one is granted %+v", g, next)
+			})
+		}
+	}
+}
+
+// TestALostNodeWithAFunctionUnderIt stays until the function returns.
+func TestALostNodeWithAFunctionUnderIt(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := kept(t, coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()))
+		entered, finish, left := make(chan events.Grant, 1), make(chan struct{}), make(chan error, 1)
+		go func() {
+			left <- l.Do(context.Background(), func(_ context.Context, g events.Grant) error {
+				entered <- g
+				<-finish
+				return nil
+			})
+		}()
+		g := <-entered
+		next := coordtest.Queue(l)
+		srv.Cut(g.Session)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		expect(t, !next.Valid() && srv.Exists(g.Node),
+			"while the function runs the next one is valid: %v, and the node there: %v",
+			next.Valid(), srv.Exists(g.Node))
+		wantNodes(t, srv, 2, "while the function runs, its own and that of the next")
+		close(finish)
+		expectError(t, <-left, coordinator.ErrSuspended, "Do")
+		got := inTurn(t, g, next)[0]
+		expect(t, got.Token > g.Token, "the next one is granted %+v after %+v, want another node", got, g)
+	})
+}
+
+// TestAnOutageOfACachedLock: a holder keeps it, and no turn is granted until it is over.
+func TestAnOutageOfACachedLock(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := kept(t, coordtest.Connect(t, srv))
+		a, g := coordtest.Hold(t, l)
+		waits := waiters(l, 2)
+		srv.Down(true)
+		synctest.Wait()
+		coordtest.End(a)
+		synctest.Wait()
+		expect(t, !waits[0].Valid(), "without a connection a waiter is granted the turn")
+		waits = append(waits, coordtest.Queue(l))
+		time.Sleep(2 * time.Second)
+		expect(t, !waits[0].Valid() && !waits[2].Valid(),
+			"without a connection a waiter is granted the turn after a while")
+		srv.Down(false)
+		inTurn(t, g, waits...)
+		held, g := coordtest.Hold(t, l)
+		srv.Cut(g.Session)
+		time.Sleep(2 * time.Second)
+		coordtest.NotLost(t, held)
+	})
+}
+
+// TestNoTurnIsGrantedWithoutProof that no other contender has come.
+func TestNoTurnIsGrantedWithoutProof(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
+		l := kept(t, c, coordinator.Cached(coordinator.CacheHandoffs(0)))
+		a, g := coordtest.Hold(t, l)
+		waits := coordtest.Queue(l)
+		srv.Mute(g.Session, true) // the connection stays
+		next := coordtest.Queue(other)
+		time.Sleep(2500 * time.Millisecond)
+		coordtest.NotLost(t, a) // it is less than half of the lease
+		coordtest.End(a)
+		synctest.Wait()
+		expect(t, !waits.Valid(), "a turn is granted two intervals and a half after the last answer, want none")
+		time.Sleep(time.Second)
+		srv.Mute(g.Session, false)
+		time.Sleep(30 * time.Second)
+		expect(t, next.Valid(), "the other contender does not hold, want it before the waiter")
+		last := next.Grant()
+		coordtest.End(next)
+		w := coordtest.GrantOf(t, waits)
+		expect(t, w.Token > last.Token, "the waiter is granted %+v after %+v", w, last)
+	})
+}
+
+// TestARefusedArmCostsTheNodeOnly: if the directory may not be read, nothing is cached.
+func TestARefusedArmCostsTheNodeOnly(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := cachedAt(coordtest.Connect(t, srv))
+		last := cycle(t, l)
+		onEach(srv, zktest.Fail(zktest.NoAuth), zktest.OpGetChildren, zktest.OpGetChildren2)
+		for range 5 {
+			g := cycle(t, l)
+			expect(t, later(g, last) && g.Turn == 0,
+				"granted %+v after %+v, want a node of its own each time", g, last)
+			last = g
+			wantNodes(t, srv, 0, "after the release")
 		}
 	})
 }

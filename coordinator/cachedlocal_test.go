@@ -15,116 +15,64 @@ import (
 
 // What the contenders of one coordinator see of each other at a cached lock.
 
-// TestLocalContendersHandACachedLockOn: in the order in which they asked, with one node, and without a request each.
+// TestLocalContendersHandACachedLockOn in the order of their calls, without a request
+// each.
 func TestLocalContendersHandACachedLockOn(t *testing.T) {
 	const many, few = 1000, 12
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		coordtest.Warm(t, c)
+		l := cachedAt(coordtest.Connect(t, srv))
 		for name, most := range map[string]int32{"first": few, "kept": 0} {
-			l := cachedAt(c)
 			if name == "kept" {
-				kept(t, c)
+				cycle(t, l)
+				cycle(t, l)
 			}
 			traffic := coordtest.Traffic(srv)
-			all := waiters(l, many)
-			last := coordtest.Soon(t, all[0])
-			for i, a := range all[1:] {
-				if a.Valid() {
-					t.Fatalf("%s: contender %d holds beside the one before", name, i+1)
-				}
-				all[i].Release()
-				g := coordtest.Soon(t, a)
-				if !later(g, last) || g.Token != last.Token || g.Node != last.Node || g.ID != a.ID() {
-					t.Fatalf("%s: contender %d is granted %+v after %+v, want the next turn of one node", name, i+1, g, last)
-				}
-				last = g
+			grants := inTurn(t, events.Grant{}, waiters(l, many)...)
+			for i, g := range grants {
+				expect(t, g.Token == grants[0].Token && g.Node == grants[0].Node && g.Turn == grants[0].Turn+uint64(i),
+					"%s: contender %d is granted %+v after %+v, want the next turn of one node", name, i, g, grants[0])
 			}
-			all[many-1].Release()
-			<-all[many-1].Done()
 			synctest.Wait()
-			if got := traffic.Load(); got > most {
-				t.Errorf("%s: %d handoffs took %d requests, want %d at most", name, many, got, most)
-			}
+			expect(t, traffic.Load() <= most,
+				"%s: %d handoffs took %d requests, want %d at most", name, many, traffic.Load(), most)
 		}
 	})
 }
 
-// TestALocalWaiterMayEndItsWait: by a context, after a time, or by a release. The others have their turn as before.
+// TestALocalWaiterMayEndItsWait by a context, after a time, or by a release.
 func TestALocalWaiterMayEndItsWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
 		traffic := coordtest.Traffic(srv)
-		holder, _ := coordtest.Hold(t, l)
+		holder, g := coordtest.Hold(t, l)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		reason := errors.New("a reason")
-		cancelled := l.Acquire(ctx)
-		first := l.Acquire(t.Context())
-		released := l.Acquire(t.Context())
+		cancelled, first, released := l.Acquire(ctx), l.Acquire(t.Context()), l.Acquire(t.Context())
 		timed := l.Acquire(t.Context(), coordinator.WithMaxWait(time.Second))
-		ended := l.Acquire(ctx)
-		last := l.Acquire(t.Context())
+		ended, last := l.Acquire(ctx), l.Acquire(t.Context())
 		synctest.Wait()
 		cancel(reason)
 		released.Release()
+		late := l.Acquire(ctx) // its context has ended
 		synctest.Wait()
-		for name, test := range map[string]struct {
-			a    *coordinator.Acquisition
-			want error
-		}{
-			"the context of the first of them": {cancelled, reason}, "a context": {ended, reason}, "a release": {released, coordinator.ErrNotAcquired},
-		} {
-			if err := test.a.Err(); !coordtest.IsClosed(test.a.Done()) || !errors.Is(err, test.want) {
-				t.Errorf("%s: ends with %v, want %v at once", name, err, test.want)
-			}
+		expect(t, !coordtest.IsClosed(timed.Done()), "the wait of a second ends before, want it to last")
+		over := func(name string, a *coordinator.Acquisition, want error) {
+			t.Helper()
+			expect(t, coordtest.IsClosed(a.Done()), "%s: the wait goes on, want it over at once", name)
+			expectError(t, a.Err(), want, name)
 		}
-		if coordtest.IsClosed(timed.Done()) {
-			t.Error("the wait of a second ends before, want it to last")
-		}
+		over("the context of the first of them", cancelled, reason)
+		over("a context", ended, reason)
+		over("a context that has ended", late, reason)
+		over("a release", released, coordinator.ErrNotAcquired)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if err := timed.Err(); !errors.Is(err, coordinator.ErrTimeout) {
-			t.Errorf("after a second: %v, want ErrTimeout", err)
-		}
-		late := l.Acquire(ctx) // its context has ended
-		if <-late.Done(); !errors.Is(late.Err(), reason) {
-			t.Errorf("with a context that has ended: %v, want its cause", late.Err())
-		}
-		holder.Release()
-		coordtest.Soon(t, first)
-		if last.Valid() {
-			t.Error("the last one holds beside the first")
-		}
-		first.Release()
-		coordtest.Soon(t, last)
-		coordtest.End(last)
+		over("after a second", timed, coordinator.ErrTimeout)
+		coordtest.End(holder)
+		inTurn(t, g, first, last)
 		synctest.Wait()
-		if got := traffic.Load(); got > 1 { // the probe of a second
-			t.Errorf("that took %d requests, want one at most", got)
-		}
+		expect(t, traffic.Load() <= 1, "that took %d requests, want one at most", traffic.Load()) // the probe of a second
 		wantNodes(t, srv, 1, "when all have left")
-	})
-}
-
-// TestAWaiterThatLeavesBeforeTheNodeComes: when every waiter leaves there is no node, and no Grant.
-func TestAWaiterThatLeavesBeforeTheNodeComes(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		stranger, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		l := cachedAt(coordtest.Connect(t, srv))
-		all := waiters(l, 3)
-		wantNodes(t, srv, 2, "with three that wait")
-		for _, a := range all {
-			coordtest.End(a)
-			if err := a.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
-				t.Errorf("withdrawn: %v, want ErrNotAcquired", err)
-			}
-		}
-		wantNodes(t, srv, 1, "when they have left")
-		all = waiters(l, 2)
-		all[0].Release()
-		stranger.Release()
-		coordtest.Soon(t, all[1])
-		coordtest.End(all[1])
 	})
 }
 
@@ -134,61 +82,78 @@ func TestTryOfACachedLock(t *testing.T) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
 		coordtest.Warm(t, c)
 		l := cachedAt(c)
-		try := func(when string, l *coordinator.Lock, want error, requests int32) {
+		try := func(when string, want error, requests int32) {
 			t.Helper()
 			synctest.Wait()
 			traffic, began := coordtest.Traffic(srv), time.Now()
 			a := l.Acquire(t.Context(), coordinator.Try())
-			if _, err := a.Wait(t.Context()); !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", when, err, want)
-			}
+			_, err := a.Wait(t.Context())
+			expectError(t, err, want, when)
 			coordtest.End(a)
 			synctest.Wait()
-			if got, took := traffic.Load(), time.Since(began); got > requests || took > 0 {
-				t.Errorf("%s: it took %d requests and %v, want %d at most at once", when, got, took, requests)
-			}
+			expect(t, traffic.Load() <= requests && time.Since(began) == 0,
+				"%s: it took %d requests and %v, want %d at most at once",
+				when, traffic.Load(), time.Since(began), requests)
 		}
-		try("free", l, nil, 4)
-		try("free again", l, nil, 4)
-		try("idle", l, nil, 0)
+		try("free", nil, 4)
+		try("free again", nil, 4)
+		try("idle", nil, 0)
 		time.Sleep(10 * time.Second)
-		try("resting", l, nil, 1)
-		a, _ := coordtest.Hold(t, l)
-		try("held here", l, coordinator.ErrNotAcquired, 0)
+		try("resting", nil, 1)
+		a, g := coordtest.Hold(t, l)
+		try("held here", coordinator.ErrNotAcquired, 0)
 		waiter := l.Acquire(t.Context())
 		a.Release()
-		coordtest.Soon(t, waiter)
-		coordtest.End(waiter)
+		inTurn(t, g, waiter)
 		cycle(t, c.Mutex(lockPath))
 		wantNodes(t, srv, 0, "when the idle node was wanted")
-		held, _ := coordtest.Hold(t, other)
-		try("held elsewhere", l, coordinator.ErrNotAcquired, 3)
+		held, g := coordtest.Hold(t, other)
+		try("held elsewhere", coordinator.ErrNotAcquired, 3)
 		waits := coordtest.Queue(l)
-		try("waited for here", l, coordinator.ErrNotAcquired, 0)
+		try("waited for here", coordinator.ErrNotAcquired, 0)
 		coordtest.End(held)
-		coordtest.Soon(t, waits)
-		coordtest.End(waits)
+		inTurn(t, g, waits)
 	})
 }
 
-// TestATryIsNotWaitedFor: a waiter gets its place, and its turn, also if it joined an acquisition that only tried.
+// TestATryIsNotWaitedFor by a waiter that has joined it.
 func TestATryIsNotWaitedFor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
-		held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		held, g := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		try := l.Acquire(t.Context(), coordinator.Try())
 		waits := l.Acquire(t.Context())
-		if <-try.Done(); !errors.Is(try.Err(), coordinator.ErrNotAcquired) {
-			t.Errorf("Try while another one holds: %v, want ErrNotAcquired", try.Err())
-		}
+		expectError(t, coordtest.EndOf(t, try), coordinator.ErrNotAcquired, "Try while another one holds")
 		wantNodes(t, srv, 2, "with one that holds and one that waits")
 		coordtest.End(held)
-		coordtest.Soon(t, waits)
-		coordtest.End(waits)
+		inTurn(t, g, waits)
 	})
 }
 
-// TestACachedLockIsEnteredAgain: with the holder's node and turn. The next contender has its turn after the last release.
+// TestATryGetsALockThatIsCachedElsewhereAndIdle: it waits until an idle node would have
+// gone.
+func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			l, other := kept(t, coordtest.Connect(t, srv)), coordtest.Connect(t, srv)
+			if held {
+				coordtest.Hold(t, l)
+			}
+			began := time.Now()
+			_, err := other.Mutex(lockPath).Acquire(t.Context(), coordinator.Try()).Wait(t.Context())
+			took := time.Since(began)
+			if !held {
+				expectError(t, err, nil, "a try of a lock that is idle elsewhere")
+				return
+			}
+			expectError(t, err, coordinator.ErrNotAcquired, "a try of a lock that is held elsewhere")
+			expect(t, took >= 50*time.Millisecond && took <= 60*time.Millisecond,
+				"a try of a lock that is held elsewhere took %v, want the 50 ms of the bound", took)
+		})
+	}
+}
+
+// TestACachedLockIsEnteredAgain with the holder's node and turn, until the last release.
 func TestACachedLockIsEnteredAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -196,91 +161,53 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 		traffic := coordtest.Traffic(srv)
 		all := nested(t, l, 3)
 		outer := all[0].Grant()
+		late := context.WithoutCancel(all[0].Context(t.Context()))
 		next := coordtest.Queue(l)
 		for _, a := range all[1:] {
-			if g := a.Grant(); g.Token != outer.Token || g.Turn != outer.Turn || g.Node != outer.Node || g.ID != a.ID() {
-				t.Errorf("entered again it is granted %+v, want the node and the turn of %+v", g, outer)
-			}
+			g := a.Grant()
+			expect(t, g.Token == outer.Token && g.Turn == outer.Turn && g.Node == outer.Node && g.ID == a.ID(),
+				"entered again it is granted %+v, want the node and the turn of %+v", g, outer)
 		}
 		for i, a := range all {
-			if !a.Valid() || next.Valid() {
-				t.Errorf("with %d released the next one is valid: %v, and the last: %v", i, a.Valid(), next.Valid())
-			}
+			expect(t, a.Valid() && !next.Valid(), "with %d released the next one is valid: %v, and the last: %v",
+				i, next.Valid(), a.Valid())
 			coordtest.End(a)
 		}
-		if g := coordtest.Soon(t, next); g.Token != outer.Token || g.Turn != outer.Turn+1 {
-			t.Errorf("after the last release %+v is granted, want the turn after %+v", g, outer)
-		}
-		if got := traffic.Load(); got != 0 {
-			t.Errorf("that took %d requests, want none", got)
-		}
+		coordtest.Soon(t, next)
 		again := c.Mutex(lockPath, coordinator.Cached()).Acquire(next.Context(t.Context()))
-		if <-again.Done(); !errors.Is(again.Err(), coordinator.ErrDeadlock) {
-			t.Errorf("a handle that is not reentrant, inside: %v, want ErrDeadlock", again.Err())
-		}
-		coordtest.End(next)
-	})
-}
-
-// TestAnEntryIsNoLongerThanTheLock: an acquisition that comes after the release waits for its turn like any other.
-func TestAnEntryIsNoLongerThanTheLock(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := kept(t, coordtest.Connect(t, srv), coordinator.Reentrant())
-		a, g := coordtest.Hold(t, l)
-		ctx := context.WithoutCancel(a.Context(t.Context()))
-		coordtest.End(a)
-		other, _ := coordtest.Hold(t, l)
-		late := l.Acquire(ctx)
+		expectError(t, coordtest.EndOf(t, again), coordinator.ErrDeadlock, "a handle that is not reentrant, inside")
+		behind := l.Acquire(late)
 		synctest.Wait()
-		if late.Valid() {
-			t.Error("it enters after the release, beside the next holder")
+		expect(t, !behind.Valid(), "it enters after the release, beside the next holder")
+		for i, g := range inTurn(t, outer, next, behind) {
+			expect(t, g.Token == outer.Token && g.Turn == outer.Turn+1+uint64(i),
+				"after the last release %+v is granted, want turn %d after %+v", g, i+1, outer)
 		}
-		coordtest.End(other)
-		if got := coordtest.Soon(t, late); got.Turn != g.Turn+2 {
-			t.Errorf("it is granted %+v, want a turn of its own, two after %+v", got, g)
-		}
-		coordtest.End(late)
+		expect(t, traffic.Load() == 0, "that took %d requests, want none", traffic.Load())
 	})
 }
 
-// TestLocalContendersKeepTheirOrder when another contender comes: some wait for the node that is handed on, and queue behind the
-// other contender when the time is up. Others queue at once. Those have come later.
+// TestLocalContendersKeepTheirOrder: waiters for the node queue behind another contender
+// when the time is up, and before later ones that had to queue at once.
 func TestLocalContendersKeepTheirOrder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		l := c.Mutex(coordtest.LockPath, coordinator.Cached(coordinator.CacheHandoffs(6), coordinator.CacheFor(50*time.Millisecond)))
-		for range 2 {
-			a, _ := coordtest.Hold(t, l)
-			coordtest.End(a)
-			synctest.Wait()
-		}
-		holder, _ := coordtest.Hold(t, l)
-		var waiting []*coordinator.Acquisition
-		for range 10 {
-			waiting = append(waiting, l.Acquire(t.Context()))
-		}
-		stranger := other.Mutex(coordtest.LockPath).Acquire(t.Context())
-		synctest.Wait()
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
+		l := kept(t, c, coordinator.Cached(coordinator.CacheHandoffs(6), coordinator.CacheFor(50*time.Millisecond)))
+		holder, last := coordtest.Hold(t, l)
+		waiting := waiters(l, 10)
+		stranger := coordtest.Queue(other)
 		coordtest.End(holder)
-		before := 0
-		var last events.Grant
 		for i, a := range waiting {
 			if i == 3 {
 				coordtest.Soon(t, stranger)
-				before = i
 				coordtest.End(stranger)
 			}
 			g := coordtest.Soon(t, a)
-			if i > 0 && !later(g, last) {
-				t.Errorf("waiter %d has %+v, want it after %+v", i, g, last)
-			}
+			expect(t, later(g, last), "waiter %d has %+v, want it after %+v", i, g, last)
 			last = g
 			time.Sleep(20 * time.Millisecond)
 			coordtest.End(a)
 			synctest.Wait()
-		}
-		if before != 3 {
-			t.Errorf("the other contender came after %d local ones, want 3 in the 50 ms", before)
 		}
 	})
 }
