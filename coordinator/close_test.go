@@ -7,64 +7,24 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
-
-// However short the timeout is, and whatever the network does: the client library alone would wait for a second.
-func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
-	for name, breaks := range hangs() {
-		for _, timeout := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
-			for _, noticed := range []time.Duration{0, timeout / 10, timeout, 3 * timeout} {
-				t.Run(fmt.Sprintf("%s, T %v, since %v", name, timeout, noticed), func(t *testing.T) {
-					eventstest.Bubble(t, func(t *testing.T) {
-						srv := zktest.Start(t, zktest.Tick(timeout/2))
-						c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
-						if err != nil {
-							t.Fatal(err)
-						}
-						coordtest.Hold(t, c.Mutex(lockPath))
-						waiting := coordtest.Queue(c.Mutex(lockPath))
-						breaks(srv)
-						time.Sleep(noticed)
-						start := time.Now()
-						_ = c.Close()
-						if took := time.Since(start); took > timeout {
-							t.Errorf("Close took %v, want at most the session timeout, %v", took, timeout)
-						}
-						if !coordtest.IsClosed(waiting.Done()) {
-							t.Error("after Close an acquisition waits, want it over")
-						}
-					})
-				})
-			}
-		}
-	}
-}
-
-func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		parent, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		for range 100 {
-			eventstest.Must(t, c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }))
-		}
-		synctest.Wait()
-		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
-			t.Errorf("%d children hang on the parent after 100 calls that are over, want at most 10", n)
-		}
-	})
-}
 
 // TestCloseLetsGoOfTheCallersContext, which a lock keeps watched for the next one.
 func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
@@ -72,93 +32,65 @@ func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for _, acquire := range []asker{
-			c.Mutex(lockPath).Acquire, c.Mutex("/locks/cached", coordinator.Cached()).Acquire, c.Election(coordtest.ElectionPath).Campaign,
+		for _, lock := range []acquirer{
+			c.Mutex(lockPath), c.Mutex("/locks/cached", coordinator.Cached()), campaigner{c.Election(electionPath)},
 		} {
-			a := acquire(parent)
+			a := lock.Acquire(parent)
 			coordtest.GrantOf(t, a)
 			coordtest.End(a)
 		}
 		eventstest.Must(t, c.Close())
-		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n != 0 {
-			t.Errorf("%d children hang on the parent after Close, want none", n)
-		}
+		n := reflect.ValueOf(parent).Elem().FieldByName("children").Len()
+		expect(t, n == 0, "%d children hang on the parent after Close, want none", n)
 	})
 }
 
-// However early the context of Connect ends, the server is not left with a session without an owner.
+// However early the context of Connect ends, no session is left.
 func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 	for name, options := range map[string][]coordinator.Option{
 		"without identity": nil,
 		"with identity":    {coordinator.WithAuth("digest", []byte("u:p"))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Millisecond) })
-				vain := 0
-				for wait := range 15 {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(wait)*time.Millisecond)
-					c, err := coordinator.Connect(ctx, srv.Addr(), append(options, srv.Option())...)
-					cancel()
-					if err == nil {
-						err = c.Close()
-					} else {
-						vain++
-						if errors.Is(err, context.DeadlineExceeded) {
-							err = nil
-						}
-					}
-					synctest.Wait()
-					if left := srv.Sessions(); err != nil || len(left) > 0 {
-						t.Errorf("given up after %d ms: %v, and the sessions %x are left; want nil or the end of the context, and none",
-							wait, err, left)
-					}
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Millisecond) })
+			vain := 0
+			for wait := range 15 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(wait)*time.Millisecond)
+				c, err := coordinator.Connect(ctx, srv.Addr(), append(options, srv.Option())...)
+				cancel()
+				if err == nil {
+					eventstest.Check(t, c.Close())
+				} else {
+					vain++
+					expectError(t, err, context.DeadlineExceeded, "given up")
 				}
-				if vain == 0 || vain == 15 {
-					t.Errorf("%d of 15 were in vain, want some", vain)
-				}
-			})
+				synctest.Wait()
+				expect(t, len(srv.Sessions()) == 0,
+					"given up after %d ms: the sessions %x are left, want none", wait, srv.Sessions())
+			}
+			expect(t, vain > 0 && vain < 15, "%d of 15 were in vain, want some", vain)
 		})
 	}
 }
 
-// These tests count goroutines and descriptors, so they use sockets and real time,
-// and do not run beside others.
-
-// descriptors counts the open descriptors of the process, if the system can tell.
-func descriptors() int {
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return 0
+// This test counts goroutines and descriptors, so it uses sockets and real time.
+func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
+	const timeout = 10 * time.Second
+	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
+	descriptors := func() int {
+		open, _ := os.ReadDir("/proc/self/fd") // if the system can tell
+		return len(open)
 	}
-	return len(open)
-}
-
-// noLeak returns a check that fails the test if there are more goroutines or descriptors than now, once they had time to end.
-func noLeak(t *testing.T) (check func()) {
-	t.Helper()
-	// The first socket of a process makes the runtime open a few for itself. A client starts its last goroutines after it has told of
-	// the session: a round trip later all of them exist and are counted.
-	srv := zktest.Start(t)
-	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/locks/counted"))
+	// The first socket of a process makes the runtime open a few for itself. A client
+	// starts its last goroutines after it has told of the session: a round trip later all
+	// of them exist.
+	a, _ := coordtest.Hold(t, coordtest.Connect(t, zktest.Start(t)).Mutex("/locks/counted"))
 	coordtest.End(a)
 	goroutines, files := runtime.NumGoroutine(), descriptors()
-	return func() {
-		t.Helper()
-		eventstest.Eventually(t, "goroutines and descriptors end", func() bool {
-			return runtime.NumGoroutine() <= goroutines && descriptors() <= files
-		})
-	}
-}
 
-func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
-	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
-	check := noLeak(t)
 	srv := zktest.Start(t)
-	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithSessionTimeout(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithSessionTimeout(timeout))
+	eventstest.Must(t, err)
 	c.Events(t.Context()) // without a reader
 	dir := func(i int) string { return fmt.Sprintf("/locks/%d", i) }
 	all := make([]*coordinator.Acquisition, 0, held+waiting)
@@ -166,8 +98,7 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 		a, _ := coordtest.Hold(t, c.Mutex(dir(i)))
 		all = append(all, a)
 	}
-	// Half of the waiters are in one queue.
-	for i := range waiting {
+	for i := range waiting { // half of the waiters are in one queue
 		all = append(all, c.Mutex(dir(max(0, i-waiting/2)%held)).Acquire(t.Context()))
 	}
 	nodes := func() (n int) {
@@ -179,101 +110,44 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting },
 		func() string { return fmt.Sprintf("there are %d nodes, want %d", nodes(), held+waiting) })
 	start := time.Now()
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
+	eventstest.Check(t, c.Close())
 	took := time.Since(start)
-	t.Logf("Close took %v", took)
-	if took > 10*time.Second {
-		t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
-	}
+	expect(t, took <= timeout, "Close took %v, want at most the session timeout, %v", took, timeout)
 	for _, a := range all {
 		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
 			t.Fatalf("after Close an acquisition is over: %v, valid: %v, Err = %v; want it over with ErrClosed",
 				coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
 		}
 	}
-	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
-		t.Errorf("after Close %d nodes and %d sessions are left, want none", n, len(srv.Sessions()))
-	}
+	expect(t, nodes() == 0 && len(srv.Sessions()) == 0,
+		"after Close %d nodes and %d sessions are left, want none", nodes(), len(srv.Sessions()))
 	srv.Close()
-	check()
+	eventstest.Eventually(t, "goroutines and descriptors end", func() bool {
+		return runtime.NumGoroutine() <= goroutines && descriptors() <= files
+	})
 }
 
-// The same with a server that is away: Close is over within the session timeout, and
-// the nodes go when the server ends the session.
-func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
-	const timeout = 10 * time.Second
-	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
-	for name, fault := range map[string]func(*zktest.Server){
-		"down": func(srv *zktest.Server) { srv.Down(true) },
-		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
-				for i := range held {
-					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
-				}
-				all := make([]*coordinator.Acquisition, waiting)
-				for i := range all {
-					all[i] = c.Mutex(fmt.Sprintf("/locks/%d", i%held)).Acquire(t.Context())
-				}
-				coordtest.Queue(c.Mutex("/locks/0"))
-				fault(srv)
-				start := time.Now()
-				if err := c.Close(); err == nil {
-					t.Error("Close = nil, want an error: nodes are left")
-				}
-				if took := time.Since(start); took > timeout {
-					t.Errorf("Close took %v, want at most %v", took, timeout)
-				}
-				for _, a := range all {
-					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Fatalf("after Close an acquisition is over: %v, Err = %v; want it over with ErrClosed",
-							coordtest.IsClosed(a.Done()), a.Err())
-					}
-				}
-				srv.MuteAll(false)
-				srv.Down(false)
-				time.Sleep(timeout + 4*time.Second)
-				for i := range held {
-					if got := srv.Children(fmt.Sprintf("/locks/%d", i)); len(got) != 0 {
-						t.Fatalf("when the session is over the nodes %v are left, want none", got)
-					}
-				}
-			})
-		})
-	}
-}
-
-// TestCloseHasWaitedForTheStream: when Close returns, the goroutine of a subscriber that does not read is gone, with the events
-// that it had left.
+// TestCloseHasWaitedForTheStream: no event is left for a subscriber that does not read.
 func TestCloseHasWaitedForTheStream(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		<-c.Mutex("no path").Acquire(t.Context()).Done()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if ev, open := <-stream; open {
-			t.Errorf("after Close the stream says %+v, want nothing", ev)
-		}
+		eventstest.Check(t, c.Close())
+		ev, open := <-stream
+		expect(t, !open, "after Close the stream says %+v, want nothing", ev)
 	})
 }
 
 // flight is how many requests a session has under way at a time.
 const flight = 256
 
-// TestCloseRemovesManyNodesTogether: the end of the session removes the nodes that the first flight of requests did not. So Close
-// does not send a request for each lock, and a waiter for one of them has it when the end is answered.
+// TestCloseRemovesManyNodesTogether: the end of the session removes what the first flight
+// of requests did not, and lets the waiters in.
 func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	const locks, latency = 2000, time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
-		eventstest.Must(t, err)
-		other := coordtest.Connect(t, srv)
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		waiting := make([]*coordinator.Acquisition, locks)
 		for i := range locks {
 			path := fmt.Sprintf("/locks/%d", i)
@@ -290,32 +164,23 @@ func TestCloseRemovesManyNodesTogether(t *testing.T) {
 			return zktest.Delay(latency)
 		})
 		start := time.Now()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil: the server has ended the session", err)
-		}
-		if n := requests.Load(); n > flight+1 {
-			t.Errorf("Close of %d locks sent %d requests, want at most one flight of %d and the end of the session", locks, n, flight)
-		}
-		if took := time.Since(start); took > 10*latency {
-			t.Errorf("Close took %v with a latency of %v, want a few round trips", took, latency)
-		}
+		eventstest.Check(t, c.Close())
+		n, took := requests.Load(), time.Since(start)
+		expect(t, n <= flight+1,
+			"Close of %d locks sent %d requests, want one flight of %d and the end of the session", locks, n, flight)
+		expect(t, took <= 10*latency, "Close took %v with a latency of %v, want a few round trips", took, latency)
 		for _, a := range waiting {
 			coordtest.Soon(t, a)
 		}
 	})
 }
 
-// TestCloseLeavesAFloor: a holder that has waited leaves a floor for the waiters behind it, at Close as at a release. That spares
-// the next holder a listing.
+// TestCloseLeavesAFloor, as a release does, which spares the next holder a listing.
 func TestCloseLeavesAFloor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 4)
 		coordtest.Warm(t, cs...)
-		var handoff [2]int
-		for i, end := range []func(*coordinator.Acquisition){
-			func(a *coordinator.Acquisition) { a.Release() },
-			func(*coordinator.Acquisition) { eventstest.Check(t, cs[1].Close()) },
-		} {
+		handoff := func(end func(*coordinator.Acquisition)) int {
 			first, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 			second, third := coordtest.Queue(cs[1].Mutex(lockPath)), coordtest.Queue(cs[2].Mutex(lockPath))
 			coordtest.End(first)
@@ -323,99 +188,94 @@ func TestCloseLeavesAFloor(t *testing.T) {
 			before := ms[2].Read()
 			end(second)
 			coordtest.Soon(t, third)
-			handoff[i] = ms[2].Read().Minus(before).Requests
-			coordtest.End(third)
+			defer coordtest.End(third)
+			return ms[2].Read().Minus(before).Requests
 		}
-		if handoff[1] != handoff[0] {
-			t.Errorf("the handoff after a Close cost the next holder %d requests, want %d as after a release", handoff[1], handoff[0])
-		}
+		released := handoff((*coordinator.Acquisition).Release)
+		closed := handoff(func(*coordinator.Acquisition) { eventstest.Check(t, cs[1].Close()) })
+		expect(t, closed == released,
+			"the handoff after a Close cost the next holder %d requests, want %d as after a release",
+			closed, released)
 	})
 }
 
-// TestCloseSaysWhatIsLeft: nothing, if the server has said that the session is over, however late the answers to the deletes are.
-// Otherwise it returns the number of nodes without an answer.
+// TestCloseSaysWhatIsLeft: nothing, if a server has said that the session is over.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second
+	const left = "zkgrant: closed, and no server has said that the session is over; " +
+		"acquisitions whose nodes may be left until it expires: 76"
 	for name, c := range map[string]struct {
-		action func(zktest.Request) zktest.Action
-		want   string
+		latency time.Duration
+		end     zktest.Action
+		want    string
 	}{
-		"every answer takes a twentieth of the timeout": {
-			func(zktest.Request) zktest.Action { return zktest.Delay(timeout / 20) }, "",
-		},
-		"the end of the session is not answered": {
-			func(r zktest.Request) zktest.Action {
-				if r.Op == zktest.OpClose {
-					return zktest.Swallow()
-				}
-				return zktest.Delay(time.Millisecond) // so a flight is under way when the next request could be sent
-			}, "zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: 76",
-		},
+		"every answer takes a twentieth of the timeout": {timeout / 20, zktest.Delay(timeout / 20), ""},
+		// A flight is under way when the next request could be sent.
+		"the end of the session is not answered": {time.Millisecond, zktest.Swallow(), left},
 	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
-				eventstest.Must(t, err)
-				for i := range locks {
-					coordtest.Hold(t, closing.Mutex(fmt.Sprintf("/locks/%d", i)))
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			closing := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
+			for i := range locks {
+				coordtest.Hold(t, closing.Mutex(fmt.Sprintf("/locks/%d", i)))
+			}
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpClose {
+					return c.end
 				}
-				srv.Intercept(c.action)
-				start := time.Now()
-				got := ""
-				if err := closing.Close(); err != nil {
-					got = err.Error()
-				}
-				if took := time.Since(start); got != c.want || took > timeout {
-					t.Errorf("Close = %q after %v, want %q within %v", got, took, c.want, timeout)
-				}
+				return zktest.Delay(c.latency)
 			})
+			start := time.Now()
+			got := ""
+			if err := closing.Close(); err != nil {
+				got = err.Error()
+			}
+			took := time.Since(start)
+			expect(t, got == c.want && took <= timeout,
+				"Close = %q after %v, want %q within %v", got, took, c.want, timeout)
 		})
 	}
 }
 
-// TestCloseRemovesRecords: a record is not ephemeral, and does not go with the session. A Grant that was not taken is no crash. Nor
-// is a release that was not answered when Close was called.
+// TestCloseRemovesRecords, which are not ephemeral, except of locks that are held.
 func TestCloseRemovesRecords(t *testing.T) {
 	const locks = flight + 1
 	for name, c := range map[string]struct {
 		hold    func(*coordinator.Acquisition)
-		crashed bool
+		crashed int
 	}{
-		"never taken":   {func(*coordinator.Acquisition) {}, false},
-		"released":      {func(a *coordinator.Acquisition) { <-a.Granted(); a.Release() }, false},
-		"held at Close": {func(a *coordinator.Acquisition) { <-a.Granted() }, true},
+		"never taken":   {func(*coordinator.Acquisition) {}, 0},
+		"released":      {func(a *coordinator.Acquisition) { <-a.Granted(); a.Release() }, 0},
+		"held at Close": {func(a *coordinator.Acquisition) { <-a.Granted() }, locks},
 	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
-				eventstest.Must(t, err)
-				all := make([]*coordinator.Acquisition, locks)
-				for i := range all {
-					all[i] = closing.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash()).Acquire(t.Context())
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			lock := func(c *coordinator.Coordinator, i int) *coordinator.Lock {
+				return c.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash())
+			}
+			closing := coordtest.Connect(t, srv)
+			all := make([]*coordinator.Acquisition, locks)
+			for i := range all {
+				all[i] = lock(closing, i).Acquire(t.Context())
+			}
+			time.Sleep(5 * time.Second)
+			srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
+			for _, a := range all {
+				c.hold(a)
+			}
+			eventstest.Check(t, closing.Close())
+			other, crashed := coordtest.Connect(t, srv), 0
+			for i := range all {
+				if _, grant := coordtest.Hold(t, lock(other, i)); grant.Abandoned != nil {
+					crashed++
 				}
-				time.Sleep(5 * time.Second)
-				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
-				for _, a := range all {
-					c.hold(a)
-				}
-				eventstest.Check(t, closing.Close())
-				other, crashed := coordtest.Connect(t, srv), 0
-				for i := range all {
-					_, grant := coordtest.Hold(t, other.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash()))
-					if grant.Abandoned != nil {
-						crashed++
-					}
-				}
-				if c.crashed && crashed != locks || !c.crashed && crashed != 0 {
-					t.Errorf("of %d locks after Close %d tell of a crash, want all: %t", locks, crashed, c.crashed)
-				}
-			})
+			}
+			expect(t, crashed == c.crashed,
+				"of %d locks after Close %d tell of a crash, want %d", locks, crashed, c.crashed)
 		})
 	}
 }
 
-// TestRealCloseOfManyLocks holds many locks on a real server, and closes. What Close says is true. Whether the server answers
-// within the timeout is only logged.
+// TestRealCloseOfManyLocks: what Close says is true. Whether a server answers in time is
+// logged.
 func TestRealCloseOfManyLocks(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, hands = 4 * time.Second, 128
@@ -425,31 +285,339 @@ func TestRealCloseOfManyLocks(t *testing.T) {
 		coordinator.WithNodeBudget(locks*80)) // more than a server bears that has to start again, which this one does not
 	eventstest.Must(t, err)
 	raw := coordtest.RawClient(t, e.Connect())
-	ctx, paths := coordtest.RealContext(t), make([]string, locks)
+	ctx := coordtest.RealContext(t)
+	path := func(i int) string { return fmt.Sprintf("/of-many-%d", i) }
 	var wait sync.WaitGroup
 	for hand := range hands {
 		wait.Go(func() {
 			for i := hand; i < locks; i += hands {
-				paths[i] = fmt.Sprintf("/of-many-%d", i)
-				if _, err := c.Mutex(paths[i]).Acquire(ctx).Wait(ctx); err != nil {
-					t.Error(err)
-				}
+				_, err := c.Mutex(path(i)).Acquire(ctx).Wait(ctx)
+				eventstest.Check(t, err)
 			}
 		})
 	}
 	wait.Wait()
 	start := time.Now()
 	err = c.Close()
-	took := time.Since(start)
-	left := 0
-	for _, path := range paths {
-		children, _, err := raw.Children(path)
-		if err == nil {
+	took, left := time.Since(start), 0
+	for i := range locks {
+		if children, _, err := raw.Children(path(i)); err == nil {
 			left += len(children)
 		}
 	}
-	t.Logf("Close of %d locks with a timeout of %v took %v, and says %v; %d nodes are left", locks, timeout, took, err, left)
-	if err == nil && left > 0 {
-		t.Errorf("Close says that nothing is left, and %d nodes are", left)
+	t.Logf("Close of %d locks took %v of %v, and says %v; %d nodes are left", locks, took, timeout, err, left)
+	expect(t, err != nil || left == 0, "Close says that nothing is left, and %d nodes are", left)
+}
+
+// hangs are the ways in which servers do not answer.
+func hangs() map[string]func(*zktest.Server) {
+	swallow := func(but ...zktest.Op) func(*zktest.Server) {
+		return func(srv *zktest.Server) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if slices.Contains(but, r.Op) {
+					return zktest.Pass()
+				}
+				return zktest.Swallow()
+			})
+		}
 	}
+	return map[string]func(*zktest.Server){
+		"swallows all":                   swallow(),
+		"swallows all but pings":         swallow(zktest.OpPing),
+		"swallows all but new sessions":  swallow(zktest.OpPing, zktest.OpConnect),
+		"hangs":                          func(srv *zktest.Server) { srv.MuteAll(true) },
+		"hangs, and the connection goes": func(srv *zktest.Server) { srv.MuteAll(true); srv.CutAll() },
+		"is away":                        func(srv *zktest.Server) { srv.Down(true) },
+	}
+}
+
+// shutting is a release of some locks, with a wait for each, and the end of their
+// coordinator.
+type shutting struct {
+	timeout  time.Duration
+	releases int
+	options  []coordinator.LockOption
+	idle     time.Duration // since the Grants, and since the fault
+}
+
+// shuttings are by name what takes the timeout together, idle for so many thirds of it.
+func shuttings(releases int, timeouts []time.Duration, thirds ...time.Duration) map[string]shutting {
+	all, record := map[string]shutting{}, []coordinator.LockOption{coordinator.DetectCrash()}
+	for _, timeout := range timeouts {
+		for _, n := range thirds {
+			idle := n * timeout / 3
+			name := func(what string) string { return fmt.Sprintf("T %v, %s, idle %v", timeout, what, idle) }
+			all[name("plain")] = shutting{timeout, releases, nil, idle}
+			all[name("with a record")] = shutting{timeout, releases, record, idle}
+			all[name("no release")] = shutting{timeout, 0, nil, idle}
+		}
+	}
+	return all
+}
+
+// play ends everything when the fault has struck, and checks how long that took.
+func (s shutting) play(t *testing.T, fault func(*zktest.Server)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.Tick(s.timeout/2))
+		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(s.timeout))
+		eventstest.Must(t, err)
+		var held []*coordinator.Acquisition
+		for i := range max(1, s.releases) {
+			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("%s/%d", lockPath, i), s.options...))
+			held = append(held, a)
+		}
+		waiting := coordtest.Queue(c.Mutex(lockPath+"/0", s.options...))
+		time.Sleep(min(s.idle, s.timeout))
+		fault(srv)
+		time.Sleep(s.idle)
+		start := time.Now()
+		for _, a := range held[:s.releases] {
+			coordtest.End(a)
+		}
+		done := time.Since(start)
+		_ = c.Close()
+		took := time.Since(start)
+		expect(t, took <= s.timeout,
+			"the releases were through after %v, and Close after %v; want all within %v", done, took, s.timeout)
+		expect(t, coordtest.IsClosed(waiting.Done()), "after Close an acquisition waits, want it over")
+		expectError(t, waiting.Err(), coordinator.ErrClosed, "after Close")
+	})
+}
+
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for
+// each, and Close. So does Close alone, however short it is: the client library would
+// wait for a second.
+func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
+	all := shuttings(3, []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second}, 0, 1, 3, 15)
+	for hang, fault := range hangs() {
+		for name, s := range all {
+			t.Run(hang+", "+name, func(t *testing.T) { s.play(t, fault) })
+		}
+	}
+}
+
+// TestOneReleaseBeforeAServerThatAnswersReads: several releases in a row can take longer,
+// because each next connection answers a read and counts as good.
+func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
+	for name, swallowed := range map[string][]zktest.Op{
+		"deletes":             {zktest.OpDelete},
+		"transactions":        {zktest.OpMulti},
+		"both, and the close": {zktest.OpDelete, zktest.OpMulti, zktest.OpClose},
+		"all writes but close": {
+			zktest.OpCreate, zktest.OpCreate2, zktest.OpSetData, zktest.OpDelete, zktest.OpMulti, zktest.OpSync,
+		},
+	} {
+		for how, s := range shuttings(1, []time.Duration{time.Second, 10 * time.Second}, 0) {
+			t.Run(name+", "+how, func(t *testing.T) {
+				s.play(t, func(srv *zktest.Server) { onEach(srv, zktest.Swallow(), swallowed...) })
+			})
+		}
+	}
+}
+
+// TestRealReleaseDoneAndCloseTakeTheTimeoutTogether: a real server falls silent.
+func TestRealReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const timeout = 6 * time.Second
+	for _, way := range []ensemble.Direction{ensemble.ToServer, ensemble.ToClient} {
+		proxy := ensemble.StartProxy(t, coordtest.Servers(t, 1).Addr(0))
+		c, err := coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithSessionTimeout(timeout))
+		eventstest.Must(t, err)
+		a := c.Mutex("/real-hung").Acquire(t.Context())
+		coordtest.GrantOf(t, a)
+		proxy.Hold(way)
+		start := time.Now()
+		coordtest.End(a)
+		done := time.Since(start)
+		_ = c.Close()
+		took := time.Since(start)
+		// A tenth more, on a machine with other work.
+		expect(t, took <= timeout+timeout/10,
+			"nothing passes %v: Done came after %v, and Close was through after %v; want %v together",
+			way, done, took, timeout)
+	}
+}
+
+// TestShutdownReturnsWhenItsContextEnds, whatever it waits for, and however that ends.
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
+	const wait = 300 * time.Millisecond
+	waits := map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator){
+		"for a function": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			goOn := make(chan struct{})
+			t.Cleanup(func() { close(goOn) })
+			go func() {
+				_ = c.Mutex(lockPath).Do(context.Background(), func(context.Context, events.Grant) error {
+					<-goOn // it ignores its context
+					return nil
+				})
+			}()
+		},
+		"for a reader": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			stream := c.Events(t.Context())
+			for range 1000 {
+				c.Mutex("bad").Acquire(t.Context())
+			}
+			through := make(chan struct{})
+			t.Cleanup(func() { <-through })
+			go func() {
+				defer close(through)
+				for range stream {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+		},
+	}
+	for hang, fault := range hangs() {
+		waits["for a server that "+hang] = func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+			held, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.DetectCrash()))
+			fault(srv)
+			held.Release()
+		}
+	}
+	bounds := map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, wait)
+		},
+		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(wait, cancel)
+			return ctx, cancel
+		},
+	}
+	for name, begin := range waits {
+		for how, bound := range bounds {
+			coordtest.Case(t, name+", "+how, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				begin(t, srv, c)
+				synctest.Wait()
+				ctx, cancel := bound(t.Context())
+				defer cancel()
+				start := time.Now()
+				err := c.Shutdown(ctx)
+				took := time.Since(start)
+				expect(t, took <= wait, "Shutdown = %v after %v, want it back after %v", err, took, wait)
+				expect(t, c.State() == coordinator.StateClosed,
+					"after Shutdown the coordinator is %v, want it closed", c.State())
+			})
+		}
+	}
+}
+
+// TestShutdownWaitsForAFunctionAsLongAsItMay: half of what its context leaves, less what
+// servers need; without a deadline, until it returns. No other contender is granted the
+// lock before.
+func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
+	const timeout = 10 * time.Second
+	for name, c := range map[string]struct {
+		bound  time.Duration // 0: none
+		runs   time.Duration // after the end of its context
+		waited time.Duration
+	}{
+		"no bound":             {0, time.Hour, time.Hour},
+		"longer than needed":   {time.Minute, 20 * time.Second, 20 * time.Second},
+		"long, and not enough": {time.Minute, time.Hour, time.Minute - timeout/2},
+		"short":                {2 * time.Second, time.Hour, time.Second},
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			closing, other := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout)), coordtest.Connect(t, srv)
+			ended := make(chan error, 1)
+			go func() {
+				ended <- closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+					<-ctx.Done()
+					time.Sleep(c.runs)
+					return nil
+				})
+			}()
+			synctest.Wait()
+			next := coordtest.Queue(other.Mutex(lockPath))
+			ctx := context.Background()
+			if c.bound > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.bound)
+				defer cancel()
+			}
+			start := time.Now()
+			err := closing.Shutdown(ctx)
+			took := time.Since(start)
+			told := err != nil && strings.Contains(err.Error(), "functions under a lock still run: 1")
+			expect(t, told == (c.runs > c.waited) && (err == nil || told),
+				"Shutdown = %v, want to be told of a function that runs", err)
+			expect(t, took >= c.waited && took <= c.waited+100*time.Millisecond,
+				"Shutdown took %v, want %v for the function and nothing for a server that answers", took, c.waited)
+			grant := coordtest.Soon(t, next)
+			expect(t, grant.Waited >= c.waited,
+				"the next one was let in after %v, want %v or more", grant.Waited, c.waited)
+			expectError(t, <-ended, coordinator.ErrClosed, "Do")
+		})
+	}
+}
+
+// TestWhatIsLeftIsReturnedAndLogged also if the caller ignores it, as in a deferred Close.
+func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
+	const nodes = "may be left until it expires: 3"
+	const records = "records left that may tell of a crash that did not happen: 1"
+	for name, c := range map[string]struct {
+		bound time.Duration
+		after time.Duration // when the caller ends its context
+		want  []string
+	}{
+		"Close":               {time.Hour, time.Hour, []string{nodes, records}},
+		"Shutdown":            {time.Second, time.Hour, []string{nodes}},
+		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", nodes}},
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			core, logs := observer.New(zap.WarnLevel)
+			closing := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+			coordtest.Hold(t, closing.Mutex(lockPath))
+			coordtest.Hold(t, closing.Mutex(lockPath+"2", coordinator.DetectCrash()))
+			untaken := coordtest.Queue(closing.Mutex(lockPath+"3", coordinator.DetectCrash()))
+			expect(t, len(untaken.Granted()) == 1, "there is no Grant to leave alone")
+			srv.MuteAll(true)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			stop := time.AfterFunc(c.after, func() { cancel(errors.New("enough")) })
+			defer stop.Stop()
+			bounded, done := context.WithTimeout(ctx, c.bound)
+			defer done()
+			shut := func() error { return closing.Shutdown(bounded) }
+			if name == "Close" {
+				shut = closing.Close
+			}
+			err := shut()
+			said := logs.FilterMessage("something may be left").All()
+			if err == nil || len(said) != 1 {
+				t.Fatalf("it returned %v, and logged %d lines, want an error, and one line of it", err, len(said))
+			}
+			logged := fmt.Sprint(said[0].ContextMap()["error"])
+			for _, want := range c.want {
+				expect(t, strings.Contains(err.Error(), want) && strings.Contains(logged, want),
+					"it returned %q, and logged %q; want %q in both", err, logged, want)
+			}
+		})
+	}
+}
+
+func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Hold(t, c.Mutex(lockPath))
+		srv.MuteAll(true)
+		first := make(chan error, 1)
+		go func() { first <- c.Close() }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		expectError(t, c.Shutdown(ctx), context.DeadlineExceeded, "a second Shutdown")
+		expect(t, len(first) == 0,
+			"the first one is through before, want a second Shutdown to end with its context")
+		third := c.Shutdown(t.Context())
+		err := <-first
+		expect(t, err != nil && fmt.Sprint(third) == fmt.Sprint(err),
+			"Close before a hung server = %v, and a third Shutdown = %v; want what is left, twice", err, third)
+		for range 20 { // its context has ended, too
+			last := c.Shutdown(ctx)
+			expect(t, fmt.Sprint(last) == fmt.Sprint(third), "Shutdown after the end = %v, want %v", last, third)
+		}
+	})
 }
