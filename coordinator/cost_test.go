@@ -15,8 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The network counts, and loses no frame.
-// TestRealCounts asks a real server for its own counters.
+// What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The
+// network counts, and loses no frame. TestRealCounts asks a real server for its own
+// counters.
 
 // TestAFreeLockCostsTwoRequests: one to acquire, one to release.
 func TestAFreeLockCostsTwoRequests(t *testing.T) {
@@ -26,9 +27,9 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 		coordtest.Warm(t, cs[0])
 		before := coordtest.Total(ms)
 		holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles)
-		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
-			t.Errorf("%d cycles took %+v, want 2 requests each and no event", cycles, n)
-		}
+		n := coordtest.Total(ms).Minus(before)
+		expect(t, n.Requests == 2*cycles && n.Events == 0,
+			"%d cycles took %+v, want 2 requests each and no event", cycles, n)
 	})
 }
 
@@ -42,7 +43,8 @@ func holdAgainAndAgain(t *testing.T, l acquirer, cycles int) {
 	}
 }
 
-// TestALoopTakesLess: a release and the acquire after it share a request if they come together, which the scheduler decides.
+// TestALoopTakesLess if a release and the next acquire come together. The scheduler
+// decides.
 func TestALoopTakesLess(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -54,9 +56,7 @@ func TestALoopTakesLess(t *testing.T) {
 				a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 				a.Release()
 			}
-			n := coordtest.Total(ms).Minus(before)
-			t.Logf("%+v in %d cycles", n, cycles)
-			if n.Requests < 2*cycles {
+			if n := coordtest.Total(ms).Minus(before); n.Requests < 2*cycles {
 				return
 			}
 		}
@@ -68,14 +68,12 @@ func TestALoopTakesLess(t *testing.T) {
 func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 	t.Helper()
 	holder.Release()
-	if _, err := next.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.GrantOf(t, next)
 	<-holder.Done()
 }
 
-// line has a lock held, and so many contenders wait for it, in turn in each of the sessions. The first few have left already, so
-// that every contender beside the others has waited.
+// line has so many contenders wait for a lock, in turn in each of the sessions. The first
+// few have left already, so that every contender has waited.
 func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinator.Acquisition {
 	t.Helper()
 	const first = 3
@@ -84,50 +82,47 @@ func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinat
 	for i := range first + 1 + waiters {
 		all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
 	}
-	if _, err := all[0].Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.GrantOf(t, all[0])
 	for i := range first {
 		handOver(t, all[i], all[i+1])
 	}
 	return all[first:]
 }
 
-// TestAReleaseWakesOneOfAThousand: one event if all are in one session. If not, one for the next holder, and one for the session of
-// the node that is gone, which watches it.
+// TestAReleaseWakesOneOfAThousand: the next holder. The session of the node that is gone
+// watches it, and hears of that as well.
 func TestAReleaseWakesOneOfAThousand(t *testing.T) {
 	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: eventstest.Amount(400, 1000)} {
-		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := coordtest.Metered(t, srv, sessions)
-				all := line(t, cs, waiters)
-				for i := range 20 {
-					before := make([]coordtest.Count, sessions)
-					for s, m := range ms {
-						before[s] = m.Read()
-					}
-					handOver(t, all[i], all[i+1])
-					releases, enters := (3+i)%sessions, (4+i)%sessions // line has left three out
-					for s, m := range ms {
-						want := 0
-						if s == releases || s == enters {
-							want = 1
-						}
-						if n := m.Read().Minus(before[s]).Events; n != want {
-							t.Errorf("release %d: %d events for session %d, want %d", i, n, s, want)
-						}
-					}
+		coordtest.Case(t, fmt.Sprintf("%d sessions", sessions), func(t *testing.T, srv *zktest.Server) {
+			cs, ms := coordtest.Metered(t, srv, sessions)
+			all := line(t, cs, waiters)
+			for i := range 20 {
+				before := make([]coordtest.Count, sessions)
+				for s, m := range ms {
+					before[s] = m.Read()
 				}
-			})
+				handOver(t, all[i], all[i+1])
+				releases, enters := (3+i)%sessions, (4+i)%sessions // line has left three out
+				for s, m := range ms {
+					want := 0
+					if s == releases || s == enters {
+						want = 1
+					}
+					n := m.Read().Minus(before[s]).Events
+					expect(t, n == want, "release %d: %d events for session %d, want %d", i, n, s, want)
+				}
+			}
 		})
 	}
 }
 
-// TestAHandoffCostsTheSameInALongQueue: as many requests, and as many bytes but for how
-// long a zxid is in hexadecimal.
+// TestAHandoffCostsTheSameInALongQueue. A zxid may be longer in hexadecimal.
 func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	const handoffs = 10
-	for _, sessions := range []int{1, 5} {
+	for sessions, want := range map[int]int{
+		5: 2 * handoffs, // delete with a floor; read the floor
+		1: handoffs,     // the session that released knows what the floor says
+	} {
 		var costs []coordtest.Count
 		for _, waiters := range []int{20, eventstest.Amount(200, 500)} {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -140,23 +135,19 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 				costs = append(costs, coordtest.Total(ms).Minus(before))
 			})
 		}
-		t.Logf("%d sessions: %d handoffs in a short and a long queue: %+v", sessions, handoffs, costs)
-		for _, c := range costs {
-			want := 2 * handoffs // delete with a floor; read the floor
-			if sessions == 1 {
-				want = handoffs // the session that released knows what the floor says
-			}
-			if c.Requests != want || c.Events != costs[0].Events {
-				t.Errorf("%d sessions: %d handoffs took %+v, want %d requests, and as many events as in a short queue", sessions, handoffs, c, want)
-			}
-			if more := c.Bytes - costs[0].Bytes; more < 0 || more > 4*handoffs {
-				t.Errorf("%d sessions: %d handoffs took %d bytes more than in a short queue, want at most %d", sessions, handoffs, more, 4*handoffs)
-			}
-		}
+		short, long := costs[0], costs[1]
+		expect(t, short.Requests == want && long.Requests == want && long.Events == short.Events,
+			"%d sessions: %d handoffs took %+v in a short queue, and %+v in a long one; want %d requests, as many events",
+			sessions, handoffs, short, long, want)
+		more := long.Bytes - short.Bytes
+		expect(t, more >= 0 && more <= 4*handoffs,
+			"%d sessions: %d handoffs took %d bytes more than in a short queue, want at most %d",
+			sessions, handoffs, more, 4*handoffs)
 	}
 }
 
-// TestTheOnlyOneWaitingAsksOnce: it looks at its own node. After a long wait it claims, see TestAColdSessionClaims.
+// TestTheOnlyOneWaitingAsksOnce for its own node. After a long wait, see
+// TestAColdSessionClaims.
 func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 2)
@@ -165,14 +156,14 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 		next := coordtest.Queue(cs[1].Mutex(lockPath))
 		before := coordtest.Total(ms)
 		handOver(t, holder, next)
-		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 || n.Events != 1 { // delete, look at the own node
-			t.Errorf("a handoff to the only one that waits took %+v, want 2 requests and an event", n)
-		}
+		n := coordtest.Total(ms).Minus(before) // delete, look at the own node
+		expect(t, n.Requests == 2 && n.Events == 1,
+			"a handoff to the only one that waits took %+v, want 2 requests and an event", n)
 	})
 }
 
-// TestLocksHaveNoGoroutines: neither holders nor waiters have any. The observers of an election share one. The test counts the
-// goroutines of the process, so nothing runs beside it, and the time is real.
+// TestLocksHaveNoGoroutines: neither holders nor waiters. The observers of an election
+// share one. The test counts the goroutines of the process, so the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {
 	locks := eventstest.Amount(300, 1000)
 	const elections = 10
@@ -197,9 +188,10 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	for _, leaders := range observed {
 		<-leaders
 	}
-	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before+elections },
+	most := before + elections
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= most },
 		func() string {
-			return fmt.Sprintf("there are %d goroutines, want %d at most", runtime.NumGoroutine(), before+elections)
+			return fmt.Sprintf("there are %d goroutines, want %d at most", runtime.NumGoroutine(), most)
 		})
 	for _, a := range waiting {
 		if coordtest.IsClosed(a.Done()) || a.Valid() {
@@ -208,51 +200,46 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks for the lock again at once, on one processor. Its next
-// node is made after the end of the last one, so from the second cycle on each cycle takes one request.
+// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks again at once.
+// From the second cycle on each takes one request, because its node is made after the end
+// of the last one.
 func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	const cycles, most = 100, 110
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	srv := zktest.Start(t)
-	ctx := t.Context()
 	lock := coordtest.Connect(t, srv).Mutex(lockPath)
 	requests := func() int {
 		return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
 	}
 	least := 2 * cycles
-	for range 5 { // the best of them: what else the machine does may come between a release and the next acquire
+	// The best of them: what else the machine does may come between a release and the
+	// next acquire.
+	for again := 5; least > most && again > 0; again-- {
 		held, _ := coordtest.Hold(t, lock)
-		next := lock.Acquire(ctx)
+		next := lock.Acquire(t.Context())
 		eventstest.Eventually(t, "it waits", func() bool { _, waits := next.Position(); return waits })
 		coordtest.End(held)
 		coordtest.GrantOf(t, next)
 		before := requests()
 		for range cycles {
 			next.Release()
-			next = lock.Acquire(ctx)
-			if _, err := next.Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
+			next = lock.Acquire(t.Context())
+			_, err := next.Wait(t.Context())
+			eventstest.Must(t, err)
 		}
 		least = min(least, requests()-before)
 		coordtest.End(next)
-		if least <= most {
-			break
-		}
 	}
-	if least > most {
-		t.Errorf("%d cycles took %d writes, want %d at most", cycles, least, most)
-	}
+	expect(t, least <= most, "%d cycles took %d writes, want %d at most", cycles, least, most)
 }
 
-// TestACycleAllocatesLittle: allocations of the server inside the process and of the client count, too. Entered again or cached, a
-// cycle takes the acquisition, its actor, the Grant with its node's path, and the channels that are asked for.
+// TestACycleAllocatesLittle, the allocations of the server and of the client included.
 func TestACycleAllocatesLittle(t *testing.T) {
-	srv := zktest.Start(t)
-	c := coordtest.Connect(t, srv)
+	c := coordtest.Connect(t, zktest.Start(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	outer := c.Mutex("/locks/outer", coordinator.Reentrant()).Acquire(ctx)
+	reentrant, cached := c.Mutex("/locks/outer", coordinator.Reentrant()), c.Mutex("/locks/cached", coordinator.Cached())
+	outer := reentrant.Acquire(ctx)
 	coordtest.GrantOf(t, outer)
 	wait := func(a *coordinator.Acquisition) error {
 		_, err := a.Wait(ctx)
@@ -273,9 +260,9 @@ func TestACycleAllocatesLittle(t *testing.T) {
 		take func(*coordinator.Acquisition) error
 	}{
 		{"as felt", 95, ctx, c.Mutex(lockPath), wait}, // sometimes a release and the next acquire are two requests
-		{"entered again", 8, outer.Context(ctx), c.Mutex("/locks/outer", coordinator.Reentrant()), wait},
-		{"cached", 7, ctx, c.Mutex("/locks/cached", coordinator.Cached()), wait},
-		{"cached, with the channels", 10, ctx, c.Mutex("/locks/cached", coordinator.Cached()), channels},
+		{"entered again", 8, outer.Context(ctx), reentrant, wait},
+		{"cached", 7, ctx, cached, wait},
+		{"cached, with the channels", 10, ctx, cached, channels},
 	} {
 		cycle := func() {
 			if err := way.take(way.lock.Acquire(way.ctx)); err != nil {
@@ -289,50 +276,43 @@ func TestACycleAllocatesLittle(t *testing.T) {
 		for again := 3; n > way.most && again > 0; again-- {
 			n = testing.AllocsPerRun(1000, cycle)
 		}
-		if n > way.most {
-			t.Errorf("%s: a cycle takes %v allocations, want %v at most", way.name, n, way.most)
-		}
+		expect(t, n <= way.most, "%s: a cycle takes %v allocations, want %v at most", way.name, n, way.most)
 	}
 }
 
-// BenchmarkCycle is an uncontended acquire and release against the server inside the process, over a pipe: what the library and the
-// client cost, without a network and with a server that is almost nothing. Entered again or cached, it sends no request.
+// BenchmarkCycle is what the library and the client cost, with a server inside the
+// process, over a pipe. Entered again or cached, a cycle sends no request.
 func BenchmarkCycle(b *testing.B) {
 	for _, way := range []struct {
-		name                   string
-		awaited, again, cached bool
-	}{{name: "as felt"}, {name: "release awaited", awaited: true}, {name: "entered again", again: true}, {name: "cached", cached: true}} {
+		name    string
+		awaited bool
+		option  coordinator.LockOption
+	}{
+		{"as felt", false, nil}, {"release awaited", true, nil},
+		{"entered again", false, coordinator.Reentrant()}, {"cached", false, coordinator.Cached()},
+	} {
 		b.Run(way.name, func(b *testing.B) {
 			srv := zktest.Start(b)
 			ctx := context.Background()
 			c, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() {
-				if err := c.Close(); err != nil {
-					b.Error(err)
-				}
-			}()
+			eventstest.Must(b, err)
+			defer func() { eventstest.Check(b, c.Close()) }()
 			lock := c.Mutex(lockPath)
-			if way.cached {
-				lock = c.Mutex(lockPath, coordinator.Cached())
+			if way.option != nil {
+				lock = c.Mutex(lockPath, way.option)
 			}
-			if way.again {
-				lock = c.Mutex(lockPath, coordinator.Reentrant())
+			if way.name == "entered again" {
 				outer := lock.Acquire(ctx)
-				if _, err := outer.Wait(ctx); err != nil {
-					b.Fatal(err)
-				}
+				_, err := outer.Wait(ctx)
+				eventstest.Must(b, err)
 				ctx = outer.Context(ctx)
 			}
 			b.ReportAllocs()
 			var a *coordinator.Acquisition
 			for b.Loop() {
 				a = lock.Acquire(ctx)
-				if _, err := a.Wait(ctx); err != nil {
-					b.Fatal(err)
-				}
+				_, err := a.Wait(ctx)
+				eventstest.Must(b, err)
 				a.Release()
 				if way.awaited {
 					<-a.Done()
@@ -343,89 +323,84 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds, and each test is shorter; one or two of
-// them do no harm.
+// TestRealCounts asks a real server what a lock has cost it. One or two pings do no harm.
 func TestRealCounts(t *testing.T) {
 	eventstest.NeedsServers(t)
-	const stray = 2
 	e := ensemble.Start(t, 1,
 		ensemble.Tick(2*time.Second), // for a long session timeout
 		ensemble.Property("znode.container.checkIntervalMs", "600000"))
 	connectIdle := func(t *testing.T) *coordinator.Coordinator {
 		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
 	}
+	const stray = 2
 	free := func(t *testing.T, l acquirer, members, cycles int) {
 		a := l.Acquire(context.Background())
-		if g := coordtest.GrantOf(t, a); len(g.Members) != members {
-			t.Errorf("%+v is granted, want %d members", g, members)
-		}
+		g := coordtest.GrantOf(t, a)
+		expect(t, len(g.Members) == members, "%+v is granted, want %d members", g, members)
 		coordtest.End(a)
 		holdAgainAndAgain(t, l, 1) // the directories are known to be ours
 		n := coordtest.RealToll(t, e, func() { holdAgainAndAgain(t, l, cycles) })
-		t.Logf("%d cycles: %+v", cycles, n)
-		if want := float64(2 * cycles); n.Packets < want || n.Packets > want+stray || n.Woken != 0 {
-			t.Errorf("%d cycles took %v requests and %v wake-ups, want %v to %v, and none", cycles, n.Packets, n.Woken, want, want+stray)
-		}
+		want := float64(2 * cycles)
+		expect(t, n.Packets >= want && n.Packets <= want+stray && n.Woken == 0,
+			"%d cycles took %v requests and %v wake-ups, want %v to %v, and none",
+			cycles, n.Packets, n.Woken, want, want+stray)
 	}
 	t.Run("a free lock", func(t *testing.T) { free(t, connectIdle(t).Mutex("/locks/free"), 0, 200) })
 	t.Run("32 free locks", func(t *testing.T) { free(t, mutexes(connectIdle(t), pathsOf(32)...), 32, 50) })
 	t.Run("a lock that is entered again", func(t *testing.T) { realReentry(t, e) })
 	t.Run("a queue", func(t *testing.T) {
 		const handoffs = 20
-		var tolls []coordtest.Toll
-		for _, q := range []struct {
-			dir     string
-			waiters int
-		}{{"/locks/small", 3 + handoffs + 1}, {"/locks/large", 1000}} {
-			c, raw := connectIdle(t), coordtest.RawClient(t, e.Addr(0))
-			stream := c.Events(t.Context())
-			all, queued := map[uint64]*coordinator.Acquisition{}, map[uint64]bool{}
-			for range q.waiters + 1 {
-				a := c.Mutex(q.dir).Acquire(context.Background())
-				all[a.ID()] = a
-			}
-			holder := func() *coordinator.Acquisition { // the server has decided which one it is
-				for ev := range stream {
-					switch ev := ev.(type) {
-					case events.Queued:
-						queued[ev.ID] = true
-					case events.Grant:
-						return all[ev.ID]
-					}
-				}
-				t.Fatal("the stream has ended, want a Grant")
-				return nil
-			}
-			now := holder()
-			coordtest.Queued(t, raw, q.dir, len(all))
-			for len(queued) < q.waiters { // a handoff goes before contenders that still come
-				if ev, ok := (<-stream).(events.Queued); ok {
-					queued[ev.ID] = true
-				}
-			}
-			eventstest.Eventually(t, "nothing is under way", func() bool { return coordtest.RealToll(t, e, func() {}).Packets == 0 })
-			next := func() {
-				coordtest.End(now)
-				now = holder()
-			}
-			for range 3 { // the first ones have never waited, or had one contender ahead only
-				next()
-			}
-			n := coordtest.RealToll(t, e, func() {
-				for range handoffs {
-					next()
-				}
-			})
-			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
-			if n.Woken != handoffs || n.Packets < handoffs || n.Packets > handoffs+stray {
-				t.Errorf("%d handoffs took %v requests and %v wake-ups, want %d to %d, and one each",
-					handoffs, n.Packets, n.Woken, handoffs, handoffs+stray)
-			}
-			tolls = append(tolls, n)
-		}
+		short := realHandoffs(t, e, connectIdle(t), "/locks/small", 3+handoffs+1, handoffs, stray)
+		long := realHandoffs(t, e, connectIdle(t), "/locks/large", 1000, handoffs, stray)
 		// The paths are as long; a zxid in hexadecimal may be longer.
-		if more := tolls[1].Bytes - tolls[0].Bytes; more < -16*stray || more > 4*handoffs+16*stray {
-			t.Errorf("%d handoffs took %v bytes more in the long queue, want %d to %d", handoffs, more, -16*stray, 4*handoffs+16*stray)
-		}
+		more := long - short
+		expect(t, more >= -16*stray && more <= 4*handoffs+16*stray,
+			"%d handoffs took %v bytes more in the long queue, want %d to %d",
+			handoffs, more, -16*stray, 4*handoffs+16*stray)
 	})
+}
+
+// realHandoffs counts so many handoffs in a queue, and returns how many bytes they took.
+func realHandoffs(
+	t *testing.T, e *ensemble.Ensemble, c *coordinator.Coordinator, dir string, waiters, handoffs, stray int,
+) float64 {
+	t.Helper()
+	stream := c.Events(t.Context())
+	all, queued := map[uint64]*coordinator.Acquisition{}, map[uint64]bool{}
+	for range waiters + 1 {
+		a := c.Mutex(dir).Acquire(context.Background())
+		all[a.ID()] = a
+	}
+	// next returns the next holder, on which the server decides, or nil if enough have
+	// queued.
+	next := func(enough int) *coordinator.Acquisition {
+		for len(queued) < enough {
+			switch ev := eventstest.Receive(t, stream, "a Grant or Queued").(type) {
+			case events.Queued:
+				queued[ev.ID] = true
+			case events.Grant:
+				return all[ev.ID]
+			}
+		}
+		return nil
+	}
+	now := next(len(all) + 1)
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), dir, len(all))
+	next(waiters) // a handoff goes before contenders that still come
+	eventstest.Eventually(t, "nothing is under way", func() bool {
+		return coordtest.RealToll(t, e, func() {}).Packets == 0
+	})
+	handOn := func(n int) {
+		for range n {
+			coordtest.End(now)
+			now = next(len(all) + 1)
+		}
+	}
+	handOn(3) // the first ones have never waited, or had one contender ahead only
+	n := coordtest.RealToll(t, e, func() { handOn(handoffs) })
+	least := float64(handoffs)
+	expect(t, n.Woken == least && n.Packets >= least && n.Packets <= least+float64(stray),
+		"%d handoffs with %d waiting took %v requests and %v wake-ups, want %v to %v, and one each",
+		handoffs, waiters, n.Packets, n.Woken, least, least+float64(stray))
+	return n.Bytes
 }

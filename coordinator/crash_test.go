@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"reflect"
@@ -13,10 +12,10 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
@@ -31,47 +30,7 @@ func detecting(c *coordinator.Coordinator, options ...coordinator.LockOption) *c
 func finish(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	a.Release()
-	if err := coordtest.EndOf(t, a); err != nil {
-		t.Errorf("the acquisition ended with %v after its release, want nil", err)
-	}
-}
-
-// leftInOrder checks that the lock can be acquired, that no crash is reported, and that nothing is left of it.
-func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
-	t.Helper()
-	a := l.Acquire(context.Background())
-	if g := coordtest.Soon(t, a); g.Abandoned != nil {
-		t.Errorf("the next holder is told of %+v, want no crash", g.Abandoned)
-	}
-	finish(t, a)
-	synctest.Wait()
-	if srv.Exists(recordPath) || len(srv.Children(lockPath)) > 0 {
-		t.Errorf("when all have released %v is left, want neither a node nor a record", srv.Tree())
-	}
-}
-
-// TestARecordStandsWhileTheLockIsHeld: it is beside the directory, and goes with the node at the release.
-func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := detecting(coordtest.Connect(t, srv))
-		for range 3 {
-			a, grant := coordtest.Hold(t, l, coordinator.WithData([]byte("who\n\nI am")))
-			data, _ := srv.Data(recordPath)
-			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
-				path.Base(grant.Node), grant.Token, time.Now().UTC().Format(time.RFC3339Nano))
-			if string(data) != want || grant.Abandoned != nil {
-				t.Errorf("the record of the holder is %q, want %q; it is told of %+v, want no crash", data, want, grant.Abandoned)
-			}
-			if got := srv.Children(lockPath); len(got) != 1 {
-				t.Errorf("while the lock is held its directory has %v, want the holder's node alone", got)
-			}
-			finish(t, a)
-			if srv.Exists(recordPath) {
-				t.Error("after the release the record is there, want it gone")
-			}
-			time.Sleep(time.Second)
-		}
-	})
+	expectError(t, coordtest.EndOf(t, a), nil, "the end after a release")
 }
 
 // expire ends the coordinator's session at the server.
@@ -80,15 +39,69 @@ func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	eventstest.Must(t, srv.Expire(c.SessionID()))
 }
 
-// TestAPanicInATermIsACrash; leaving a term is none. The record says since when the lock was held, and Grant returns what was
-// delivered.
+// refused returns the end of an acquisition, and releases one that was not refused.
+func refused(a *coordinator.Acquisition) error {
+	synctest.Wait()
+	defer a.Release()
+	return a.Err()
+}
+
+// tellsOf checks whether a Grant tells of a crash, and of whose by its data.
+func tellsOf(t *testing.T, g events.Grant, crashed bool, data string) {
+	t.Helper()
+	if (g.Abandoned != nil) != crashed || crashed && string(g.Abandoned.Data) != data {
+		t.Fatalf("the holder is told of %+v, want a crash: %v, with the data %q", g.Abandoned, crashed, data)
+	}
+}
+
+// crashes has a holder crash.
+func crashes(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, data string) (grant events.Grant) {
+	t.Helper()
+	_, grant = coordtest.Hold(t, detecting(c), coordinator.WithData([]byte(data)))
+	expire(t, srv, c)
+	time.Sleep(time.Second)
+	return grant
+}
+
+// leftInOrder checks that the next holder hears of no crash, and that nothing is left.
+func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
+	t.Helper()
+	a := l.Acquire(context.Background())
+	tellsOf(t, coordtest.Soon(t, a), false, "")
+	finish(t, a)
+	synctest.Wait()
+	expect(t, !srv.Exists(recordPath) && len(srv.Children(lockPath)) == 0,
+		"when all have released %v is left, want neither a node nor a record", srv.Tree())
+}
+
+// TestARecordStandsWhileTheLockIsHeld beside the directory, and goes with the node.
+func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := detecting(coordtest.Connect(t, srv))
+		for range 3 {
+			a, grant := coordtest.Hold(t, l, coordinator.WithData([]byte("who\n\nI am")))
+			tellsOf(t, grant, false, "")
+			data, _ := srv.Data(recordPath)
+			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
+				path.Base(grant.Node), grant.Token, time.Now().UTC().Format(time.RFC3339Nano))
+			expect(t, string(data) == want, "the record of the holder is %q, want %q", data, want)
+			expect(t, len(srv.Children(lockPath)) == 1,
+				"while the lock is held its directory has %v, want one node", srv.Children(lockPath))
+			finish(t, a)
+			expect(t, !srv.Exists(recordPath), "after the release the record is there, want it gone")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestAPanicInATermIsACrash; leaving a term is none. The record says since when it was
+// held.
 func TestAPanicInATermIsACrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
-			if err != nil {
-				t.Fatalf("the first term begins with %v, want nil", err)
-			}
+		election := a.Election(lockPath, coordinator.DetectCrash())
+		for _, err := range election.Terms(t.Context()) {
+			eventstest.Must(t, err)
 			break
 		}
 		leftInOrder(t, srv, detecting(b))
@@ -96,50 +109,41 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		time.Sleep(time.Second)
 		func() {
 			defer func() { _ = recover() }()
-			for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
+			for _, err := range election.Terms(t.Context(), coordinator.WithData([]byte("first"))) {
 				panic(fmt.Sprint("boom, ", err))
 			}
 		}()
 		next, got := coordtest.Hold(t, detecting(b))
-		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
-			t.Fatalf("after the panic the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
-		}
-		if since := got.Abandoned.Since; since.Before(began) || since.After(time.Now()) {
-			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
-		}
-		if again := next.Grant(); !reflect.DeepEqual(again, got) {
-			t.Errorf("Grant() = %+v, want what was delivered: %+v", again, got)
-		}
+		tellsOf(t, got, true, "first")
+		since := got.Abandoned.Since
+		expect(t, !since.Before(began) && !since.After(time.Now()),
+			"the crashed term was held since %v, want after %v", since, began)
+		expect(t, reflect.DeepEqual(next.Grant(), got),
+			"Grant() = %+v, want what was delivered: %+v", next.Grant(), got)
 	})
 }
 
-// TestAbandonIsACrash, of a Grant that was taken and not released. The node goes at once, and the first such holder's record stays
-// until a holder has released.
+// TestAbandonIsACrash of a Grant that was taken. The first such record stays until a
+// release.
 func TestAbandonIsACrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		released, _ := coordtest.Hold(t, detecting(a))
 		finish(t, released)
 		released.Abandon()
-		untaken := detecting(a).Acquire(t.Context())
-		synctest.Wait()
+		untaken := coordtest.Queue(detecting(a))
 		untaken.Abandon()
-		if err := coordtest.EndOf(t, untaken); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("an abandoned Grant that was not taken ends with %v, want ErrNotAcquired", err)
-		}
+		expectError(t, coordtest.EndOf(t, untaken), coordinator.ErrNotAcquired, "an abandoned Grant that was not taken")
 		leftInOrder(t, srv, detecting(b))
 		for _, data := range []string{"first", "second"} {
 			held, _ := coordtest.Hold(t, detecting(a), coordinator.WithData([]byte(data)))
 			held.Abandon()
-			held.Release()
-			if err := coordtest.EndOf(t, held); err != nil || len(srv.Children(lockPath)) > 0 {
-				t.Errorf("the abandoned lock ends with %v and has the nodes %v, want nil and none", err, srv.Children(lockPath))
-			}
+			finish(t, held)
+			expect(t, len(srv.Children(lockPath)) == 0,
+				"the abandoned lock has the nodes %v, want none", srv.Children(lockPath))
 		}
 		next, got := coordtest.Hold(t, detecting(b))
-		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
-			t.Errorf("the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
-		}
+		tellsOf(t, got, true, "first")
 		finish(t, next)
 		leftInOrder(t, srv, detecting(a))
 	})
@@ -153,21 +157,14 @@ func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 		expire(t, srv, a)
 		time.Sleep(time.Second)
 		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
-		if got.Abandoned == nil || "/deep"+got.Abandoned.Node != grant.Node || !srv.Exists("/some/deep/lock"+session.RecordSuffix) {
-			t.Errorf("the crash of %s below /some is told below /some/deep as %+v, want that node without /deep", grant.Node, got.Abandoned)
-		}
+		tellsOf(t, got, true, "")
+		expect(t, "/deep"+got.Abandoned.Node == grant.Node && srv.Exists("/some/deep/lock"+session.RecordSuffix),
+			"the crash of %s below /some is told below /some/deep as %+v, want that node without /deep",
+			grant.Node, got.Abandoned)
 		finish(t, next)
-		if acq := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()); !errors.Is(acq.Err(), coordinator.ErrPath) {
-			t.Errorf("a lock at the chroot itself ends with %v, want ErrPath", acq.Err())
-		}
+		chroot := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context())
+		expectError(t, chroot.Err(), coordinator.ErrPath, "a lock at the chroot itself")
 	})
-}
-
-// refused returns the end of an acquisition that was refused, and releases an acquisition that was not.
-func refused(a *coordinator.Acquisition) error {
-	synctest.Wait()
-	defer a.Release()
-	return a.Err()
 }
 
 // TestBadInputOfALockThatTellsOfCrashesSendsNothing, and ends at once.
@@ -176,41 +173,36 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex("/locks/plain"))
 		keeper, _ := coordtest.Hold(t, detecting(c))
-		before := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti)
+		made := func() int { return srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti) }
+		before := made()
+		at := func(path string) *coordinator.Lock { return c.Mutex(path, coordinator.DetectCrash()) }
+		long := "/" + strings.Repeat("p", session.MaxRequest/2-1000)
+		room := session.MaxRequest - session.MarkRoom - 2*len(recordPath) + len(session.RecordSuffix)
+		large := coordinator.WithData(make([]byte, room-1030))
+		inside := keeper.Context(t.Context())
 		for what, test := range map[string]struct {
 			acq  *coordinator.Acquisition
 			want error
 		}{
-			"the root":                {c.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrPath},
-			"unfair":                  {c.Unfair("/u", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
-			"semaphore":               {c.Semaphore("/s", 2, coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
-			"beside one without":      {c.Mutex("/locks/plain", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
+			"the root":                {at("/").Acquire(t.Context()), coordinator.ErrPath},
+			"beside one without":      {at("/locks/plain").Acquire(t.Context()), coordinator.ErrKind},
 			"without, beside one":     {c.Mutex(lockPath).Acquire(t.Context()), coordinator.ErrKind},
-			"without, by the holder":  {c.Mutex(lockPath, coordinator.Reentrant()).Acquire(keeper.Context(t.Context())), coordinator.ErrKind},
-			"too large for a record":  {c.Mutex("/"+strings.Repeat("p", session.MaxRequest/2-1000), coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrTooLarge},
-			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-session.MarkRoom-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
+			"without, by the holder":  {c.Mutex(lockPath, coordinator.Reentrant()).Acquire(inside), coordinator.ErrKind},
+			"too large for a record":  {at(long).Acquire(t.Context()), coordinator.ErrTooLarge},
+			"data and path too large": {detecting(c).Acquire(t.Context(), large), coordinator.ErrTooLarge},
 		} {
-			if err := refused(test.acq); !errors.Is(err, test.want) {
-				t.Errorf("%s: the acquisition ended with %v, want %v", what, err, test.want)
-			}
+			expectError(t, refused(test.acq), test.want, what)
 		}
-		if err := c.Semaphore("/s", 2, coordinator.DetectCrash()).Resize(t.Context(), 3); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("Resize = %v, want ErrKind", err)
-		}
-		synctest.Wait()
-		if n := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti); n != before {
-			t.Errorf("%d nodes were asked for, want none", n-before)
-		}
+		expect(t, made() == before, "%d nodes were asked for, want none", made()-before)
 		finish(t, holder)
 		finish(t, keeper)
-		// The largest accepted data are what servers take, also when the next holder is told of them.
-		data := make([]byte, session.MaxRequest-session.MarkRoom-3*len(recordPath)-1100)
-		coordtest.Hold(t, detecting(c), coordinator.WithData(data))
-		expire(t, srv, c)
-		time.Sleep(time.Second)
-		if _, g := coordtest.Hold(t, detecting(c)); g.Abandoned == nil || len(g.Abandoned.Data) != len(data) {
-			t.Errorf("the crash of a holder with %d bytes is told as %.100v, want all of its data", len(data), g.Abandoned)
-		}
+		// The largest accepted data are what servers take, also when the next holder is
+		// told of them.
+		data := strings.Repeat("\x00", session.MaxRequest-session.MarkRoom-3*len(recordPath)-1100)
+		crashes(t, srv, c, data)
+		_, g := coordtest.Hold(t, detecting(c))
+		expect(t, g.Abandoned != nil && len(g.Abandoned.Data) == len(data),
+			"the crash of a holder with %d bytes is told as %.100v, want all of its data", len(data), g.Abandoned)
 	})
 }
 
@@ -233,16 +225,16 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 			return zktest.Delay(10 * time.Millisecond)
 		})
 		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
-		if g := coordtest.Soon(t, a); g.Abandoned != nil || !looked {
-			t.Errorf("the reader has looked at the record: %v, and is told of %+v; want it to look, and no crash", looked, g.Abandoned)
-		}
+		tellsOf(t, coordtest.Soon(t, a), false, "")
+		expect(t, looked, "the reader has not looked at the record")
 		finish(t, a)
 		leftInOrder(t, srv, rw.Write())
 	})
 }
 
-// records tells whether the request claims the lock together with its record, and parts whether it removes both.
-func records(r zktest.Request) bool {
+// claims reports whether the request claims the lock together with its record, parts
+// whether it removes both, and readsRecord whether it reads that.
+func claims(r zktest.Request) bool {
 	return r.Op == zktest.OpMulti && len(r.Parts) == 2 && r.Parts[0].Op == zktest.OpCheck && r.Parts[1].Path == recordPath
 }
 
@@ -250,203 +242,105 @@ func parts(r zktest.Request) bool {
 	return r.Op == zktest.OpMulti && len(r.Parts) > 1 && r.Parts[0].Op == zktest.OpDelete && r.Parts[1].Path == recordPath
 }
 
-// TestLostRepliesOfAClaimAndARelease: a claim is retried, and its record is its own; a release is retried, and the record is gone.
+func readsRecord(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath }
+
+// TestLostRepliesOfAClaimAndARelease: both are retried, and tell of an earlier crash only.
 func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
-	actions := map[string]func() zktest.Action{
-		"reply lost": zktest.CutAfter, "request lost": zktest.CutBefore,
-		"throttled": func() zktest.Action { return zktest.Fail(zktest.Throttled) },
-	}
-	for name, action := range actions {
+	for name, action := range map[string]zktest.Action{
+		"reply lost": zktest.CutAfter(), "request lost": zktest.CutBefore(), "throttled": zktest.Fail(zktest.Throttled),
+	} {
 		for what, is := range map[string]func(zktest.Request) bool{
-			"claim": records, "release": parts,
-			"reading": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath },
+			"claim": claims, "release": parts, "reading": readsRecord,
 		} {
-			for _, times := range []int{1, 3} {
-				for _, crashed := range []bool{false, true} {
-					t.Run(what+", "+name, func(t *testing.T) {
-						coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-							a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-							if crashed {
-								coordtest.Hold(t, detecting(b))
-								expire(t, srv, b)
-								time.Sleep(time.Second)
-							}
-							left := times
-							srv.Intercept(func(r zktest.Request) zktest.Action {
-								if left == 0 || !is(r) {
-									return zktest.Pass()
-								}
-								left--
-								return action()
-							})
-							first := coordtest.Queue(detecting(a))
-							second := coordtest.Queue(detecting(a))
-							g, err := first.Wait(t.Context())
-							if err != nil || (g.Abandoned != nil) != crashed {
-								t.Errorf("the first is told of %+v, %v; want a crash: %v", g.Abandoned, err, crashed)
-							}
-							first.Release()
-							if g, err := second.Wait(t.Context()); err != nil || g.Abandoned != nil {
-								t.Errorf("the second is told of %+v, %v; want no crash, the first has released", g.Abandoned, err)
-							}
-							second.Release()
-							time.Sleep(5 * time.Second)
-							srv.Intercept(nil)
-							leftInOrder(t, srv, detecting(b))
-							if left > 0 && what != "reading" {
-								t.Errorf("%d of %d requests were not lost, want all of them lost", left, times)
-							}
-						})
+			for i := range 4 {
+				crashed, times := i%2 == 1, 1+i/2*2
+				coordtest.Case(t, what+", "+name, func(t *testing.T, srv *zktest.Server) {
+					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+					if crashed {
+						crashes(t, srv, b, "first")
+					}
+					left := times
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if left == 0 || !is(r) {
+							return zktest.Pass()
+						}
+						left--
+						return action
 					})
-				}
+					first, second := coordtest.Queue(detecting(a)), coordtest.Queue(detecting(a))
+					tellsOf(t, coordtest.GrantOf(t, first), crashed, "first")
+					first.Release()
+					tellsOf(t, coordtest.GrantOf(t, second), false, "")
+					second.Release()
+					time.Sleep(5 * time.Second)
+					srv.Intercept(nil)
+					leftInOrder(t, srv, detecting(b))
+					expect(t, left == 0 || what == "reading",
+						"%d of %d requests were not lost, want all of them lost", left, times)
+				})
 			}
 		}
 	}
 }
 
-// TestGivingUpWhileTheClaimIsUnderWay: the record is made all the same, and goes with the node.
-func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
-	for _, reply := range []string{"slow", "lost"} {
-		for _, crashed := range []bool{false, true} {
-			t.Run(reply, func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					if crashed {
-						coordtest.Hold(t, detecting(b))
-						expire(t, srv, b)
-						time.Sleep(time.Second)
-					}
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					seen := false
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if seen || !records(r) {
-							return zktest.Pass()
-						}
-						seen = true
-						if reply == "lost" {
-							go cancel()
-							return zktest.CutAfter()
-						}
-						time.AfterFunc(100*time.Millisecond, cancel)
-						return zktest.Delay(200 * time.Millisecond)
-					})
-					acq := detecting(a).Acquire(ctx)
-					<-acq.Done()
-					time.Sleep(5 * time.Second)
-					if !seen || len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != crashed {
-						t.Errorf("the claim was under way: %v; %v is left, want a record: %v, and no contender", seen, srv.Tree(), crashed)
-					}
-					last, g := coordtest.Hold(t, detecting(b))
-					if (g.Abandoned != nil) != crashed {
-						t.Errorf("after one that gave up the next is told of %+v, want a crash: %v", g.Abandoned, crashed)
-					}
-					finish(t, last)
-					leftInOrder(t, srv, detecting(b))
-				})
-			})
-		}
-	}
-}
-
-// TestALockThatTellsOfCrashesTakesOneRoundTripMore, also in a loop, and none more for a waiter that would claim.
+// TestALockThatTellsOfCrashesTakesOneRoundTripMore, and none more for the only waiter.
 func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
-		for name, wait := range map[string]bool{"awaited": true, "in a loop": false} {
+		requests := func(do func()) int {
 			before := coordtest.Total(ms)
+			do()
+			return coordtest.Total(ms).Minus(before).Requests
+		}
+		n := requests(func() { holdAgainAndAgain(t, detecting(cs[0]), cycles) })
+		expect(t, n == 3*cycles, "%d cycles took %d requests, want 3 each", cycles, n)
+		n = requests(func() {
 			for range cycles {
 				a, _ := coordtest.Hold(t, detecting(cs[0]))
 				a.Release()
-				if wait {
-					<-a.Done()
-				}
 			}
 			synctest.Wait()
-			// A contender that comes before the delete is answered may see the node, and lists.
-			if n := coordtest.Total(ms).Minus(before); wait && n.Requests != 3*cycles || n.Requests < 3*cycles || n.Requests > 8*cycles {
-				t.Errorf("%s: %d cycles took %+v, want 3 requests each", name, cycles, n)
-			}
-		}
+		})
+		// A contender that comes before the delete is answered may see the node, and
+		// lists.
+		expect(t, n >= 3*cycles && n <= 8*cycles,
+			"%d cycles in a loop took %d requests, want 3 to 8 each", cycles, n)
 		holder, _ := coordtest.Hold(t, detecting(cs[0]))
 		waiter := coordtest.Queue(detecting(cs[0]))
-		before := coordtest.Total(ms)
-		handOver(t, holder, waiter)
-		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 {
-			t.Errorf("a handoff to the only one that waits took %+v, want 2 requests", n)
-		}
+		n = requests(func() { handOver(t, holder, waiter) })
+		expect(t, n == 2, "a handoff to the only one that waits took %d requests, want 2", n)
 		finish(t, waiter)
-
 		// A lone reader takes one more, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
-		for range 2 {
-			r, _ := coordtest.Hold(t, rw.Read())
-			finish(t, r)
-		}
-		before = coordtest.Total(ms)
-		r, _ := coordtest.Hold(t, rw.Read())
-		finish(t, r)
-		if n := coordtest.Total(ms).Minus(before); n.Requests != 3 {
-			t.Errorf("a reader alone took %+v, want 3 requests", n)
-		}
+		holdAgainAndAgain(t, rw.Read(), 2)
+		n = requests(func() { holdAgainAndAgain(t, rw.Read(), 1) })
+		expect(t, n == 3, "a reader alone took %d requests, want 3", n)
 	})
 }
 
-// TestAReleaseWithoutAConnection: a release without a connection is one if the session still exists at the next connection. Otherwise
-// the next holder is told of a crash that was none.
+// TestAReleaseWithoutAConnection counts if the session exists at the next connection.
+// Otherwise the next holder is told of a crash that was none.
 func TestAReleaseWithoutAConnection(t *testing.T) {
-	for _, outage := range []time.Duration{2 * time.Second, time.Minute} {
+	for outage, ended := range map[time.Duration]bool{2 * time.Second: false, time.Minute: true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			holder, grant := coordtest.Hold(t, detecting(a))
-			session := a.SessionID()
-			srv.Mute(session, true)
+			srv.Mute(grant.Session, true)
 			time.Sleep(time.Second)
-			if !holder.Valid() {
-				t.Error("a second after the connection went the lock is lost, want it held")
-			}
+			coordtest.NotLost(t, holder)
 			finish(t, holder)
 			time.Sleep(outage)
-			srv.Mute(session, false)
+			srv.Mute(grant.Session, false)
 			last, got := coordtest.Hold(t, detecting(b))
-			if ended := outage == time.Minute; (got.Abandoned != nil) != ended || ended && got.Abandoned.Node != grant.Node {
-				t.Errorf("released in an outage of %v, the next is told of %+v, want a crash: %v", outage, got.Abandoned, ended)
-			}
+			tellsOf(t, got, ended, "")
+			expect(t, !ended || got.Abandoned.Node == grant.Node,
+				"told of %+v, want the crash of %s", got.Abandoned, grant.Node)
 			finish(t, last)
 			leftInOrder(t, srv, detecting(a))
 		})
 	}
-}
-
-// TestGivingUpBeforeReentryIsNoCrash: it has done nothing, and the others have released. The scheduler decides when the
-// session answers, so there are many.
-func TestGivingUpBeforeReentryIsNoCrash(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		l := detecting(a, coordinator.Reentrant())
-		for range eventstest.Amount(60, 500) {
-			outer, _ := coordtest.Hold(t, l)
-			var inner []*coordinator.Acquisition
-			for i := range 50 {
-				inner = append(inner, l.Acquire(outer.Context(context.Background())))
-				if i >= 5 {
-					inner[i-5].Release()
-				}
-			}
-			for _, in := range inner {
-				coordtest.End(in)
-			}
-			finish(t, outer)
-			last, grant := coordtest.Hold(t, detecting(b))
-			finish(t, last)
-			if grant.Abandoned != nil {
-				t.Fatalf("the next holder is told of %+v, want no crash", grant.Abandoned)
-			}
-		}
-		leftInOrder(t, srv, detecting(b))
-	})
 }
 
 // TestALeaseThatEndsBetweenTheProofAndTheClaim:
@@ -480,12 +374,11 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 			srv.MuteAll(false)
 		})
 	}
-	if granted < 10 {
-		t.Errorf("%d of the lags came to a grant, want at least 10", granted)
-	}
+	expect(t, granted >= 10, "%d of the lags came to a grant, want at least 10", granted)
 }
 
-// TestRealDetectCrash: releases and crashes of holders on three servers, the next holder on another server each time.
+// TestRealDetectCrash: the next holder is on another server each time. Processes crash in
+// coordinator/reliability/faults.
 func TestRealDetectCrash(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -499,32 +392,29 @@ func TestRealDetectCrash(t *testing.T) {
 	}
 	stands := func() bool {
 		t.Helper()
-		if _, err := conn.Sync(path); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Sync(path)
+		eventstest.Must(t, err)
 		there, _, err := conn.Exists(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		return there
 	}
-	crashed := ""                                  // the first crashed holder since the last release
+	crashed := "" // the first crashed holder since the last release
+	tells := func(what string, g events.Grant) {
+		t.Helper()
+		tellsOf(t, g, crashed != "", "waiter")
+		expect(t, crashed == "" || g.Abandoned.Node == crashed,
+			"%s is told of %+v, want the crash of %s", what, g.Abandoned, crashed)
+	}
 	for round := range eventstest.Amount(15, 30) { // each of what may happen, on each of the servers
 		l := locks[round%3]
 		reader := l.Read().Acquire(ctx)
 		g := coordtest.GrantOf(t, reader)
 		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
-		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && told.Node != crashed {
-			t.Errorf("round %d: a reader is told %+v, want that %q has crashed", round, told, crashed)
-		}
+		tells("a reader", g)
 		reader.Release()
 		g = coordtest.GrantOf(t, waiter)
-		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && (told.Node != crashed || string(told.Data) != "waiter") {
-			t.Errorf("round %d: a writer is told %+v, want that %q has crashed", round, told, crashed)
-		}
-		if !stands() {
-			t.Errorf("round %d: no record stands while the lock is held, want one", round)
-		}
+		tells("a writer", g)
+		expect(t, stands(), "round %d: no record stands while the lock is held, want one", round)
 		switch round % 5 {
 		case 1, 2: // another client deletes its node
 			eventstest.Must(t, conn.Delete(g.Node, -1))
@@ -534,60 +424,15 @@ func TestRealDetectCrash(t *testing.T) {
 			}
 		case 3: // it becomes a reader
 			again := l.Read().Acquire(waiter.Context(ctx))
-			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
-				t.Errorf("round %d: a reader in the place of a writer is told %+v, want a crash: %v", round, got.Abandoned, crashed != "")
-			}
-			coordtest.End(waiter)
+			tells("a reader in the place of a writer", coordtest.GrantOf(t, again))
+			finish(t, waiter)
 			coordtest.End(again)
 			crashed = ""
 		default:
-			coordtest.End(waiter)
+			finish(t, waiter)
 			crashed = ""
 		}
-		if err := waiter.Err(); crashed == "" && err != nil {
-			t.Errorf("round %d: released, it ends with %v, want nil", round, err)
-		}
-		if stands() != (crashed != "") {
-			t.Errorf("round %d: the record stands: %v, want %v", round, stands(), crashed != "")
-		}
-	}
-}
-
-// TestRealDetectCrashExpired: the session of a holder ends, with a waiter and without.
-func TestRealDetectCrashExpired(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	e := coordtest.Servers(t, 1)
-	for name, waits := range map[string]bool{"no waiter": false, "a waiter": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := coordtest.RealContext(t)
-			p := ensemble.StartProxy(t, e.Addr(0))
-			c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
-			eventstest.Must(t, err)
-			lock := func(c *coordinator.Coordinator) *coordinator.Lock {
-				return c.Mutex(fmt.Sprint("/expired/", waits), coordinator.DetectCrash())
-			}
-			before := time.Now()
-			a := lock(c).Acquire(ctx, coordinator.WithData([]byte("who")))
-			g := coordtest.GrantOf(t, a)
-			next := lock(coordtest.ConnectReal(t, e.Connect()))
-			var waiter *coordinator.Acquisition
-			if waits {
-				waiter = next.Acquire(ctx)
-			}
-			p.Refuse(true)
-			p.Cut()
-			coordtest.LossOf(t, a)
-			if !waits {
-				waiter = next.Acquire(ctx)
-			}
-			got := coordtest.GrantOf(t, waiter).Abandoned
-			if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
-				t.Errorf("the next holder is told of %+v, want the crash of %+v since %v", got, g, before)
-			}
-			finish(t, waiter)
-			_ = c.Close() // it cannot tell the server
-		})
+		expect(t, stands() == (crashed != ""),
+			"round %d: the record stands: %v, want %v", round, stands(), crashed != "")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,28 +39,16 @@ func newVictim(t *testing.T, servers string, more ...coordinator.Option) victim 
 // reads waits for a line of the log whose error has the words.
 func (v victim) reads(t *testing.T, message string, words ...string) {
 	t.Helper()
+	var all []string
 	eventstest.Eventually(t, message+": "+strings.Join(words, ", "), func() bool {
-		for _, line := range v.logs.FilterMessage(message).All() {
-			text, _ := line.ContextMap()["error"].(string)
-			found := 0
-			for _, word := range words {
-				if strings.Contains(text, word) {
-					found++
-				}
-			}
-			if found == len(words) {
-				return true
-			}
-		}
-		return false
-	}, func() string {
-		var all []string
-		for _, line := range v.logs.All() {
+		all = nil
+		return slices.ContainsFunc(v.logs.All(), func(line observer.LoggedEntry) bool {
 			text, _ := line.ContextMap()["error"].(string)
 			all = append(all, line.Message+": "+text)
-		}
-		return strings.Join(all, "\n")
-	})
+			lacks := slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+			return line.Message == message && !lacks
+		})
+	}, func() string { return strings.Join(all, "\n") })
 }
 
 // isRefused checks that no session is to be had, and that the error has each of the words.
@@ -73,9 +62,7 @@ func isRefused(t *testing.T, servers string, words []string, more ...coordinator
 		return
 	}
 	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("no session: %v, want %q in it", err, word)
-		}
+		says(t, "no session", err, word)
 	}
 }
 
@@ -84,8 +71,8 @@ const (
 	netty          = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 )
 
-// TestRealEndings provokes the ways in which a server ends a connection or a request early, and checks what the
-// coordinator reports. TestRealTheServersAnswersAreSaid has those that can share one server.
+// TestRealEndings provokes the ways in which a server ends a connection or a request
+// early, except those of TestRealTheServersAnswersAreSaid.
 func TestRealEndings(t *testing.T) {
 	eventstest.NeedsServers(t)
 	if !eventstest.Full() {
@@ -150,9 +137,7 @@ func TestRealEndings(t *testing.T) {
 		}},
 		{"local sessions", "3.5", 3, []ensemble.Setting{ensemble.Line("localSessionsEnabled", "true")}, func(t *testing.T, e *ensemble.Ensemble) {
 			a := newVictim(t, e.Connect()).Mutex(lockPath).Acquire(t.Context())
-			if err := coordtest.EndOf(t, a); err == nil || !strings.Contains(err.Error(), "the server makes local sessions") {
-				t.Errorf("a lock of a local session ends with %v, want the reason in words", err)
-			}
+			says(t, "a lock of a local session", coordtest.EndOf(t, a), "the server makes local sessions")
 		}},
 		{"a quota that makes no sense", "3.7", 1, []ensemble.Setting{ensemble.Property("zookeeper.enforceQuota", "true")}, func(t *testing.T, e *ensemble.Ensemble) {
 			makeNodes(t, coordtest.RawClient(t, e.Addr(0)), [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
@@ -181,8 +166,8 @@ func TestRealEndings(t *testing.T) {
 	}
 }
 
-// throttledReally has a server turn requests away because of other clients' load. A session with 20 locks, 20 waiters and
-// 20 locks that it has released makes little more than its probes meanwhile, and holds what it has.
+// throttledReally has a server turn requests away because of other clients. A session
+// keeps its locks, and makes little more than its probes.
 func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	var made, away atomic.Int64
 	v := newVictim(t, e.Addr(0), coordinator.WithSessionTimeout(10*time.Second), session.OptionFunc(func(c *session.Config) {
@@ -205,8 +190,8 @@ func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 		released, _ := coordtest.Hold(t, v.Mutex(lockNumber(200+i)))
 		coordtest.End(released)
 	}
-	crowd, ctx := coordtest.RawClient(t, e.Addr(0)), t.Context()
-	ctx, cancel := context.WithCancel(ctx)
+	crowd := coordtest.RawClient(t, e.Addr(0))
+	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 300 {
 		all.Go(func() {
@@ -220,10 +205,9 @@ func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	before, beforeAway := made.Load(), away.Load()
 	time.Sleep(length) // no condition is awaited: this is the time over which requests are counted
 	n := made.Load() - before
-	t.Logf("%d requests in %v, %d of them turned away", n, length, away.Load()-beforeAway)
-	if n > most*int64(length/time.Second) {
-		t.Errorf("%d requests in %v, want %d a second at most", n, length, most)
-	}
+	expect(t, n <= most*int64(length/time.Second),
+		"%d requests in %v, %d of them turned away; want %d a second at most",
+		n, length, away.Load()-beforeAway, most)
 	v.reads(t, turnedAwayMessage, "throttled by the server")
 	cancel()
 	all.Wait()
