@@ -3,7 +3,10 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,45 +28,76 @@ func campaign(c *coordinator.Coordinator, name string, options ...coordinator.Ac
 	return a
 }
 
-// TestALeaderThatIsCutOffHearsOfItFirst: its term is over before the next one begins.
-func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cut, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		var over time.Time
-		done := make(chan error)
-		go func() {
-			for term, err := range cut.Election(electionPath).Terms(t.Context()) {
-				if err != nil {
-					done <- err
-					return
-				}
-				ctx := term.Context(t.Context())
-				<-ctx.Done()
-				over = time.Now()
-				if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrLeaseRanOut) || term.Valid() {
-					t.Errorf("the context of the term ended with %v, want ErrLeaseRanOut; the term is still valid: %v", cause, term.Valid())
-				}
-				break
-			}
-			done <- nil
-		}()
-		synctest.Wait()
-		next := campaign(other, "next")
-		session := cut.SessionID()
-		srv.Mute(session, true)
-		eventstest.Must(t, <-done)
-		if next.Valid() {
-			t.Error("the next one leads before the term of the leader that is cut off is over, want it to wait")
-		}
-		if _, err := next.Wait(t.Context()); err != nil || !time.Now().After(over) {
-			t.Errorf("the next one: %v; it leads %v after the end of the term, want it later", err, time.Since(over))
-		}
-		srv.Mute(session, false)
-	})
+// campaigner has an election's candidates acquire.
+type campaigner struct{ *coordinator.Election }
+
+func (c campaigner) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return c.Campaign(ctx, options...)
 }
 
-// TestTerms: a leader that resigns and campaigns again is behind the others, and leads again. After a lost term Terms campaigns
-// again. break resigns for good, and so does a panic.
+// wantCandidates checks how many candidates' nodes there are.
+func wantCandidates(t *testing.T, srv *zktest.Server, want int, when string) {
+	t.Helper()
+	synctest.Wait()
+	got := srv.Children(electionPath)
+	expect(t, len(got) == want, "%s there are the nodes %v, want %d", when, got, want)
+}
+
+// TestALeaderThatIsCutOffHearsOfItFirst: if its session lives on, the node stays until
+// its body has ended.
+func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		cut     func(srv *zktest.Server, leader *coordinator.Coordinator)
+		options []coordinator.Option
+		want    error
+	}{
+		"cut off": {func(srv *zktest.Server, leader *coordinator.Coordinator) {
+			srv.Mute(leader.SessionID(), true)
+		}, nil, coordinator.ErrLeaseRanOut},
+		"cut": {func(srv *zktest.Server, leader *coordinator.Coordinator) {
+			srv.Cut(leader.SessionID())
+		}, []coordinator.Option{coordinator.WithLossOnSuspend()}, coordinator.ErrSuspended},
+		"closed": {func(_ *zktest.Server, leader *coordinator.Coordinator) {
+			go leader.Close()
+		}, nil, coordinator.ErrClosed},
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			leader, other := coordtest.Connect(t, srv, c.options...), coordtest.Connect(t, srv)
+			var over time.Time
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for term, err := range leader.Election(electionPath).Terms(t.Context()) {
+					if term == nil {
+						expectError(t, err, coordinator.ErrClosed, "the end of the terms")
+						return
+					}
+					ctx := term.Context(t.Context())
+					<-ctx.Done()
+					expectError(t, context.Cause(ctx), c.want, "the end of the term's context")
+					expect(t, !term.Valid(), "the term is valid when its context has ended")
+					if name != "cut off" {
+						time.Sleep(3 * time.Second) // it winds down
+					}
+					if over = time.Now(); name != "closed" {
+						break
+					}
+				}
+			}()
+			synctest.Wait()
+			next := campaign(other, "next")
+			c.cut(srv, leader)
+			coordtest.GrantOf(t, next)
+			expect(t, !over.IsZero() && !time.Now().Before(over),
+				"the next one leads before the body has ended, at %v", over)
+			<-done
+			srv.MuteAll(false)
+		})
+	}
+}
+
+// TestTerms: a leader that resigns queues up behind the others. So does one that has lost
+// its term. break resigns for good, and so does a panic.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -76,17 +110,13 @@ func TestTerms(t *testing.T) {
 				for term, err := range c.Election(electionPath).Terms(t.Context(), coordinator.WithData([]byte(name))) {
 					if err != nil {
 						t.Errorf("%s: a term begins with %v, want nil", name, err)
-						continue
+						return
 					}
-					if !term.Valid() || term.Grant().Token == 0 || !srv.Exists(term.Grant().Node) {
-						t.Errorf("%s does not hold the term that was yielded, %+v, want it held", name, term.Grant())
-					}
+					expect(t, term.Valid() && term.Grant().Token > 0 && srv.Exists(term.Grant().Node),
+						"%s does not hold the term that was yielded, %+v, want it held", name, term.Grant())
 					led = append(led, name) // one at a time, or the race detector has something to say
 					time.Sleep(time.Minute)
-					if terms++; terms == 3 {
-						break
-					}
-					switch terms {
+					switch terms++; terms {
 					case 1:
 						term.Release() // and remains a candidate
 						time.Sleep(time.Second)
@@ -94,62 +124,56 @@ func TestTerms(t *testing.T) {
 						eventstest.Must(t, srv.Expire(c.SessionID()))
 						<-term.Lost()
 					}
+					if terms == 3 {
+						break
+					}
 				}
 			}()
 			time.Sleep(time.Second)
 		}
 		<-ended
 		<-ended
-		if got := strings.Join(led, " "); got != "ann bob ann bob ann bob" {
-			t.Errorf("they led in the order %s, want ann and bob in turn, three times each", got)
-		}
-		synctest.Wait()
-		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("when all have resigned the nodes %v are left, want none", left)
-		}
+		got := strings.Join(led, " ")
+		expect(t, got == "ann bob ann bob ann bob",
+			"they led in the order %s, want ann and bob in turn, three times each", got)
+		wantCandidates(t, srv, 0, "when all have resigned")
 		c := coordtest.Connect(t, srv)
 		func() {
-			defer func() {
-				if r := recover(); r != "as intended" {
-					t.Errorf("recovered %v, want the panic of the body", r)
-				}
-			}()
+			defer func() { expect(t, recover() == "as intended", "want the panic of the body") }()
 			for _, err := range c.Election(electionPath).Terms(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				eventstest.Must(t, err)
 				panic("as intended")
 			}
 		}()
-		synctest.Wait()
-		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("after a panic in the body the nodes %v are left, want none", left)
-		}
+		wantCandidates(t, srv, 0, "after a panic in the body")
 	})
 }
 
-// TestTermsThatEndAtOnceDoNotSpin: a body that returns at once leads a few times in ten seconds, and each longer term ends the row. The
-// pause ends with its context and with its coordinator.
+// TestTermsThatEndAtOnceDoNotSpin: there is a pause after each, until a longer one, or
+// the end.
 func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		writes := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
+		writes := func() int {
+			return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
+		}
+		before := writes()
 		impatient := errors.New("impatient")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, impatient)
 		defer cancel()
 		began, terms := time.Now(), 0
-		for _, err := range c.Election(electionPath).Terms(ctx) {
-			if err == nil {
+		for term, err := range c.Election(electionPath).Terms(ctx) {
+			if term != nil {
 				terms++
-			} else if !errors.Is(err, impatient) {
-				t.Errorf("terms end with %v, want the cause of their context", err)
+			} else {
+				expectError(t, err, impatient, "the end of the terms")
 			}
 		}
-		writes = srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete) - writes
-		// Pauses of 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe a second is a write, too.
-		if terms < 6 || terms > 9 || writes > 4*terms+10 || time.Since(began) != 10*time.Second {
-			t.Errorf("%d terms and %d writes in %v, want 6 to 9, few, and the end of the context", terms, writes, time.Since(began))
-		}
+		// Pauses of 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe a
+		// second is a write, too.
+		n, took := writes()-before, time.Since(began)
+		expect(t, terms >= 6 && terms <= 9 && n <= 4*terms+10 && took == 10*time.Second,
+			"%d terms and %d writes in %v, want 6 to 9, few, and the end of the context", terms, n, took)
 
 		began, terms = time.Now(), 0
 		for _, err := range c.Election(electionPath).Terms(t.Context()) {
@@ -159,20 +183,21 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if took := time.Since(began); took != 9*time.Second {
-			t.Errorf("nine terms of a second each take %v, want no pause between them", took)
-		}
+		expect(t, time.Since(began) == 9*time.Second,
+			"nine terms of a second each take %v, want no pause between them", time.Since(began))
 
+		terms = 0
 		eventstest.Check(t, c.Close())
 		c = coordtest.Connect(t, srv)
-		terms = 0
 		for _, err := range c.Election(electionPath).Terms(t.Context()) {
 			switch terms++; {
 			case err == nil && terms == 5: // the pause is 0.8 s at least from here
 				began = time.Now()
 				time.AfterFunc(10*time.Millisecond, func() { eventstest.Check(t, c.Close()) })
-			case err != nil && (!errors.Is(err, coordinator.ErrClosed) || time.Since(began) > 20*time.Millisecond):
-				t.Errorf("after %v the terms end with %v, want ErrClosed when the coordinator is closed", time.Since(began), err)
+			case err != nil:
+				expectError(t, err, coordinator.ErrClosed, "the end of the terms")
+				expect(t, time.Since(began) <= 20*time.Millisecond,
+					"the terms end %v after the last, want it with the coordinator", time.Since(began))
 			}
 		}
 	})
@@ -181,13 +206,12 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 // TestALostTermIsFollowedByACampaignAtOnce, however short it was.
 func TestALostTermIsFollowedByACampaignAtOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, terms := coordtest.Connect(t, srv), 0
+		terms := 0
 		var lost time.Time
-		for term, err := range c.Election(electionPath).Terms(t.Context()) {
+		for term, err := range coordtest.Connect(t, srv).Election(electionPath).Terms(t.Context()) {
 			eventstest.Must(t, err)
-			if waited := time.Since(lost); terms > 0 && waited > 0 {
-				t.Errorf("term %d begins %v after the loss, want at once", terms, waited)
-			}
+			expect(t, terms == 0 || time.Since(lost) == 0,
+				"term %d begins %v after the loss, want at once", terms, time.Since(lost))
 			if terms++; terms == 5 {
 				break
 			}
@@ -203,156 +227,84 @@ func TestALostTermIsFollowedByACampaignAtOnce(t *testing.T) {
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		closing := coordtest.Connect(t, srv)
+		time.AfterFunc(time.Minute, func() { eventstest.Check(t, closing.Close()) })
 		eventstest.Must(t, closed.Close())
 		leader := campaign(other, "leader")
-		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
+		over, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
 		soon, stop := context.WithTimeoutCause(t.Context(), time.Minute, gone)
 		defer stop()
 		lost, lose := context.WithCancelCause(t.Context())
 		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // it is no loss of a term
-		inMutex := context.Background()
+		none := context.Background()
+		type options = []coordinator.AcquireOption
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		for what, test := range map[string]struct {
 			c       *coordinator.Coordinator
 			path    string
 			ctx     context.Context
-			options []coordinator.AcquireOption
+			options options
 			want    error
 		}{
 			"a context that is over":    {c, electionPath, over, nil, gone},
 			"a context that ends":       {c, electionPath, soon, nil, gone},
-			"a coordinator closed":      {closed, electionPath, inMutex, nil, coordinator.ErrClosed},
-			"no path":                   {c, "service", inMutex, nil, coordinator.ErrPath},
-			"a try":                     {c, electionPath, inMutex, []coordinator.AcquireOption{coordinator.Try()}, coordinator.ErrNotAcquired},
-			"patience":                  {c, electionPath, inMutex, []coordinator.AcquireOption{coordinator.WithMaxWait(time.Minute)}, coordinator.ErrTimeout},
-			"permits":                   {c, electionPath, inMutex, []coordinator.AcquireOption{coordinator.WithPermits(1)}, coordinator.ErrPermits},
-			"another kind of lock":      {c, lockPath, inMutex, nil, coordinator.ErrKind},
+			"a coordinator closed":      {closed, electionPath, none, nil, coordinator.ErrClosed},
+			"a coordinator that closes": {closing, electionPath, none, nil, coordinator.ErrClosed},
+			"no path":                   {c, "service", none, nil, coordinator.ErrPath},
+			"a try":                     {c, electionPath, none, options{coordinator.Try()}, coordinator.ErrNotAcquired},
+			"patience":                  {c, electionPath, none, options{coordinator.WithMaxWait(time.Minute)}, coordinator.ErrTimeout},
+			"permits":                   {c, electionPath, none, options{coordinator.WithPermits(1)}, coordinator.ErrPermits},
+			"another kind of lock":      {c, lockPath, none, nil, coordinator.ErrKind},
 			"another kind, and its own": {c, lockPath, m.Context(t.Context()), nil, coordinator.ErrKind},
 			"the loss of another lock":  {c, electionPath, lost, nil, coordinator.ErrSessionExpired},
 			"its own leadership":        {other, electionPath, leader.Context(t.Context()), nil, coordinator.ErrDeadlock},
 		} {
 			yielded := 0
 			for term, err := range test.c.Election(test.path).Terms(test.ctx, test.options...) {
-				if yielded++; term != nil || !errors.Is(err, test.want) {
-					t.Errorf("%s: yielded %v, %v, want nil, %v", what, term, err, test.want)
-				}
+				yielded++
+				expectError(t, err, test.want, what)
+				expect(t, term == nil, "%s: a term is yielded beside the error", what)
 			}
-			if yielded != 1 {
-				t.Errorf("%s: yielded %d times, want once", what, yielded)
-			}
+			expect(t, yielded == 1, "%s: yielded %d times, want once", what, yielded)
 		}
-		synctest.Wait() // until the candidates have withdrawn
-		if n := len(srv.Children(electionPath)); n != 1 || !leader.Valid() {
-			t.Errorf("after all these there are %d candidates, and the leader leads: %v; want it alone", n, leader.Valid())
-		}
+		wantCandidates(t, srv, 1, "after all these") // the others have withdrawn
+		expect(t, leader.Valid(), "after all these the leader does not lead")
 	})
 }
 
-// TestTermsEndWithTheCoordinator: the body's context is cancelled, and then Terms yields why there is no other term.
-func TestTermsEndWithTheCoordinator(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		var heard []error
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for term, err := range c.Election(electionPath).Terms(t.Context()) {
-				if err != nil {
-					heard = append(heard, err)
-					continue
-				}
-				ctx := term.Context(t.Context())
-				<-ctx.Done()
-				heard = append(heard, context.Cause(ctx))
-			}
-		}()
-		synctest.Wait()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		<-done
-		if len(heard) != 2 || !errors.Is(heard[0], coordinator.ErrClosed) || !errors.Is(heard[1], coordinator.ErrClosed) {
-			t.Errorf("the body heard %v, want ErrClosed from its context and from Terms", heard)
-		}
-	})
-}
-
-// TestATermWithinATerm: with Reentrant it has the same node, which goes with the last term.
+// TestATermWithinATerm: with Reentrant it has the same node, which goes with the last
+// term.
 func TestATermWithinATerm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		e := c.Election(electionPath, coordinator.Reentrant())
+		e := coordtest.Connect(t, srv).Election(electionPath, coordinator.Reentrant())
 		for outer, err := range e.Terms(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, err)
 			for inner, err := range e.Terms(outer.Context(t.Context())) {
-				if err != nil || inner.Grant().Node != outer.Grant().Node || inner.Grant().Token != outer.Grant().Token {
-					t.Fatalf("the term within %+v is %+v, %v, want the same node and token", outer.Grant(), inner, err)
-				}
+				eventstest.Must(t, err)
+				expect(t, inner.Grant().Node == outer.Grant().Node && inner.Grant().Token == outer.Grant().Token,
+					"the term within %+v is %+v, want the same node and token", outer.Grant(), inner.Grant())
 				break
 			}
-			synctest.Wait()
-			if !outer.Valid() || len(srv.Children(electionPath)) != 1 {
-				t.Error("the inner term has ended the outer, want the outer held")
-			}
+			wantCandidates(t, srv, 1, "after the inner term")
+			expect(t, outer.Valid(), "the inner term has ended the outer, want the outer held")
 			break
 		}
-		synctest.Wait()
-		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("when all have resigned the nodes %v are left, want none", left)
-		}
+		wantCandidates(t, srv, 0, "when all have resigned")
 	})
 }
 
-// TestElectionsAreAKindOfLock: beside another kind in one coordinator they are refused.
-func TestElectionsAreAKindOfLock(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		campaign(c, "leader")
-		for what, lock := range map[string]acquirer{
-			"mutex": c.Mutex(electionPath), "read": c.ReadWrite(electionPath).Read(), "semaphore": c.Semaphore(electionPath, 2),
-			"unfair": c.Unfair(electionPath), "kazoo's": c.Mutex(electionPath, coordinator.AsKazoo()),
-			"kazoo's election": campaigner{c.Election(electionPath, coordinator.AsKazoo())},
-		} {
-			a := lock.Acquire(t.Context())
-			<-a.Done()
-			if !errors.Is(a.Err(), coordinator.ErrKind) || !strings.Contains(a.Err().Error(), "is an election here") {
-				t.Errorf("%s: %v, want ErrKind that names the election", what, a.Err())
-			}
-		}
-		if c.Election(electionPath).Path() != electionPath {
-			t.Errorf("the election is at %s, want %s", c.Election(electionPath).Path(), electionPath)
-		}
-	})
-}
-
-// campaigner has an election's candidates acquire.
-type campaigner struct{ *coordinator.Election }
-
-func (c campaigner) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	return c.Campaign(ctx, options...)
-}
-
-// TestElectionAmongKazoos: with the option its candidates have kazoo's names, and any client sees the leader.
+// TestElectionAmongKazoos: candidates have kazoo's names, and any client sees the leader.
 func TestElectionAmongKazoos(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		e := c.Election(electionPath, coordinator.AsKazoo())
+		e := coordtest.Connect(t, srv).Election(electionPath, coordinator.AsKazoo())
 		seen := e.Observe(t.Context())
 		for term, err := range e.Terms(t.Context(), coordinator.WithData([]byte("ann"))) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(term.Grant().Node, "__lock__") {
-				t.Errorf("the term is granted %+v, want a name of kazoo's", term.Grant())
-			}
-			synctest.Wait()
-			if l := <-seen; l.Node != term.Grant().Node || string(l.Data) != "ann" {
-				t.Errorf("an observer hears that %+v leads, want ann with the term's node", l)
-			}
+			eventstest.Must(t, err)
+			l := wantLeader(t, srv, seen, "ann")
+			expect(t, l.Node == term.Grant().Node && strings.Contains(l.Node, "__lock__"),
+				"%+v leads, want a name of kazoo's", l)
 			break
 		}
 	})
@@ -367,127 +319,206 @@ func TestProclaim(t *testing.T) {
 		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
 		eventstest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
-		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("the leader's node has %q, want the proclamation", data)
+		wantData := func(when string) {
+			t.Helper()
+			data, _ := srv.Data(grant.Node)
+			expect(t, string(data) == "second words",
+				"%s the leader's node has %.20q, want the proclamation", when, data)
 		}
+		wantData("then")
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
 		cancel(gone)
 		elsewhere := c.Election(electionPath + "2").Campaign(t.Context())
 		coordtest.Soon(t, elsewhere)
-		for what, test := range map[string]struct {
-			ctx  context.Context
-			term *coordinator.Acquisition
-			data string
-			want error
-		}{
-			"no term":               {t.Context(), nil, "x", coordinator.ErrNotCandidate},
-			"another's lock":        {t.Context(), m, "x", coordinator.ErrNotCandidate},
-			"another election":      {t.Context(), elsewhere, "x", coordinator.ErrNotCandidate},
-			"another coordinator":   {t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate},
-			"one that waits":        {t.Context(), waiting, "x", coordinator.ErrNotAcquired},
-			"too much":              {t.Context(), leader, strings.Repeat("x", 1<<20), coordinator.ErrTooLarge},
-			"a context that's over": {over, leader, "x", gone},
-		} {
-			if err := e.Proclaim(test.ctx, test.term, []byte(test.data)); !errors.Is(err, test.want) {
-				t.Errorf("%s: %v, want %v", what, err, test.want)
-			}
+		refused := func(ctx context.Context, term *coordinator.Acquisition, data string, want error, what string) {
+			t.Helper()
+			expectError(t, e.Proclaim(ctx, term, []byte(data)), want, what)
 		}
-		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("after proclamations that are refused the node has %.20q, want the one before", data)
-		}
+		refused(t.Context(), nil, "x", coordinator.ErrNotCandidate, "no term")
+		refused(t.Context(), m, "x", coordinator.ErrNotCandidate, "another's lock")
+		refused(t.Context(), elsewhere, "x", coordinator.ErrNotCandidate, "another election")
+		refused(t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate, "another coordinator")
+		refused(t.Context(), waiting, "x", coordinator.ErrNotAcquired, "one that waits")
+		refused(t.Context(), leader, strings.Repeat("x", 1<<20), coordinator.ErrTooLarge, "too much")
+		refused(over, leader, "x", gone, "a context that's over")
+		wantData("after proclamations that are refused")
 		eventstest.Must(t, srv.Delete(grant.Node))
-		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("a proclamation of a leader after the removal of its node: %v, want ErrNodeRemoved", err)
-		}
+		refused(t.Context(), leader, "", coordinator.ErrNodeRemoved, "a leader after the removal of its node")
 		coordtest.Soon(t, waiting)
 		waiting.Release()
-		if err := e.Proclaim(t.Context(), waiting, nil); !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("a proclamation of a leader that has resigned: %v, want ErrReleased", err)
-		}
+		refused(t.Context(), waiting, "", coordinator.ErrReleased, "a leader that has resigned")
 	})
 }
 
-// TestABodyEndsBeforeTheNextLeads: the term is lost while the session lives, and the body takes its time to stop. The node stays
-// until it has, as with a function in Do.
-func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
-		begun, done := make(chan struct{}), make(chan struct{})
-		var ended time.Time
-		go func() {
-			defer close(done)
-			for term, err := range c.Election(electionPath).Terms(t.Context()) {
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				ctx := term.Context(t.Context())
-				close(begun)
+// called is what the callbacks of one Run were told, in order.
+type called struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (c *called) say(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.said = append(c.said, what)
+}
+
+func (c *called) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.said)
+}
+
+func (c *called) want(t *testing.T, when string, want ...string) {
+	t.Helper()
+	got := c.all()
+	expect(t, slices.Equal(got, want), "%s the callbacks are %q, want %q", when, got, want)
+}
+
+// run has a candidate lead until its context ends, and return after finish. stopped is
+// called when it leads no more.
+func (c *called) run(
+	ctx context.Context, e *coordinator.Election, name string, finish, stopped func(), hears func(events.Leader),
+) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Run(ctx, coordinator.Callbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				c.say("leads")
 				<-ctx.Done()
-				time.Sleep(3 * time.Second) // it winds down
-				ended = time.Now()
-				break
-			}
+				finish()
+				c.say("returns")
+			},
+			OnStoppedLeading: func() { stopped(); c.say("has stopped") },
+			OnNewLeader:      hears,
+		}, coordinator.WithData([]byte(name)))
+	}()
+	return ended
+}
+
+// TestRunLeadsUntilItsCallbackHasReturned: then the node goes, the other callback is
+// called, and Run returns what ended the term.
+func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
+	shutdown := errors.New("shutting down")
+	for what, test := range map[string]struct {
+		end  func(srv *zktest.Server, c, other *coordinator.Coordinator, cancel context.CancelCauseFunc)
+		want error
+		left int // nodes, after the end itself
+	}{
+		"the end of its context": {func(_ *zktest.Server, _, _ *coordinator.Coordinator, cancel context.CancelCauseFunc) {
+			cancel(shutdown)
+		}, shutdown, 1},
+		"Close": {func(_ *zktest.Server, c, _ *coordinator.Coordinator, _ context.CancelCauseFunc) {
+			go c.Close()
+		}, coordinator.ErrClosed, 1},
+		"revocation": {func(_ *zktest.Server, _, other *coordinator.Coordinator, _ context.CancelCauseFunc) {
+			go func() { _ = other.Revoke(context.Background(), electionPath, 0) }() // ends with the test, or before
+		}, coordinator.ErrRevoked, 1},
+		"expiry": {func(srv *zktest.Server, c, _ *coordinator.Coordinator, _ context.CancelCauseFunc) {
+			_ = srv.Expire(c.SessionID())
+		}, coordinator.ErrSessionExpired, 0},
+	} {
+		coordtest.Case(t, what, func(t *testing.T, srv *zktest.Server) {
+			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var calls called
+			ended := calls.run(ctx, c.Election(electionPath, coordinator.Revocable()), "ann",
+				func() { time.Sleep(3 * time.Second) },
+				func() { expect(t, len(srv.Children(electionPath)) == 0, "it has stopped before the node is gone") }, nil)
+			wantCandidates(t, srv, 1, "while it leads")
+			data, _ := srv.Data(electionPath + "/" + srv.Children(electionPath)[0])
+			expect(t, strings.HasPrefix(string(data), "ann"),
+				"the leader's node has the data %q, want those of its option", data)
+			calls.want(t, "while it leads", "leads")
+			test.end(srv, c, other, cancel)
+			time.Sleep(2 * time.Second)
+			calls.want(t, "while the callback ends its work", "leads")
+			wantCandidates(t, srv, test.left, "while the callback ends its work")
+			expectError(t, <-ended, test.want, "Run")
+			calls.want(t, "when Run has returned", "leads", "returns", "has stopped")
+		})
+	}
+}
+
+// TestRunResigns when its callback returns or panics.
+func TestRunResigns(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		e := coordtest.Connect(t, srv).Election(electionPath)
+		var leading context.Context
+		var term *coordinator.Acquisition
+		err := e.Run(t.Context(), coordinator.Callbacks{OnStartedLeading: func(ctx context.Context) {
+			leading = ctx //nolint:fatcontext // looked at when it has ended
+			term, _ = coordinator.FromContext(ctx)
+			expect(t, term != nil && term.Valid(),
+				"the callback's context has the term %v, want one that is held", term)
+		}})
+		expectError(t, err, nil, "when the callback has returned")
+		expectError(t, context.Cause(leading), coordinator.ErrReleased, "the end of the callback's context")
+		expect(t, !term.Valid(), "when Run has returned the term is held")
+		expect(t, len(srv.Children(electionPath)) == 0,
+			"when Run has returned there are %v", srv.Children(electionPath))
+		func() {
+			defer func() { expect(t, recover() == "as intended", "want the panic of the callback") }()
+			_ = e.Run(t.Context(), coordinator.Callbacks{
+				OnStartedLeading: func(context.Context) { panic("as intended") },
+				OnStoppedLeading: func() { t.Error("OnStoppedLeading is called after a panic") },
+			})
 		}()
-		<-begun
-		next := campaign(other, "next")
-		synctest.Wait()
-		srv.Cut(c.SessionID())
-		coordtest.Soon(t, next)
-		if at := time.Now(); ended.IsZero() || at.Before(ended) {
-			t.Errorf("the next one leads at %v, want it after the end of the body at %v", at, ended)
-		}
-		<-done
+		wantCandidates(t, srv, 0, "after a panic")
 	})
 }
 
-// TestAPastObserverLeavesTheNextAlone: names without a GUID come again. An observer that has ended hears of a node that it had
-// looked at, and takes nothing from the next observer.
-func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
+// TestRunThatNeverLeads returns why, and does not call OnStoppedLeading.
+func TestRunThatNeverLeads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
+		c, closed, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		eventstest.Must(t, closed.Close())
+		campaign(other, "leader")
+		gone := errors.New("no more")
+		soon, stop := context.WithTimeoutCause(t.Context(), time.Minute, gone)
+		defer stop()
+		for _, test := range []struct {
+			c    *coordinator.Coordinator
+			path string
+			want error
+		}{
+			{closed, electionPath, coordinator.ErrClosed}, {c, "leader", coordinator.ErrPath}, {c, electionPath, gone},
+		} {
+			var calls called
+			nothing := func() {}
+			err := <-calls.run(soon, test.c.Election(test.path), "bob", nothing, nothing, func(events.Leader) {})
+			expectError(t, err, test.want, "Run")
+			calls.want(t, fmt.Sprintf("with the end %v", test.want))
+		}
+		unlucky := coordinator.Callbacks{OnStartedLeading: func(context.Context) { t.Error("it leads") }}
+		e := c.Election(electionPath)
+		expectError(t, e.Run(t.Context(), unlucky, coordinator.Try()), coordinator.ErrNotAcquired, "a try")
+		expectError(t, e.Run(t.Context(), coordinator.Callbacks{}), coordinator.ErrInvalid, "without OnStartedLeading")
+	})
+}
+
+// TestRunReportsEachLeader, one after the other, and the last one before it returns.
+func TestRunReportsEachLeader(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		ann := campaign(other, "ann")
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls called
+		finish, hears := func() { time.Sleep(time.Second) }, func(l events.Leader) {
+			time.Sleep(time.Minute)
+			if l.Node != "" { // that there is no leader comes together with the end of Run, and is heard or not
+				calls.say("hears " + string(l.Data))
 			}
 		}
-		const dir, zero, one = "/e", "/e/lock-0000000000", "/e/lock-0000000001"
-		must(srv.Create(dir, nil))
-		must(srv.Create(one, []byte("x")))
-		c := coordtest.Connect(t, srv)
-		id, step := c.SessionID(), 0
-		srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Session != id || q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
-				return zktest.Pass()
-			}
-			switch step++; step {
-			case 2: // the leader that was listed is about to be read
-				for _, node := range []string{one, dir} {
-					must(srv.Delete(node))
-				}
-				must(srv.Create(dir, nil))
-				must(srv.Create(zero, []byte("first")))
-				must(srv.Create(one, []byte("second")))
-			case 3: // the listing that follows
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
-		ctx, end := context.WithCancel(t.Context())
-		seen := c.Election(dir).Observe(ctx)
-		time.Sleep(time.Minute)
-		wantLeader(t, srv, seen, "first")
-		end()
-		synctest.Wait()
-		stays := c.Election(dir).Observe(t.Context())
-		wantLeader(t, srv, stays, "first")
-		must(srv.Delete(one))
-		time.Sleep(time.Minute)
-		must(c.Close())
-		if _, _, closed := said(stays); !closed {
-			t.Error("after Close the channel of the observer is open, want it closed")
-		}
+		ended := calls.run(ctx, c.Election(electionPath), "bob", finish, func() {}, hears)
+		time.Sleep(2 * time.Minute)
+		calls.want(t, "while another one leads", "hears ann")
+		ann.Release()
+		time.Sleep(time.Second)
+		cancel()
+		expectError(t, <-ended, context.Canceled, "Run")
+		calls.want(t, "when Run has returned", "hears ann", "leads", "returns", "has stopped", "hears bob")
 	})
 }
