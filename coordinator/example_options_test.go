@@ -339,19 +339,14 @@ func ExampleCoordinator_ReadWrite() {
 	ctx := context.Background()
 
 	prices := c.ReadWrite("/locks/prices")
-	take := func(side *coordinator.Lock) *coordinator.Acquisition {
-		a := side.Acquire(ctx)
-		_, err := a.Wait(ctx)
-		must(err)
-		return a
-	}
-	ann, bob := take(prices.Read()), take(prices.Read())
+	ann, _ := held(prices.Read())
+	bob, _ := held(prices.Read())
 	_, err := prices.Write().Acquire(ctx, coordinator.Try()).Wait(ctx)
 	fmt.Println("two readers:", ann.Valid() && bob.Valid(), "- and a writer:", err)
 
 	ann.Release()
 	bob.Release()
-	writer := take(prices.Write())
+	writer, _ := held(prices.Write())
 	fmt.Println("the writer, when they have gone:", writer.Valid())
 	// Output:
 	// two readers: true - and a writer: zkgrant: not acquired
@@ -366,13 +361,11 @@ func ExampleReadWrite_Read() {
 	ctx := context.Background()
 
 	prices := c.ReadWrite("/locks/prices")
-	write := prices.Write().Acquire(ctx)
-	_, err := write.Wait(ctx)
-	must(err)
+	write, _ := held(prices.Write())
 	other := prices.Write().Acquire(ctx) // waits
 
 	read := prices.Read().Acquire(write.Context(ctx))
-	_, err = read.Wait(ctx)
+	_, err := read.Wait(ctx)
 	must(err)
 	write.Release()
 	<-write.Done()

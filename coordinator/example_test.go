@@ -18,17 +18,11 @@ import (
 // coordinator.Connect(ctx, "zk1:2181,zk2:2181,zk3:2181/app").
 func exampleServer() (c *coordinator.Coordinator, srv *zktest.Server, stop func()) {
 	srv, err := zktest.New()
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	c, err = coordinator.Connect(context.Background(), srv.Addr(), coordinator.WithSessionTimeout(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	return c, srv, func() {
-		if err := c.Close(); err != nil {
-			log.Print(err)
-		}
+		must(c.Close())
 		srv.Close()
 	}
 }
@@ -59,9 +53,7 @@ func Example() {
 		select {
 		case grant := <-lock.Granted():
 			fmt.Println("granted", grant.Path, "valid:", lock.Valid())
-			if err := srv.Expire(c.SessionID()); err != nil { // an accident
-				log.Print(err)
-			}
+			must(srv.Expire(c.SessionID())) // an accident
 		case lost := <-lock.Lost():
 			fmt.Println("lost:", lost.Reason, "valid:", lock.Valid())
 		case <-lock.Done():
@@ -100,10 +92,7 @@ func ExampleAcquisition_Wait() {
 
 	lock := c.Mutex("/locks/import").Acquire(context.Background())
 	grant, err := lock.Wait(context.Background())
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	must(err)
 	fmt.Println("a token to fence with:", grant.Token > 0)
 	lock.Release()
 	<-lock.Done() // the node is gone
@@ -117,11 +106,7 @@ func ExampleTry() {
 	c, _, stop := exampleServer()
 	defer stop()
 
-	first := c.Mutex("/locks/nightly").Acquire(context.Background())
-	if _, err := first.Wait(context.Background()); err != nil {
-		log.Print(err)
-		return
-	}
+	held(c.Mutex("/locks/nightly"))
 	second := c.Mutex("/locks/nightly").Acquire(context.Background(), coordinator.Try())
 	<-second.Done()
 	fmt.Println(errors.Is(second.Err(), coordinator.ErrNotAcquired))
@@ -134,20 +119,14 @@ func ExampleLock_Queue() {
 	defer stop()
 
 	lock := c.Mutex("/locks/nightly")
-	first := lock.Acquire(context.Background(), coordinator.WithData([]byte("host-1, pid 17")))
-	if _, err := first.Wait(context.Background()); err != nil {
-		log.Print(err)
-		return
-	}
+	held(lock, coordinator.WithData([]byte("host-1, pid 17")))
 	second := lock.Acquire(context.Background(), coordinator.WithData([]byte("host-2, pid 4711")))
 	defer second.Release()
 	var queue []events.Contender
 	for len(queue) < 2 { // until the server has the second one's node
 		var err error
-		if queue, err = lock.Queue(context.Background()); err != nil {
-			log.Print(err)
-			return
-		}
+		queue, err = lock.Queue(context.Background())
+		must(err)
 	}
 	for _, who := range queue {
 		fmt.Printf("%s, holding: %v, for less than a minute: %v\n", who.Data, who.Holding, time.Since(who.Since) < time.Minute)
@@ -227,25 +206,15 @@ func ExampleDetectCrash() {
 func ExampleAcquisition_Txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
-	if err := srv.Create("/balance", []byte("100")); err != nil {
-		log.Print(err)
-		return
-	}
+	must(srv.Create("/balance", []byte("100")))
 
-	lock := c.Mutex("/locks/balance").Acquire(context.Background())
-	grant, err := lock.Wait(context.Background())
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	lock, grant := held(c.Mutex("/locks/balance"))
 	set := func(to string) error {
 		_, err := lock.Txn(context.Background(), &zk.SetDataRequest{Path: "/balance", Data: []byte(to), Version: -1})
 		return err
 	}
 	fmt.Println(set("90"))
-	if err := srv.Delete(grant.Node); err != nil { // an accident
-		log.Print(err)
-	}
+	must(srv.Delete(grant.Node)) // an accident
 	fmt.Println(errors.Is(set("80"), coordinator.ErrNodeRemoved))
 	balance, _ := srv.Data("/balance")
 	fmt.Println(string(balance))
@@ -405,9 +374,7 @@ func ExampleSemaphore_Resize() {
 	first := exports.Acquire(context.Background())
 	<-first.Granted()
 	second := exports.Acquire(context.Background())
-	if err := exports.Resize(context.Background(), 2); err != nil {
-		fmt.Println(err)
-	}
+	must(exports.Resize(context.Background(), 2))
 	<-second.Granted() // without a release
 	fmt.Println(first.Valid(), second.Valid())
 	// Output: true true

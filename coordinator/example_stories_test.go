@@ -1,0 +1,233 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// requests counts what a coordinator sends to the servers.
+type requests struct{ atomic.Int64 }
+
+func (r *requests) OnRequest(coordinator.RequestInfo) { r.Add(1) }
+
+// Eight goroutines increment one counter. With Cached they hand the lock on among themselves, without a request.
+// Then a fence is the pair of Token and Turn, which grows from grant to grant.
+func ExampleCached_requests() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+	count := func(options ...coordinator.LockOption) int64 {
+		ctx, sent := context.Background(), new(requests)
+		c, err := coordinator.Connect(ctx, srv.Addr(), coordinator.WithHooks(sent))
+		must(err)
+		lock := c.Mutex("/locks/counter", options...)
+		value, latest := 0, events.Grant{}
+		var working sync.WaitGroup
+		for range 8 {
+			working.Go(func() {
+				for range 25 {
+					must(lock.Do(ctx, func(_ context.Context, g events.Grant) error {
+						if g.Token < latest.Token || g.Token == latest.Token && g.Turn <= latest.Turn {
+							return errors.New("a later grant has been here")
+						}
+						value, latest = value+1, g
+						return nil
+					}))
+				}
+			})
+		}
+		working.Wait()
+		must(c.Close())
+		fmt.Println(value, "increments")
+		return sent.Load()
+	}
+	plain, cached := count(), count(coordinator.Cached())
+	fmt.Println("each asks the servers:", plain >= 200)
+	fmt.Println("with Cached, at most one in ten does:", cached <= plain/10)
+	// Output:
+	// 200 increments
+	// 200 increments
+	// each asks the servers: true
+	// with Cached, at most one in ten does: true
+}
+
+// Small jobs take one of four permits, and a big one takes three together. Permits are granted in the order
+// of arrival, so small jobs that come later do not keep the big one out.
+func ExampleWithPermits_order() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	jobs := c.Semaphore("/limits/jobs", 4)
+	first, second := jobs.Acquire(ctx), jobs.Acquire(ctx)
+	<-first.Granted()
+	<-second.Granted()
+	big := jobs.Acquire(ctx, coordinator.WithPermits(3)) // two are free
+	queues(big)
+	late := jobs.Acquire(ctx) // waits for its turn, though two are free
+
+	first.Release()
+	<-big.Granted()
+	fmt.Println("the big job runs, and the late one:", late.Valid())
+	second.Release()
+	<-late.Granted()
+	fmt.Println("both run:", big.Valid() && late.Valid())
+	// Output:
+	// the big job runs, and the late one: false
+	// both run: true
+}
+
+// queues waits until the acquisition stands in the queue.
+func queues(a *coordinator.Acquisition) {
+	for _, ok := a.Position(); !ok; _, ok = a.Position() {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// A job copies one table after the other. When it is asked for its lock, it finishes the table at hand and
+// releases. The operator queues up before asking, and so is next. Then the job queues up again.
+func ExampleAcquisition_Revoked() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	lock := c.Mutex("/locks/tables", coordinator.Revocable())
+	job, _ := held(lock)
+	operator := lock.Acquire(ctx)
+	queues(operator)
+	go func() { _ = c.Revoke(ctx, "/locks/tables", time.Minute) }() // ErrNotHeld: the lock was free
+
+	var deadline time.Time
+	for table := 1; job.Valid(); {
+		select {
+		case r := <-job.Revoked():
+			deadline = r.Deadline // the zero time if Curator asks
+			fmt.Println("asked for the lock")
+		case <-time.After(10 * time.Millisecond): // a table is copied: a safe point
+			table++
+			if !deadline.IsZero() {
+				fmt.Println("releases in time:", time.Now().Before(deadline))
+				job.Release()
+			}
+		case <-job.Lost(): // it was too slow: the table at hand has to be copied again
+			fmt.Println("lost the lock, in table", table)
+		}
+	}
+	again := lock.Acquire(ctx)
+	_, err := operator.Wait(ctx)
+	must(err)
+	fmt.Println("the operator holds, and the job:", again.Valid())
+	operator.Release()
+	_, err = again.Wait(ctx)
+	must(err)
+	fmt.Println("the job goes on")
+	// Output:
+	// asked for the lock
+	// releases in time: true
+	// the operator holds, and the job: false
+	// the job goes on
+}
+
+// Two values belong together, and a writer changes one after the other. A writer that dies in between leaves
+// half a change. Each Grant reports that crash until another writer has released: readers leave the values alone
+// until then, and the next writer repairs them first.
+func ExampleDetectCrash_readers() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	lock := c.ReadWrite("/locks/prices", coordinator.DetectCrash())
+	gross, net := 119, 100
+	write := func(who string, price int, dies bool) {
+		defer func() { _ = recover() }()
+		must(lock.Write().Do(ctx, func(_ context.Context, grant events.Grant) error {
+			if left := grant.Abandoned; left != nil {
+				fmt.Printf("%s repairs what %s left: %d, %d\n", who, left.Data, gross, net)
+				gross = net * 119 / 100
+			}
+			net = price
+			if dies {
+				panic("out of memory")
+			}
+			gross = price * 119 / 100
+			return nil
+		}, coordinator.WithData([]byte(who))))
+	}
+	read := func() {
+		must(lock.Read().Do(ctx, func(_ context.Context, grant events.Grant) error {
+			if left := grant.Abandoned; left != nil {
+				fmt.Printf("a reader waits for the repair of what %s left\n", left.Data)
+				return nil // the next Grant reports the crash again
+			}
+			fmt.Println("a reader sees", gross, net)
+			return nil
+		}))
+	}
+	read()
+	write("ann", 200, true)
+	read()
+	write("bob", 300, false)
+	read()
+	// Output:
+	// a reader sees 119 100
+	// a reader waits for the repair of what ann left
+	// bob repairs what ann left: 119, 200
+	// a reader sees 357 300
+}
+
+// Transfers in opposite directions do not wait for each other: each holds the locks of both accounts or none.
+// One transaction writes both balances, and only while both locks' nodes exist. So a lost lock moves no money.
+// The versions refuse what was read from a server that lags behind.
+func ExampleCoordinator_Multi_transfer() {
+	c, srv, stop := exampleServer()
+	defer stop()
+	must(srv.Create("/accounts/anna", []byte("100")))
+	must(srv.Create("/accounts/ben", []byte("100")))
+	conn, _, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogInfo(false)) // what the program reads with
+	must(err)
+	defer conn.Close()
+
+	add := func(account string, amount int) *zk.SetDataRequest {
+		data, stat, err := conn.Get("/accounts/" + account)
+		must(err)
+		balance, err := strconv.Atoi(string(data))
+		must(err)
+		return &zk.SetDataRequest{Path: "/accounts/" + account, Data: []byte(strconv.Itoa(balance + amount)), Version: stat.Version}
+	}
+	transfer := func(from, to string, amount int, meanwhile func(events.Grant)) error {
+		both := c.Multi(c.Mutex("/locks/"+from), c.Mutex("/locks/"+to))
+		return both.Do(context.Background(), func(ctx context.Context, grant events.Grant) error {
+			out, in := add(from, -amount), add(to, amount)
+			meanwhile(grant)
+			held, _ := coordinator.FromContext(ctx)
+			_, err := held.Txn(ctx, out, in)
+			return err
+		})
+	}
+	var tellers sync.WaitGroup
+	for range 5 {
+		tellers.Go(func() { must(transfer("anna", "ben", 20, func(events.Grant) {})) })
+		tellers.Go(func() { must(transfer("ben", "anna", 10, func(events.Grant) {})) })
+	}
+	tellers.Wait()
+	fmt.Printf("anna %s, ben %s\n", add("anna", 0).Data, add("ben", 0).Data)
+
+	err = transfer("anna", "ben", 50, func(g events.Grant) { must(srv.Delete(g.Members[1].Node)) }) // an accident
+	fmt.Println("a lock is lost:", errors.Is(err, coordinator.ErrNodeRemoved))
+	fmt.Printf("anna %s, ben %s\n", add("anna", 0).Data, add("ben", 0).Data)
+	// Output:
+	// anna 50, ben 150
+	// a lock is lost: true
+	// anna 50, ben 150
+}
