@@ -32,6 +32,14 @@ func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOpti
 	return all
 }
 
+// granted waits until each one is granted.
+func granted(t *testing.T, all []*coordinator.Acquisition) {
+	t.Helper()
+	for _, a := range all {
+		coordtest.GrantOf(t, a)
+	}
+}
+
 // roundTrip is what each request of the session takes in these tests.
 const roundTrip = 50 * time.Millisecond
 
@@ -93,9 +101,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 			trips := time.Since(start) / roundTrip
 			expect(t, trips <= 8,
 				"the waiter is granted %d round trips after the last release, want at most 8", trips)
-			for _, a := range all {
-				coordtest.GrantOf(t, a)
-			}
+			granted(t, all)
 		})
 	}
 }
