@@ -3,11 +3,8 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,118 +18,6 @@ import (
 
 // Mistakes of callers harm no other caller.
 
-// Releases one after the other are in testdata/scenes/acquire/release.txt.
-func TestReleasesAtOnceAreHarmless(t *testing.T) {
-	for name, want := range map[string]error{"held": nil, "waiting": coordinator.ErrNotAcquired} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-				if want != nil {
-					holder := a
-					a = coordtest.Queue(c.Mutex(lockPath))
-					go holder.Release() // a Grant may be on its way
-				}
-				var all sync.WaitGroup
-				gate := make(chan struct{})
-				for range 100 {
-					all.Go(func() {
-						<-gate
-						a.Release()
-						if a.Valid() {
-							t.Error("valid after Release, want not")
-						}
-					})
-				}
-				close(gate)
-				all.Wait()
-				if err := coordtest.EndOf(t, a); !errors.Is(err, want) || len(a.Granted()) != 0 {
-					t.Errorf("after 100 releases: %v, with %d Grants to be taken; want %v, and none", err, len(a.Granted()), want)
-				}
-				time.Sleep(time.Second)
-				if got := srv.Children(lockPath); len(got) != 0 {
-					t.Errorf("after the releases the nodes %v are left, want none", got)
-				}
-			})
-		})
-	}
-}
-
-func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
-	for name, tt := range map[string]struct {
-		inside func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
-		want   error
-		closed bool
-	}{
-		"panic with an error": {
-			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { panic(io.ErrUnexpectedEOF) },
-		},
-		"Close": {
-			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-				start := time.Now()
-				err := c.Close()
-				if err == nil || !strings.Contains(err.Error(), "functions under a lock still run: 1") || time.Since(start) != 5*time.Second { // it waits for itself, and not for ever
-					t.Errorf("Close = %v after %v, want to be told of this function after 5 s", err, time.Since(start))
-				}
-			},
-			closed: true,
-		},
-		"Do on the same lock": {
-			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
-				if !errors.Is(err, context.DeadlineExceeded) { // without the context it cannot be known
-					t.Errorf("Do inside Do = %v, want the end of its context", err)
-				}
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				started := make(chan struct{})
-				over := make(chan struct{})
-				go func() {
-					defer close(over)
-					defer func() { _ = recover() }()
-					err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-						close(started)
-						synctest.Wait() // until the other waits
-						tt.inside(t, srv, c)
-						if tt.closed && !errors.Is(context.Cause(ctx), coordinator.ErrClosed) {
-							t.Errorf("after Close the function's context ends with %v, want ErrClosed", context.Cause(ctx))
-						}
-						return tt.want
-					})
-					want := tt.want
-					if tt.closed {
-						want = coordinator.ErrClosed
-					}
-					if !errors.Is(err, want) {
-						t.Errorf("Do = %v, want %v", err, want)
-					}
-				}()
-				<-started
-				next := other.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Hour))
-				<-over
-				start := time.Now()
-				if _, err := next.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
-					t.Errorf("the next one: %v after %v, want a grant within a second", err, time.Since(start))
-				}
-				synctest.Wait() // Do does not wait for its node to go
-				if got := srv.Children(lockPath); len(got) != 1 {
-					t.Errorf("after Do the nodes are %v, want that of the next one", got)
-				}
-				if !tt.closed { // after the panic the program can go on
-					next.Release()
-					coordtest.Hold(t, c.Mutex(lockPath))
-				}
-			})
-		})
-	}
-}
-
 // Where refusals of the servers are reported.
 
 // undeletable are the permissions in a directory where no client may delete.
@@ -145,8 +30,16 @@ func TestARefusedReleaseIsToldByDo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedDo(t, onTheDouble(t, srv)) })
 }
 
-// TestRealARefusedReleaseIsToldByDo is the same on a real server.
-func TestRealARefusedReleaseIsToldByDo(t *testing.T) { playRefusedDo(t, onARealServer(t)) }
+// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has ended, if the body goes on.
+func TestARefusedReleaseIsToldByTerms(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
+}
+
+// TestRealARefusedReleaseIsTold by Do and by Terms, on a real server.
+func TestRealARefusedReleaseIsTold(t *testing.T) {
+	t.Run("by Do", func(t *testing.T) { playRefusedDo(t, onARealServer(t)) })
+	t.Run("by Terms", func(t *testing.T) { playRefusedTerms(t, onARealServer(t)) })
+}
 
 func playRefusedDo(t *testing.T, s *site) {
 	t.Helper()
@@ -160,14 +53,6 @@ func playRefusedDo(t *testing.T, s *site) {
 		eventstest.Must(t, c.Close())
 	}
 }
-
-// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has ended, if the body goes on.
-func TestARefusedReleaseIsToldByTerms(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
-}
-
-// TestRealARefusedReleaseIsToldByTerms is the same on a real server.
-func TestRealARefusedReleaseIsToldByTerms(t *testing.T) { playRefusedTerms(t, onARealServer(t)) }
 
 func playRefusedTerms(t *testing.T, s *site) {
 	t.Helper()
@@ -206,12 +91,7 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Warm(t, c)
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpDelete {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
+		strike(srv, zktest.Delay(time.Second), isA(zktest.OpDelete))
 		start := time.Now()
 		eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
 		if took := time.Since(start); took != time.Second || len(srv.Children(lockPath)) != 0 {
@@ -241,11 +121,7 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 
 // TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it. The error also is what the server said.
 func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
-	for name, r := range refusals() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { r.play(t, onTheDouble(t, srv)) })
-		})
-	}
+	forEach(t, refusals(), func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
 }
 
 // TestRealAMultiLockNamesTheMemberThatWasRefused is the same on a real server.

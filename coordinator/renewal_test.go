@@ -20,65 +20,55 @@ import (
 // is renewed before its end no try is refused. In one that is at its end already one try is refused, and the next one is not.
 // Tokens go on growing.
 func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
-	for name, c := range map[string]struct {
-		lock func(*coordinator.Coordinator) acquirer
-		dirs []string // below the path
-	}{
-		"mutex":         {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) }, []string{""}},
-		"kazoo's names": {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath, coordinator.AsKazoo()) }, []string{""}},
-		"reader":        {func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Read() }, []string{""}},
-		"writer":        {func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Write() }, []string{""}},
-		"crashes told":  {func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath, coordinator.DetectCrash()) }, []string{""}},
-		"semaphore":     {func(c *coordinator.Coordinator) acquirer { return c.Semaphore(lockPath, 1) }, []string{"/locks", "/leases"}},
-		"multi-lock": {func(c *coordinator.Coordinator) acquirer { return c.Multi(c.Mutex(lockPath), c.Mutex("/other")) },
-			[]string{""}},
-	} {
-		for when, next := range map[string]int32{"before": events.SeqLate - 2, "at": events.SeqEnd} {
-			t.Run(name+", "+when, func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					locks := []acquirer{c.lock(coordtest.Connect(t, srv)), c.lock(coordtest.Connect(t, srv))}
-					token, refused, node := int64(0), 0, ""
-					cycle := func(l acquirer) {
-						a := l.Acquire(t.Context())
-						grant, err := a.Wait(t.Context())
-						switch {
-						case errors.Is(err, coordinator.ErrSequenceEnd):
-							refused++
-						case err != nil:
-							t.Fatal(err)
-						case grant.Token <= token:
-							t.Errorf("token %#x after %#x", grant.Token, token)
-						default:
-							token, node = grant.Token, grant.Node
-						}
-						a.Release()
-						<-a.Done()
-						if name == "kazoo's names" && !srv.Exists(lockPath) {
-							t.Fatalf("after %s the directory is gone, want it to be there for kazoo", grant.Node)
-						}
-					}
-					cycle(locks[0])
-					for _, dir := range c.dirs {
-						eventstest.Must(t, srv.SetSequence(lockPath+dir, next))
-					}
-					start := time.Now()
-					for range 5 {
-						for _, l := range locks {
-							cycle(l)
-							time.Sleep(time.Millisecond)
-						}
-					}
-					most := 0
-					if when == "at" {
-						most = 1
-					}
-					if took := time.Since(start); refused > most || took > time.Second || events.Late(node) {
-						t.Errorf("%d of 10 were refused within %v, and the last is %s; want at most %d, and a small number: the directory is renewed when it is empty",
-							refused, took, node, most)
-					}
-				})
-			})
+	kinds := kindsOf()
+	delete(kinds, "unfair")
+	kinds["crashes told"] = lockKind{"crashes told", func(c *coordinator.Coordinator) handle { return detecting(c) }}
+	kinds["multi-lock"] = lockKind{"multi-lock", func(c *coordinator.Coordinator) handle { return mutexes(c, lockPath, "/other") }}
+	for most, next := range []int32{events.SeqLate - 2, events.SeqEnd} {
+		rows := map[string]lockKind{}
+		for name, lock := range kinds {
+			rows[name+[...]string{", before", ", at"}[most]] = lock
 		}
+		forEach(t, rows, func(t *testing.T, srv *zktest.Server, lock lockKind) {
+			locks := []handle{lock.of(coordtest.Connect(t, srv)), lock.of(coordtest.Connect(t, srv))}
+			token, refused, node := int64(0), 0, ""
+			cycle := func(l handle) {
+				a := l.Acquire(t.Context())
+				defer coordtest.End(a)
+				grant, err := a.Wait(t.Context())
+				switch {
+				case errors.Is(err, coordinator.ErrSequenceEnd):
+					refused++
+				case err != nil:
+					t.Fatal(err)
+				case grant.Token <= token:
+					t.Errorf("token %#x after %#x", grant.Token, token)
+				default:
+					token, node = grant.Token, grant.Node
+				}
+			}
+			cycle(locks[0])
+			dirs := []string{lockPath}
+			if lock.name == "semaphore" {
+				dirs = []string{lockPath + "/locks", lockPath + "/leases"}
+			}
+			for _, dir := range dirs {
+				eventstest.Must(t, srv.SetSequence(dir, next))
+			}
+			start := time.Now()
+			for range 5 {
+				for _, l := range locks {
+					if cycle(l); lock.name == "kazoo's names" && !srv.Exists(lockPath) {
+						t.Fatalf("after %s the directory is gone, want it to be there for kazoo", node)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if took := time.Since(start); refused > most || took > time.Second || events.Late(node) {
+				t.Errorf("%d of 10 were refused within %v, and the last is %s; want at most %d, and a small number: the directory is renewed when it is empty",
+					refused, took, node, most)
+			}
+		})
 	}
 }
 
@@ -141,17 +131,14 @@ func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 // that while there is another node. Numbers begin at 0 then.
 func TestRealRenewal(t *testing.T) {
 	eventstest.NeedsServers(t)
-	raw := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0))
-	all := zk.WorldACL(zk.PermAll)
+	raw, all := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0)), zk.WorldACL(zk.PermAll)
 	const dir = "/renewed"
-	make1 := func() string {
+	makes := func() string {
+		t.Helper()
 		node, err := raw.Create(dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, all)
 		eventstest.Must(t, err)
 		return node
 	}
-	_, err := raw.Create(dir, nil, 0, all)
-	eventstest.Must(t, err)
-	first, second := make1(), make1()
 	renew := func(own string) error {
 		res, err := raw.Multi(&zk.DeleteRequest{Path: own, Version: -1}, &zk.DeleteRequest{Path: dir, Version: 0},
 			&zk.CreateRequest{Path: dir, Acl: all})
@@ -162,12 +149,14 @@ func TestRealRenewal(t *testing.T) {
 		}
 		return err
 	}
+	makeNodes(t, raw, [2]string{dir})
+	first, second := makes(), makes()
 	if err := renew(first); !errors.Is(err, zk.ErrNotEmpty) {
 		t.Errorf("with another node in it: %v, want %v", err, zk.ErrNotEmpty)
 	}
 	eventstest.Must(t, raw.Delete(first, -1))
 	eventstest.Must(t, renew(second))
-	if node := make1(); node != dir+"/lock-0000000000" {
+	if node := makes(); node != dir+"/lock-0000000000" {
 		t.Errorf("in the new directory the first node is %s, want number 0", node)
 	}
 }

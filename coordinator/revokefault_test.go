@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,19 @@ func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zk
 		switch {
 		case r.Session == deaf && r.Op == zktest.OpGetData:
 			return zktest.Fail(zktest.Throttled)
-		case r.Session != session || r.Op == zktest.OpPing || r.Op == zktest.OpConnect || r.Op == zktest.OpSetWatches || seen.Add(1) != n:
+		case r.Session != session || isA(zktest.OpPing, zktest.OpConnect, zktest.OpSetWatches)(r) || seen.Add(1) != n:
 			return zktest.Pass()
 		default:
 			return mishap(srv, session)
 		}
 	})
 	return seen
+}
+
+// unreachable keeps the session from every server, until the interception ends.
+func unreachable(srv *zktest.Server, session int64) {
+	strike(srv, zktest.CutBefore(), of(session))
+	srv.Cut(session)
 }
 
 // TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder that gives the lock back at the deadline, to one that
@@ -91,9 +98,9 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 			holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		}
 		time.Sleep(5 * time.Second)
-		deaf := int64(0)
+		deaf, reason := int64(0), events.ReasonRevoked
 		if kind == "deaf" {
-			deaf = c.SessionID()
+			deaf, reason = c.SessionID(), events.ReasonNodeRemoved
 		}
 		seen := atRequest(srv, operator.SessionID(), deaf, n, mishap)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -110,9 +117,8 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 		if holder == nil || t.Failed() {
 			return
 		}
-		lost := <-holder.Lost()
-		if want := map[bool]events.Reason{true: events.ReasonNodeRemoved, false: events.ReasonRevoked}[kind == "deaf"]; lost.Reason != want {
-			t.Errorf("the holder hears %+v, want %v", lost, want)
+		if lost := <-holder.Lost(); lost.Reason != reason {
+			t.Errorf("the holder hears %+v, want %v", lost, reason)
 		}
 	})
 	return requests
@@ -135,61 +141,13 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 					if err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) || time.Since(asked) > grace+2*time.Second {
 						t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+2*time.Second)
 					}
-					lost := <-holder.Lost()
-					if lost.Reason != events.ReasonRevoked && !expired {
+					if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked && !expired {
 						t.Errorf("the holder hears %+v, want that it was revoked", lost)
 					}
 				})
 			})
 		}
 	}
-}
-
-// TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline: it needs no other process for that.
-func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, grant := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-		time.Sleep(5 * time.Second)
-		asked := time.Now()
-		done := revoking(t.Context(), operator, grace)
-		time.Sleep(time.Second)
-		id := c.SessionID()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == id {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
-		srv.Cut(id)
-		if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked || time.Since(asked) != grace || !srv.Exists(grant.Node) {
-			t.Errorf("%v after the wish the holder hears %+v, want that it was revoked after %v", time.Since(asked), lost, grace)
-		}
-		srv.Intercept(nil)
-		if err := <-done; err != nil || time.Since(asked) > grace+patience {
-			t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+patience)
-		}
-	})
-}
-
-// TestRevokeOfManyTakesTurns: also with many holders only a few requests are under way.
-func TestRevokeOfManyTakesTurns(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		const readers = 300
-		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		for range readers {
-			c.ReadWrite(lockPath, coordinator.Revocable()).Read().Acquire(t.Context())
-		}
-		time.Sleep(5 * time.Second)
-		before := srv.Requests(zktest.OpSetData)
-		asked := time.Now()
-		if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || !around(time.Since(asked), grace) {
-			t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace)
-		}
-		if n := srv.Requests(zktest.OpSetData) - before; n != readers {
-			t.Errorf("%d messages were written, want %d", n, readers)
-		}
-	})
 }
 
 // TestRevokeHearsOfTheEndInAnotherSession: the watches of the session in which it asked are gone with that session.
@@ -199,17 +157,10 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		eventstest.Must(t, srv.Expire(operator.SessionID()))
+		expire(t, srv, operator)
 		time.Sleep(5 * time.Second)
 		holder.Release()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Revoke: %v, want nil", err)
-			}
-		case <-time.After(time.Second):
-			t.Error("a second after the release Revoke waits, want it to end")
-		}
+		wantRevoked(t, done, time.Now(), 0)
 	})
 }
 
@@ -219,90 +170,85 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	type input struct {
-		arrange func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
-		ctx     context.Context
-		path    string
-		grace   time.Duration
-		want    error
+		nodes  []string // that are there
+		held   func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
+		want   error
+		path   string        // empty: lockPath
+		grace  time.Duration // 0: grace
+		isOver bool
 	}
-	nothing := func(*testing.T, *zktest.Server, *coordinator.Coordinator) {}
-	create := func(nodes ...string) func(*testing.T, *zktest.Server, *coordinator.Coordinator) {
-		return func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator) {
-			t.Helper()
-			for _, node := range nodes {
-				eventstest.Must(t, srv.Create(node, []byte("somebody's")))
-			}
-		}
-	}
-	holds := func(lock func(*coordinator.Coordinator) acquirer) func(*testing.T, *zktest.Server, *coordinator.Coordinator) {
-		return func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-			t.Helper()
-			coordtest.Soon(t, lock(c).Acquire(t.Context()))
-		}
-	}
+	const first = lockPath + "/lock-0000000001"
+	r := coordinator.Revocable()
 	cases := map[string]input{
-		"no such path":             {nothing, nil, "/nowhere/at/all", grace, coordinator.ErrNotHeld},
-		"a directory of no lock":   {create(lockPath), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"no contender in it":       {create(lockPath + "/notes"), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"an idle semaphore":        {create(lockPath+"/size", lockPath+"/leases"), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"what is no lease":         {create(lockPath + "/leases/notes"), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"a lock called leases":     {create(lockPath + "/leases/lock-0000000001"), nil, lockPath, grace, coordinator.ErrNotHeld},
-		"what is no session's":     {create(lockPath + "/block-0000000007"), nil, lockPath, grace, coordinator.ErrKind},
-		"a lease of no session's":  {create(lockPath + "/leases/release-0000000007"), nil, lockPath, grace, coordinator.ErrKind},
-		"no path":                  {nothing, nil, "", grace, coordinator.ErrPath},
-		"a bad path":               {nothing, nil, "locks//x", grace, coordinator.ErrPath},
-		"the servers' own":         {nothing, nil, "/zookeeper/quota", grace, coordinator.ErrPath},
-		"a path that is too long":  {nothing, nil, "/" + strings.Repeat("x", 1<<20), grace, coordinator.ErrTooLarge},
-		"a negative grace":         {create(lockPath + "/lock-0000000001"), nil, lockPath, -1, coordinator.ErrGrace},
-		"a context that has ended": {create(lockPath + "/lock-0000000001"), over, lockPath, grace, cause},
-		"an unfair lock":           {holds(func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) }), nil, lockPath, grace, coordinator.ErrKind},
-		"one reader that is not revocable": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+		"no such path":             {path: "/nowhere/at/all", want: coordinator.ErrNotHeld},
+		"a directory of no lock":   {nodes: []string{lockPath}, want: coordinator.ErrNotHeld},
+		"no contender in it":       {nodes: []string{lockPath + "/notes"}, want: coordinator.ErrNotHeld},
+		"an idle semaphore":        {nodes: []string{lockPath + "/size", lockPath + "/leases"}, want: coordinator.ErrNotHeld},
+		"what is no lease":         {nodes: []string{lockPath + "/leases/notes"}, want: coordinator.ErrNotHeld},
+		"a lock called leases":     {nodes: []string{lockPath + "/leases/lock-0000000001"}, want: coordinator.ErrNotHeld},
+		"what is no session's":     {nodes: []string{lockPath + "/block-0000000007"}, want: coordinator.ErrKind},
+		"a lease of no session's":  {nodes: []string{lockPath + "/leases/release-0000000007"}, want: coordinator.ErrKind},
+		"no path":                  {path: "none", want: coordinator.ErrPath},
+		"a bad path":               {path: "locks//x", want: coordinator.ErrPath},
+		"the servers' own":         {path: "/zookeeper/quota", want: coordinator.ErrPath},
+		"a path that is too long":  {path: "/" + strings.Repeat("x", 1<<20), want: coordinator.ErrTooLarge},
+		"a negative grace":         {nodes: []string{first}, grace: -1, want: coordinator.ErrGrace},
+		"a context that has ended": {nodes: []string{first}, isOver: true, want: cause},
+		"one reader that is not revocable": {held: func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
-			coordtest.Hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
+			coordtest.Hold(t, c.ReadWrite(lockPath, r).Read())
 			coordtest.Hold(t, c.ReadWrite(lockPath).Read())
-			coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
-		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
-		"a revocable waiter, and a holder that is not": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, r).Read())
+		}, want: coordinator.ErrNotRevocable},
+		"a revocable waiter, and a holder that is not": {held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
 			coordtest.Hold(t, c.Mutex(lockPath))
-			coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
-		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
-		"revocable at the re-entry, and not before": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			coordtest.Queue(c.Mutex(lockPath, r))
+		}, want: coordinator.ErrNotRevocable},
+		"revocable at the re-entry, and not before": {held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
-			coordtest.Soon(t, c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable()).Acquire(a.Context(t.Context())))
-		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
+			coordtest.Soon(t, c.Mutex(lockPath, coordinator.Reentrant(), r).Acquire(a.Context(t.Context())))
+		}, want: coordinator.ErrNotRevocable},
 	}
-	for name, lock := range kindsOfLock() {
-		if name != "unfair" {
-			cases["not revocable: "+name] = input{holds(lock), nil, lockPath, grace, coordinator.ErrNotRevocable}
+	for name, lock := range kindsOf() {
+		want := coordinator.ErrNotRevocable
+		if name == "unfair" {
+			want = coordinator.ErrKind
 		}
+		cases["not revocable: "+name] = input{held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			t.Helper()
+			coordtest.Soon(t, lock.of(c).Acquire(t.Context()))
+		}, want: want}
 	}
-	for name, in := range cases {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				stream := c.Events(t.Context())
-				in.arrange(t, srv, c)
-				time.Sleep(5 * time.Minute) // what is empty has been removed by then
-				before, watches, ctx := contents(srv), srv.Watches(), in.ctx
-				if ctx == nil {
-					ctx = t.Context()
-				}
-				began := time.Now()
-				if err := operator.Revoke(ctx, in.path, in.grace); !errors.Is(err, in.want) || time.Since(began) > 0 {
-					t.Errorf("Revoke: %.100v after %v, want %v", err, time.Since(began), in.want)
-				}
-				time.Sleep(time.Minute)
-				if after := contents(srv); !slices.Equal(before, after) || srv.Watches() != watches {
-					t.Errorf("before %q and %d watches, after %q and %d; want no change", before, watches, after, srv.Watches())
-				}
-				if told := wishes(stream); len(told) > 0 {
-					t.Errorf("the holder is told %+v, want nothing", told)
-				}
-			})
-		})
-	}
+	forEach(t, cases, func(t *testing.T, srv *zktest.Server, in input) {
+		c, operator, ctx := coordtest.Connect(t, srv), coordtest.Connect(t, srv), t.Context()
+		stream := c.Events(ctx)
+		for _, node := range in.nodes {
+			eventstest.Must(t, srv.Create(node, []byte("somebody's")))
+		}
+		if in.held != nil {
+			in.held(t, srv, c)
+		}
+		if in.isOver {
+			ctx = over
+		}
+		time.Sleep(5 * time.Minute) // what is empty has been removed by then
+		before, watches := contents(srv), srv.Watches()
+		began := time.Now()
+		err := operator.Revoke(ctx, cmp.Or(in.path, lockPath), cmp.Or(in.grace, grace))
+		if !errors.Is(err, in.want) || time.Since(began) > 0 {
+			t.Errorf("Revoke: %.100v after %v, want %v", err, time.Since(began), in.want)
+		}
+		time.Sleep(time.Minute)
+		if after := contents(srv); !slices.Equal(before, after) || srv.Watches() != watches {
+			t.Errorf("before %q and %d watches, after %q and %d; want no change",
+				before, watches, after, srv.Watches())
+		}
+		if told := wishes(stream); len(told) > 0 {
+			t.Errorf("the holder is told %+v, want nothing", told)
+		}
+	})
 }
 
 // contents returns every node with its data.
@@ -314,45 +260,32 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeOfAClosedCoordinatorIsErrClosed, also if it is closed meanwhile.
-func TestRevokeOfAClosedCoordinatorIsErrClosed(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
-		c := coordtest.Connect(t, srv)
-		done := revoking(t.Context(), c, time.Minute)
-		time.Sleep(5 * time.Second)
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if err := <-done; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Revoke of a coordinator that is closed meanwhile: %v, want ErrClosed", err)
-		}
-		if err := c.Revoke(t.Context(), lockPath, 0); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Revoke of a closed coordinator: %v, want ErrClosed", err)
-		}
-		<-holder.Done() // what was asked is asked
-		if !errors.Is(holder.Err(), coordinator.ErrRevoked) {
-			t.Errorf("the holder ends with %v, want ErrRevoked", holder.Err())
-		}
-	})
-}
-
-// TestRevokeThatIsGivenUpRemovesNoHolder, and the holder obeys.
-func TestRevokeThatIsGivenUpRemovesNoHolder(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+// TestRevokeThatEndsWithoutItsHolder: the coordinator is closed, or the context ends. What was asked is asked, so a holder of ours
+// obeys. One of another library is not removed.
+func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
+	cause := errors.New("enough")
+	forEach(t, map[string]error{"closed": coordinator.ErrClosed, "given up": cause}, func(t *testing.T, srv *zktest.Server, want error) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
 		eventstest.Must(t, stranger(t, srv)(theirs, nil))
-		cause := errors.New("enough")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
-		defer cancel()
-		began := time.Now()
-		if err := c.Revoke(ctx, lockPath, grace); !errors.Is(err, cause) || time.Since(began) != time.Second {
-			t.Errorf("Revoke: %v after %v, want the cause after a second", err, time.Since(began))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		done := revoking(ctx, c, grace)
+		time.Sleep(time.Second)
+		if errors.Is(want, cause) {
+			cancel(cause)
+		} else {
+			eventstest.Check(t, c.Close())
 		}
-		<-holder.Done()
-		if !errors.Is(holder.Err(), coordinator.ErrRevoked) {
+		began := time.Now()
+		if err := <-done; !errors.Is(err, want) || time.Since(began) > 0 {
+			t.Errorf("Revoke: %v after %v, want %v at once", err, time.Since(began), want)
+		}
+		if err := c.Revoke(ctx, lockPath, 0); !errors.Is(err, want) {
+			t.Errorf("another Revoke: %v, want %v", err, want)
+		}
+		if <-holder.Done(); !errors.Is(holder.Err(), coordinator.ErrRevoked) {
 			t.Errorf("the holder ends with %v, want ErrRevoked", holder.Err())
 		}
 		time.Sleep(time.Minute)
@@ -367,15 +300,8 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
-		before := contents(srv)
-		id := c.SessionID()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == id {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
-		srv.Cut(id)
+		before, id := contents(srv), c.SessionID()
+		unreachable(srv, id)
 		synctest.Wait()
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -386,7 +312,7 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 		}
 		asked := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == id && (r.Op == zktest.OpMulti || r.Op == zktest.OpGetChildren2) {
+			if r.Session == id && isA(zktest.OpMulti, zktest.OpGetChildren2)(r) {
 				asked++
 			}
 			return zktest.Pass()
@@ -400,112 +326,38 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 
 // TestRevokeWithoutPermissionIsErrNoAuth: without the permission to write to the node, or to read it.
 func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
-	for name, perms := range map[string]int32{"write": zk.PermAll &^ zk.PermWrite, "read": zk.PermAll &^ zk.PermRead} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				acl := append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "the", "holder")...)
-				c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
-				holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
-				if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
-					t.Errorf("Revoke without the permission to %s: %v, want ErrNoAuth", name, err)
-				}
-				time.Sleep(time.Minute)
-				if !holder.Valid() {
-					t.Errorf("the holder ends with %v, want it to hold", holder.Err())
-				}
-			})
-		})
-	}
+	forEach(t, map[string]int32{"write": zk.PermWrite, "read": zk.PermRead}, func(t *testing.T, srv *zktest.Server, lacks int32) {
+		acl := append(zk.WorldACL(zk.PermAll&^lacks), zk.DigestACL(zk.PermAll, "the", "holder")...)
+		c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
+		if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("Revoke: %v, want ErrNoAuth", err)
+		}
+		time.Sleep(time.Minute)
+		coordtest.NotLost(t, holder)
+	})
 }
 
-// TestWhatCannotBeRevocableIsRefused: unfair locks, and data that would be taken for a wish.
-func TestWhatCannotBeRevocableIsRefused(t *testing.T) {
+// TestDataThatWouldBeAWishAreRefused, at Acquire and Proclaim, and nothing is written.
+func TestDataThatWouldBeAWishAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
+		election := c.Election("/election")
+		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("_REVOKE__")))
+		coordtest.Soon(t, leader)
 		before := contents(srv)
-		if err := c.Unfair(lockPath, coordinator.Revocable()).Acquire(t.Context()).Err(); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("a revocable unfair lock ends with %v, want ErrKind", err)
-		}
-		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("what was refused has left %q, want %q", after, before)
-		}
 		for _, data := range []string{"__REVOKE__", "__REVOKE__ 5\nmine", "__REVOKE__x"} {
-			for name, lock := range kindsOfLock() {
-				if err := lock(c).Acquire(t.Context(), coordinator.WithData([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
+			for name, lock := range kindsOf() {
+				if err := lock.of(c).Acquire(t.Context(), coordinator.WithData([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
 					t.Errorf("%s with the data %q ends with %v, want ErrData", name, data, err)
 				}
+			}
+			if err := election.Proclaim(t.Context(), leader, []byte(data)); !errors.Is(err, coordinator.ErrData) {
+				t.Errorf("Proclaim of %q: %v, want ErrData", data, err)
 			}
 		}
 		if after := contents(srv); !slices.Equal(before, after) {
 			t.Errorf("refused data have left %q, want %q", after, before)
 		}
-		election := c.Election(lockPath)
-		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("_REVOKE__")))
-		coordtest.Soon(t, leader)
-		before = contents(srv)
-		if err := election.Proclaim(t.Context(), leader, []byte(curatorsWish)); !errors.Is(err, coordinator.ErrData) {
-			t.Errorf("Proclaim of a wish: %v, want ErrData", err)
-		}
-		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("a refused proclamation has written %q, want %q", after, before)
-		}
 	})
-}
-
-// TestAWishToAHolderThatIsNotRevocableSetsNoTime, in whatever form it comes.
-func TestAWishToAHolderThatIsNotRevocableSetsNoTime(t *testing.T) {
-	for name, lock := range kindsOfLock() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				stream := c.Events(t.Context())
-				holder := lock(c).Acquire(t.Context())
-				grant := coordtest.Soon(t, holder)
-				eventstest.Must(t, srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")))
-				time.Sleep(time.Minute)
-				if got, want := wishes(stream), (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want || !holder.Valid() {
-					t.Errorf("told %+v, and it ends with %v; want %+v, and that it holds", got, holder.Err(), want)
-				}
-			})
-		})
-	}
-}
-
-// TestNodesHaveTheGUIDAndTheMark: all nodes of our contenders have our GUID, and those of revocable locks its mark.
-func TestNodesHaveTheGUIDAndTheMark(t *testing.T) {
-	all := map[string]func(*coordinator.Coordinator) acquirer{}
-	for name, lock := range kindsOfLock() {
-		if name != "unfair" {
-			all[name] = lock
-		}
-	}
-	for name, lock := range revocableKinds() {
-		all["revocable "+name] = lock
-	}
-	for name, lock := range all {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := coordtest.Connect(t, srv)
-			first := lock(c).Acquire(t.Context())
-			coordtest.Soon(t, first)
-			lock(c).Acquire(t.Context())
-			synctest.Wait()
-			want := events.Marks(0)
-			if strings.HasPrefix(name, "revocable") {
-				want = events.MarkRevocable
-			}
-			n := 0
-			for _, node := range srv.Tree() {
-				if srv.Owner(node) != c.SessionID() {
-					continue
-				}
-				n++
-				if marks, ours := events.MarksOf(node); !ours || marks&^events.MarkPermits != want {
-					t.Errorf("%s: %s has the marks %v, ours: %v; want %v, and ours", name, node, marks, ours, want)
-				}
-			}
-			if n != 2 {
-				t.Errorf("%s: %d nodes are of our session, want 2", name, n)
-			}
-		})
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -33,14 +31,6 @@ func unequal(t *testing.T, srv *zktest.Server) (c, operator *coordinator.Coordin
 		coordtest.Connect(t, srv, coordinator.WithSessionTimeout(revokersTimeout))
 }
 
-// behind returns a handle that waits for a holder of the kind.
-func behind(kind string, lock func(*coordinator.Coordinator) acquirer, c *coordinator.Coordinator) acquirer {
-	if kind == "read" {
-		return c.ReadWrite(lockPath, coordinator.Revocable()).Write()
-	}
-	return lock(c)
-}
-
 // wantOneValid waits for the next holder, and checks that the first has lost the lock by then.
 func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 	t.Helper()
@@ -54,142 +44,76 @@ func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 
 // TestARevokerInAHurryWaitsForTheHoldersLease: the holder is cut off. It is removed after five quarters of its own session timeout.
 func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
-			t.Run(fmt.Sprint(name, " for ", held), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, operator := unequal(t, srv)
-					holder := lock(c).Acquire(t.Context(), coordinator.WithData([]byte("job")))
-					coordtest.Soon(t, holder)
-					time.Sleep(held)
-					srv.Mute(c.SessionID(), true)
-					next := behind(name, lock, operator).Acquire(t.Context())
-					asked := time.Now()
-					done := revoking(t.Context(), operator, 0)
-					wantOneValid(t, holder, next)
-					// The session ends by itself if the holder has been silent for long.
-					if err := <-done; err != nil || time.Since(asked) > holdersPatience+time.Second {
-						t.Errorf("Revoke: %v after %v, want nil after %v at most", err, time.Since(asked), holdersPatience)
-					}
-					coordtest.End(next)
-					srv.Mute(c.SessionID(), false)
-					holder.Release()
-				})
-			})
-		}
-	}
-}
-
-// TestARevokerInAHurryRemovesAHolderThatIsSlow: its session lives, and its function does not return.
-func TestARevokerInAHurryRemovesAHolderThatIsSlow(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := unequal(t, srv)
-		end, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			ended <- c.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(context.Context, events.Grant) error {
-				<-end
-				return nil
-			})
-		}()
-		time.Sleep(20 * time.Second)
-		asked := time.Now()
-		if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || !around(time.Since(asked), grace+holdersPatience) {
-			t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace+holdersPatience)
-		}
-		close(end)
-		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do = %v, want ErrRevoked", err)
-		}
-	})
-}
-
-// TestAHolderThatAnswersIsNotWaitedFor longer than before, whatever its session timeout is.
-func TestAHolderThatAnswersIsNotWaitedFor(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+	for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
+		forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 			c, operator := unequal(t, srv)
-			stream := c.Events(t.Context())
-			holder := lock(c).Acquire(t.Context())
+			holder := lock.of(c).Acquire(t.Context(), coordinator.WithData([]byte("job")))
 			coordtest.Soon(t, holder)
-			time.Sleep(20 * time.Second)
+			time.Sleep(held)
+			srv.Mute(c.SessionID(), true)
+			next := lock.behind(operator).Acquire(t.Context())
 			asked := time.Now()
-			done := revoking(t.Context(), operator, grace)
-			if told := wishes(stream); len(told) != 1 {
-				t.Errorf("%s: the holder is told %+v, want one wish", name, told)
+			done := revoking(t.Context(), operator, 0)
+			wantOneValid(t, holder, next)
+			// The session ends by itself if the holder has been silent for long.
+			if err := <-done; err != nil || time.Since(asked) > holdersPatience+time.Second {
+				t.Errorf("held for %v, Revoke: %v after %v, want nil after %v at most",
+					held, err, time.Since(asked), holdersPatience)
 			}
+			coordtest.End(next)
+			srv.Mute(c.SessionID(), false)
 			holder.Release()
-			if err := <-done; err != nil || time.Since(asked) > 10*time.Millisecond {
-				t.Errorf("%s: Revoke: %v after %v, want nil at once: the holder has released", name, err, time.Since(asked))
-			}
-			holder = lock(c).Acquire(t.Context())
-			coordtest.Soon(t, holder)
-			time.Sleep(20 * time.Second)
-			asked = time.Now()
-			if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || !around(time.Since(asked), grace) {
-				t.Errorf("%s: Revoke: %v after %v, want nil after %v: the holder gives it back in time", name, err, time.Since(asked), grace)
-			}
 		})
 	}
 }
 
-// TestTheNextRevokerKnowsTheHoldersTimeout, too, though the revokers before have written a wish, and the leader has proclaimed.
+// leads has a leader hold the election for a while, with a long session timeout.
+func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) (
+	c, operator *coordinator.Coordinator, leader *coordinator.Acquisition, proclaim func(word []byte),
+) {
+	t.Helper()
+	c, operator = unequal(t, srv)
+	election := c.Election(lockPath, append(options, coordinator.Revocable())...)
+	leader = election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
+	coordtest.Soon(t, leader)
+	time.Sleep(20 * time.Second)
+	return c, operator, leader, func(word []byte) {
+		t.Helper()
+		eventstest.Must(t, election.Proclaim(t.Context(), leader, word))
+	}
+}
+
+// TestTheNextRevokerKnowsTheHoldersTimeout, too, though Curator's Revoker has overwritten it, the leader has proclaimed since, and
+// the revokers before have written a wish.
 func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := unequal(t, srv)
-		election := c.Election(lockPath, coordinator.Revocable())
-		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
-		grant := coordtest.Soon(t, leader)
-		time.Sleep(20 * time.Second)
-		eventstest.Must(t, election.Proclaim(t.Context(), leader, []byte("two")))
+		c, operator, leader, proclaim := leads(t, srv)
+		node := leader.Grant().Node
+		wantData := func(want string) {
+			t.Helper()
+			if data, _ := srv.Data(node); string(data) != want {
+				t.Errorf("the node has %q, want %q", data, want)
+			}
+		}
+		eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+		proclaim(nil)
+		wantData("zkgrant-timeout 30000ms\n")
+		proclaim([]byte("two"))
 		for _, grace := range []time.Duration{time.Hour, time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if err := operator.Revoke(ctx, lockPath, grace); ctx.Err() == nil {
 				t.Errorf("Revoke: %v, want it to wait until its context ends", err)
 			}
 			cancel()
-			want := fmt.Sprintf("__REVOKE__ %d\ntwo\nzkgrant-timeout 30000ms\n", grace.Milliseconds())
-			if data, _ := srv.Data(grant.Node); string(data) != want {
-				t.Errorf("the node has %q, want %q", data, want)
-			}
+			wantData(fmt.Sprintf("__REVOKE__ %d\ntwo\nzkgrant-timeout 30000ms\n", grace.Milliseconds()))
 		}
 		srv.Mute(c.SessionID(), true)
 		next := coordtest.Queue(operator.Mutex(lockPath))
 		done := revoking(t.Context(), operator, 0)
 		wantOneValid(t, leader, next)
-		if err := <-done; err != nil {
-			t.Errorf("Revoke: %v, want nil", err)
-		}
+		eventstest.Check(t, <-done)
 		srv.Mute(c.SessionID(), false)
 	})
-}
-
-// TestWithoutAHoldersTimeoutTheRevokersCounts: Curator's Revoker has overwritten it, until the leader proclaims again.
-func TestWithoutAHoldersTimeoutTheRevokersCounts(t *testing.T) {
-	for _, proclaims := range []bool{false, true} {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c, operator := unequal(t, srv)
-			election := c.Election(lockPath, coordinator.Revocable())
-			leader := election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
-			grant := coordtest.Soon(t, leader)
-			time.Sleep(20 * time.Second)
-			eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-			want := revokersTimeout + revokersTimeout/4
-			if proclaims {
-				eventstest.Must(t, election.Proclaim(t.Context(), leader, nil))
-				if data, _ := srv.Data(grant.Node); string(data) != "zkgrant-timeout 30000ms\n" {
-					t.Errorf("after Proclaim the node has %q, want its timeout alone", data)
-				}
-				want = holdersTimeout - time.Second
-			}
-			srv.Mute(c.SessionID(), true)
-			asked := time.Now()
-			err := operator.Revoke(t.Context(), lockPath, 0)
-			if took := time.Since(asked); err != nil || proclaims && took < want || !proclaims && !around(took, want) {
-				t.Errorf("the leader proclaims something: %v; Revoke: %v after %v, want nil after %v", proclaims, err, took, want)
-			}
-			srv.Mute(c.SessionID(), false)
-		})
-	}
 }
 
 // nodesOf returns the data of a session's nodes.
@@ -206,65 +130,56 @@ func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 
 // TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and in no other node.
 func TestTheTimeoutIsNotShown(t *testing.T) {
-	all := map[string]func(*coordinator.Coordinator) acquirer{}
-	for name, lock := range kindsOfLock() {
-		all[name] = lock
-	}
-	for name, lock := range revocableKinds() {
-		all["revocable "+name] = lock
-	}
-	all["revocable multi-lock"] = func(c *coordinator.Coordinator) acquirer {
-		r := coordinator.Revocable()
-		return c.Multi(c.Mutex(lockPath, r), c.Mutex(accountB, r))
-	}
-	for name, lock := range all {
-		for _, user := range [][]byte{nil, []byte("job"), []byte("job\n")} {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout))
+	for line, kinds := range map[string]map[string]lockKind{"": kindsOf(), "zkgrant-timeout 30000ms\n": revocableKinds()} {
+		if line != "" {
+			kinds["multi-lock"] = lockKind{"multi-lock", func(c *coordinator.Coordinator) handle {
+				r := coordinator.Revocable()
+				return c.Multi(c.Mutex(lockPath, r), c.Mutex("/locks/other", r))
+			}}
+		}
+		forEach(t, kinds, func(t *testing.T, srv *zktest.Server, lock lockKind) {
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout))
+			for _, user := range []string{"", "job", "job\n"} {
+				var options []coordinator.AcquireOption
+				want := user + line
+				if user != "" {
+					options = append(options, coordinator.WithData([]byte(user)))
+				}
+				if line != "" && (user != "" || lock.name == "kazoo's names") {
+					want = user + "\n" + line
+				}
 				for range 2 { // the second one is made in a directory that is known, and together with the delete of the first
-					holder := lock(c).Acquire(t.Context(), coordinator.WithData(user))
+					holder := lock.of(c).Acquire(t.Context(), options...)
 					coordtest.Soon(t, holder)
-					waiter := lock(c).Acquire(t.Context(), coordinator.WithData(user))
+					waiter := lock.of(c).Acquire(t.Context(), options...)
 					synctest.Wait()
-					want := string(user)
-					if strings.HasPrefix(name, "revocable") {
-						want += "\nzkgrant-timeout 30000ms\n"
-						if user == nil && name != "revocable kazoo's names" {
-							want = want[1:]
-						}
-					}
 					for node, got := range nodesOf(srv, c) {
 						if got != want {
-							t.Errorf("%s: %s has %q, want %q", name, node, got, want)
+							t.Errorf("%s has %q, want %q", node, got, want)
 						}
 					}
-					queued, err := lock(c).(interface {
-						Queue(context.Context) ([]events.Contender, error)
-					}).Queue(t.Context())
+					queued, err := lock.of(c).Queue(t.Context())
 					for _, contender := range queued {
-						if string(contender.Data) != string(user) {
-							t.Errorf("%s: the queue shows %q, want %q", name, contender.Data, user)
+						if string(contender.Data) != user {
+							t.Errorf("the queue shows %q, want %q", contender.Data, user)
 						}
 					}
 					if err != nil || len(queued) == 0 {
-						t.Errorf("%s: the queue is %+v, %v; want a holder at least", name, queued, err)
+						t.Errorf("the queue is %+v, %v; want a holder at least", queued, err)
 					}
 					waiter.Release()
 					holder.Release()
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
 // TestObserversAndThoseToldOfACrashSeeNoTimeout.
 func TestObserversAndThoseToldOfACrashSeeNoTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := unequal(t, srv)
+		c, operator, leader, proclaim := leads(t, srv, coordinator.DetectCrash())
 		seen := operator.Election(lockPath).Observe(t.Context())
-		election := c.Election(lockPath, coordinator.Revocable(), coordinator.DetectCrash())
-		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
-		coordtest.Soon(t, leader)
 		said := func(want string) {
 			t.Helper()
 			synctest.Wait()
@@ -273,9 +188,9 @@ func TestObserversAndThoseToldOfACrashSeeNoTimeout(t *testing.T) {
 			}
 		}
 		said("one")
-		eventstest.Must(t, election.Proclaim(t.Context(), leader, []byte("two")))
+		proclaim([]byte("two"))
 		said("two")
-		eventstest.Must(t, srv.Expire(c.SessionID()))
+		expire(t, srv, c)
 		next := operator.Election(lockPath, coordinator.DetectCrash()).Campaign(t.Context())
 		if g := coordtest.Soon(t, next); g.Abandoned == nil || string(g.Abandoned.Data) != "one" {
 			t.Errorf("the next leader is told of %+v, want a crash with the data %q", g.Abandoned, "one")
@@ -350,56 +265,6 @@ func TestAReaderInTheWritersPlaceNamesItsTimeout(t *testing.T) {
 		writer.Release()
 		reader.Release()
 	})
-}
-
-// TestRealRevokerInAHurry asks a real server for the lock of a holder with a function that does not return.
-func TestRealRevokerInAHurry(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	e := coordtest.Servers(t, 3)
-	ctx := coordtest.RealContext(t)
-	const short, long = 2 * time.Second, 4 * time.Second
-	root := e.Addr(0) + "/" + t.Name()
-	c := coordtest.ConnectReal(t, root, coordinator.WithSessionTimeout(long))
-	operator := coordtest.ConnectReal(t, root, coordinator.WithSessionTimeout(short))
-	lock := c.Election(lockPath, coordinator.Revocable())
-	term, end := make(chan *coordinator.Acquisition), make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for a, err := range lock.Terms(ctx, coordinator.WithData([]byte("job 17"))) {
-			if err != nil {
-				t.Errorf("Terms: %v", err)
-				return
-			}
-			term <- a
-			<-end
-			return
-		}
-	}()
-	leader := <-term
-	raw := coordtest.RawClient(t, e.Addr(0))
-	node := "/" + t.Name() + leader.Grant().Node
-	want := func(want string) {
-		t.Helper()
-		data, _, err := raw.Get(node)
-		if err != nil || string(data) != want+"\nzkgrant-timeout 4000ms\n" {
-			t.Errorf("the node has %q, %v; want %q and the timeout", data, err, want)
-		}
-		queue, err := operator.Election(lockPath).Queue(ctx)
-		if err != nil || len(queue) != 1 || string(queue[0].Data) != want {
-			t.Errorf("the queue is %+v, %v; want one with %q", queue, err, want)
-		}
-	}
-	want("job 17")
-	eventstest.Must(t, lock.Proclaim(ctx, leader, []byte("job 18")))
-	want("job 18")
-	asked := time.Now()
-	if err := operator.Revoke(ctx, lockPath, 0); err != nil || time.Since(asked) < long+long/4 {
-		t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), long+long/4)
-	}
-	close(end)
-	<-ended
 }
 
 // TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the connection at a request that is too large, each

@@ -2,7 +2,7 @@ package coordinator_test
 
 import (
 	"context"
-	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,85 +20,53 @@ type acquirer interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 }
 
-// kindsOfLock returns a handle for each kind of lock, at one path.
-func kindsOfLock() map[string]func(*coordinator.Coordinator) acquirer {
-	return map[string]func(*coordinator.Coordinator) acquirer{
-		"mutex":     func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) },
-		"read":      func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Read() },
-		"write":     func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Write() },
-		"semaphore": func(c *coordinator.Coordinator) acquirer { return c.Semaphore(lockPath, 1) },
-		"unfair":    func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) },
+// handle has a queue as well.
+type handle interface {
+	acquirer
+	Queue(ctx context.Context) ([]events.Contender, error)
+}
+
+// lockKind is a kind of lock, at lockPath.
+type lockKind struct {
+	name string
+	of   func(c *coordinator.Coordinator) handle
+}
+
+// behind returns a handle that waits for a holder of the kind.
+func (k lockKind) behind(c *coordinator.Coordinator) handle {
+	if k.name == "read" {
+		return c.ReadWrite(lockPath, coordinator.Revocable()).Write()
 	}
+	return k.of(c)
 }
 
-// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so once, after its Grant, and keeps the lock. The
-// waiter behind it goes on waiting, and is granted the lock after the release.
-func TestAWishIsNoRelease(t *testing.T) {
-	for name, lock := range kindsOfLock() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				stream := a.Events(t.Context())
-				holder := lock(a).Acquire(t.Context())
-				grant := coordtest.Soon(t, holder)
-				behind := acquirer(b.ReadWrite(lockPath).Write())
-				if name != "read" && name != "write" {
-					behind = lock(b)
-				}
-				waiter := behind.Acquire(t.Context())
-				time.Sleep(5 * time.Second) // its node is watched by now
-				var told []events.Revoked
-				for range 3 {
-					eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-					time.Sleep(time.Second)
-					told = append(told, wishes(stream)...)
-				}
-				if !holder.Valid() || waiter.Valid() {
-					t.Fatalf("after three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
-						holder.Valid(), waiter.Valid())
-				}
-				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
-					t.Errorf("told %v, want %v once", got, want)
-				}
-				holder.Release()
-				coordtest.Soon(t, waiter)
-			})
-		})
+// kindsOf returns each kind of lock that can have the options.
+func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
+	and := func(one coordinator.LockOption) []coordinator.LockOption { return append(slices.Clone(options), one) }
+	all := map[string]lockKind{}
+	for name, of := range map[string]func(c *coordinator.Coordinator) handle{
+		"mutex": func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath, options...) },
+		"reentrant mutex": func(c *coordinator.Coordinator) handle {
+			return c.Mutex(lockPath, and(coordinator.Reentrant())...)
+		},
+		"kazoo's names": func(c *coordinator.Coordinator) handle {
+			return c.Mutex(lockPath, and(coordinator.AsKazoo())...)
+		},
+		"read":      func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Read() },
+		"write":     func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Write() },
+		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore(lockPath, 1, options...) },
+		"election":  func(c *coordinator.Coordinator) handle { return campaigner{c.Election(lockPath, options...)} },
+		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair(lockPath) },
+	} {
+		if name != "unfair" || len(options) == 0 {
+			all[name] = lockKind{name, of}
+		}
 	}
+	return all
 }
 
-// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the node is watched.
-func TestAWishBeforeTheGrantIsTold(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		stream := b.Events(t.Context())
-		holder, grant := coordtest.Hold(t, a.Mutex(lockPath))
-		waiter := coordtest.Queue(b.Mutex(lockPath))
-		for _, name := range srv.Children(lockPath) {
-			if node := path.Join(lockPath, name); node != grant.Node {
-				eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
-			}
-		}
-		synctest.Wait()
-		if got := wishes(stream); len(got) != 0 {
-			t.Errorf("told %v before it holds, want nothing", got)
-		}
-		holder.Release()
-		coordtest.Soon(t, waiter)
-		synctest.Wait()
-		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
-			t.Errorf("after its grant the waiter is told %v, want one wish to %d", got, waiter.ID())
-		}
-		coordtest.End(waiter)
-
-		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
-		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-		time.Sleep(5 * time.Second)
-		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
-			t.Errorf("told %v of a wish to a node that is not watched yet, want one to %d, which holds", got, quick.ID())
-		}
-	})
-}
+// revocableKinds returns each kind of lock that can be asked for.
+func revocableKinds() map[string]lockKind { return kindsOf(coordinator.Revocable()) }
 
 // wishes reads the stream until it is empty.
 func wishes(stream <-chan events.Event) (all []events.Revoked) {
@@ -115,75 +83,123 @@ func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	}
 }
 
+// wantTold checks which acquisitions the stream has told of a wish without a deadline, since it was last read.
+func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*coordinator.Acquisition) {
+	t.Helper()
+	var want []events.Revoked
+	for _, a := range asked {
+		want = append(want, events.Revoked{ID: a.ID(), Path: lockPath})
+	}
+	if got := wishes(stream); !slices.Equal(got, want) {
+		t.Errorf("%s the stream tells of the wishes %+v, want %+v", when, got, want)
+	}
+}
+
+// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so once, after its Grant, and keeps the lock. It is
+// not revocable, so no message sets a time. The waiter behind it goes on waiting, and is granted the lock after the release.
+func TestAWishIsNoRelease(t *testing.T) {
+	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		stream := a.Events(t.Context())
+		holder := lock.of(a).Acquire(t.Context())
+		grant := coordtest.Soon(t, holder)
+		waiter := lock.behind(b).Acquire(t.Context())
+		time.Sleep(5 * time.Second) // its node is watched by now
+		told := []*coordinator.Acquisition{holder}
+		for _, wish := range []string{"__REVOKE__ 0\n", curatorsWish, curatorsWish} {
+			eventstest.Must(t, srv.SetData(grant.Node, []byte(wish)))
+			time.Sleep(time.Minute)
+			wantTold(t, stream, "a minute after a wish", told...)
+			told = nil // of the first wish alone
+		}
+		if !holder.Valid() || waiter.Valid() {
+			t.Fatalf("after three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
+				holder.Valid(), waiter.Valid())
+		}
+		holder.Release()
+		coordtest.Soon(t, waiter)
+	})
+}
+
+// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the node is watched.
+func TestAWishBeforeTheGrantIsTold(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		stream := b.Events(t.Context())
+		holder, _ := coordtest.Hold(t, a.Mutex(lockPath))
+		waiter := coordtest.Queue(b.Mutex(lockPath))
+		for node := range nodesOf(srv, b) {
+			eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+		}
+		wantTold(t, stream, "before its grant")
+		holder.Release()
+		coordtest.Soon(t, waiter)
+		wantTold(t, stream, "after its grant", waiter)
+		coordtest.End(waiter)
+
+		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		time.Sleep(5 * time.Second)
+		wantTold(t, stream, "when the node is watched", quick)
+		coordtest.NotLost(t, quick)
+	})
+}
+
 // TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node before the holder has it watched.
 func TestAWishThatAWaiterReadsFirst(t *testing.T) {
-	for name, lock := range kindsOfLock() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
-				stream := c.Events(t.Context())
-				holder := lock(c).Acquire(t.Context())
-				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
-				eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-				behind := lock(c)
-				if name == "read" {
-					behind = c.ReadWrite(lockPath).Write()
-				}
-				waiter := behind.Acquire(t.Context())
-				time.Sleep(5 * time.Second)
-				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() {
-					t.Errorf("told %v, want one for %d", got, holder.ID())
-				}
-				holder.Release()
-				coordtest.Soon(t, waiter)
-				time.Sleep(5 * time.Second)
-				if got := wishes(stream); len(got) != 0 {
-					t.Errorf("the next one is told %v, want nothing", got)
-				}
-			})
-		})
-	}
+	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
+		c := coordtest.Connect(t, srv)
+		holdAgainAndAgain(t, lock.of(c), 1) // and its directories are made
+		stream := c.Events(t.Context())
+		holder := lock.of(c).Acquire(t.Context())
+		grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		waiter := lock.behind(c).Acquire(t.Context())
+		time.Sleep(5 * time.Second)
+		wantTold(t, stream, "while one waits", holder)
+		holder.Release()
+		coordtest.Soon(t, waiter)
+		time.Sleep(5 * time.Second)
+		wantTold(t, stream, "after the next grant")
+	})
 }
 
 // TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish is in the node before the session has found it.
 func TestAWishBeforeTheNodeIsFound(t *testing.T) {
-	for name, lock := range kindsOfLock() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
-				stream := c.Events(t.Context())
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if !makes(r, name) {
-						return zktest.Pass()
-					}
+	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
+		c := coordtest.Connect(t, srv)
+		holdAgainAndAgain(t, lock.of(c), 1) // and its directories are made
+		stream := c.Events(t.Context())
+		holders := func(node string) bool { return lock.name != "semaphore" || strings.Contains(node, "-lease-") }
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
+				if part.Op == zktest.OpCreate && holders(part.Path) {
 					srv.Intercept(nil)
 					return zktest.CutAfter()
-				})
-				holder := lock(c).Acquire(t.Context())
-				synctest.Wait()
-				asked := 0
-				for _, node := range srv.Tree() {
-					if marker(node) == name {
-						asked++
-						if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
-							t.Error(err)
-						}
-					}
 				}
-				coordtest.Soon(t, holder)
-				time.Sleep(5 * time.Second)
-				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
-					t.Errorf("told %v of %d wishes, and holds: %v; want one of one, and that it holds", got, asked, holder.Valid())
-				}
-			})
+			}
+			return zktest.Pass()
 		})
-	}
+		holder := lock.of(c).Acquire(t.Context())
+		synctest.Wait()
+		asked := 0
+		for node := range nodesOf(srv, c) {
+			if holders(node) {
+				asked++
+				eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+			}
+		}
+		coordtest.Soon(t, holder)
+		time.Sleep(5 * time.Second)
+		wantTold(t, stream, "when its node is found", holder)
+		if coordtest.NotLost(t, holder); asked != 1 {
+			t.Errorf("%d nodes are the holder's, want one", asked)
+		}
+	})
 }
 
-// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again later, also when other data have taken the wish's
-// place by then: all that hold the lock have heard the same.
+// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again later, also when other data have taken the
+// wish's place by then: all that hold the lock have heard the same.
 func TestAWishIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -192,57 +208,22 @@ func TestAWishIsToldToEachReentry(t *testing.T) {
 		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
 		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
-			t.Errorf("told %v, want one wish to %d, which holds", got, outer.ID())
-		}
+		wantTold(t, stream, "after the wish", outer)
 		inner := lock.Acquire(outer.Context(t.Context()))
 		coordtest.Soon(t, inner)
-		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
-			t.Errorf("told %v, want one wish to %d, which entered", got, inner.ID())
-		}
+		wantTold(t, stream, "after a re-entry", inner)
 		eventstest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
 		time.Sleep(time.Second)
 		third := lock.Acquire(inner.Context(t.Context()))
 		coordtest.Soon(t, third)
-		if got := wishes(stream); len(got) != 1 || got[0].ID != third.ID() {
-			t.Errorf("told %v when other data stand in the node, want one wish to %d", got, third.ID())
-		}
+		wantTold(t, stream, "when other data are in the node", third)
 	})
-}
-
-// makes tells whether the request makes the node that a holder of the kind of lock has.
-func makes(r zktest.Request, kind string) bool {
-	for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
-		if part.Op == zktest.OpCreate && marker(part.Path) == kind {
-			return true
-		}
-	}
-	return false
-}
-
-// marker returns the kind of lock of a holder's node, by its path.
-func marker(node string) string {
-	for part, kind := range map[string]string{
-		lockPath + "/_c_": "mutex", "__READ__": "read", "__WRIT__": "write", "-lease-": "semaphore",
-	} {
-		if strings.Contains(node, part) && (kind != "mutex" || strings.Contains(node, "-lock-")) {
-			return kind
-		}
-	}
-	if node == lockPath {
-		return "unfair"
-	}
-	return ""
 }
 
 // TestTheHolderReadsTheNewestWish: Revoked has room for one wish. A sooner wish replaces an unread one, and Deadline is no later
 // than it. After a release an unread wish is gone.
 func TestTheHolderReadsTheNewestWish(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playWishes(t, onTheDouble(t, srv), lock) })
-		})
-	}
+	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playWishes(t, onTheDouble(t, srv), lock) })
 }
 
 // TestRealTheHolderReadsTheNewestWish is the same on a real server.
@@ -252,12 +233,12 @@ func TestRealTheHolderReadsTheNewestWish(t *testing.T) {
 	}
 }
 
-func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acquirer) {
+func playWishes(t *testing.T, s *site, lock lockKind) {
 	t.Helper()
 	ctx := coordtest.RealContext(t)
 	operator, c := s.connect(), s.connect()
 	stream := c.Events(ctx)
-	a := lock(c).Acquire(ctx)
+	a := lock.of(c).Acquire(ctx)
 	coordtest.GrantOf(t, a)
 	var revokes []<-chan error
 	revoke := func(grace time.Duration) (told events.Revoked) {
@@ -273,16 +254,11 @@ func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acqui
 	}
 	wantRead := func(when string, want events.Revoked) {
 		t.Helper()
-		select {
-		case got := <-a.Revoked():
-			if got != want {
-				t.Errorf("%s Revoked has %+v, want %+v", when, got, want)
-			}
-		default:
-			t.Errorf("%s nothing can be read from Revoked, want %+v", when, want)
+		if n := len(a.Revoked()); n != 1 {
+			t.Fatalf("%s %d wishes can be read from Revoked, want one", when, n)
 		}
-		if n := len(a.Revoked()); n != 0 {
-			t.Errorf("%s %d wishes can be read after it, want none", when, n)
+		if got := <-a.Revoked(); got != want {
+			t.Errorf("%s Revoked has %+v, want %+v", when, got, want)
 		}
 	}
 	wantRead("after a first wish", revoke(2*time.Hour))
