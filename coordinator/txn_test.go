@@ -2,9 +2,11 @@ package coordinator_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -47,48 +49,42 @@ func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coord
 
 // An acquisition that does not hold the lock changes nothing. If that is known here, no request is sent.
 func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
-	cases := map[string]struct {
-		prepare func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
-		want    error
-	}{
-		"waiting": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return coordtest.Queue(c.Mutex(lockPath))
-		}, coordinator.ErrNotAcquired},
-		"never asked for": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return c.Mutex("no path").Acquire(context.Background())
-		}, coordinator.ErrPath},
-		"released": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
+	type ending struct {
+		end  func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition)
+		path string // empty: that of another lock
+		want error
+	}
+	forEach(t, map[string]ending{
+		"waiting":         {nil, lockPath, coordinator.ErrNotAcquired},
+		"never asked for": {nil, "no path", coordinator.ErrPath},
+		"released": {func(_ *testing.T, _ *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
 			a.Release()
-			return a
-		}, coordinator.ErrReleased},
-		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			eventstest.Must(t, srv.Expire(c.SessionID()))
+		}, "", coordinator.ErrReleased},
+		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
+			t.Helper()
+			expire(t, srv, c)
 			<-a.Lost()
-			return a
-		}, coordinator.ErrSessionExpired},
-		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
+		}, "", coordinator.ErrSessionExpired},
+		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
+			t.Helper()
 			eventstest.Must(t, c.Close())
-			return a
-		}, coordinator.ErrClosed},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				holder(t, srv, "")
-				a := tc.prepare(t, srv, coordtest.Connect(t, srv))
-				synctest.Wait()
-				before := srv.Requests(zktest.OpMulti)
-				res, err := a.Txn(t.Context(), write("no"))
-				if !errors.Is(err, tc.want) || res != nil || written(srv) != "" || srv.Requests(zktest.OpMulti) != before {
-					t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent",
-						res, err, written(srv), srv.Requests(zktest.OpMulti)-before, tc.want)
-				}
-			})
-		})
-	}
+		}, "", coordinator.ErrClosed},
+	}, func(t *testing.T, srv *zktest.Server, x ending) {
+		holder(t, srv, "")
+		c := coordtest.Connect(t, srv)
+		a := coordtest.Queue(c.Mutex(cmp.Or(x.path, "/locks/other")))
+		if x.end != nil {
+			<-a.Granted()
+			x.end(t, srv, c, a)
+		}
+		synctest.Wait()
+		before := srv.Requests(zktest.OpMulti)
+		res, err := a.Txn(t.Context(), write("no"))
+		if !errors.Is(err, x.want) || res != nil || written(srv) != "" || srv.Requests(zktest.OpMulti) != before {
+			t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent",
+				res, err, written(srv), srv.Requests(zktest.OpMulti)-before, x.want)
+		}
+	})
 }
 
 // A Grant counts for a transaction from its moment on, taken or not.
@@ -142,98 +138,75 @@ func writesLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
 }
 
-// A transaction that was given up is not made later.
-func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
-		cause := errors.New("enough")
-		srv.Down(true)
-		synctest.Wait()
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+// txnOf makes a transaction that writes the ledger, in a goroutine, and returns how it ends.
+func txnOf(ctx context.Context, a *coordinator.Acquisition, text string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := a.Txn(ctx, write(text))
+		ended <- err
+	}()
+	synctest.Wait()
+	return ended
+}
+
+// TestWhatATransactionSaysOfAFault: it is sent once, unless a server says that it has not executed it. A transaction that was given up
+// before that is not made later. A removed node guards nothing: whether the holder or the transaction notices first, the error is the
+// same. The next transaction is made as if there had been none.
+func TestWhatATransactionSaysOfAFault(t *testing.T) {
+	enough, lost := errors.New("enough"), coordinator.ErrOutcomeUnknown
+	type story struct {
+		arrange func(srv *zktest.Server, node string)
+		strikes int // so many of its requests
+		action  zktest.Action
+		wait    time.Duration // of its context; 0: an hour
+		want    error
+		unknown bool // the outcome
+		written string
+		sent    int
+	}
+	forEach(t, map[string]story{
+		"there is no connection": {
+			arrange: func(srv *zktest.Server, _ string) { srv.Down(true); synctest.Wait() }, wait: time.Second, want: enough,
+		},
+		"the node is removed": {
+			arrange: func(srv *zktest.Server, node string) { _ = srv.Delete(node) }, want: coordinator.ErrNodeRemoved,
+		},
+		"it is given up under way": {
+			strikes: 1, action: zktest.Delay(2 * time.Second), wait: time.Second, want: enough, unknown: true, written: "one", sent: 1,
+		},
+		"it is turned away":   {strikes: 3, action: zktest.Fail(zktest.Throttled), written: "one", sent: 4},
+		"its answer is lost":  {strikes: 1, action: zktest.CutAfter(), want: lost, unknown: true, written: "one", sent: 1},
+		"its request is lost": {strikes: 1, action: zktest.CutBefore(), want: lost, unknown: true, sent: 1},
+	}, func(t *testing.T, srv *zktest.Server, x story) {
+		_, a, grant := holder(t, srv, "")
+		sent := 0
+		strike(srv, x.action, func(r zktest.Request) bool {
+			if !writesLedger(r) {
+				return false
+			}
+			sent++
+			return sent <= x.strikes
+		})
+		if x.arrange != nil {
+			x.arrange(srv, grant.Node)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), cmp.Or(x.wait, time.Hour), enough)
 		defer cancel()
-		if _, err := a.Txn(ctx, write("late")); !errors.Is(err, cause) || errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("Txn without a connection = %v, want the cause of its context", err)
+		if _, err := a.Txn(ctx, write("one")); !errors.Is(err, x.want) || errors.Is(err, coordinator.ErrOutcomeUnknown) != x.unknown {
+			t.Errorf("Txn = %v, want %v, of unknown outcome: %v", err, x.want, x.unknown)
 		}
 		srv.Down(false)
-		// It does wait if it is let.
-		if _, err := a.Txn(t.Context(), &zk.CheckVersionRequest{Path: ledgerPath, Version: 0}); err != nil {
-			t.Errorf("Txn with a connection again = %v, want nil", err)
+		if written(srv) != x.written {
+			t.Errorf("%q is written, want %q", written(srv), x.written)
 		}
-		if written(srv) != "" {
-			t.Errorf("%q is written, want nothing of the transaction that was given up", written(srv))
+		if errors.Is(x.want, coordinator.ErrNodeRemoved) {
+			return
 		}
-	})
-}
-
-func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if writesLedger(r) {
-				return zktest.Delay(2 * time.Second)
-			}
-			return zktest.Pass()
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := a.Txn(ctx, write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Txn = %v, want ErrOutcomeUnknown and the end of its context", err)
-		}
-		if written(srv) != "one" {
-			t.Errorf("%q is written, want that of the transaction under way", written(srv))
-		}
-	})
-}
-
-// An overloaded server says that it has not executed the transaction; then it is made again.
-func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
-		turned := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if writesLedger(r) && turned < 3 {
-				turned++
-				return zktest.Fail(zktest.Throttled)
-			}
-			return zktest.Pass()
-		})
-		if _, err := a.Txn(t.Context(), write("one")); err != nil || written(srv) != "one" {
-			t.Errorf("turned away three times, Txn = %v, and %q is written; want nil and its own", err, written(srv))
-		}
-	})
-}
-
-// A removed node guards nothing. Whether the holder or the transaction notices first, the error is the same.
-func TestTxnWithoutANodeIsErrNodeRemoved(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, grant := holder(t, srv, "")
-		eventstest.Must(t, srv.Delete(grant.Node))
-		if res, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("Txn without a node = %v, %v; want ErrNodeRemoved", res, err)
-		}
-		if written(srv) != "" {
-			t.Errorf("without a node %q is written, want nothing", written(srv))
-		}
-	})
-}
-
-// A function in Do finds its acquisition in its context.
-func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, _, _ := holder(t, srv, "")
-		if _, ok := coordinator.FromContext(t.Context()); ok {
-			t.Error("FromContext finds an acquisition outside of Do, want none")
-		}
-		err := c.Mutex("/locks/other").Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
-			a, ok := coordinator.FromContext(ctx)
-			if !ok || a.Grant().Node != grant.Node {
-				t.Fatalf("FromContext = %v, %v; want the acquisition of Do", a, ok)
-			}
-			_, err := a.Txn(ctx, write("one"))
-			return err
-		})
-		if err != nil || written(srv) != "one" {
-			t.Errorf("Do = %v, and %q is written; want nil and the function's", err, written(srv))
+		eventstest.Check(t, <-txnOf(t.Context(), a, "two")) // behind requests that wait for the connection
+		time.Sleep(time.Minute)
+		if sent != x.sent+1 || written(srv) != "two" {
+			t.Errorf("two transactions were sent %d times, and left %q; want %d, and \"two\"",
+				sent, written(srv), x.sent+1)
 		}
 	})
 }
@@ -243,20 +216,14 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, "")
 		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		arrived, goOn := make(chan struct{}), make(chan struct{})
+		goOn := make(chan struct{})
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) {
-				close(arrived)
 				<-goOn
 			}
 			return zktest.Pass()
 		})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := a.Txn(t.Context(), write("too late"))
-			ended <- err
-		}()
-		<-arrived
+		ended := txnOf(t.Context(), a, "too late") // it has arrived
 		srv.Intercept(nil)
 		eventstest.Must(t, srv.Delete(grant.Node))
 		if _, err := waiting.Wait(t.Context()); err != nil {
@@ -290,12 +257,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 		})
 		srv.Down(true)
 		synctest.Wait()
-		ended := make(chan error, 1)
-		go func() {
-			_, err := a.Txn(t.Context(), write("late"))
-			ended <- err
-		}()
-		synctest.Wait()
+		ended := txnOf(t.Context(), a, "late")
 		eventstest.Must(t, srv.Expire(grant.Session))
 		srv.Down(false)
 		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
@@ -305,33 +267,6 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 		synctest.Wait()
 		if sent > 0 || c.SessionID() == grant.Session {
 			t.Errorf("sent %d times, in session 0x%x after 0x%x; want never, and another session", sent, c.SessionID(), grant.Session)
-		}
-	})
-}
-
-// TestTxnOfUnknownOutcomeIsSentOnce: the caller finds out whether it was executed, and knows whether it may be executed twice.
-func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
-		sent := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if !writesLedger(r) {
-				return zktest.Pass()
-			}
-			if sent++; sent == 1 {
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
-		if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("Txn with a lost reply = %v, want ErrOutcomeUnknown", err)
-		}
-		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind requests that wait for the connection
-			t.Errorf("the next Txn = %v, want nil", err)
-		}
-		synctest.Wait()
-		if sent != 2 || written(srv) != "two" {
-			t.Errorf("two transactions were sent %d times, and left %q; want twice, and \"two\"", sent, written(srv))
 		}
 	})
 }
@@ -461,4 +396,113 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Transactions at the edges of what they are guarded by: the Grant, the Release, Close, the chroot.
+
+// A transaction that is tried from the moment of Acquire on is never unguarded: it is not sent, or its guard is the lock's node.
+func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
+	acquisitions := eventstest.Amount(20, 200)
+	srv := zktest.Start(t)
+	eventstest.Must(t, srv.Create("/app"+ledgerPath, nil))
+	c := connectBelow(t, srv, "/app")
+	var guards sync.Map
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		if len(r.Parts) > 1 && r.Parts[1].Op == zktest.OpSetData {
+			guards.Store(path.Dir(r.Parts[0].Path), true)
+		}
+		return zktest.Pass()
+	})
+	for range acquisitions {
+		a := c.Mutex(lockPath).Acquire(t.Context())
+		var writers sync.WaitGroup
+		for range 3 {
+			writers.Go(func() {
+				err := coordinator.ErrNotAcquired
+				for errors.Is(err, coordinator.ErrNotAcquired) {
+					_, err = a.Txn(t.Context(), write("x"))
+				}
+			})
+		}
+		writers.Wait()
+		coordtest.End(a)
+	}
+	guards.Range(func(dir, _ any) bool {
+		if dir != "/app"+lockPath {
+			t.Errorf("a transaction was guarded by a node of %v, want one of %s", dir, "/app"+lockPath)
+		}
+		return true
+	})
+}
+
+// After a Release the error is ErrReleased, whichever request finds first that the node is gone.
+func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
+	type race = func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error
+	forEach(t, map[string]race{
+		"while it is turned away": func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error {
+			t.Helper()
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if !writesLedger(r) {
+					return zktest.Pass()
+				}
+				a.Release()
+				return zktest.Fail(zktest.Throttled)
+			})
+			defer srv.Intercept(nil)
+			return txnOf(t.Context(), a, "x")
+		},
+		"while there is no connection": func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error {
+			t.Helper()
+			srv.Down(true)
+			synctest.Wait()
+			ended := txnOf(t.Context(), a, "x")
+			a.Release()
+			synctest.Wait()
+			srv.Down(false)
+			return ended
+		},
+	}, func(t *testing.T, srv *zktest.Server, happens race) {
+		_, a, _ := holder(t, srv, "")
+		if err := <-happens(t, srv, a); err != nil && !errors.Is(err, coordinator.ErrReleased) {
+			t.Errorf("Txn beside a release = %v, want nil or ErrReleased", err)
+		}
+		if <-a.Done(); a.Err() != nil {
+			t.Errorf("released, it ends with %v, want nil", a.Err())
+		}
+	})
+}
+
+// A transaction that a server has turned away waits for its second try, or for its answer, while Close is done.
+func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
+	forEach(t, map[string]zktest.Action{
+		"turned away":   zktest.Fail(zktest.Throttled),
+		"answered late": zktest.Delay(time.Second),
+		"not answered":  zktest.Swallow(),
+	}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
+		c, a, _ := holder(t, srv, "")
+		strike(srv, action, writesLedger)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ended, start := txnOf(ctx, a, "x"), time.Now()
+		eventstest.Check(t, c.Close())
+		if err := <-ended; errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 10*time.Second {
+			t.Errorf("Txn = %v %v after Close, want an answer within 10 s", err, time.Since(start))
+		}
+		if err := <-txnOf(ctx, a, "x"); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Txn after Close = %v, want ErrClosed", err)
+		}
+	})
+}
+
+// gated is a connection that takes what is written when the gate is open.
+type gated struct {
+	net.Conn
+	gate *atomic.Pointer[chan struct{}]
+}
+
+func (g gated) Write(p []byte) (int, error) {
+	if shut := g.gate.Load(); shut != nil {
+		<-*shut
+	}
+	return g.Conn.Write(p)
 }

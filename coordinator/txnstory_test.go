@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,26 +23,22 @@ import (
 // afterwards. A transaction that returned nil was executed once, one of unknown outcome at most once, and any other never. All of
 // them return.
 func TestTxnSaysWhatBecameOfIt(t *testing.T) {
-	seeds := uint64(eventstest.Amount(15, 150))
-	var sum fates
+	seeds, fates := uint64(eventstest.Amount(15, 150)), map[string]int{}
 	for seed := range seeds {
 		eventstest.Bubble(t, func(t *testing.T) {
 			s := newTxnStory(t, seed)
 			s.play()
-			s.judge(&sum)
+			s.judge(fates)
 		})
 		if t.Failed() {
 			break
 		}
 	}
-	t.Logf("%d done, %d unknown, %d not executed", sum.done, sum.unknown, sum.not)
-	if seeds >= 100 && (sum.done < 500 || sum.unknown < 200 || sum.not < 50) {
+	t.Log(fates)
+	if seeds >= 100 && (fates["done"] < 500 || fates["unknown"] < 200 || fates["not executed"] < 50) {
 		t.Error("too few of one kind, want 500 done, 200 unknown and 50 not executed")
 	}
 }
-
-// fates counts the outcomes of transactions.
-type fates struct{ done, unknown, not int }
 
 // txnStory is a coordinator that makes transactions while its connection, server and locks are disturbed.
 type txnStory struct {
@@ -52,12 +49,12 @@ type txnStory struct {
 	network *faultnet.Network
 	c       *coordinator.Coordinator
 	running sync.WaitGroup
+	healed  atomic.Bool
 
-	mu     sync.Mutex
-	rng    *rand.Rand
-	healed bool
-	asked  []string         // the prefix of the node that each transaction makes
-	told   map[string]error // what it returned
+	mu    sync.Mutex
+	rng   *rand.Rand
+	asked []string         // the prefix of the node that each transaction makes
+	told  map[string]error // what it returned
 }
 
 func newTxnStory(t *testing.T, seed uint64) *txnStory {
@@ -66,15 +63,33 @@ func newTxnStory(t *testing.T, seed uint64) *txnStory {
 	s.timeout = tick * time.Duration(2+s.roll(8))
 	s.srv = zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 	eventstest.Must(t, s.srv.Create("/app/made", nil))
-	s.srv.Intercept(s.server)
-	s.network = faultnet.New(s.srv.DialContext, s.frame)
+	s.srv.Intercept(func(r zktest.Request) zktest.Action {
+		if r.Op != zktest.OpMulti || len(r.Parts) < 2 || s.healed.Load() {
+			return zktest.Pass()
+		}
+		return oneOf(s, 14, zktest.Pass(), zktest.Fail(zktest.Throttled), zktest.Fail(zktest.SessionMoved),
+			zktest.CutAfter(), zktest.CutBefore(), zktest.Delay(s.some(s.timeout)))
+	})
+	s.network = faultnet.New(s.srv.DialContext, func(faultnet.Frame) faultnet.Verdict {
+		if s.healed.Load() {
+			return faultnet.Pass()
+		}
+		return oneOf(s, 4*40, faultnet.Pass(), faultnet.CutAfter(), faultnet.CutBefore(), faultnet.Swallow(),
+			faultnet.HoldFor(s.some(s.timeout)))
+	})
 	var err error
 	s.c, err = coordinator.Connect(t.Context(), s.srv.Addr()+"/app", coordinator.WithDialer(s.network.Dial),
 		coordinator.WithSessionTimeout(s.timeout), coordinator.WithTickTime(tick))
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return s
+}
+
+// oneOf returns each of the others once in n times, and mostly the usual one.
+func oneOf[T any](s *txnStory, n int, usual T, others ...T) T {
+	if i := s.roll(n); i < len(others) {
+		return others[i]
+	}
+	return usual
 }
 
 // roll returns a number below n. It may be called from any goroutine.
@@ -86,50 +101,6 @@ func (s *txnStory) roll(n int) int {
 
 // some returns a time below d.
 func (s *txnStory) some(d time.Duration) time.Duration { return time.Duration(s.roll(int(d))) }
-
-func (s *txnStory) whole() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.healed
-}
-
-// server decides the fate of transactions at the server.
-func (s *txnStory) server(r zktest.Request) zktest.Action {
-	if r.Op != zktest.OpMulti || len(r.Parts) < 2 || s.whole() {
-		return zktest.Pass()
-	}
-	switch s.roll(14) {
-	case 0:
-		return zktest.Fail(zktest.Throttled)
-	case 1:
-		return zktest.Fail(zktest.SessionMoved)
-	case 2:
-		return zktest.CutAfter()
-	case 3:
-		return zktest.CutBefore()
-	case 4:
-		return zktest.Delay(s.some(s.timeout))
-	default:
-		return zktest.Pass()
-	}
-}
-
-// frame decides the fate of any frame on the network.
-func (s *txnStory) frame(faultnet.Frame) faultnet.Verdict {
-	if s.whole() || s.roll(40) > 0 {
-		return faultnet.Pass()
-	}
-	switch s.roll(4) {
-	case 0:
-		return faultnet.CutAfter()
-	case 1:
-		return faultnet.CutBefore()
-	case 2:
-		return faultnet.Swallow()
-	default:
-		return faultnet.HoldFor(s.some(s.timeout))
-	}
-}
 
 func (s *txnStory) play() {
 	for range 6 {
@@ -151,9 +122,7 @@ func (s *txnStory) play() {
 		time.Sleep(s.timeout)
 	}
 	_ = s.c.Close() // whether the servers could be told does not matter here
-	s.mu.Lock()
-	s.healed = true
-	s.mu.Unlock()
+	s.healed.Store(true)
 	s.network.Heal()
 	s.running.Wait() // or the bubble says that it is deadlocked
 	time.Sleep(10 * s.timeout)
@@ -196,32 +165,26 @@ func (s *txnStory) disturb() {
 	}
 }
 
-func (s *txnStory) judge(sum *fates) {
+func (s *txnStory) judge(fates map[string]int) {
 	made := map[string]int{}
 	for _, child := range s.srv.Children("/app/made") {
 		number, _, _ := strings.Cut(child, "-")
 		made["/made/"+number+"-"]++
 	}
 	for _, prefix := range s.asked {
-		err, n := s.told[prefix], made[prefix]
-		var wrong bool
+		err, n, fate, least, most := s.told[prefix], made[prefix], "not executed", 0, 0
 		switch {
 		case err == nil:
-			sum.done++
-			wrong = n != 1
+			fate, least, most = "done", 1, 1
 		case errors.Is(err, coordinator.ErrOutcomeUnknown):
-			sum.unknown++
-			wrong = n > 1
-		default:
-			sum.not++
-			wrong = n != 0
-		}
-		if errors.Is(err, coordinator.ErrNodeRemoved) {
+			fate, most = "unknown", 1
+		case errors.Is(err, coordinator.ErrNodeRemoved):
 			s.Errorf("seed %d: %s: Txn returned %v, want another error: no node is removed by hand", s.seed, prefix, err)
 		}
-		if wrong {
-			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v; want once for nil, at most once for an unknown outcome, and never for the rest",
-				s.seed, prefix, n, err)
+		fates[fate]++
+		if n < least || n > most {
+			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v; want %d to %d times",
+				s.seed, prefix, n, err, least, most)
 		}
 	}
 }
