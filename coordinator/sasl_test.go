@@ -25,101 +25,76 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// onlyBob is an access list for one user of SASL.
-func onlyBob() []zk.ACL { return []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}} }
+// saslUsers are known to the servers of these tests.
+var saslUsers = map[string]string{"bob": `b"ob, "`, "ann": "Ännchen"}
 
-// saslServer is a server that knows bob and ann.
-type saslServer struct {
-	connect func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error)
-	cut     func() // the connections
-}
+// dialing connects to a server that knows the users.
+type dialing func(options ...coordinator.Option) (*coordinator.Coordinator, error)
 
 // asBob takes a lock that only bob may take, before and after a lost connection, and has others try.
-func asBob(t *testing.T, srv saslServer) {
-	open := func(user, password string) *coordinator.Coordinator {
+func asBob(t *testing.T, connect dialing, cut func()) {
+	open := func(user string) *coordinator.Coordinator {
 		t.Helper()
-		c, err := srv.connect(t, coordinator.WithSASL(sasl.DigestMD5(user, password)), coordinator.WithACL(onlyBob()))
-		if err != nil {
-			t.Fatalf("Connect as %s: %v", user, err)
-		}
+		c, err := connect(coordinator.WithSASL(sasl.DigestMD5(user, saslUsers[user])),
+			coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+		eventstest.Must(t, err)
 		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
 		return c
 	}
-	bob := open("bob", `b"ob, "`)
-	held, _ := coordtest.Hold(t, bob.Mutex(lockPath))
-	if err := coordtest.EndOf(t, open("ann", "Ännchen").Mutex(lockPath).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
+	held, _ := coordtest.Hold(t, open("bob").Mutex(lockPath))
+	if err := coordtest.EndOf(t, open("ann").Mutex(lockPath).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
 		t.Errorf("ann's acquisition of bob's lock ends with %v, want ErrNoAuth", err)
 	}
-	srv.cut()
-	next := open("bob", `b"ob, "`).Mutex(lockPath).Acquire(t.Context())
+	cut()
+	next := open("bob").Mutex(lockPath).Acquire(t.Context())
 	coordtest.End(held) // on the next connection, with what only bob may do
 	coordtest.GrantOf(t, next)
 	coordtest.End(next)
 }
 
-// wrongSASL are credentials that a server which knows bob and ann refuses.
-func wrongSASL() map[string]sasl.Mechanism {
-	return map[string]sasl.Mechanism{
+// isDenied checks that Connect ends with ErrNoAuth, with credentials that a server which knows the users refuses. tries counts what
+// the attempts cost.
+func isDenied(t *testing.T, connect dialing, tries func() int, most int) {
+	t.Helper()
+	for name, mechanism := range map[string]sasl.Mechanism{
 		"wrong password": sasl.DigestMD5("bob", "guess"), "unknown user": sasl.DigestMD5("eve", "guess"), "no user": sasl.DigestMD5("", ""),
+	} {
+		before := tries()
+		_, err := connect(coordinator.WithSASL(mechanism))
+		if n := tries() - before; !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), "SASL DIGEST-MD5") || n > most {
+			t.Errorf("%s: Connect = %v after %d tries, want ErrNoAuth with the mechanism after %d at most",
+				name, err, n, most)
+		}
+	}
+}
+
+// isNotSetUp checks that the mechanism finds that it has no challenge.
+func isNotSetUp(t *testing.T, connect dialing) {
+	t.Helper()
+	_, err := connect(coordinator.WithSASL(sasl.DigestMD5("bob", "b")))
+	if !errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, sasl.ErrMechanism) {
+		t.Errorf("over a server that is not set up for SASL Connect = %v, want ErrNoAuth and ErrMechanism", err)
 	}
 }
 
 func TestSASL(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", `b"ob, "`)
-		srv.AddUser("ann", "Ännchen")
-		asBob(t, saslServer{
-			connect: func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error) {
-				t.Helper()
-				return coordinator.Connect(t.Context(), srv.Addr(), append(options, srv.Option())...)
-			},
-			cut: srv.CutAll,
-		})
-	})
-}
-
-// TestSASLThatIsRefusedEndsConnect at once, with the cause, and is not retried again and again.
-func TestSASLThatIsRefusedEndsConnect(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", `b"ob, "`)
-		for name, mechanism := range wrongSASL() {
-			start, before := time.Now(), srv.Requests(zktest.OpSASL)
-			_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSASL(mechanism))
-			if !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), "SASL DIGEST-MD5") || time.Since(start) > 2*time.Second {
-				t.Errorf("%s: Connect = %v after %v, want ErrNoAuth with the mechanism within 2 s", name, err, time.Since(start))
-			}
-			synctest.Wait()
-			if n := srv.Requests(zktest.OpSASL) - before; n > 4 {
-				t.Errorf("%s: %d tokens were sent, want 4 at most: two exchanges", name, n)
-			}
+		connect := func(options ...coordinator.Option) (*coordinator.Coordinator, error) {
+			return coordinator.Connect(t.Context(), srv.Addr(), append(options, srv.Option())...)
 		}
-	})
-}
-
-// TestSASLThatIsRefusedLater: a session that is refused from now on loses its locks when its lease ends. Its attempts are no storm.
-// When the password is right again it goes on.
-func TestSASLThatIsRefusedLater(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		const wait = time.Minute
-		srv.AddUser("bob", "old")
-		c := coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "old")))
-		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		srv.AddUser("bob", "new")
-		before := srv.Requests(zktest.OpSASL)
-		srv.CutAll()
+		isNotSetUp(t, connect)
+		for name, password := range saslUsers {
+			srv.AddUser(name, password)
+		}
+		asBob(t, connect, srv.CutAll)
 		start := time.Now()
-		coordtest.LossOf(t, held)
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("the loss was told after %v, want it within the session timeout", took)
+		isDenied(t, connect, func() int {
+			synctest.Wait()
+			return srv.Requests(zktest.OpSASL)
+		}, 4) // tokens, of two exchanges
+		if took := time.Since(start); took > 3*2*time.Second {
+			t.Errorf("three refusals are told within %v, want 2 s each", took)
 		}
-		time.Sleep(wait - time.Since(start))
-		if n := srv.Requests(zktest.OpSASL) - before; n > 2*2*int(wait/time.Second) {
-			t.Errorf("%d tokens were sent in %v, want no more than two exchanges a second", n, wait)
-		}
-		srv.AddUser("bob", "old")
-		again := c.Mutex(lockPath).Acquire(t.Context())
-		coordtest.GrantOf(t, again)
-		coordtest.End(again)
 	})
 }
 
@@ -140,8 +115,6 @@ const (
 )
 
 var errMood = errors.New("mood")
-
-func newMoody() *moody { return &moody{Mechanism: sasl.DigestMD5("bob", "b")} }
 
 func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error) {
 	m.starts.Add(1)
@@ -174,27 +147,42 @@ func (u unwilling) Next([]byte) (answer []byte, done bool, err error) {
 	return nil, false, u.err
 }
 
+// withBob plays the test on a server that knows bob.
+func withBob(t *testing.T, test func(t *testing.T, srv *zktest.Server, m *moody)) {
+	t.Helper()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.AddUser("bob", "b")
+		test(t, srv, &moody{Mechanism: sasl.DigestMD5("bob", "b")})
+	})
+}
+
 // TestASessionThatCannotAuthenticateLosesItsLocks: whatever the cause, and though the server renews the session each time, its
-// locks go with its lease, and another contender is granted them.
+// locks go with its lease, and another contender is granted them. Its attempts are no storm. When it can again it goes on.
 func TestASessionThatCannotAuthenticateLosesItsLocks(t *testing.T) {
+	feels := func(mood int32) func(*zktest.Server, *moody) {
+		return func(_ *zktest.Server, m *moody) { m.is.Store(mood) }
+	}
+	answers := func(action zktest.Action) func(*zktest.Server, *moody) {
+		return func(srv *zktest.Server, _ *moody) { strike(srv, action, isA(zktest.OpSASL)) }
+	}
 	for name, fails := range map[string]func(srv *zktest.Server, m *moody){
-		"the mechanism fails":      func(_ *zktest.Server, m *moody) { m.is.Store(failing) },
-		"the mechanism waits":      func(_ *zktest.Server, m *moody) { m.is.Store(hindered) },
-		"the mechanism takes long": func(_ *zktest.Server, m *moody) { m.is.Store(stuck) },
-		"the exchange takes long":  func(_ *zktest.Server, m *moody) { m.is.Store(lazy) },
-		"the server is silent":     func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Swallow()) },
-		"the server hangs up":      func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.CutBefore()) },
-		"the server answers no":    func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Fail(zktest.AuthFailed)) },
-		"the server knows no SASL": func(srv *zktest.Server, _ *moody) { onSASL(srv, zktest.Fail(zktest.Unimplemented)) },
+		"the mechanism fails":      feels(failing),
+		"the mechanism waits":      feels(hindered),
+		"the mechanism takes long": feels(stuck),
+		"the exchange takes long":  feels(lazy),
+		"the server is silent":     answers(zktest.Swallow()),
+		"the server hangs up":      answers(zktest.CutBefore()),
+		"the server answers no":    answers(zktest.Fail(zktest.AuthFailed)),
+		"the server knows no SASL": answers(zktest.Fail(zktest.Unimplemented)),
+		"the password has changed": func(srv *zktest.Server, _ *moody) { srv.AddUser("bob", "new") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				srv.AddUser("bob", "b")
-				m := newMoody()
-				held, _ := coordtest.Hold(t, coordtest.Connect(t, srv, coordinator.WithSASL(m)).Mutex(lockPath))
+			withBob(t, func(t *testing.T, srv *zktest.Server, m *moody) {
+				c := coordtest.Connect(t, srv, coordinator.WithSASL(m))
+				held, _ := coordtest.Hold(t, c.Mutex(lockPath))
 				next := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 				fails(srv, m)
-				start := time.Now()
+				start, before := time.Now(), srv.Requests(zktest.OpSASL)
 				srv.CutAll()
 				coordtest.LossOf(t, held)
 				lost := time.Since(start)
@@ -203,19 +191,19 @@ func TestASessionThatCannotAuthenticateLosesItsLocks(t *testing.T) {
 					t.Errorf("the lock is lost after %v and granted after %v, want that within one session timeout, and three and a half and a tick", lost, took)
 				}
 				coordtest.End(next)
+				time.Sleep(time.Minute - time.Since(start))
+				if n := srv.Requests(zktest.OpSASL) - before; n > 2*2*60 {
+					t.Errorf("%d tokens were sent in a minute, want no more than two exchanges a second", n)
+				}
+				m.is.Store(well)
+				srv.Intercept(nil)
+				srv.AddUser("bob", "b")
+				again := c.Mutex(lockPath).Acquire(t.Context())
+				coordtest.GrantOf(t, again)
+				coordtest.End(again)
 			})
 		})
 	}
-}
-
-// onSASL has the action strike each token.
-func onSASL(srv *zktest.Server, what zktest.Action) {
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		if r.Op == zktest.OpSASL {
-			return what
-		}
-		return zktest.Pass()
-	})
 }
 
 // refuseOnce has the mechanism fail once.
@@ -230,13 +218,27 @@ func refuseOnce(srv *zktest.Server, m *moody) {
 	time.Sleep(5 * time.Second)
 }
 
+// keepsItsPlace checks that a waiter of bob's, whose session has not written for long, is granted a lock before the one behind it,
+// whatever has happened meanwhile.
+func keepsItsPlace(t *testing.T, srv *zktest.Server, bob *coordinator.Coordinator, happens func()) {
+	t.Helper()
+	held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+	first := coordtest.Queue(bob.Mutex(lockPath))
+	second := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+	time.Sleep(time.Minute)
+	happens()
+	coordtest.End(held)
+	eventstest.Receive(t, first.Granted(), "the lock")
+	coordtest.End(first)
+	coordtest.GrantOf(t, second)
+	coordtest.End(second)
+}
+
 // TestWhatMayPassIsWaitedFor: an error that the mechanism calls temporary ends neither Connect nor a waiter's session. The attempts
 // have the pauses of those that lose their connection, and the cause is named when the time is over.
 func TestWhatMayPassIsWaitedFor(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+	withBob(t, func(t *testing.T, srv *zktest.Server, m *moody) {
 		const outage = 10 * time.Second
-		srv.AddUser("bob", "b")
-		m := newMoody()
 		m.is.Store(hindered)
 		ctx, cancel := context.WithTimeout(t.Context(), outage)
 		defer cancel()
@@ -256,49 +258,23 @@ func TestWhatMayPassIsWaitedFor(t *testing.T) {
 		if took := time.Since(start); took < outage || took > outage+2*time.Second {
 			t.Errorf("Connect took %v, want what it has to wait for, %v, and no more than another attempt", took, outage)
 		}
-		held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		first := coordtest.Queue(c.Mutex(lockPath))
-		second := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		m.is.Store(hindered)
-		srv.CutAll()
-		time.Sleep(outage / 2)
-		m.is.Store(well)
-		time.Sleep(outage / 2)
-		coordtest.End(held)
-		eventstest.Receive(t, first.Granted(), "the lock")
-		coordtest.End(first)
-		coordtest.GrantOf(t, second)
-		coordtest.End(second)
+		keepsItsPlace(t, srv, c, func() {
+			m.is.Store(hindered)
+			srv.CutAll()
+			time.Sleep(outage / 2)
+			m.is.Store(well)
+			time.Sleep(outage / 2)
+		})
 	})
 }
 
-// TestOneRefusalCostsNoPlace in a queue, however long the waiter's session has not written.
+// TestOneRefusalCostsNoPlace in a queue, is no reason for a later end, and is logged again when it comes again.
 func TestOneRefusalCostsNoPlace(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", "b")
-		m := newMoody()
-		held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		first := coordtest.Queue(coordtest.Connect(t, srv, coordinator.WithSASL(m)).Mutex(lockPath))
-		second := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		time.Sleep(time.Minute)
-		refuseOnce(srv, m)
-		coordtest.End(held)
-		eventstest.Receive(t, first.Granted(), "the lock")
-		coordtest.End(first)
-		coordtest.GrantOf(t, second)
-		coordtest.End(second)
-	})
-}
-
-// TestARefusalThatIsOverIsNoReason for a later end, and is logged again when it comes again.
-func TestARefusalThatIsOverIsNoReason(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", "b")
-		m := newMoody()
+	withBob(t, func(t *testing.T, srv *zktest.Server, m *moody) {
 		core, logs := observer.New(zap.WarnLevel)
-		coordtest.Connect(t, srv, coordinator.WithSASL(m), coordinator.WithLogger(zap.New(core)))
+		c := coordtest.Connect(t, srv, coordinator.WithSASL(m), coordinator.WithLogger(zap.New(core)))
 		for range 2 {
-			refuseOnce(srv, m)
+			keepsItsPlace(t, srv, c, func() { refuseOnce(srv, m) })
 			if n := logs.FilterMessage("the identities were not accepted").Len(); n != 1 {
 				t.Errorf("a refusal was logged %d times, want once", n)
 			}
@@ -317,166 +293,127 @@ func TestARefusalThatIsOverIsNoReason(t *testing.T) {
 
 // TestShutdownCutsAnExchangeShort: neither Shutdown nor Connect waits for a mechanism that does not end.
 func TestShutdownCutsAnExchangeShort(t *testing.T) {
-	for _, mood := range []int32{stuck, lazy} {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { cutShort(t, srv, mood) })
-	}
-}
-
-func cutShort(t *testing.T, srv *zktest.Server, mood int32) {
-	t.Helper()
 	const most = time.Second
-	srv.AddUser("bob", "b")
-	m := newMoody()
-	options := []coordinator.Option{srv.Option(), coordinator.WithSASL(m), coordinator.WithSessionTimeout(40 * time.Second)}
-	c, err := coordinator.Connect(t.Context(), srv.Addr(), options...)
-	eventstest.Must(t, err)
-	m.is.Store(mood)
-	srv.CutAll()
-	time.Sleep(most / 10)
-	ctx, cancel := context.WithTimeout(t.Context(), most)
-	defer cancel()
-	start := time.Now()
-	err = c.Shutdown(ctx)
-	if took := time.Since(start); took > most {
-		t.Errorf("Shutdown = %v after %v, want it within %v", err, took, most)
-	}
-	start = time.Now()
-	ctx, cancel = context.WithTimeout(t.Context(), most)
-	defer cancel()
-	_, err = coordinator.Connect(ctx, srv.Addr(), options...)
-	if took := time.Since(start); err == nil || took > 2*most {
-		t.Errorf("Connect = %v after %v, want an error within %v", err, took, 2*most)
+	for _, mood := range []int32{stuck, lazy} {
+		withBob(t, func(t *testing.T, srv *zktest.Server, m *moody) {
+			options := []coordinator.Option{coordinator.WithSASL(m), coordinator.WithSessionTimeout(40 * time.Second)}
+			c := coordtest.Connect(t, srv, options...)
+			m.is.Store(mood)
+			srv.CutAll()
+			time.Sleep(most / 10)
+			for what, ends := range map[string]func(ctx context.Context) error{
+				"Shutdown": c.Shutdown,
+				"Connect": func(ctx context.Context) error {
+					_, err := coordinator.Connect(ctx, srv.Addr(), append(options, srv.Option())...)
+					if err == nil {
+						t.Error("Connect returns nil, want an error")
+					}
+					return err
+				},
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), most)
+				start := time.Now()
+				err := ends(ctx)
+				if took := time.Since(start); took > 2*most || what == "Shutdown" && took > most {
+					t.Errorf("%s = %v after %v, want it within %v", what, err, took, most)
+				}
+				cancel()
+			}
+		})
 	}
 }
 
 // TestASilentSASLServerCostsNoMoreThanAnother: an exchange that is not answered ends with the time for a handshake.
 func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.AddUser("bob", "b")
+	withBob(t, func(t *testing.T, srv *zktest.Server, m *moody) {
 		silent := true
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpSASL && silent {
-				silent = false
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
+		strike(srv, zktest.Swallow(), func(r zktest.Request) (first bool) {
+			first = r.Op == zktest.OpSASL && silent
+			silent = silent && !first
+			return first
 		})
 		start := time.Now()
-		coordtest.Connect(t, srv, coordinator.WithSASL(sasl.DigestMD5("bob", "b")), coordinator.WithSessionTimeout(10*time.Second))
+		coordtest.Connect(t, srv, coordinator.WithSASL(m), coordinator.WithSessionTimeout(10*time.Second))
 		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("Connect took %v, want three tenths of the session timeout and a little more", took)
 		}
 	})
 }
 
-// TestSASLOverAServerThatIsNotSetUpForIt: the mechanism finds that it has no challenge.
-func TestSASLOverAServerThatIsNotSetUpForIt(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		notSetUp(t, func(option coordinator.Option) (*coordinator.Coordinator, error) {
-			return coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), option)
-		})
-	})
-}
-
-// TestRealSASLOverAServerThatIsNotSetUpForIt asks a real one.
-func TestRealSASLOverAServerThatIsNotSetUpForIt(t *testing.T) {
-	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 1)
-	notSetUp(t, func(option coordinator.Option) (*coordinator.Coordinator, error) {
-		return coordinator.Connect(coordtest.RealContext(t), e.Connect(), option)
-	})
-}
-
-func notSetUp(t *testing.T, connect func(coordinator.Option) (*coordinator.Coordinator, error)) {
-	t.Helper()
-	if _, err := connect(coordinator.WithSASL(sasl.DigestMD5("bob", "b"))); !errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, sasl.ErrMechanism) {
-		t.Errorf("Connect = %v, want ErrNoAuth and ErrMechanism", err)
-	}
-}
-
 // TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that requires SASL, and on one that does not.
 func TestRealSASL(t *testing.T) {
 	eventstest.NeedsServers(t)
+	connect := func(servers string) dialing {
+		return func(options ...coordinator.Option) (*coordinator.Coordinator, error) {
+			return coordinator.Connect(coordtest.RealContext(t), servers, options...)
+		}
+	}
+	isNotSetUp(t, connect(coordtest.Servers(t, 1).Connect()))
 	for _, required := range []bool{false, true} {
 		t.Run(fmt.Sprint("required: ", required), func(t *testing.T) {
-			settings := append(withUsers(t, map[string]string{"bob": `b"ob, "`, "ann": "Ännchen"}),
-				ensemble.Property("zookeeper.sessionRequireClientSASLAuth", strconv.FormatBool(required)))
-			realSASL(t, ensemble.Start(t, 1, settings...), required)
+			e := ensemble.Start(t, 1, ensemble.Property("zookeeper.sessionRequireClientSASLAuth", strconv.FormatBool(required)),
+				ensemble.Property("java.security.auth.login.config", jaas(t)), ensemble.Property("file.encoding", "UTF-8"),
+				ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"))
+			proxy := ensemble.StartProxy(t, e.Addr(0))
+			asBob(t, connect(proxy.Addr()), proxy.Cut)
+			isDenied(t, connect(proxy.Addr()), proxy.Accepted, 2) // connections
+			a := coordtest.ConnectReal(t, proxy.Addr()).Mutex("/others/lock").Acquire(coordtest.RealContext(t))
+			_, err := a.Wait(coordtest.RealContext(t))
+			if required != errors.Is(err, coordinator.ErrNoAuth) || !required && err != nil {
+				t.Errorf("without SASL the acquisition ends with %v, want ErrNoAuth only if it is required",
+					err)
+			}
+			a.Release()
 		})
 	}
 }
 
-func realSASL(t *testing.T, e *ensemble.Ensemble, required bool) {
-	proxy := ensemble.StartProxy(t, e.Addr(0))
-	connect := func(t *testing.T, options ...coordinator.Option) (*coordinator.Coordinator, error) {
-		t.Helper()
-		return coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), options...)
+// jaas writes a JAAS configuration of a server that knows the users.
+func jaas(t *testing.T) (file string) {
+	t.Helper()
+	text := "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required"
+	for name, password := range saslUsers {
+		text += fmt.Sprintf("\n  user_%s=\"%s\"", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password))
 	}
-	asBob(t, saslServer{connect: connect, cut: proxy.Cut})
-	for name, mechanism := range wrongSASL() {
-		before := proxy.Accepted()
-		_, err := connect(t, coordinator.WithSASL(mechanism))
-		if n := proxy.Accepted() - before; !errors.Is(err, coordinator.ErrNoAuth) || n > 2 {
-			t.Errorf("%s: Connect = %v after %d connections, want ErrNoAuth after 2 at most", name, err, n)
+	file = filepath.Join(t.TempDir(), "jaas.conf")
+	eventstest.Must(t, os.WriteFile(file, []byte(text+";\n};\n"), 0o600))
+	return file
+}
+
+// TestNoSecretIsTold: neither the log, on its most talkative level, nor an error has a password. The session is accepted, cut off, and
+// refused.
+func TestNoSecretIsTold(t *testing.T) {
+	const password, token = "s3cret-password", "s3cret-token"
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		core, logs := observer.New(zap.DebugLevel)
+		mechanism := sasl.DigestMD5("bob", password)
+		options := []coordinator.Option{
+			coordinator.WithSASL(mechanism), coordinator.WithAuth("digest", []byte("app:"+token)), coordinator.WithLogger(zap.New(core)),
+			coordinator.WithACL(zk.AuthACL(zk.PermAll)),
 		}
-	}
-	stranger, err := connect(t)
-	if err != nil {
-		t.Fatalf("Connect without SASL: %v", err)
-	}
-	defer func() { eventstest.Must(t, stranger.Close()) }()
-	a := stranger.Mutex("/others/lock").Acquire(coordtest.RealContext(t))
-	_, err = a.Wait(coordtest.RealContext(t))
-	if required != errors.Is(err, coordinator.ErrNoAuth) || !required && err != nil {
-		t.Errorf("without SASL, required: %v: the acquisition ends with %v, want ErrNoAuth only if it is required", required, err)
-	}
-	a.Release()
-}
-
-// TestRealSASLThatIsRefusedLater: the server starts again with another password.
-func TestRealSASLThatIsRefusedLater(t *testing.T) {
-	eventstest.NeedsServers(t)
-	const timeout = 2 * time.Second
-	file := filepath.Join(t.TempDir(), "jaas.conf")
-	writeUsers(t, file, map[string]string{"bob": "old"})
-	e := ensemble.Start(t, 1, append(saslSettings(file), ensemble.Tick(timeout/10))...)
-	connect := func(password string) *coordinator.Coordinator {
-		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSASL(sasl.DigestMD5("bob", password)), coordinator.WithSessionTimeout(timeout))
-	}
-	held, _ := coordtest.Hold(t, connect("old").Mutex(lockPath))
-	eventstest.Must(t, e.Kill(0))
-	writeUsers(t, file, map[string]string{"bob": "new"})
-	eventstest.Must(t, e.Restart(0))
-	eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
-	next := connect("new").Mutex(lockPath).Acquire(t.Context())
-	coordtest.LossOf(t, held)
-	coordtest.GrantOf(t, next)
-	coordtest.End(next)
-}
-
-// withUsers are the settings of a server that knows the users.
-func withUsers(t *testing.T, users map[string]string) []ensemble.Setting {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "jaas.conf")
-	writeUsers(t, file, users)
-	return saslSettings(file)
-}
-
-// writeUsers writes a JAAS configuration.
-func writeUsers(t *testing.T, file string, users map[string]string) {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required")
-	for name, password := range users {
-		fmt.Fprintf(&b, "\n  user_%s=\"%s\"", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password))
-	}
-	b.WriteString(";\n};\n")
-	eventstest.Must(t, os.WriteFile(file, []byte(b.String()), 0o600))
-}
-
-func saslSettings(file string) []ensemble.Setting {
-	return []ensemble.Setting{
-		ensemble.Property("java.security.auth.login.config", file), ensemble.Property("file.encoding", "UTF-8"),
-		ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
-	}
+		told := []string{fmt.Sprintf("%v %+v %#v", mechanism, mechanism, mechanism)}
+		srv.AddUser("bob", "another")
+		_, err := coordinator.Connect(t.Context(), srv.Addr(), append(options, srv.Option())...)
+		told = append(told, fmt.Sprint(err))
+		srv.AddUser("bob", password)
+		c := coordtest.Connect(t, srv, options...)
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		srv.CutAll()
+		time.Sleep(time.Second)
+		srv.AddUser("bob", "another")
+		srv.CutAll()
+		coordtest.LossOf(t, held)
+		told = append(told, fmt.Sprint(held.Err()))
+		for _, line := range logs.All() {
+			told = append(told, fmt.Sprint(line.Message, line.ContextMap()))
+		}
+		if len(told) < 10 {
+			t.Errorf("%d lines and errors, want 10 or more", len(told))
+		}
+		for _, said := range told {
+			if strings.Contains(said, password) || strings.Contains(said, token) {
+				t.Errorf("a secret is told: %s", said)
+			}
+		}
+	})
 }
