@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,9 +16,165 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+// names answers the lookups of every name. What a session makes of the answers is tested in session/internal/wire.
+type names struct {
+	mu             sync.Mutex
+	takes          time.Duration // a lookup
+	err            error
+	addrs          []netip.Addr
+	lookups, going int
+}
+
+// newNames has names lead to the loopback address.
+func newNames(takes time.Duration) *names {
+	n := &names{}
+	n.set(takes, nil, "127.0.0.1")
+	return n
+}
+
+// set changes the answers.
+func (n *names) set(takes time.Duration, err error, addrs ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.takes, n.err, n.addrs = takes, err, nil
+	for _, addr := range addrs {
+		n.addrs = append(n.addrs, netip.MustParseAddr(addr))
+	}
+}
+
+// counts returns how many lookups there were, and how many are under way.
+func (n *names) counts() (lookups, going int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lookups, n.going
+}
+
+func (n *names) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lookups++
+	n.going++
+	takes := n.takes
+	n.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+	}
+	n.mu.Lock()
+	n.going--
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return n.addrs, n.err
+}
+
+// option has a coordinator look names up here, and dial the double, if there is one.
+func (n *names) option(srv *zktest.Server) coordinator.Option {
+	return session.OptionFunc(func(c *session.Config) {
+		c.Lookup = n.lookup
+		if srv != nil {
+			c.Dial = srv.DialContext
+		}
+	})
+}
+
+// TestASlowLookupEndsInASession: Go's resolver waits 5 s for a name server that is silent before
+// it asks the next one. That is longer than an attempt to connect takes, and no attempt begins
+// it again.
+func TestASlowLookupEndsInASession(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 16 * time.Second, time.Minute} {
+		t.Run(timeout.String(), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				const takes = 5 * time.Second
+				n := newNames(takes)
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				c, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv), coordinator.WithSessionTimeout(timeout))
+				eventstest.Must(t, err)
+				defer func() { eventstest.Check(t, c.Close()) }()
+				// An attempt may have its end, and a pause after it, just when the lookup ends.
+				if took := time.Since(start); took > takes+2*time.Second {
+					t.Errorf("the session is there after %v, want it soon after the lookup's %v", took, takes)
+				}
+				if lookups, _ := n.counts(); lookups > 2 {
+					t.Errorf("%d lookups, want one, and one more by the attempt that connects", lookups)
+				}
+
+				// With a session, the addresses stand in at once.
+				held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+				before := c.SessionID()
+				time.Sleep(timeout / 2) // it counts as a good connection from then on
+				srv.CutAll()
+				time.Sleep(timeout / 2)
+				coordtest.NotLost(t, held)
+				if c.State() != coordinator.StateConnected || c.SessionID() != before {
+					t.Errorf("half a timeout after the cut the session is %v, %x; want the first one, connected",
+						c.State(), c.SessionID())
+				}
+
+				// A new one waits for a lookup of its own.
+				eventstest.Must(t, srv.Expire(c.SessionID()))
+				expired := time.Now()
+				<-held.Lost()
+				eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
+				if took := time.Since(expired); took > takes+3*time.Second {
+					t.Errorf("the next session grants after %v, want it soon after the lookup's %v",
+						took, takes)
+				}
+			})
+		})
+	}
+}
+
+// TestALookupThatNeverEndsIsGivenUp: it has a bound of its own, and the error says what there is to wait for.
+func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := newNames(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
+		defer cancel()
+		_, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv))
+		if err == nil || !strings.Contains(err.Error(), "zk.test:2181: name not resolved ") {
+			t.Errorf("Connect = %v, want it to say that the name is not resolved", err)
+		}
+		if lookups, _ := n.counts(); lookups != 3 {
+			t.Errorf("%d lookups in 65 s, want 3: each of them ends after 30 s", lookups)
+		}
+	})
+}
+
+// TestCloseEndsALookup at once, also one that is under way beside a connection.
+func TestCloseEndsALookup(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := newNames(0)
+		connected, err := coordinator.Connect(t.Context(), "zk.test:2181", n.option(srv))
+		eventstest.Must(t, err)
+		n.set(time.Hour, nil, "127.0.0.1")
+		trying, err := coordinator.Open("zk.test:2181", n.option(srv))
+		eventstest.Must(t, err)
+		srv.CutAll()
+		time.Sleep(2 * time.Second)
+		if _, going := n.counts(); going != 2 || connected.State() != coordinator.StateConnected {
+			t.Fatalf("%d lookups are under way, and the first session is %v; want 2, and connected",
+				going, connected.State())
+		}
+		start := time.Now()
+		eventstest.Check(t, connected.Close())
+		eventstest.Check(t, trying.Close())
+		synctest.Wait()
+		if _, going := n.counts(); going != 0 || time.Since(start) > time.Second {
+			t.Errorf("after Close, which took %v, %d lookups are under way; want none, within a second",
+				time.Since(start), going)
+		}
+	})
+}
 
 // TestRealHeadlessService: three servers have one name, and a port, as behind a headless service of Kubernetes. A lock is held all the
 // time, while servers die and hang and the name leads elsewhere or nowhere.
@@ -36,12 +195,10 @@ func TestRealHeadlessService(t *testing.T) {
 	one, two := followers[0], followers[1]
 	_, port, err := net.SplitHostPort(e.Addr(one))
 	eventstest.Must(t, err)
-	names := startNameServer(t)
 	core, logs := observer.New(zap.DebugLevel)
-	on := func(i int) string { return fmt.Sprintf("zk.test:%s at %s", port, e.Addr(i)) }
-
-	names.set("zk.test", hosts[one])
-	c := coordtest.ConnectReal(t, "zk.test:"+port, names.option(), coordinator.WithLogger(zap.New(core)))
+	n := newNames(0)
+	n.set(0, nil, hosts[one])
+	c := coordtest.ConnectReal(t, "zk.test:"+port, n.option(nil), coordinator.WithLogger(zap.New(core)))
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	servers := func() (seen []string) {
 		for _, line := range logs.All() {
@@ -51,100 +208,39 @@ func TestRealHeadlessService(t *testing.T) {
 		}
 		return seen
 	}
-	// moves takes the server away that the session is on, sees it go to the other one, and brings that back.
-	moves := func(what string, away, back func(i int) error) {
-		t.Helper()
-		before := servers()
-		from, to := one, two
-		if before[len(before)-1] == on(two) {
-			from, to = two, one
-		}
-		began := time.Now()
-		eventstest.Must(t, away(from))
-		eventstest.Eventually(t, what+": the session has another server", func() bool { return len(servers()) > len(before) })
-		if now := servers(); now[len(now)-1] != on(to) || now[0] != on(one) {
-			t.Fatalf("%s: the session was on %q, want %s at the end", what, now, on(to))
-		}
-		t.Logf("%s: on another server after %v", what, time.Since(began).Round(time.Millisecond))
-		coordtest.NotLost(t, a)
-		eventstest.Must(t, back(from))
-		eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
-	}
 	failed := func() int { return logs.FilterMessage("name not resolved; dialling the addresses known before").Len() }
-
-	names.set("zk.test", hosts[two])
-	moves("the name leads elsewhere", e.Kill, e.Restart)
-	if n := failed(); n > 0 {
-		t.Errorf("the log tells of %d lookups that failed, want none", n)
-	}
-	names.set("zk.test", hosts[one], hosts[two])
-	moves("the name has two addresses", e.Kill, e.Restart)
-	moves("a server hangs", e.Stop, e.Cont)
-	for what, trouble := range map[string]byte{"the name has vanished": nxDomain, "the name server fails": servFail, "the name server is silent": silence} {
-		before := failed()
-		names.answers(trouble)
-		moves(what, e.Kill, e.Restart)
-		if failed() == before {
-			t.Errorf("%s: the log tells of no lookup that failed, want one", what)
+	from, to := one, two
+	for _, x := range []struct {
+		what       string
+		away, back func(i int) error // what happens to the server that the session is on
+		takes      time.Duration     // a lookup, as set before
+		err        error
+		leads      []string // the name
+	}{
+		{what: "the name leads elsewhere", away: e.Kill, back: e.Restart, leads: []string{hosts[two]}},
+		{what: "the name has two addresses", away: e.Kill, back: e.Restart, leads: []string{hosts[one], hosts[two]}},
+		{what: "a server hangs", away: e.Stop, back: e.Cont, leads: []string{hosts[one], hosts[two]}},
+		{what: "the name has vanished", away: e.Kill, back: e.Restart, err: &net.DNSError{Err: "no such host", Name: "zk.test", IsNotFound: true}},
+		{what: "no name server answers", away: e.Kill, back: e.Restart, takes: time.Hour},
+	} {
+		n.set(x.takes, x.err, x.leads...)
+		before, fails := len(servers()), failed()
+		eventstest.Must(t, x.away(from))
+		eventstest.Eventually(t, x.what+": the session has another server", func() bool { return len(servers()) > before })
+		if now, want := servers(), fmt.Sprintf("zk.test:%s at %s", port, e.Addr(to)); now[len(now)-1] != want {
+			t.Fatalf("%s: the session was on %q, want %s at the end", x.what, now, want)
 		}
-		names.answers(noTrouble)
+		if told := failed() > fails; told != (x.leads == nil) {
+			t.Errorf("%s: the log tells of a lookup that failed: %v, want %v", x.what, told, x.leads == nil)
+		}
+		coordtest.NotLost(t, a)
+		eventstest.Must(t, x.back(from))
+		eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
+		from, to = to, from
 	}
 	coordtest.End(a)
 	if _, again := coordtest.Hold(t, c.Mutex(lockPath)); again.Session != grant.Session {
 		t.Errorf("the session is %x, want the first one, %x", again.Session, grant.Session)
-	}
-}
-
-// TestRealNamesThatLeadNowhere: the cause is in the error of Connect, and the next attempt works when the name is there.
-func TestRealNamesThatLeadNowhere(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	server := coordtest.Servers(t, 1).Addr(0)
-	_, port, err := net.SplitHostPort(server)
-	eventstest.Must(t, err)
-	names := startNameServer(t)
-	for trouble, want := range map[byte]string{
-		nxDomain: "zk.test:" + port + ": lookup zk.test on ", servFail: "server misbehaving", silence: "name not resolved yet",
-	} {
-		names.answers(trouble)
-		var err error
-		eventstest.Eventually(t, fmt.Sprintf("Connect fails with %q", want), func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-			defer cancel()
-			_, err = coordinator.Connect(ctx, "zk.test:"+port, names.option(), coordinator.WithSessionTimeout(time.Second))
-			return err != nil && strings.Contains(err.Error(), want)
-		}, func() string { return fmt.Sprintf("it returns %v", err) })
-	}
-	names.answers(noTrouble)
-	names.set("zk.test", "127.0.0.9") // where nothing listens
-	c, err := coordinator.Open("zk.test:"+port, names.option())
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, c.Close()) }()
-	asked := names.questions()
-	eventstest.Eventually(t, "the name is asked for again and again", func() bool { return names.questions() > asked+6 })
-	names.set("zk.test", "127.0.0.1")
-	eventstest.Must(t, c.Ready(coordtest.RealContext(t)))
-}
-
-// TestRealASilentNameServerFirst: Go's resolver waits 5 s for it in each lookup, which is longer than an attempt to connect takes.
-func TestRealASilentNameServerFirst(t *testing.T) {
-	eventstest.NeedsServers(t)
-	if !eventstest.Full() {
-		t.Skip("TestASlowLookupEndsInASession has it in virtual time; ZKGRANT_FULL=1 runs this one")
-	}
-	t.Parallel()
-	e := coordtest.Servers(t, 1)
-	_, port, err := net.SplitHostPort(e.Addr(0))
-	eventstest.Must(t, err)
-	mute, names := startNameServer(t), startNameServer(t)
-	mute.answers(silence)
-	names.set("zk.test", "127.0.0.1")
-	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second} {
-		began := time.Now()
-		c := coordtest.ConnectReal(t, "zk.test:"+port, names.behind(mute), coordinator.WithSessionTimeout(timeout))
-		t.Logf("session timeout %v: a session after %v", timeout, time.Since(began).Round(time.Millisecond))
-		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		coordtest.End(held)
 	}
 }
 
@@ -160,14 +256,15 @@ func TestRealIPv6(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.At("::1"))
 	_, port, err := net.SplitHostPort(e.Addr(0))
 	eventstest.Must(t, err)
-	names := startNameServer(t)
-	names.set("six.test", "::1")
-	names.set("both.test", "127.0.0.1", "::1")
-	for _, servers := range []string{"[::1]:" + port, "[0:0::1]:" + port, "[::1%lo]:" + port, "six.test:" + port, "both.test:" + port, "127.0.0.1:" + port + ",[::1]:" + port} {
+	six, both := newNames(0), newNames(0)
+	six.set(0, nil, "::1")
+	both.set(0, nil, "127.0.0.1", "::1")
+	for servers, names := range map[string]*names{
+		"[::1]:" + port: six, "[0:0::1]:" + port: six, "[::1%lo]:" + port: six, "six.test:" + port: six, "both.test:" + port: both,
+		"127.0.0.1:" + port + ",[::1]:" + port: six,
+	} {
 		for range 4 { // the order of addresses is random
-			c := coordtest.ConnectReal(t, servers, names.option())
-			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			coordtest.End(a)
+			holdAgainAndAgain(t, coordtest.ConnectReal(t, servers, names.option(nil)).Mutex(lockPath), 1)
 		}
 	}
 }
