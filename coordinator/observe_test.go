@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // said is what an observer has heard and not read yet.
@@ -57,8 +59,6 @@ func TestObserversEnd(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
 		e := c.Election(electionPath)
-		over, end := context.WithCancel(t.Context())
-		end()
 		isOver := func(what string, seen <-chan events.Leader) {
 			t.Helper()
 			if _, ok, _ := said(seen); ok {
@@ -68,53 +68,47 @@ func TestObserversEnd(t *testing.T) {
 				t.Errorf("%s: the channel is open, want it closed", what)
 			}
 		}
-		isOver("a context that is over", e.Observe(over))
-		some, end := context.WithCancel(t.Context())
-		ends, stays := e.Observe(some), e.Observe(t.Context())
-		wantLeader(t, srv, ends, "")
-		wantLeader(t, srv, stays, "")
-		end()
-		isOver("a context that ends", ends)
-		ann := campaign(c, "ann")
-		wantLeader(t, srv, stays, "ann")
 		for i := range 100 { // before, while and after it is first looked
 			short, end := context.WithCancel(t.Context())
+			if i%3 == 0 {
+				end()
+			}
 			seen := e.Observe(short)
-			if i%2 == 0 {
-				synctest.Wait()
+			if i%3 == 1 {
+				wantLeader(t, srv, seen, "")
 			}
 			end()
-			isOver("one of many", seen)
+			isOver("a context that ends", seen)
 		}
 		if n := logs.Len(); n != 0 {
 			t.Errorf("observers that have ended led to %d warnings, want none", n)
 		}
-		isOver("no path", c.Election("service").Observe(t.Context()))
+		stays := e.Observe(t.Context())
+		wantLeader(t, srv, stays, "")
+		ann := campaign(c, "ann")
+		wantLeader(t, srv, stays, "ann")
 
-		adm := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-		if _, err := adm.Create("/closed", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll&^zk.PermRead)); err != nil {
-			t.Fatal(err)
+		create := func(node string, perms int32) {
+			t.Helper()
+			_, err := coordtest.Admin(t, srv.Addr(), srv.DialContext).Create(node, nil, zk.FlagPersistent, zk.WorldACL(perms))
+			eventstest.Must(t, err)
 		}
+		isOver("no path", c.Election("service").Observe(t.Context()))
+		create("/closed", zk.PermAll&^zk.PermRead)
 		isOver("a path that may not be read", c.Election("/closed").Observe(t.Context()))
 		if _, err := c.Election("/closed").Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) {
 			t.Errorf("Queue of a path that may not be read: %v, want ErrNoAuth", err)
 		}
-		if _, err := adm.Create("/hidden", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		create("/hidden", zk.PermAll)
 		hidden := c.Election("/hidden").Observe(t.Context())
 		wantLeader(t, srv, hidden, "")
-		if _, err := adm.Create("/hidden/lock-0000000000", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll&^zk.PermRead)); err != nil {
-			t.Fatal(err)
-		}
+		create("/hidden/lock-0000000000", zk.PermAll&^zk.PermRead)
 		isOver("a leader that may not be read", hidden)
 		if n := logs.FilterMessage("cannot read the election's leader").Len(); n != 3 {
 			t.Errorf("%d warnings that the leader cannot be seen, want 3", n)
 		}
 		wantQuiet(t, stays)
-		if !ann.Valid() {
-			t.Error("the leader has lost the election to its observers, want it held")
-		}
+		coordtest.NotLost(t, ann)
 		eventstest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
@@ -159,16 +153,6 @@ type hustings struct {
 	joined int
 }
 
-// first returns the leader's node; empty: there is no leader.
-func (h *hustings) first() string {
-	names := h.srv.Children(electionPath) // they are made with numbers of ten digits, and nothing else
-	slices.Sort(names)
-	if len(names) == 0 {
-		return ""
-	}
-	return path.Join(electionPath, names[0])
-}
-
 // move changes something, if there is anything to change.
 func (h *hustings) move(how string) {
 	h.mu.Lock()
@@ -182,7 +166,7 @@ func (h *hustings) moving(how string) {
 			panic(err)
 		}
 	}
-	first := h.first()
+	first := leaderOf(h.srv)
 	switch how {
 	case "path":
 		if !h.srv.Exists(electionPath) {
@@ -192,13 +176,12 @@ func (h *hustings) moving(how string) {
 		must(h.srv.Create(fmt.Sprintf("%s/lock-%010d", electionPath, h.joined), fmt.Appendf(nil, "candidate %d", h.joined)))
 		h.joined++
 	case "leave":
-		if first != "" {
-			must(h.srv.Delete(first))
+		if first.Node != "" {
+			must(h.srv.Delete(first.Node))
 		}
 	case "proclaim":
-		if first != "" {
-			data, _ := h.srv.Data(first)
-			must(h.srv.SetData(first, append(data, '!')))
+		if first.Node != "" {
+			must(h.srv.SetData(first.Node, append(first.Data, '!')))
 		}
 	case "remove":
 		for _, name := range h.srv.Children(electionPath) {
@@ -211,8 +194,8 @@ func (h *hustings) moving(how string) {
 		h.moving("remove")
 		h.joined = max(h.joined, 1)
 		must(h.srv.Create(electionPath+"/lock-0000000000", []byte("anew")))
-		if first != "" && path.Base(first) != "lock-0000000000" {
-			must(h.srv.Create(first, []byte("not the first")))
+		if first.Node != "" && path.Base(first.Node) != "lock-0000000000" {
+			must(h.srv.Create(first.Node, []byte("not the first")))
 		}
 	}
 }
@@ -222,14 +205,12 @@ func (h *hustings) moving(how string) {
 func TestObserveAtEachStep(t *testing.T) {
 	const most = 60
 	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
-	breaks := []string{"cut before", "cut after", "expire"}
-	fired := 0
 	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
 	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
 		for _, then := range moves {
-			for _, meanwhile := range slices.Concat(moves, breaks) {
-				for step := 1; ; step++ {
-					requests := 0
+			for _, meanwhile := range append([]string{"cut before", "cut after", "expire"}, moves...) {
+				for step, requests := 1, 1; requests >= step; step++ {
+					requests = 0
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 						h := &hustings{srv: srv}
 						for _, how := range at {
@@ -237,7 +218,7 @@ func TestObserveAtEachStep(t *testing.T) {
 						}
 						c := coordtest.Connect(t, srv)
 						srv.Intercept(func(q zktest.Request) zktest.Action {
-							if q.Op != zktest.OpExists && q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
+							if !isA(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2)(q) {
 								return zktest.Pass()
 							}
 							if requests++; requests != step {
@@ -260,22 +241,16 @@ func TestObserveAtEachStep(t *testing.T) {
 					if t.Failed() || requests > most {
 						t.Fatalf("after %v: %s, and %s at request %d: %d requests, want at most %d", at, then, meanwhile, step, requests, most)
 					}
-					if requests < step {
-						break
-					}
-					fired++
 				}
 			}
 		}
 	}
-	t.Logf("%d times something happened", fired)
 }
 
 // wantTheTruth observes while changes come, and wants to have heard of the leader in the end, in order and nothing twice.
 func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
 	t.Helper()
-	seen := c.Election(electionPath).Observe(t.Context())
-	heard := &chronicle{}
+	seen, heard := c.Election(electionPath).Observe(t.Context()), &chronicle{}
 	listen := func() {
 		time.Sleep(time.Minute)
 		for l, ok, _ := said(seen); ok; l, ok, _ = said(seen) {
@@ -286,14 +261,7 @@ func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then st
 	h.move(then)
 	listen()
 	heard.check(t, "the observer")
-	var last events.Leader
-	if n := len(heard.heard); n > 0 {
-		last = heard.heard[n-1]
-	}
-	data, _ := h.srv.Data(h.first())
-	if node := h.first(); len(heard.heard) == 0 || last.Node != node || node != "" && string(last.Data) != string(data) {
-		t.Errorf("the observer heard %d leaders, the last %+v, want %q with %q", len(heard.heard), last, node, data)
-	}
+	heard.wantLast(t, "the observer", leaderOf(h.srv))
 }
 
 // TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of observers in one
@@ -380,4 +348,122 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 		campaign(c, "bob")
 		wantLeader(t, srv, seen, "bob")
 	})
+}
+
+// chronicle is what one observer has heard.
+type chronicle struct {
+	mu    sync.Mutex
+	heard []events.Leader
+}
+
+// follow reads until the channel is closed.
+func (c *chronicle) follow(seen <-chan events.Leader) {
+	for l := range seen {
+		c.mu.Lock()
+		c.heard = append(c.heard, l)
+		c.mu.Unlock()
+	}
+}
+
+func (c *chronicle) all() []events.Leader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.heard)
+}
+
+// check fails the test if a past leader leads again, if a token goes back, or if a leader is told twice. The token tells a leader
+// apart from another of the same name.
+func (c *chronicle) check(t *testing.T, observer string) {
+	t.Helper()
+	var last events.Leader
+	var token int64
+	for i, l := range c.all() {
+		switch {
+		case i > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
+			t.Errorf("%s heard %+v twice in a row, want it once", observer, l)
+		case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
+			t.Errorf("%s heard %+v after %+v, want a greater token", observer, l, last)
+		}
+		last, token = l, max(token, l.Token)
+	}
+}
+
+// wantLast checks that the observer has heard of the leader at last.
+func (c *chronicle) wantLast(t *testing.T, observer string, leader events.Leader) {
+	t.Helper()
+	if heard := c.all(); len(heard) == 0 || !sameLeader(heard[len(heard)-1], leader) {
+		t.Errorf("%s heard %+v at last, want the leader %+v", observer, heard[max(0, len(heard)-1):], leader)
+	}
+}
+
+// sameLeader reports whether two are one, with one word.
+func sameLeader(a, b events.Leader) bool { return a.Node == b.Node && string(a.Data) == string(b.Data) }
+
+// leaderOf returns the leader, as the server has it.
+func leaderOf(srv *zktest.Server) (l events.Leader) {
+	var first events.Name
+	for _, child := range srv.Children(electionPath) {
+		if n, ok := events.ParseName(child); ok && (first.Text == "" || events.CompareNames(n, first) < 0) {
+			first = n
+		}
+	}
+	if first.Text != "" {
+		l.Node = path.Join(electionPath, first.Text)
+		l.Data, _ = srv.Data(l.Node)
+	}
+	return l
+}
+
+// realElections has candidates of three sessions lead in turn on a real ensemble. Observers at each server hear of it: in order, each
+// leader with a greater token, and the last one in the end.
+func realElections(t *testing.T, e *ensemble.Ensemble) {
+	rounds, ctx := eventstest.Amount(15, 40), coordtest.RealContext(t)
+	chronicles := make([]*chronicle, 3)
+	var following, leading sync.WaitGroup
+	observing, end := context.WithCancel(ctx)
+	for i := range chronicles {
+		h := &chronicle{}
+		chronicles[i] = h
+		seen := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
+		if l := <-seen; l.Node != "" {
+			t.Errorf("before the first campaign %+v leads, want no leader", l)
+		}
+		following.Go(func() { h.follow(seen) })
+	}
+	var token, ahead atomic.Int64
+	for i := range 3 {
+		election := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath)
+		leading.Go(func() {
+			for n := range rounds { // Terms would pause between terms that are so short
+				term := election.Campaign(ctx, named(fmt.Sprint("candidate ", i)))
+				grant, err := term.Wait(ctx)
+				if err != nil {
+					t.Errorf("term %d of candidate %d begins with %v, want nil", n, i, err)
+					return
+				}
+				if token.Swap(grant.Token) >= grant.Token || ahead.Add(1) != 1 {
+					t.Errorf("candidate %d leads with the token %d, want a greater one than the one before, and to lead alone",
+						i, grant.Token)
+				}
+				eventstest.Check(t, election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, n)))
+				ahead.Add(-1)
+				coordtest.End(term)
+			}
+		})
+	}
+	leading.Wait()
+	last := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, named("last"))
+	leader := events.Leader{Node: coordtest.GrantOf(t, last).Node, Data: []byte("last")}
+	for i, h := range chronicles {
+		who := fmt.Sprint("observer ", i)
+		eventstest.Eventually(t, who+" hears of the last", func() bool {
+			heard := h.all()
+			return len(heard) > 0 && heard[len(heard)-1].Node == leader.Node
+		})
+		h.check(t, who)
+		h.wantLast(t, who, leader)
+		t.Logf("%s: %d leaders of %d terms", who, len(h.all()), 3*rounds+1)
+	}
+	end()
+	following.Wait()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection at a
@@ -27,24 +24,20 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 		path := "/" + strings.Repeat("x", 3000)
 		rw := c.ReadWrite(path)
 		write, _ := coordtest.Hold(t, rw.Write())
-		ctx := write.Context(t.Context())
 		for size := range 5 {
 			data := make([]byte, 1<<20-1-(size+1)*1500)
-			beside, err := rw.Read().Acquire(ctx, coordinator.WithData(data)), error(nil)
-			select {
-			case <-beside.Granted():
-			case <-beside.Done():
-				err = beside.Err()
-			case <-time.After(time.Minute):
-				t.Fatalf("%d bytes: neither granted nor over, want one of the two", len(data))
-			}
-			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
-				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v", len(data), err, !want)
+			ctx, cancel := context.WithTimeout(write.Context(t.Context()), time.Minute)
+			beside := rw.Read().Acquire(ctx, coordinator.WithData(data))
+			_, err := beside.Wait(ctx)
+			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want || !want && err != nil {
+				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v, or a grant", len(data), err, want)
 			}
 			coordtest.End(beside)
+			cancel()
 		}
-		if !write.Valid() || c.State() != coordinator.StateConnected {
-			t.Errorf("after requests that are too large the writer holds: %v, in the state %v; want it to hold, connected", write.Valid(), c.State())
+		coordtest.NotLost(t, write)
+		if c.State() != coordinator.StateConnected {
+			t.Errorf("after requests that are too large the state is %v, want connected", c.State())
 		}
 	})
 }
@@ -66,14 +59,6 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 			}
 		}
 		join((*coordinator.ReadWrite).Write)
-		holds := func() (which []int) {
-			for i, a := range all {
-				if a.Valid() {
-					which = append(which, i)
-				}
-			}
-			return which
-		}
 		release := func(i, requests int, what string) {
 			t.Helper()
 			before := coordtest.Total(ms)
@@ -85,9 +70,10 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		want := func(first, last int) {
 			t.Helper()
-			got := holds()
-			if len(got) != last-first+1 || got[0] != first || got[len(got)-1] != last {
-				t.Fatalf("%v hold, want %d to %d", got, first, last)
+			for i, a := range all {
+				if a.Valid() != (i >= first && i <= last) {
+					t.Fatalf("%d holds: %v, want %d to %d to hold", i, a.Valid(), first, last)
+				}
 			}
 		}
 		want(0, 0)
@@ -119,29 +105,23 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
 		read := cs[0].ReadWrite(lockPath).Read()
-		cost := func(do func()) int {
+		costs := func(what string, want int, do func()) {
+			t.Helper()
 			before := coordtest.Total(ms)
 			do()
-			return coordtest.Total(ms).Minus(before).Requests
+			if n := coordtest.Total(ms).Minus(before).Requests; n != want {
+				t.Errorf("%s: %d requests, want %d", what, n, want)
+			}
 		}
 		var first, second *coordinator.Acquisition
-		if n := cost(func() { first = coordtest.Queue(read) }); n != 1 {
-			t.Errorf("a reader alone made %d requests, want 1", n)
-		}
-		if n := cost(func() { second = coordtest.Queue(read) }); n != 3 { // create with the marker, list, own node
-			t.Errorf("a reader beside another made %d requests, want 3", n)
-		}
-		if !first.Valid() || !second.Valid() {
-			t.Fatal("two readers do not hold together, want both to hold")
-		}
-		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
-			t.Errorf("two releases made %d requests, want 2", n)
-		}
+		costs("a reader alone", 1, func() { first = coordtest.Queue(read) })
+		costs("a reader beside another", 3, func() { second = coordtest.Queue(read) }) // create with the marker, list, own node
+		coordtest.NotLost(t, first)
+		coordtest.NotLost(t, second)
+		costs("two releases", 2, func() { coordtest.End(first); coordtest.End(second) })
 		rw := cs[0].ReadWrite(lockPath)
 		write, _ := coordtest.Hold(t, rw.Write())
-		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 3 {
-			t.Errorf("a reader in the place of a writer made %d requests, want 3", n)
-		}
+		costs("a reader in the place of a writer", 3, func() { rw.Read().Acquire(write.Context(t.Context())) })
 	})
 }
 
@@ -223,109 +203,4 @@ func (s *site) readersWrite(t *testing.T) {
 	first.Release()
 	coordtest.GrantOf(t, writer)
 	coordtest.End(writer)
-}
-
-// TestReadersAndWriters: readers are together, a writer is alone, whichever becomes a reader, and the tokens of writers grow.
-func TestReadersAndWriters(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		readersAndWriters(t, coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv))
-		synctest.Wait()
-		if left := srv.Children(coordtest.LockPath); len(left) > 0 {
-			t.Errorf("when all have released the nodes %v are there, want none", left)
-		}
-	})
-}
-
-// realReadersAndWriters is the same with a session at each server of an ensemble.
-func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
-	readersAndWriters(t, coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(1)), coordtest.ConnectReal(t, e.Addr(2)))
-	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // the releases are not awaited, and a follower may lag
-}
-
-func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
-	t.Helper()
-	const workers = 9
-	rounds := eventstest.Amount(12, 30)
-	var held []*coordinator.Acquisition
-	for _, c := range cs { // all of them at a time
-		a := c.ReadWrite(coordtest.LockPath).Read().Acquire(t.Context())
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatalf("a reader beside readers: %v, want a grant", err)
-		}
-		held = append(held, a)
-	}
-	for _, a := range held {
-		a.Release()
-	}
-	w := &watchman{t: t}
-	var wait sync.WaitGroup
-	for i := range workers {
-		rw := cs[i%len(cs)].ReadWrite(coordtest.LockPath)
-		wait.Go(func() {
-			for round := range rounds {
-				var err error
-				if (i+round)%3 == 0 {
-					err = w.write(t.Context(), rw, round%2 == 0)
-				} else {
-					err = w.read(t.Context(), rw.Read(), func() {})
-				}
-				if err != nil {
-					t.Errorf("worker %d, round %d: %v, want nil", i, round, err)
-				}
-			}
-		})
-	}
-	wait.Wait()
-}
-
-// A watchman counts the readers and writers that are inside.
-type watchman struct {
-	t                       *testing.T
-	readers, writers, token atomic.Int64
-}
-
-// look is called by a holder that is inside.
-func (w *watchman) look() {
-	readers, writers := w.readers.Load(), w.writers.Load()
-	if writers > 1 || writers == 1 && readers > 0 {
-		w.t.Errorf("%d writers and %d readers are inside, want one writer alone or readers", writers, readers)
-	}
-}
-
-// read reads; before is called when the lock is granted.
-func (w *watchman) read(ctx context.Context, l *coordinator.Lock, before func()) error {
-	a := l.Acquire(ctx)
-	defer a.Release()
-	if _, err := a.Wait(ctx); err != nil {
-		return err
-	}
-	before()
-	w.readers.Add(1)
-	w.look()
-	w.readers.Add(-1)
-	return nil
-}
-
-// write writes, and becomes a reader if it is told to.
-func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgrade bool) error {
-	a := rw.Write().Acquire(ctx)
-	defer a.Release()
-	grant, err := a.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	w.writers.Add(1)
-	w.look()
-	if before := w.token.Swap(grant.Token); before >= grant.Token {
-		w.t.Errorf("a writer has the token %d after %d, want a greater one", grant.Token, before)
-	}
-	leave := func() { w.writers.Add(-1) }
-	if !downgrade {
-		leave()
-		return nil
-	}
-	return w.read(a.Context(ctx), rw.Read(), func() {
-		leave()
-		coordtest.End(a)
-	})
 }

@@ -3,8 +3,8 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,26 +38,6 @@ func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordi
 	return all
 }
 
-// holding returns the holders among them.
-func holding(all []*coordinator.Acquisition) string {
-	synctest.Wait()
-	var which []string
-	for i, a := range all {
-		if a.Valid() {
-			which = append(which, fmt.Sprint(i))
-		}
-	}
-	return strings.Join(which, " ")
-}
-
-// wantHolding checks the holders, and how many leases there are.
-func wantHolding(t *testing.T, srv *zktest.Server, all []*coordinator.Acquisition, want string, leases int) {
-	t.Helper()
-	if got, n := holding(all), len(srv.Children(semLeases)); got != want || n != leases {
-		t.Fatalf("the acquisitions [%s] hold with %d leases, want [%s] with %d", got, n, want, leases)
-	}
-}
-
 // wantNothing checks that nothing is left but the size.
 func wantNothing(t *testing.T, srv *zktest.Server) {
 	t.Helper()
@@ -68,32 +48,22 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	}
 }
 
-// wantEnd waits for the end of the acquisition.
-func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
-	t.Helper()
-	if eventstest.Receive(t, a.Done(), "the end of the acquisition"); !errors.Is(a.Err(), want) {
-		t.Errorf("the acquisition ended with %v, want %v", a.Err(), want)
-	}
-}
-
 // TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and again, in sessions of their own. If
 // permits were taken one by one, each would soon have two.
 func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, _ := sessions(t, srv, 2, 0)
 		var wait sync.WaitGroup
-		for range 2 {
-			s := coordtest.Connect(t, srv).Semaphore(semPath, 4)
+		for _, c := range cs {
 			wait.Go(func() {
 				for range 200 {
-					a := s.Acquire(t.Context(), coordinator.WithPermits(3))
-					if _, err := a.Wait(t.Context()); err != nil {
-						t.Error(err)
-						return
-					}
-					if n := len(srv.Children(semLeases)); n != 3 {
-						t.Errorf("%d leases while three permits are held, want 3", n)
-					}
-					a.Release()
+					err := c.Semaphore(semPath, 4).Do(t.Context(), func(context.Context, events.Grant) error {
+						if n := len(srv.Children(semLeases)); n != 3 {
+							t.Errorf("%d leases while three permits are held, want 3", n)
+						}
+						return nil
+					}, coordinator.WithPermits(3))
+					eventstest.Check(t, err)
 				}
 			})
 		}
@@ -167,39 +137,19 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
-func TestResizeOfAClosedCoordinator(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		srv.Mute(c.SessionID(), true)
-		srv.Cut(c.SessionID())
-		synctest.Wait()
-		resized := make(chan error, 1)
-		go func() { resized <- c.Semaphore(semPath, 3).Resize(t.Context(), 5) }()
-		synctest.Wait()
-		_ = c.Close() // the servers cannot be told
-		if err := <-resized; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Resize while the coordinator is closed: %v, want ErrClosed", err)
-		}
-		if err := c.Semaphore(semPath, 3).Resize(t.Context(), 5); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Resize after Close: %v, want ErrClosed", err)
-		}
-	})
-}
-
 // TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not refused for its size.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
-		held := take(t, s, 1)
+		take(t, s, 1)
 		for size := 2; size < 12; size++ {
-			before := s.Acquire(t.Context())
+			all := []*coordinator.Acquisition{s.Acquire(t.Context())}
 			resized := make(chan error)
 			go func() { resized <- s.Resize(t.Context(), size) }()
-			beside := s.Acquire(t.Context())
+			all = append(all, s.Acquire(t.Context()))
 			eventstest.Must(t, <-resized)
-			behind := s.Acquire(t.Context())
-			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
+			all = append(all, s.Acquire(t.Context()))
+			for i, a := range all {
 				synctest.Wait()
 				if coordtest.IsClosed(a.Done()) {
 					t.Errorf("Resize to %d: acquisition %d of 3 ended with %v, want it to wait or hold", size, i, a.Err())
@@ -207,47 +157,38 @@ func TestResizeBesideAcquire(t *testing.T) {
 				coordtest.End(a)
 			}
 		}
-		held[0].Release()
 	})
 }
 
 // TestBadNumbersOfPermits end at once, and leave nothing behind.
 func TestBadNumbersOfPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		before := srv.Tree()
-		enormous := int64(1) << 40 // as an int of 32 bits it is 0, which is no number of permits either
-		for name, a := range map[string]*coordinator.Acquisition{
-			"none":            c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(0)),
-			"negative":        c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(-1)),
-			"above the size":  c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(3)),
-			"size of none":    c.Semaphore(semPath, 0).Acquire(t.Context()),
-			"negative size":   c.Semaphore(semPath, -3, coordinator.AdoptSize()).Acquire(t.Context()),
-			"enormous size":   c.Semaphore(semPath, int(enormous)).Acquire(t.Context()),
-			"of a mutex":      c.Mutex(semPath).Acquire(t.Context(), coordinator.WithPermits(1)),
-			"of a read lock":  c.ReadWrite(semPath).Read().Acquire(t.Context(), coordinator.WithPermits(1)),
-			"of a write lock": c.ReadWrite(semPath).Write().Acquire(t.Context(), coordinator.WithPermits(1)),
+		c, before := coordtest.Connect(t, srv), srv.Tree()
+		huge := int64(1) << 40
+		enormous := int(huge) // as an int of 32 bits it is 0, which is no number of permits either
+		asks := func(l acquirer, permits int) error {
+			return l.Acquire(t.Context(), coordinator.WithPermits(permits)).Err()
+		}
+		resizes := func(path string, size int) error { return c.Semaphore(path, 2).Resize(t.Context(), size) }
+		_, bad := c.Semaphore("no/path", 1).Queue(t.Context())
+		for what, errs := range map[error][]error{
+			coordinator.ErrPermits: {
+				asks(c.Semaphore(semPath, 2), 0), asks(c.Semaphore(semPath, 2), -1), asks(c.Semaphore(semPath, 2), 3),
+				asks(c.Semaphore(semPath, 0), 1), asks(c.Semaphore(semPath, -3, coordinator.AdoptSize()), 1),
+				asks(c.Semaphore(semPath, enormous), 1), asks(c.Mutex(semPath), 1), asks(c.ReadWrite(semPath).Read(), 1),
+				asks(c.ReadWrite(semPath).Write(), 1), resizes(semPath, 0), resizes(semPath, -1), resizes(semPath, enormous),
+			},
+			coordinator.ErrTooLarge: {asks(c.Semaphore(semPath, 1<<30), 1<<30)}, // more than fit into a request
+			coordinator.ErrPath:     {resizes("no/path", 1), bad},
 		} {
-			if err := a.Err(); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("%s: %v, want ErrPermits", name, err)
+			for i, err := range errs {
+				if !errors.Is(err, what) {
+					t.Errorf("bad number %d: %v, want %v", i, err, what)
+				}
 			}
-		}
-		if err := c.Semaphore(semPath, 1<<30).Acquire(t.Context(), coordinator.WithPermits(1<<30)).Err(); !errors.Is(err, coordinator.ErrTooLarge) {
-			t.Errorf("more permits than fit into a request: %v, want ErrTooLarge", err)
-		}
-		for _, n := range []int{0, -1, int(enormous)} {
-			if err := c.Semaphore(semPath, 2).Resize(t.Context(), n); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("Resize to %d: %v, want ErrPermits", n, err)
-			}
-		}
-		if err := c.Semaphore("no/path", 2).Resize(t.Context(), 1); !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("Resize of no path: %v, want ErrPath", err)
-		}
-		if _, err := c.Semaphore("no/path", 1).Queue(t.Context()); !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("Queue of no path: %v, want ErrPath", err)
 		}
 		synctest.Wait()
-		if after := srv.Tree(); fmt.Sprint(after) != fmt.Sprint(before) {
+		if after := srv.Tree(); !slices.Equal(after, before) {
 			t.Errorf("after bad numbers of permits the tree is %v, want %v", after, before)
 		}
 	})
@@ -255,52 +196,26 @@ func TestBadNumbersOfPermits(t *testing.T) {
 
 // The faults of a semaphore, and how they are reported.
 
-// TestASemaphoreBelowAChroot: its Grant names the node as Txn takes it.
-func TestASemaphoreBelowAChroot(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		a := c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(2))
-		grant, err := a.Wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(grant.Node, semLeases+"/_c_") || !srv.Exists("/app"+grant.Node) || grant.Path != semPath {
-			t.Errorf("below a chroot %+v is granted, want a lease at %s, without the chroot", grant, semLeases)
-		}
-		if _, err := a.Txn(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or make one, Acquire ends with ErrNoAuth and
 // leaves nothing.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
-	for name, denied := range map[string]func(zktest.Request) bool{
+	forEach(t, map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
 		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semLeases },
 		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if denied(r) {
-						return zktest.Fail(zktest.NoAuth)
-					}
-					return zktest.Pass()
-				})
-				wantEnd(t, s.Acquire(t.Context()), coordinator.ErrNoAuth)
-				wantNothing(t, srv)
-				srv.Intercept(nil)
-				wantHolding(t, srv, take(t, s, 2), "0", 2)
-			})
-		})
-	}
+	}, func(t *testing.T, srv *zktest.Server, denied func(zktest.Request) bool) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
+		strike(srv, zktest.Fail(zktest.NoAuth), denied)
+		if err := coordtest.EndOf(t, s.Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("the acquisition ended with %v, want ErrNoAuth", err)
+		}
+		wantNothing(t, srv)
+		srv.Intercept(nil)
+		coordtest.Soon(t, take(t, s, 2)[0])
+		if n := len(srv.Children(semLeases)); n != 2 {
+			t.Errorf("two permits are held with %d leases, want 2", n)
+		}
+	})
 }
 
 // TestAPermitOutOfTurnIsSeenInTime:
@@ -313,56 +228,48 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 // The same holds if the answer to its transaction is lost, and if the directory of the leases is not ours.
 func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
-	for name, c := range map[string]struct {
-		theirs bool
-		lost   bool
-		try    bool
-	}{
-		"in our directory": {}, "in theirs": {theirs: true}, "the answer is lost": {lost: true}, "a try": {try: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
-				if c.theirs {
-					for _, dir := range []string{semPath, semLeases} {
-						eventstest.Must(t, srv.Create(dir, nil))
-					}
-				}
-				first := take(t, s, 1)[0] // from here on the directories are there, and known
-				coordtest.End(first)
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
-						return zktest.Pass()
-					}
-					eventstest.Must(t, srv.Create(stray, nil))
-					if c.lost {
-						return zktest.CutAfter()
-					}
-					return zktest.Pass()
-				})
-				var options []coordinator.AcquireOption
-				if c.try {
-					options = append(options, coordinator.Try())
-				}
-				a := s.Acquire(t.Context(), options...)
-				time.Sleep(5 * time.Second)
-				if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
-					t.Fatalf("beside a lease out of turn it holds: %v, and the leases are %v, want only the other one", a.Valid(), got)
-				}
-				if c.try {
-					wantEnd(t, a, coordinator.ErrNotAcquired)
-					return
-				}
-				srv.Intercept(nil)
-				eventstest.Must(t, srv.Delete(stray))
-				coordtest.Soon(t, a)
-				coordtest.End(a)
-				if got := srv.Children(semLeases); len(got) != 0 {
-					t.Errorf("after the release the leases %v are left, want none", got)
-				}
-			})
-		})
+	type row struct {
+		theirs, lost bool
+		options      []coordinator.AcquireOption
 	}
+	forEach(t, map[string]row{
+		"in our directory": {}, "in theirs": {theirs: true}, "the answer is lost": {lost: true},
+		"a try": {options: []coordinator.AcquireOption{coordinator.Try()}},
+	}, func(t *testing.T, srv *zktest.Server, x row) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+		if x.theirs {
+			eventstest.Must(t, srv.Create(semPath, nil))
+			eventstest.Must(t, srv.Create(semLeases, nil))
+		}
+		coordtest.End(take(t, s, 1)[0]) // from here on the directories are there, and known
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
+				return zktest.Pass()
+			}
+			eventstest.Must(t, srv.Create(stray, nil))
+			if x.lost {
+				return zktest.CutAfter()
+			}
+			return zktest.Pass()
+		})
+		a := s.Acquire(t.Context(), x.options...)
+		time.Sleep(5 * time.Second)
+		if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
+			t.Fatalf("beside a lease out of turn it holds: %v, and the leases are %v, want only the other one",
+				a.Valid(), got)
+		}
+		if x.options != nil {
+			if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrNotAcquired) {
+				t.Errorf("the try ends with %v, want ErrNotAcquired", err)
+			}
+			return
+		}
+		srv.Intercept(nil)
+		eventstest.Must(t, srv.Delete(stray))
+		coordtest.Soon(t, a)
+		coordtest.End(a)
+		wantNothing(t, srv)
+	})
 }
 
 // What a semaphore costs, counted as in cost_test.go.
@@ -432,7 +339,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 					all[1+i].Release()
 					synctest.Wait()
 					if next := all[permits+1+i]; !next.Valid() || all[permits+2+i].Valid() {
-						t.Fatalf("round %d: [%s] hold, want %d and not %d", i, holding(all), permits+1+i, permits+2+i)
+						t.Fatalf("round %d: want %d to hold, and not %d", i, permits+1+i, permits+2+i)
 					}
 				}
 				costs = append(costs, coordtest.Total(ms).Minus(before))
