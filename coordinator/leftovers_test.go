@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ import (
 )
 
 // littered is a server that does not look for empty containers itself during a test, and notes the requests to delete nodes that are no
-// contender's, and whether they came within a second of each other.
+// contender's.
 type littered struct {
 	*testing.T
 	srv *zktest.Server
@@ -76,9 +77,7 @@ func (l *littered) wantDeleted(when string, want ...string) {
 	defer l.mu.Unlock()
 	var got []string
 	for dir, n := range l.deletes {
-		for range n {
-			got = append(got, dir)
-		}
+		got = append(got, slices.Repeat([]string{dir}, n)...)
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		l.Errorf("%s: to be deleted were %v, want %v", when, got, want)
@@ -99,197 +98,150 @@ func (l *littered) wantStands(want bool, paths ...string) {
 // A moment later than a directory is due, if it is not used.
 const idleTime = recipes.LeftoverAfter + time.Second
 
-// TestADirectoryThatIsNotUsedGoes, of each kind of lock, and then the directory above it if nothing is left there.
+// TestADirectoryThatIsNotUsedGoes, of each kind of lock, and then the directory above it if nothing is left there. Not the chroot,
+// where other programs live, nor a plain node, which the servers keep, too.
 func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 	for name, x := range map[string]struct {
-		lock func(*coordinator.Coordinator) acquirer
-		gone []string
-		last []string // a while later
-		stay []string
+		lock     func(*coordinator.Coordinator) acquirer
+		gone     []string
+		last     []string // a while later
+		stay     []string
+		settings []zktest.Setting
 	}{
 		"a mutex": {
-			func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a") }, []string{"/locks/a"}, []string{"/locks"}, nil,
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a") },
+			gone: []string{"/locks/a"}, last: []string{"/locks"}, stay: []string{"/app/x"},
 		},
 		"a writer": {
-			func(c *coordinator.Coordinator) acquirer { return c.ReadWrite("/locks/a").Write() }, []string{"/locks/a"}, []string{"/locks"}, nil,
+			lock: func(c *coordinator.Coordinator) acquirer { return c.ReadWrite("/locks/a").Write() },
+			gone: []string{"/locks/a"}, last: []string{"/locks"},
 		},
 		"an unfair lock": {
-			func(c *coordinator.Coordinator) acquirer { return c.Unfair("/locks/a") }, []string{"/locks"}, nil, nil,
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Unfair("/locks/a") }, gone: []string{"/locks"},
 		},
 		"a semaphore": {
-			func(c *coordinator.Coordinator) acquirer { return c.Semaphore("/locks/a", 2) },
-			[]string{"/locks/a/leases", "/locks/a/locks"}, nil, []string{"/locks/a/size"},
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Semaphore("/locks/a", 2) },
+			gone: []string{"/locks/a/leases", "/locks/a/locks"}, stay: []string{"/locks/a/size"},
 		},
 		"a multi-lock": {
-			func(c *coordinator.Coordinator) acquirer { return c.Multi(c.Mutex("/locks/a"), c.Mutex("/locks/b")) },
-			[]string{"/locks/a", "/locks/b"}, []string{"/locks"}, nil,
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Multi(c.Mutex("/locks/a"), c.Mutex("/locks/b")) },
+			gone: []string{"/locks/a", "/locks/b"}, last: []string{"/locks"},
 		},
 		"kazoo's": {
-			func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a", coordinator.AsKazoo()) }, nil, nil, []string{"/locks/a"},
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a", coordinator.AsKazoo()) },
+			stay: []string{"/locks/a"},
+		},
+		"without containers": {
+			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a") },
+			stay: []string{"/locks/a"}, settings: []zktest.Setting{zktest.ZooKeeper34()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLittered(t, func(t *testing.T, l *littered) {
-				lock := x.lock(coordtest.Connect(t, l.srv))
+				lock := x.lock(connectBelow(t, l.srv, "/app/x"))
+				below := func(dirs []string) (all []string) {
+					for _, dir := range dirs {
+						all = append(all, "/app/x"+strings.TrimPrefix(dir, "/app/x"))
+					}
+					return all
+				}
 				l.hold(lock)
 				time.Sleep(recipes.LeftoverAfter - time.Millisecond)
 				l.wantDeleted("before it is due")
 				time.Sleep(time.Second)
-				l.wantDeleted("when it is due", x.gone...)
+				l.wantDeleted("when it is due", below(x.gone)...)
 				time.Sleep(time.Minute)
-				l.wantDeleted("after that", x.last...)
-				l.wantStands(false, append(x.gone, x.last...)...)
-				l.wantStands(true, x.stay...)
+				l.wantDeleted("after that", below(x.last)...)
+				l.wantStands(false, below(append(x.gone, x.last...))...)
+				l.wantStands(true, below(x.stay)...)
 				l.hold(lock)
 				time.Sleep(time.Minute)
 				l.wantDeleted("when the path has come back")
-			})
+			}, x.settings...)
 		})
 	}
 }
 
-// TestADirectoryInUseCostsNoRequest: it is held or waited for, or the lock is taken again and again.
-func TestADirectoryInUseCostsNoRequest(t *testing.T) {
-	onLittered(t, func(t *testing.T, l *littered) {
-		c := coordtest.Connect(t, l.srv)
-		l.hold(c.Mutex("/locks/loop"))
-		holder, _ := coordtest.Hold(t, c.Mutex("/locks/held"))
-		waiter := coordtest.Queue(c.Mutex("/locks/held"))
-		looks := 0
-		l.faulty(func(q zktest.Request) (zktest.Action, bool) {
-			if q.Op == zktest.OpExists && l.srv.Owner(q.Path) == 0 {
-				looks++
-			}
-			return zktest.Action{}, false
-		})
-		if err := coordtest.EndOf(t, c.Mutex("/locks/held").Acquire(t.Context(), coordinator.Try())); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("a Try beside the holder ended with %v", err)
-		}
-		for range 20 {
-			time.Sleep(recipes.LeftoverAfter - time.Millisecond)
-			l.hold(c.Mutex("/locks/loop"))
-		}
-		coordtest.End(holder)
-		coordtest.Soon(t, waiter)
-		time.Sleep(recipes.LeftoverAfter / 2)
-		l.wantDeleted("while they are used")
-		if looks > 0 {
-			t.Errorf("%d looks while they are used, want none", looks)
-		}
-		coordtest.End(waiter)
-		time.Sleep(idleTime)
-		l.wantDeleted("after that", "/locks/held", "/locks/loop")
-	})
-}
-
-// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses, or has made at the path meanwhile.
+// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses, or has made at the path meanwhile, before the session looks at
+// it or just after that.
 func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
+	const dir, theirs = "/locks/a", "/locks/a/lock-0000000007"
 	for name, x := range map[string]struct {
-		meanwhile func(l *littered)
-		stands    bool
+		meanwhile func(srv *zktest.Server) error
+		gone      bool
+		afterLook bool
 	}{
-		"another client has a node there": {func(l *littered) {
-			eventstest.Must(l, l.srv.Create("/locks/a/lock-0000000007", nil))
-		}, true},
-		"another client has made the directory anew": {func(l *littered) {
-			eventstest.Must(l, l.srv.Delete("/locks/a"))
-			eventstest.Must(l, l.srv.Create("/locks/a", nil))
-		}, true},
-		"it is gone": {func(l *littered) { eventstest.Must(l, l.srv.Delete("/locks/a")) }, false},
-		"the server has removed it, and another client has made it": {func(l *littered) {
-			l.srv.Reap()
-			eventstest.Must(l, l.srv.Create("/locks/a", nil))
-		}, true},
+		"another client has a node there": {meanwhile: func(srv *zktest.Server) error { return srv.Create(theirs, nil) }},
+		"another client has made the directory anew": {meanwhile: func(srv *zktest.Server) error {
+			return errors.Join(srv.Delete(dir), srv.Create(dir, nil))
+		}},
+		"it is gone": {meanwhile: func(srv *zktest.Server) error { return srv.Delete(dir) }, gone: true},
+		"the server has removed it, and another client has made it": {meanwhile: func(srv *zktest.Server) error {
+			srv.Reap()
+			return srv.Create(dir, nil)
+		}},
+		"a contender comes after the look":   {meanwhile: func(srv *zktest.Server) error { return srv.Create(theirs, nil) }, afterLook: true},
+		"data are written after the look":    {meanwhile: func(srv *zktest.Server) error { return srv.SetData(dir, []byte("zkgrant\n")) }, afterLook: true},
+		"it is gone when it has been looked": {meanwhile: func(srv *zktest.Server) error { return srv.Delete(dir) }, gone: true, afterLook: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLittered(t, func(t *testing.T, l *littered) {
-				l.hold(coordtest.Connect(t, l.srv).Mutex("/locks/a"))
-				x.meanwhile(l)
-				time.Sleep(idleTime)
-				l.wantDeleted("when it is due")
-				l.wantStands(x.stands, "/locks/a")
+				l.hold(coordtest.Connect(t, l.srv).Mutex(dir))
+				if !x.afterLook {
+					eventstest.Must(t, x.meanwhile(l.srv))
+					time.Sleep(idleTime)
+					l.wantDeleted("when it is due")
+				} else {
+					l.faulty(func(q zktest.Request) (zktest.Action, bool) {
+						if q.Op == zktest.OpDelete && q.Path == dir {
+							eventstest.Check(t, x.meanwhile(l.srv))
+						}
+						return zktest.Action{}, false
+					})
+					if time.Sleep(time.Minute); !x.gone {
+						l.wantDeleted("a minute later", dir)
+					}
+				}
+				l.wantStands(!x.gone, dir)
 			})
 		})
 	}
 	onLittered(t, func(t *testing.T, l *littered) { // the directory was there before
-		eventstest.Must(l, l.srv.Create("/locks/a", []byte("zkgrant\n")))
-		l.hold(coordtest.Connect(t, l.srv).Mutex("/locks/a"))
+		eventstest.Must(t, l.srv.Create(dir, []byte("zkgrant\n")))
+		l.hold(coordtest.Connect(t, l.srv).Mutex(dir))
 		time.Sleep(time.Minute)
 		l.wantDeleted("a minute later")
-		l.wantStands(true, "/locks/a")
+		l.wantStands(true, dir)
 	})
 }
 
-// TestWhatHappensAfterTheLook decides: the delete finds a node, new data, or no directory.
-func TestWhatHappensAfterTheLook(t *testing.T) {
-	for name, x := range map[string]struct {
-		meanwhile func(l *littered)
-		stands    bool
-	}{
-		"a contender comes": {func(l *littered) { eventstest.Must(l, l.srv.Create("/locks/a/lock-0000000007", nil)) }, true},
-		"data are written":  {func(l *littered) { eventstest.Must(l, l.srv.SetData("/locks/a", []byte("zkgrant\n"))) }, true},
-		"it is gone":        {func(l *littered) { eventstest.Must(l, l.srv.Delete("/locks/a")) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onLittered(t, func(t *testing.T, l *littered) {
-				c := coordtest.Connect(t, l.srv)
-				l.hold(c.Mutex("/locks/a"))
-				l.faulty(func(q zktest.Request) (zktest.Action, bool) {
-					if q.Op == zktest.OpDelete && q.Path == "/locks/a" {
-						x.meanwhile(l)
-					}
-					return zktest.Action{}, false
-				})
-				time.Sleep(time.Minute)
-				if l.wantStands(x.stands, "/locks/a"); x.stands {
-					l.wantDeleted("a minute later", "/locks/a")
-				}
-			})
-		})
-	}
-}
-
-// TestADirectoryThatStayedBareGoes: the session made it, and its contender never came. Servers keep such a directory for ever.
+// TestADirectoryThatStayedBareGoes: the session made it, and its contender never came. Servers keep such a directory for ever. Close
+// does not leave it either.
 func TestADirectoryThatStayedBareGoes(t *testing.T) {
-	refuse := func(q zktest.Request) (zktest.Action, bool) {
-		return zktest.Fail(zktest.NoAuth), q.Op == zktest.OpCreate && q.Path != "/locks/a" && q.Path != "/locks"
+	for _, closes := range []bool{false, true} {
+		onLittered(t, func(t *testing.T, l *littered) {
+			c := coordtest.Connect(t, l.srv)
+			l.hold(c.Mutex("/others/b"))
+			made := false
+			l.faulty(func(q zktest.Request) (zktest.Action, bool) {
+				made = made || q.Op == zktest.OpCreateContainer && q.Path == "/locks/a"
+				return zktest.Fail(zktest.NoAuth), made && q.Op == zktest.OpCreate
+			})
+			if err := coordtest.EndOf(t, c.Mutex("/locks/a").Acquire(context.Background())); err == nil {
+				t.Fatal("the lock is acquired, want a refusal")
+			}
+			l.wantStands(true, "/locks/a")
+			if closes {
+				eventstest.Check(t, c.Close())
+				l.wantDeleted("at the end", "/locks/a")
+				return
+			}
+			time.Sleep(idleTime)
+			l.wantDeleted("when it is due", "/locks/a", "/others/b")
+			time.Sleep(idleTime)
+			l.wantDeleted("after that", "/locks", "/others")
+		})
 	}
-	onLittered(t, func(t *testing.T, l *littered) {
-		made := false
-		l.faulty(func(q zktest.Request) (zktest.Action, bool) {
-			made = made || q.Op == zktest.OpCreateContainer && q.Path == "/locks/a"
-			if !made {
-				return zktest.Action{}, false
-			}
-			return refuse(q)
-		})
-		c := coordtest.Connect(t, l.srv)
-		if err := coordtest.EndOf(t, c.Mutex("/locks/a").Acquire(context.Background())); err == nil {
-			t.Fatal("the lock is acquired, want a refusal")
-		}
-		l.wantStands(true, "/locks/a")
-		time.Sleep(idleTime)
-		l.wantDeleted("when it is due", "/locks/a")
-		time.Sleep(idleTime)
-		l.wantDeleted("after that", "/locks")
-	})
-	onLittered(t, func(t *testing.T, l *littered) { // Close does not leave it
-		made := false
-		l.faulty(func(q zktest.Request) (zktest.Action, bool) {
-			made = made || q.Op == zktest.OpCreateContainer && q.Path == "/locks/a"
-			if !made {
-				return zktest.Action{}, false
-			}
-			return refuse(q)
-		})
-		c := coordtest.Connect(t, l.srv)
-		l.hold(c.Mutex("/others/b"))
-		_ = coordtest.EndOf(t, c.Mutex("/locks/a").Acquire(context.Background()))
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		l.wantDeleted("at the end", "/locks/a")
-	})
 }
 
 // TestALostAnswerToARemoval is looked up: the directory is removed later if it still stands. The next session does so, too.
@@ -306,9 +258,7 @@ func TestALostAnswerToARemoval(t *testing.T) {
 					return lost, meant
 				})
 				time.Sleep(idleTime)
-				if err := l.srv.Expire(c.SessionID()); err != nil {
-					t.Fatal(err)
-				}
+				expire(t, l.srv, c)
 				time.Sleep(time.Minute)
 				l.wantStands(false, "/locks/a", "/locks")
 			})
@@ -316,7 +266,7 @@ func TestALostAnswerToARemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalsKeepToTheirRate: 3,000 directories are due at once. A lock is granted meanwhile as fast as ever.
+// TestRemovalsKeepToTheirRate: 3,000 directories are due at once.
 func TestRemovalsKeepToTheirRate(t *testing.T) {
 	const directories, most = 3000, 1000
 	onLittered(t, func(t *testing.T, l *littered) {
@@ -326,63 +276,18 @@ func TestRemovalsKeepToTheirRate(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		l.mu.Lock()
-		at := slices.Clone(l.at)
-		l.mu.Unlock()
-		if len(at) != directories+1 {
-			t.Fatalf("%d deletes, want one for each of %d directories and one for the parent", len(at), directories)
+		defer l.mu.Unlock()
+		if len(l.at) != directories+1 {
+			t.Fatalf("%d deletes, want one for each of %d directories and one for the parent",
+				len(l.at), directories)
 		}
 		for i := most; i < directories; i++ {
-			if took := at[i].Sub(at[i-most]); took < time.Second {
+			if took := l.at[i].Sub(l.at[i-most]); took < time.Second {
 				t.Fatalf("deletes %d to %d took %v, want a second at the least", i-most, i, took)
 			}
 		}
-		if took := at[directories-1].Sub(at[0]); took > directories*time.Second/900 {
+		if took := l.at[directories-1].Sub(l.at[0]); took > directories*time.Second/900 {
 			t.Errorf("%d deletes took %v, want 900 a second at the least", directories, took)
-		}
-	})
-}
-
-// TestTheChrootStays: the session may have made it, and other programs live there.
-func TestTheChrootStays(t *testing.T) {
-	onLittered(t, func(t *testing.T, l *littered) {
-		c, err := coordinator.Connect(t.Context(), l.srv.Addr()+"/app/x", l.srv.Option())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		l.hold(c.Mutex("/locks/a"))
-		time.Sleep(time.Minute)
-		l.wantDeleted("a minute later", "/app/x/locks", "/app/x/locks/a")
-		l.wantStands(true, "/app/x")
-	})
-}
-
-// TestNothingIsRemovedWithoutContainers: the directories are plain nodes, which the servers keep, too.
-func TestNothingIsRemovedWithoutContainers(t *testing.T) {
-	onLittered(t, func(t *testing.T, l *littered) {
-		l.hold(coordtest.Connect(t, l.srv).Mutex("/locks/a"))
-		time.Sleep(time.Minute)
-		l.wantDeleted("a minute later")
-		l.wantStands(true, "/locks/a")
-	}, zktest.ZooKeeper34())
-}
-
-// TestALockIsTakenWhileItsDirectoryGoes: each of its requests meets with the removal by another session. Tokens grow, also beyond that.
-func TestALockIsTakenWhileItsDirectoryGoes(t *testing.T) {
-	onLittered(t, func(t *testing.T, l *littered) {
-		c, other := coordtest.Connect(t, l.srv), coordtest.Connect(t, l.srv)
-		var token int64
-		for i := range 200 {
-			lock := fmt.Sprintf("/locks/%d", i)
-			l.hold(c.Mutex(lock))
-			time.Sleep(recipes.LeftoverAfter + time.Duration(i-100)*10*time.Microsecond)
-			a := other.Mutex(lock).Acquire(context.Background())
-			g := coordtest.Soon(t, a)
-			if g.Token <= token {
-				t.Errorf("token 0x%x after 0x%x, want a greater one", g.Token, token)
-			}
-			token = g.Token
-			coordtest.End(a)
 		}
 	})
 }

@@ -22,12 +22,23 @@ import (
 
 const lockDelay = 15 * time.Second
 
-func delaying(c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
-	return c.Mutex(lockPath, append(options, coordinator.LockDelay(lockDelay))...)
+// onCoordinator is a lock on any coordinator.
+type onCoordinator = func(c *coordinator.Coordinator) *coordinator.Lock
+
+// delayedBy is a mutex that holds back the next grant for so long.
+func delayedBy(d time.Duration, options ...coordinator.LockOption) onCoordinator {
+	return func(c *coordinator.Coordinator) *coordinator.Lock {
+		return c.Mutex(lockPath, append(options, coordinator.LockDelay(d))...)
+	}
 }
 
+var (
+	delaying = delayedBy(lockDelay)
+	without  = func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) }
+)
+
 // crashOf has a coordinator hold the lock and lose its session, and returns when its node went.
-func crashOf(t *testing.T, srv *zktest.Server, l func(*coordinator.Coordinator) *coordinator.Lock) time.Time {
+func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 	t.Helper()
 	c := coordtest.Connect(t, srv)
 	coordtest.Hold(t, l(c))
@@ -35,8 +46,6 @@ func crashOf(t *testing.T, srv *zktest.Server, l func(*coordinator.Coordinator) 
 	synctest.Wait()
 	return time.Now()
 }
-
-func plain(c *coordinator.Coordinator) *coordinator.Lock { return delaying(c) }
 
 // grantedAfter holds that the lock is granted when the delay is over, and not before; a server's time has milliseconds.
 func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, want time.Duration) events.Grant {
@@ -51,23 +60,27 @@ func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, wan
 // TestALockDelayHoldsBackTheNextGrant, and only that: a release ends it. A waiter is told how long it lasts.
 func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		waits, behind := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		waits, behind, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := waits.Events(t.Context())
-		holder := coordtest.Connect(t, srv)
 		coordtest.Hold(t, delaying(holder))
 		next, last := coordtest.Queue(delaying(waits)), coordtest.Queue(delaying(behind))
 		expire(t, srv, holder)
 		crash := time.Now()
 		time.Sleep(time.Second)
-		delays := queuedFor(stream)
 		if ahead, ok := next.Position(); ahead != 0 || !ok {
 			t.Errorf("a waiter within the delay is behind %d, %v; want 0, true", ahead, ok)
 		}
+		delay := time.Duration(-1)
+		for _, ev := range told(stream) {
+			if queued, ok := ev.(events.Queued); ok {
+				delay = queued.Delay
+			}
+		}
+		if delay != lockDelay {
+			t.Errorf("the waiter is told of a delay of %v at last; want %v", delay, lockDelay)
+		}
 		if g := grantedAfter(t, next, crash, lockDelay); g.Abandoned == nil {
 			t.Error("behind the delay no crash is told")
-		}
-		if len(delays) == 0 || delays[len(delays)-1] != lockDelay {
-			t.Errorf("the waiter is told of delays of %v; want %v behind the crash", delays, lockDelay)
 		}
 		next.Release()
 		before := time.Now()
@@ -79,56 +92,33 @@ func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	})
 }
 
-// queuedFor returns what the events of a queue that have come tell of delays.
-func queuedFor(stream <-chan events.Event) (delays []time.Duration) {
-	for {
-		select {
-		case ev := <-stream:
-			if queued, ok := ev.(events.Queued); ok {
-				delays = append(delays, queued.Delay)
-			}
-		default:
-			return delays
-		}
-	}
-}
-
 // TestALockDelayGoesOnWithoutItsWaiter: the next one waits for the rest, whether it came before the crash or later, and whatever
 // the first one's session has come to.
 func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		for what, ends := range map[string]func(*testing.T, *zktest.Server, *coordinator.Coordinator, *coordinator.Acquisition){
-			"gives up": func(_ *testing.T, _ *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-				a.Release()
-			},
-			"expires": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
-				t.Helper()
-				expire(t, srv, c)
-			},
-			"closes": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
-				t.Helper()
-				eventstest.Must(t, c.Close())
-			},
-		} {
-			t.Run(what, func(t *testing.T) {
+		for _, what := range []string{"gives up", "expires", "closes"} {
+			t.Run(fmt.Sprint(what, early), func(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					first, second := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					var next *coordinator.Acquisition
-					holder := coordtest.Connect(t, srv)
+					first, second, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					coordtest.Hold(t, delaying(holder))
 					waits := coordtest.Queue(delaying(first))
+					next := waits // if its session expires, and it queues up anew
 					if early {
 						next = coordtest.Queue(delaying(second))
 					}
 					expire(t, srv, holder)
 					crash := time.Now()
 					time.Sleep(10 * time.Second)
-					ends(t, srv, first, waits)
+					switch what {
+					case "gives up":
+						waits.Release()
+					case "expires":
+						expire(t, srv, first)
+					case "closes":
+						eventstest.Must(t, first.Close())
+					}
 					time.Sleep(time.Second)
-					switch {
-					case !early && what == "expires": // and queues up anew
-						next = waits
-					case !early:
+					if !early && what != "expires" {
 						next = coordtest.Queue(delaying(second))
 					}
 					grantedAfter(t, next, crash, lockDelay)
@@ -139,61 +129,34 @@ func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	}
 }
 
-// TestALockDelayBeginsAnewWithEachCrash, for the record bears the mark of the one before.
-func TestALockDelayBeginsAnewWithEachCrash(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		crash := crashOf(t, srv, plain)
-		second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		told := grantedAfter(t, delaying(second).Acquire(t.Context()), crash, lockDelay)
-		time.Sleep(time.Minute)
-		next := coordtest.Queue(delaying(third))
-		expire(t, srv, second)
-		crash = time.Now()
-		g := grantedAfter(t, next, crash, lockDelay)
-		if g.Abandoned == nil || g.Abandoned.Node != told.Abandoned.Node {
-			t.Errorf("behind two crashes %+v is told, want the first one's %+v", g.Abandoned, told.Abandoned)
-		}
-		finish(t, next)
-		leftInOrder(t, srv, delaying(third))
-	})
-}
-
 // TestALockDelayStandsInTheRecord: contenders without the option wait as well, and one with a longer delay waits for that.
 func TestALockDelayStandsInTheRecord(t *testing.T) {
-	longer := func(c *coordinator.Coordinator) *coordinator.Lock {
-		return c.Mutex(lockPath, coordinator.LockDelay(40*time.Second))
-	}
-	without := func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) }
-	none := func(c *coordinator.Coordinator) *coordinator.Lock { return c.Mutex(lockPath, coordinator.LockDelay(0)) }
-	for what, test := range map[string]struct {
-		holder, next func(*coordinator.Coordinator) *coordinator.Lock
+	type row struct {
+		holder, next onCoordinator
 		want         time.Duration
-	}{
-		"a holder with the option":    {plain, without, lockDelay},
-		"a holder with a delay of 0":  {plain, none, lockDelay},
-		"a contender with the option": {without, plain, lockDelay},
-		"a longer one":                {plain, longer, 40 * time.Second},
-		"a shorter one":               {longer, plain, 40 * time.Second},
+	}
+	none, longer := delayedBy(0), delayedBy(40*time.Second)
+	forEach(t, map[string]row{
+		"a holder with the option":    {delaying, without, lockDelay},
+		"a holder with a delay of 0":  {delaying, none, lockDelay},
+		"a contender with the option": {without, delaying, lockDelay},
+		"a longer one":                {delaying, longer, 40 * time.Second},
+		"a shorter one":               {longer, delaying, 40 * time.Second},
 		"neither":                     {without, without, 0},
 		"two of 0":                    {none, none, 0},
-	} {
-		t.Run(what, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				crash := crashOf(t, srv, test.holder)
-				second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				grantedAfter(t, test.next(second).Acquire(t.Context()), crash, test.want)
-				time.Sleep(time.Second)
-				expire(t, srv, second)
-				crash = time.Now()
-				a := without(third).Acquire(t.Context())
-				grantedAfter(t, a, crash, test.want) // it stays until a holder has released
-				finish(t, a)
-				a = plain(third).Acquire(t.Context())
-				grantedAfter(t, a, time.Now(), 0)
-				finish(t, a)
-			})
-		})
-	}
+	}, func(t *testing.T, srv *zktest.Server, x row) {
+		crash := crashOf(t, srv, x.holder)
+		second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		grantedAfter(t, x.next(second).Acquire(t.Context()), crash, x.want)
+		time.Sleep(time.Second)
+		expire(t, srv, second)
+		a := without(third).Acquire(t.Context())
+		grantedAfter(t, a, time.Now(), x.want) // it stays until a holder has released
+		finish(t, a)
+		a = delaying(third).Acquire(t.Context())
+		grantedAfter(t, a, time.Now(), 0)
+		finish(t, a)
+	})
 }
 
 // TestAMarkIsNotForALaterCrash:
@@ -203,13 +166,12 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 //  3. The next holder waits from then.
 func TestAMarkIsNotForALaterCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) })
+		crashOf(t, srv, without)
 		second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		tries := delaying(third).Acquire(t.Context())
 		time.Sleep(time.Second)
-		tries.Release()
-		synctest.Wait()
-		coordtest.Hold(t, detecting(second))
+		coordtest.End(tries)
+		coordtest.Hold(t, without(second))
 		time.Sleep(time.Minute)
 		expire(t, srv, second)
 		a := delaying(third).Acquire(t.Context())
@@ -221,50 +183,25 @@ func TestAMarkIsNotForALaterCrash(t *testing.T) {
 // TestTryDoesNotWaitForALockDelay.
 func TestTryDoesNotWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		crash := crashOf(t, srv, plain)
-		c := coordtest.Connect(t, srv)
+		crash := crashOf(t, srv, delaying)
+		lock := delaying(coordtest.Connect(t, srv))
 		for time.Since(crash) < lockDelay-2*time.Second {
-			if err := coordtest.EndOf(t, delaying(c).Acquire(t.Context(), coordinator.Try())); !errors.Is(err, coordinator.ErrNotAcquired) {
+			if err := coordtest.EndOf(t, lock.Acquire(t.Context(), coordinator.Try())); !errors.Is(err, coordinator.ErrNotAcquired) {
 				t.Errorf("within the delay Try ends with %v, want ErrNotAcquired", err)
 			}
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Second)
-		a, _ := coordtest.Hold(t, delaying(c), coordinator.Try())
+		a, _ := coordtest.Hold(t, lock, coordinator.Try())
 		finish(t, a)
-		leftInOrder(t, srv, delaying(c))
-	})
-}
-
-// TestGivingUpWithinALockDelayLeavesNoNode.
-func TestGivingUpWithinALockDelayLeavesNoNode(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		crashOf(t, srv, plain)
-		c := coordtest.Connect(t, srv)
-		for what, end := range map[string]struct {
-			options []coordinator.AcquireOption
-			want    error
-		}{
-			"a longest wait": {[]coordinator.AcquireOption{coordinator.WithMaxWait(time.Second)}, coordinator.ErrTimeout},
-			"its context":    {nil, context.DeadlineExceeded},
-		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			if err := coordtest.EndOf(t, delaying(c).Acquire(ctx, end.options...)); !errors.Is(err, end.want) {
-				t.Errorf("within the delay %s ends it with %v, want %v", what, err, end.want)
-			}
-			cancel()
-			synctest.Wait()
-			if left := srv.Children(lockPath); len(left) > 0 {
-				t.Errorf("behind %s there is %v, want nothing", what, left)
-			}
-		}
+		leftInOrder(t, srv, lock)
 	})
 }
 
 // TestANodeRemovedWithinALockDelay is replaced at once, and the delay goes on.
 func TestANodeRemovedWithinALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		crash := crashOf(t, srv, plain)
+		crash := crashOf(t, srv, delaying)
 		a := coordtest.Queue(delaying(coordtest.Connect(t, srv)))
 		time.Sleep(time.Second)
 		before := srv.Children(lockPath)
@@ -278,7 +215,7 @@ func TestANodeRemovedWithinALockDelay(t *testing.T) {
 	})
 }
 
-// TestReadersWaitForALockDelay of a writer, and leaves the mark for others: several readers, and a writer, do so together.
+// TestReadersWaitForALockDelay of a writer, and leave the mark for others: several readers, and a writer, do so together.
 func TestReadersWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := func(c *coordinator.Coordinator) *coordinator.ReadWrite {
@@ -313,19 +250,17 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 // record as it is; 3. W crashes, and the delay begins.
 func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		delays := func(c *coordinator.Coordinator) *coordinator.ReadWrite {
-			return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay))
+		rw := func(c *coordinator.Coordinator, option coordinator.LockOption) *coordinator.ReadWrite {
+			return c.ReadWrite(lockPath, option)
 		}
-		without := func(c *coordinator.Coordinator) *coordinator.Lock {
-			return c.ReadWrite(lockPath, coordinator.DetectCrash()).Write()
-		}
-		crashOf(t, srv, without)
+		plain, delays := coordinator.DetectCrash(), coordinator.LockDelay(lockDelay)
+		crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return rw(c, plain).Write() })
 		c := coordtest.Connect(t, srv)
-		w, _ := coordtest.Hold(t, without(c))
-		coordtest.Soon(t, delays(c).Read().Acquire(w.Context(t.Context())))
+		w, _ := coordtest.Hold(t, rw(c, plain).Write())
+		coordtest.Soon(t, rw(c, delays).Read().Acquire(w.Context(t.Context())))
 		time.Sleep(time.Minute)
 		expire(t, srv, c)
-		next := delays(coordtest.Connect(t, srv)).Write().Acquire(t.Context())
+		next := rw(coordtest.Connect(t, srv), delays).Write().Acquire(t.Context())
 		grantedAfter(t, next, time.Now(), lockDelay)
 		finish(t, next)
 	})
@@ -333,38 +268,33 @@ func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 
 // TestLostRepliesWithinALockDelay: what marks the record is made again, and so is what takes it over. Neither begins another delay.
 func TestLostRepliesWithinALockDelay(t *testing.T) {
-	for what, action := range map[string]func() zktest.Action{
-		"reply lost": zktest.CutAfter, "request lost": zktest.CutBefore,
-		"throttled": func() zktest.Action { return zktest.Fail(zktest.Throttled) },
-	} {
-		for nth := range 4 { // the mark, behind the delay the mark and the taking over, and the last one once more
-			t.Run(fmt.Sprint(what, nth), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					crash := crashOf(t, srv, plain)
-					second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					n := 0
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if r.Op != zktest.OpMulti || len(r.Parts) != 2 || r.Parts[1].Op != zktest.OpSetData {
-							return zktest.Pass()
-						}
-						if n++; n-1 == min(nth, 2) || nth == 3 && n == 4 {
-							return action()
-						}
-						return zktest.Pass()
-					})
-					a := delaying(second).Acquire(t.Context())
-					g, err := a.Wait(t.Context())
-					if waited := time.Since(crash); err != nil || g.Abandoned == nil || waited < lockDelay || waited > lockDelay+3*time.Second {
-						t.Errorf("the lock is granted %v behind the crash with %+v, %v; want %v with it", waited, g.Abandoned, err, lockDelay)
-					}
-					if n < 3 {
-						t.Errorf("the record was written to %d times, want 3 at least", n)
-					}
-					finish(t, a)
-					leftInOrder(t, srv, delaying(third))
-				})
+	for nth := range 4 { // the mark, behind the delay the mark and the taking over, and the last one once more
+		forEach(t, map[string]zktest.Action{
+			fmt.Sprint("reply lost ", nth): zktest.CutAfter(), fmt.Sprint("request lost ", nth): zktest.CutBefore(),
+			fmt.Sprint("throttled ", nth): zktest.Fail(zktest.Throttled),
+		}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
+			crash := crashOf(t, srv, delaying)
+			second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			n := 0
+			strike(srv, action, func(r zktest.Request) bool {
+				if r.Op != zktest.OpMulti || len(r.Parts) != 2 || r.Parts[1].Op != zktest.OpSetData {
+					return false
+				}
+				n++
+				return n-1 == min(nth, 2) || nth == 3 && n == 4
 			})
-		}
+			a := delaying(second).Acquire(t.Context())
+			g, err := a.Wait(t.Context())
+			if waited := time.Since(crash); err != nil || g.Abandoned == nil || waited < lockDelay || waited > lockDelay+3*time.Second {
+				t.Errorf("the lock is granted %v behind the crash with %+v, %v; want %v with it",
+					waited, g.Abandoned, err, lockDelay)
+			}
+			if n < 3 {
+				t.Errorf("the record was written to %d times, want 3 at least", n)
+			}
+			finish(t, a)
+			leftInOrder(t, srv, delaying(third))
+		})
 	}
 }
 
@@ -372,7 +302,7 @@ func TestLostRepliesWithinALockDelay(t *testing.T) {
 func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		acl := coordinator.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
-		crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return delaying(c, acl) })
+		crashOf(t, srv, delayedBy(lockDelay, acl))
 		a := delaying(coordtest.Connect(t, srv)).Acquire(t.Context())
 		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), recordPath) {
 			t.Errorf("without WRITE for the record it ends with %v, want ErrNoAuth with its path", err)
@@ -383,19 +313,19 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 // TestBadLockDelays are told at once.
 func TestBadLockDelays(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		for _, d := range []time.Duration{-1, time.Minute + 1} {
-			if err := refused(c.Mutex(lockPath, coordinator.LockDelay(d)).Acquire(t.Context())); !errors.Is(err, coordinator.ErrInvalid) {
-				t.Errorf("a lock-delay of %v ends in %v, want ErrInvalid", d, err)
-			}
-		}
-		for what, l := range map[string]*coordinator.Acquisition{
-			"unfair":    c.Unfair("/u", coordinator.LockDelay(1)).Acquire(t.Context()),
-			"semaphore": c.Semaphore("/s", 2, coordinator.LockDelay(1)).Acquire(t.Context()),
-			"cached":    c.Mutex("/c", coordinator.Cached(), coordinator.LockDelay(1)).Acquire(t.Context()),
+		c, d := coordtest.Connect(t, srv), coordinator.LockDelay
+		for what, x := range map[string]struct {
+			lock acquirer
+			want error
+		}{
+			"negative":  {c.Mutex(lockPath, d(-1)), coordinator.ErrInvalid},
+			"too long":  {c.Mutex(lockPath, d(time.Minute+1)), coordinator.ErrInvalid},
+			"unfair":    {c.Unfair("/u", d(1)), coordinator.ErrKind},
+			"semaphore": {c.Semaphore("/s", 2, d(1)), coordinator.ErrKind},
+			"cached":    {c.Mutex("/c", coordinator.Cached(), d(1)), coordinator.ErrKind},
 		} {
-			if err := refused(l); !errors.Is(err, coordinator.ErrKind) {
-				t.Errorf("%s: it ends with %v, want ErrKind", what, err)
+			if err := refused(x.lock.Acquire(t.Context())); !errors.Is(err, x.want) {
+				t.Errorf("%s: it ends with %v, want %v", what, err, x.want)
 			}
 		}
 	})

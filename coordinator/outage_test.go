@@ -2,13 +2,10 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,52 +22,54 @@ import (
 // inTheOutage is where the locks are that are tried for in vain.
 const inTheOutage = "/outage/"
 
-// triers are the ways to ask for a lock that is given up before a server hears of it.
-func triers() map[string]func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-	background := context.Background()
-	later := func(a *coordinator.Acquisition) *coordinator.Acquisition {
+// trier is a way to ask for a lock that is given up before a server hears of it.
+type trier struct {
+	lock    func(c *coordinator.Coordinator, at string) acquirer
+	options []coordinator.AcquireOption
+	ends    func(a *coordinator.Acquisition, cancel context.CancelFunc) // nil: with its wait
+}
+
+// try asks for the lock at the path, gives up, and waits for the end.
+func (x trier) try(c *coordinator.Coordinator, at string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	a := x.lock(c, at).Acquire(ctx, x.options...)
+	if x.ends != nil {
+		x.ends(a, cancel)
+	}
+	<-a.Done()
+}
+
+func triers() map[string]trier {
+	mutex := func(c *coordinator.Coordinator, at string) acquirer { return c.Mutex(at) }
+	permits := func(c *coordinator.Coordinator, at string) acquirer { return c.Semaphore(at, 2) }
+	released := func(a *coordinator.Acquisition, _ context.CancelFunc) {
 		synctest.Wait() // it has asked for what it begins with
 		a.Release()
-		return a
 	}
-	released := func(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-		return later(l.Acquire(background, options...))
-	}
-	return map[string]func(c *coordinator.Coordinator, at string) *coordinator.Acquisition{
-		"a bounded wait": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return c.Mutex(at).Acquire(background, coordinator.WithMaxWait(time.Millisecond))
-		},
-		"the end of a context": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			ctx, cancel := context.WithCancel(background)
-			a := c.Mutex(at).Acquire(ctx)
-			cancel()
-			return a
-		},
-		"a release": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition { return released(c.Mutex(at)) },
-		"a release at once": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			a := c.Mutex(at).Acquire(background)
-			a.Release()
-			return a
-		},
-		"a try": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return released(c.Mutex(at), coordinator.Try())
-		},
-		"a reader": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return released(c.ReadWrite(at).Read())
-		},
-		"a multi-lock": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return released(c.Multi(c.Mutex(at+"a"), c.Mutex(at+"b")))
-		},
-		"an unfair lock": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition { return released(c.Unfair(at)) },
-		"a lock that detects": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return released(c.Mutex(at, coordinator.DetectCrash()))
-		},
-		"permits": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return later(c.Semaphore(at, 2).Acquire(background))
-		},
-		"permits, a try": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
-			return later(c.Semaphore(at, 2).Acquire(background, coordinator.Try()))
-		},
+	atOnce := func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() }
+	cancelled := func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() }
+	brief, try := []coordinator.AcquireOption{coordinator.WithMaxWait(time.Millisecond)}, []coordinator.AcquireOption{coordinator.Try()}
+	return map[string]trier{
+		"a bounded wait":       {mutex, brief, nil},
+		"the end of a context": {mutex, nil, cancelled},
+		"a release":            {mutex, nil, released},
+		"a release at once":    {mutex, nil, atOnce},
+		"a try":                {mutex, try, released},
+		"permits":              {permits, nil, released},
+		"permits, a try":       {permits, try, released},
+		"a reader": {func(c *coordinator.Coordinator, at string) acquirer {
+			return c.ReadWrite(at).Read()
+		}, nil, released},
+		"a multi-lock": {func(c *coordinator.Coordinator, at string) acquirer {
+			return c.Multi(c.Mutex(at+"a"), c.Mutex(at+"b"))
+		}, nil, released},
+		"an unfair lock": {func(c *coordinator.Coordinator, at string) acquirer {
+			return c.Unfair(at)
+		}, nil, released},
+		"a lock that detects": {func(c *coordinator.Coordinator, at string) acquirer {
+			return c.Mutex(at, coordinator.DetectCrash())
+		}, nil, released},
 	}
 }
 
@@ -104,105 +103,82 @@ func noted(srv *zktest.Server) (read func() int) {
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
-	for name, try := range triers() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
-				held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-				requests := noted(srv)
-				srv.Down(true)
-				synctest.Wait()
-				tryFor := func(n int) {
-					for i := range n {
-						a := try(c, fmt.Sprint(inTheOutage, i%10))
-						<-a.Done()
-					}
-					synctest.Wait()
-				}
-				tryFor(tries / 10) // what a first try makes is kept
-				kept := most + 1
-				for again := 3; kept > most && again > 0; again-- { // the runtime may keep something for itself, but not each time
-					before := heap()
-					tryFor(tries)
-					kept = (heap() - before) / tries
-				}
-				if kept > most {
-					t.Errorf("each of %d tries keeps %d bytes when it is done, want at most %d", tries, kept, most)
-				}
-				srv.Down(false)
-				fresh, _ := coordtest.Hold(t, c.Mutex("/locks/fresh"))
-				time.Sleep(time.Second)
-				if got := requests(); got > 0 {
-					t.Errorf("%d requests are made for locks that were given up, want none", got)
-				}
-				if !held.Valid() {
-					t.Error("a lock is lost in a short outage")
-				}
-				fresh.Release()
-				held.Release()
-			})
-		})
-	}
+	forEach(t, triers(), func(t *testing.T, srv *zktest.Server, x trier) {
+		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		requests := noted(srv)
+		srv.Down(true)
+		synctest.Wait()
+		tryFor := func(n int) {
+			for i := range n {
+				x.try(c, fmt.Sprint(inTheOutage, i%10))
+			}
+			synctest.Wait()
+		}
+		tryFor(tries / 10) // what a first try makes is kept
+		kept := most + 1
+		for again := 3; kept > most && again > 0; again-- { // the runtime may keep something for itself, but not each time
+			before := heap()
+			tryFor(tries)
+			kept = (heap() - before) / tries
+		}
+		if kept > most {
+			t.Errorf("each of %d tries keeps %d bytes when it is done, want at most %d", tries, kept, most)
+		}
+		srv.Down(false)
+		coordtest.Hold(t, c.Mutex("/locks/fresh"))
+		time.Sleep(time.Second)
+		if got := requests(); got > 0 {
+			t.Errorf("%d requests are made for locks that were given up, want none", got)
+		}
+		coordtest.NotLost(t, held)
+	})
 }
 
 // TestATryBehindABurstLeavesNothing: the same with a connection, for acquisitions of which the requests wait for room.
 func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	const rtt = time.Second
-	for name, try := range triers() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
-				coordtest.Hold(t, c.Mutex(lockPath))
-				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(rtt) })
-				start := time.Now()
-				all := burst(c, 200)
-				synctest.Wait()
-				requests := noted(srv)
-				for i := range 100 {
-					<-try(c, fmt.Sprint(inTheOutage, i)).Done()
-				}
-				if took := time.Since(start); took > rtt/2 {
-					t.Errorf("they are done after %v, want it before any answer", took)
-				}
-				for _, a := range all {
-					if _, err := a.Wait(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if got := requests(); got > 0 {
-					t.Errorf("%d requests are made for locks that were given up, want none", got)
-				}
-			})
-		})
-	}
+	forEach(t, triers(), func(t *testing.T, srv *zktest.Server, x trier) {
+		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
+		coordtest.Hold(t, c.Mutex(lockPath))
+		srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(rtt) })
+		start := time.Now()
+		all := burst(c, 200)
+		synctest.Wait()
+		requests := noted(srv)
+		for i := range 100 {
+			x.try(c, fmt.Sprint(inTheOutage, i))
+		}
+		if took := time.Since(start); took > rtt/2 {
+			t.Errorf("they are done after %v, want it before any answer", took)
+		}
+		granted(t, all)
+		if got := requests(); got > 0 {
+			t.Errorf("%d requests are made for locks that were given up, want none", got)
+		}
+	})
 }
 
 // TestReleasedWhileItIsSent: an acquire that is given up after it was sent leaves no node either, whether its answer comes or not.
 func TestReleasedWhileItIsSent(t *testing.T) {
-	for name, lost := range map[string]func() zktest.Action{
-		"answered late": func() zktest.Action { return zktest.Delay(time.Second) }, "answer lost": zktest.CutAfter, "request lost": zktest.CutBefore,
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				coordtest.Warm(t, c)
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if coordtest.Creates(r) {
-						srv.Intercept(nil)
-						return lost()
-					}
-					return zktest.Pass()
-				})
-				a := c.Mutex(lockPath).Acquire(context.Background())
-				a.Release()
-				<-a.Done()
-				time.Sleep(5 * time.Second)
-				if got := srv.Children(lockPath); len(got) > 0 {
-					t.Errorf("%v is left, want nothing", got)
-				}
-			})
+	forEach(t, map[string]zktest.Action{
+		"answered late": zktest.Delay(time.Second), "answer lost": zktest.CutAfter(), "request lost": zktest.CutBefore(),
+	}, func(t *testing.T, srv *zktest.Server, lost zktest.Action) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Warm(t, c)
+		strike(srv, lost, func(r zktest.Request) (meant bool) {
+			if meant = coordtest.Creates(r); meant {
+				srv.Intercept(nil)
+			}
+			return meant
 		})
-	}
+		a := c.Mutex(lockPath).Acquire(context.Background())
+		coordtest.End(a)
+		time.Sleep(5 * time.Second)
+		if got := srv.Children(lockPath); len(got) > 0 {
+			t.Errorf("%v is left, want nothing", got)
+		}
+	})
 }
 
 // TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which would be one request. The second acquire is
@@ -238,69 +214,4 @@ func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 			t.Errorf("%d transactions and %d creates of their own are made, want one that releases and makes the next one's node", multis.Load(), creates.Load())
 		}
 	})
-}
-
-// A cutter is a network of which all connections break at once. While it is down none is made.
-type cutter struct {
-	mu    sync.Mutex
-	down  bool
-	conns []net.Conn
-}
-
-var errDown = errors.New("the network is down")
-
-func (b *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down {
-		return nil, errDown
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err == nil {
-		b.conns = append(b.conns, conn)
-	}
-	return conn, err
-}
-
-// breaks closes all connections. If down it makes no new ones.
-func (b *cutter) breaks(down bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.down = down
-	for _, conn := range b.conns {
-		_ = conn.Close()
-	}
-	b.conns = nil
-}
-
-// TestRealTriesInAnOutage: on a real server, a fresh lock is granted at once when the connection is back, however many tries for
-// others there were meanwhile.
-func TestRealTriesInAnOutage(t *testing.T) {
-	eventstest.NeedsServers(t)
-	tries := eventstest.Many(5_000, 100_000)
-	e := largeServer(t)
-	network := &cutter{}
-	c := coordtest.ConnectReal(t, e.Addr(0), coordinator.WithSessionTimeout(30*time.Second), coordinator.WithDialer(network.dial))
-	coordtest.GrantOf(t, c.Mutex("/real/outage/warm").Acquire(context.Background()))
-	network.breaks(true)
-	eventstest.Eventually(t, "the connection is lost", func() bool { return c.State() == coordinator.StateSuspended })
-	before := heap()
-	for i := range tries {
-		a := c.Mutex(fmt.Sprint("/real/outage/", i%100)).Acquire(context.Background())
-		a.Release()
-		<-a.Done()
-	}
-	kept := (heap() - before) / tries
-	var took time.Duration
-	toll := coordtest.RealToll(t, e, func() {
-		network.breaks(false)
-		eventstest.Eventually(t, "the connection is back", func() bool { return c.State() == coordinator.StateConnected })
-		start := time.Now()
-		coordtest.GrantOf(t, c.Mutex("/real/outage/fresh").Acquire(context.Background()))
-		took = time.Since(start)
-	})
-	t.Logf("%d tries keep %d bytes each; a fresh lock is granted %v after the connection is back, for %.0f packets", tries, kept, took, toll.Packets)
-	if most := 100; kept > most || toll.Packets > 100 {
-		t.Errorf("each of %d tries keeps %d bytes, and %.0f packets are sent up to the first grant; want at most %d bytes, and 100 packets", tries, kept, toll.Packets, most)
-	}
 }
