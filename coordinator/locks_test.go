@@ -345,33 +345,6 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	})
 }
 
-// TestAWalkThatIsInterruptedGoesOn: a fault strikes one of its requests.
-func TestAWalkThatIsInterruptedGoesOn(t *testing.T) {
-	for name, act := range mishaps() {
-		for _, nth := range []int{1, 2, 70, 100, 200} {
-			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					paths := grove(t, srv, 100)
-					c := coordtest.Connect(t, srv)
-					seen := 0
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if r.Op != zktest.OpGetChildren2 && r.Op != zktest.OpGetData {
-							return zktest.Pass()
-						}
-						if seen++; seen == nth {
-							return act(srv, r.Session)
-						}
-						return zktest.Pass()
-					})
-					if got := pathsOfWalk(t, c, "/grove"); !slices.Equal(got, paths) || seen < nth {
-						t.Errorf("a walk finds %d locks with %d requests: %v; want %v", len(got), seen, got, paths)
-					}
-				})
-			})
-		}
-	}
-}
-
 // TestAWalkLeavesOutWhatIsGone, and sees each contender once that enters a semaphore meanwhile.
 func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

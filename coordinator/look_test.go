@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,10 +54,10 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 			t.Errorf("before the first contender the queue is %v, the nodes are %v; want neither", queue, srv.Tree())
 		}
 		start := time.Now()
-		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), coordinator.WithData([]byte("first")))
+		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), named("first"))
 		time.Sleep(time.Minute)
-		second := coordtest.Queue(b.Mutex(lockPath), coordinator.WithData([]byte("second")))
-		coordtest.Queue(a.Mutex(lockPath), coordinator.WithData([]byte("third")))
+		second := coordtest.Queue(b.Mutex(lockPath), named("second"))
+		coordtest.Queue(a.Mutex(lockPath), named("third"))
 		for _, c := range []*coordinator.Coordinator{onlooker, a, b} {
 			if got := summary(look(t, c.Mutex(lockPath))); got != "first+ second third" {
 				t.Errorf("the queue is %q, want %q", got, "first+ second third")
@@ -71,171 +72,70 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 			t.Errorf("the second in the queue is %+v after %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
 		}
 		copy(got[0].Data, "WRONG")
-		holder.Release()
-		if _, err := second.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		<-holder.Done()
+		coordtest.End(holder)
+		coordtest.Soon(t, second)
 		if got := summary(look(t, seen)); got != "second+ third" {
 			t.Errorf("after a handoff the queue is %q, want %q", got, "second+ third")
 		}
 	})
 }
 
-// TestQueueTakesForeignContendersForWhatTheyAre has every form of contender's name in the queue, and
-// nodes that are no contenders.
-func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
-	const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		want := []struct {
-			name string
-			kind events.Kind
-		}{
-			{"zz__lock__0000000000", events.KindKazooLock},
-			{"_c_" + uuid + "-lock-0000000001", events.KindLock},
-			{"aa__rlock__0000000002", events.KindKazooRead},
-			{"_c_" + uuid + "-__READ__0000000003", events.KindRead},
-			{"_c_" + uuid + "-__WRIT__0000000004", events.KindWrite},
-			{"g-read-0000000005", events.KindRecipeRead},
-			{"g-write-0000000006", events.KindRecipeWrite},
-			{"x-72057594037927936-0000000007", events.KindWriteLock},
-		}
-		names := []string{"!note", "config", "_c_" + uuid, "_c_" + uuid + "-lease-0000000000", "lock-7", "lock-0000000008.bak"}
-		for _, w := range want {
-			names = append(names, w.name)
-		}
-		for _, name := range names {
-			eventstest.Must(t, srv.Create(lockPath+"/"+name, []byte(name)))
-		}
-		eventstest.Must(t, srv.SetSequence(lockPath, 9))
-		c := coordtest.Connect(t, srv)
-		coordtest.Queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
-		gets := srv.Requests(zktest.OpGetData)
-		got := look(t, c.Mutex(lockPath))
-		if len(got) != len(want)+1 {
-			t.Fatalf("%d contenders, want %d: %+v", len(got), len(want)+1, got)
-		}
-		for i, w := range want {
-			g := got[i]
-			if g.Node != lockPath+"/"+w.name || g.Kind != w.kind || string(g.Data) != w.name || g.Session != 0 || g.Holding != (i == 0) {
-				t.Errorf("%d is %+v, want %v", i, g, w)
-			}
-		}
-		if last := got[len(want)]; string(last.Data) != "ours" || last.Session != c.SessionID() || last.Holding {
-			t.Errorf("the last in the queue is %+v, want ours, waiting", last)
-		}
-		if n := srv.Requests(zktest.OpGetData) - gets; n != len(got) {
-			t.Errorf("%d nodes read, want the %d contenders", n, len(got))
-		}
-	})
-}
-
-// TestTheQueueOfAReadWriteLockShowsTheHolders shows a writer behind readers, and one that becomes a reader
-// in its own place. Whichever side is asked, readers wait for writers only.
+// TestTheQueueOfAReadWriteLockShowsTheHolders, whichever side is asked: readers wait for writers only, and a writer that becomes a
+// reader holds with two nodes.
 func TestTheQueueOfAReadWriteLockShowsTheHolders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
-		sides := []interface {
-			Queue(context.Context) ([]events.Contender, error)
-		}{rw, rw.Read(), rw.Write()}
 		want := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			for _, side := range sides {
-				if queue, err := side.Queue(t.Context()); err != nil || summary(queue) != want {
-					t.Errorf("%T: %q, %v, want %q", side, summary(queue), err, want)
+			for _, side := range []func(context.Context) ([]events.Contender, error){rw.Queue, rw.Read().Queue, rw.Write().Queue} {
+				if queue, err := side(t.Context()); err != nil || summary(queue) != want {
+					t.Errorf("the queue is %q, %v, want %q", summary(queue), err, want)
 				}
 			}
 		}
-		named := func(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
 		first, _ := coordtest.Hold(t, rw.Read(), named("r1"))
-		second, _ := coordtest.Hold(t, rw.Read(), named("r2"))
-		writer := coordtest.Queue(rw.Write(), named("w3"))
-		coordtest.Queue(rw.Read(), named("r4"))
-		coordtest.Queue(rw.Write(), named("w5"))
-		want("r1+ r2+ w3 r4 w5")
+		writer := coordtest.Queue(rw.Write(), named("w2"))
+		coordtest.Queue(rw.Read(), named("r3"))
+		coordtest.Queue(rw.Write(), named("w4"))
+		want("r1+ w2 r3 w4")
 		first.Release()
-		want("r2+ w3 r4 w5")
-		second.Release()
-		want("w3+ r4 w5")
-		if _, err := writer.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		reader := rw.Read().Acquire(writer.Context(t.Context()), named("w3 reads"))
-		if _, err := reader.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if queue := look(t, rw.Read()); len(queue) != 4 || !queue[0].Holding || !queue[1].Holding || queue[2].Holding {
-			t.Errorf("while a writer becomes a reader the queue is %q, want its two nodes to hold, and two to wait", summary(queue))
-		}
+		want("w2+ r3 w4")
+		coordtest.Soon(t, rw.Read().Acquire(writer.Context(t.Context()), named("w2")))
+		want("w2+ w2+ r3 w4")
 		writer.Release()
-		want("w3 reads+ r4+ w5")
+		want("w2+ r3+ w4")
 	})
 }
 
 func TestQueueIsInTheCallersNameSpace(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		for _, tt := range []struct{ servers, dir, outside string }{
-			{srv.Addr() + "/app/one", "/locks/a", "/app/one/locks/a"},
-			{srv.Addr() + "/app/two", "/", "/app/two"},
-			{srv.Addr(), "/top", "/top"},
-		} {
-			c, err := coordinator.Connect(t.Context(), tt.servers, srv.Option())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 0 {
-				t.Errorf("%s: the queue of a directory that does not exist is %+v, want none", tt.outside, queue)
-			}
-			a, grant := coordtest.Hold(t, c.Mutex(tt.dir))
-			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != tt.dir {
-				t.Errorf("%s: the queue is %+v, want what was granted: %+v", tt.outside, queue, grant)
-			}
-			if children := srv.Children(tt.outside); len(children) != 1 || children[0] != path.Base(grant.Node) {
-				t.Errorf("%s has the nodes %v, want that of the grant, %s", tt.outside, children, grant.Node)
-			}
-			a.Release()
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+	type row struct{ chroot, dir string }
+	forEach(t, map[string]row{
+		"below a chroot": {"/app/one", "/locks/a"}, "the chroot": {"/app/two", "/"}, "no chroot": {"", "/top"},
+	}, func(t *testing.T, srv *zktest.Server, x row) {
+		c := connectBelow(t, srv, x.chroot)
+		_, grant := coordtest.Hold(t, c.Mutex(x.dir))
+		if queue := look(t, c.Mutex(x.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != x.dir {
+			t.Errorf("the queue is %+v, want what was granted: %+v", queue, grant)
+		}
+		if children := srv.Children(path.Join("/", x.chroot, x.dir)); !slices.Equal(children, []string{path.Base(grant.Node)}) {
+			t.Errorf("the directory has the nodes %v, want that of the grant, %s", children, grant.Node)
 		}
 	})
 }
 
-// TestQueueLeavesOutContendersThatAreGone deletes the holder's node, or every node, between the listing and
-// the reading.
-func TestQueueLeavesOutContendersThatAreGone(t *testing.T) {
-	for want, gone := range map[string][]int{"1+ 2": {0}, "0+ 2": {1}, "2+": {0, 1}, "": {0, 1, 2}} {
-		t.Run(want, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				for i := range 3 {
-					eventstest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
-				}
-				c := coordtest.Connect(t, srv)
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					for r.Op == zktest.OpGetData && len(gone) > 0 {
-						if err := srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, gone[0])); err != nil {
-							t.Error(err)
-						}
-						gone = gone[1:]
-					}
-					return zktest.Pass()
-				})
-				if got := summary(look(t, c.Mutex(lockPath))); got != want {
-					t.Errorf("the queue is %q, want %q", got, want)
-				}
-			})
-		})
-	}
-}
-
 // TestQueueChangesNothing counts what a look costs the server, and checks that nothing else comes of it:
-// a look has no part in what the session knows of the directory.
+// a look has no part in what the session knows of the directory, so a free lock still takes one request.
 func TestQueueChangesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Warm(t, c)
+		look(t, c.Mutex(lockPath))
+		sent := coordtest.Traffic(srv)
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		if n := sent.Load(); n != 1 {
+			t.Errorf("a free lock took %d requests after a look, want 1", n)
+		}
 		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		onlooker := coordtest.Connect(t, srv)
 		deadline, watches, tree := a.Deadline(), srv.Watches(), srv.Tree()
@@ -260,34 +160,16 @@ func TestQueueChangesNothing(t *testing.T) {
 	})
 }
 
-// TestALoopWithLooksCostsTheSame: without other contenders the directory stays known for one of ours, so
-// that a free lock takes one request.
-func TestALoopWithLooksCostsTheSame(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		coordtest.Warm(t, c)
-		for round := range 3 {
-			sent := coordtest.Traffic(srv)
-			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			coordtest.End(a)
-			if n := sent.Load(); n != 2 {
-				t.Errorf("round %d took %d requests, want 2", round, n)
-			}
-			look(t, c.Mutex(lockPath))
-		}
-	})
-}
-
 func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
-		for _, p := range []string{"", "locks", "/locks/", "/a//b", "/a/../b", "/a\x00", "/zookeeper", "/zookeeper/quota/x", "/" + strings.Repeat("x", 1<<20)} {
+		for _, p := range []string{"", "locks", "/locks/", "/a//b", "/a\x00", "/zookeeper/quota/x", "/" + strings.Repeat("x", 1<<20)} {
 			_, err := c.Mutex(p).Queue(t.Context())
-			a := c.Mutex(p).Acquire(t.Context())
-			<-a.Done()
-			if !errors.Is(err, coordinator.ErrPath) || a.Err() == nil || err.Error() != a.Err().Error() {
-				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v; want ErrPath from both, in the same words", p, err, a.Err())
+			acquired := coordtest.EndOf(t, c.Mutex(p).Acquire(t.Context()))
+			if !errors.Is(err, coordinator.ErrPath) || acquired == nil || err.Error() != acquired.Error() {
+				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v; want ErrPath from both, in the same words",
+					p, err, acquired)
 			}
 		}
 		if n := sent.Load(); n != 0 {
@@ -320,76 +202,278 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	})
 }
 
-// TestRealQueue looks at queues through each of three servers. The servers' counters show no change.
+// TestRealQueue looks at a queue through each of three servers, and leaves nothing behind.
 func TestRealQueue(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
-	const dir, foreigners = "/locks/looked", 500
+	const dir = "/locks/looked"
 	e := coordtest.Servers(t, 3)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	holder, waiter := coordtest.ConnectReal(t, e.Connect()+"/app"), coordtest.ConnectReal(t, e.Connect()+"/app")
-	held := holder.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("holder")))
-	grant := coordtest.GrantOf(t, held)
-	coordtest.Queued(t, raw, "/app"+dir, 1)
-	waiter.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("waiter")))
+	grant := coordtest.GrantOf(t, holder.Mutex(dir).Acquire(t.Context(), named("holder")))
+	waiter.Mutex(dir).Acquire(t.Context(), named("waiter"))
 	coordtest.Queued(t, raw, "/app"+dir, 2)
-	made := make(chan error, foreigners)
-	for i := range foreigners {
-		go func() {
-			_, err := raw.CreateProtectedEphemeralSequential("/app"+dir+"/lock-", fmt.Appendf(nil, "%d", i), zk.WorldACL(zk.PermAll))
-			made <- err
-		}()
-	}
-	for range foreigners {
-		eventstest.Must(t, <-made)
-	}
-	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // no client may read it
-		t.Fatal(err)
-	}
+	_, err := raw.CreateProtectedEphemeralSequential("/app"+dir+"/lock-", []byte("foreign"), zk.WorldACL(zk.PermAll))
+	eventstest.Must(t, err)
 	for i := range 3 {
 		onlooker := coordtest.ConnectReal(t, e.Addr(i)+"/app")
 		var queue []events.Contender
 		eventstest.Eventually(t, "the server has caught up", func() bool {
-			var err error
-			if queue, err = onlooker.Mutex(dir).Queue(coordtest.RealContext(t)); err != nil {
-				t.Fatal(err)
-			}
-			return len(queue) == 2+foreigners
+			queue = look(t, onlooker.Mutex(dir))
+			return summary(queue) == "holder+ waiter foreign"
 		})
-		for j, want := range []struct {
-			data    string
-			session int64
-		}{{"holder", holder.SessionID()}, {"waiter", waiter.SessionID()}, {"", raw.SessionID()}} {
+		for j, session := range []int64{holder.SessionID(), waiter.SessionID(), raw.SessionID()} {
 			got := queue[j]
-			if want.data != "" && string(got.Data) != want.data || got.Session != want.session || got.Holding != (j == 0) ||
-				got.Kind != events.KindLock || time.Since(got.Since).Abs() > coordtest.RealMax {
-				t.Errorf("server %d: %d is %+v, want %+v", i, j, got, want)
+			if got.Session != session || got.Kind != events.KindLock || time.Since(got.Since).Abs() > coordtest.RealMax || j == 0 && got.Node != grant.Node {
+				t.Errorf("server %d: %d is %+v, want that of %#x, and first what was granted: %+v",
+					i, j, got, session, grant)
 			}
 		}
-		if queue[0].Node != grant.Node {
-			t.Errorf("server %d: %+v holds, want what was granted: %+v", i, queue[0], grant)
-		}
-		if none, err := onlooker.Mutex("/locks/none").Queue(coordtest.RealContext(t)); err != nil || len(none) != 0 {
-			t.Errorf("server %d: the queue of nothing is %v, %v; want none", i, none, err)
+		if queue := look(t, onlooker.Mutex("/locks/none")); len(queue) != 0 {
+			t.Errorf("server %d: the queue of nothing is %v; want none", i, queue)
 		}
 	}
 	if exists, _, err := raw.Exists("/app/locks/none"); err != nil || exists {
 		t.Errorf("after a look the directory exists: %v, %v; want none", exists, err)
 	}
-	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { // what is left would stand in the way of the next time
-		eventstest.Check(t, raw.Delete("/app"+dir+"/lock-0000009999", -1))
-		eventstest.Check(t, raw.Delete("/app"+dir+"/notes", -1))
+}
+
+// How a look ends when the connection, the session, the caller's context or the coordinator ends, and
+// what many looks cost.
+
+// looked is what Queue returned.
+type looked struct {
+	queue []events.Contender
+	err   error
+}
+
+// looking calls Queue in a goroutine. It works in bubbles only.
+func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
+	result := make(chan looked, 1)
+	go func() {
+		queue, err := l.Queue(ctx)
+		result <- looked{queue, err}
 	}()
-	eventstest.Eventually(t, "a refusal because of an unreadable contender", func() bool { // the holder's server may not know of it yet
-		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
-		if err != nil && queue != nil {
-			t.Errorf("Queue = %d contenders with %v, want none beside an error", len(queue), err)
+	synctest.Wait()
+	return result
+}
+
+// crowd makes n contenders of no session.
+func crowd(t *testing.T, srv *zktest.Server, n int) {
+	t.Helper()
+	for i := range n {
+		eventstest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
+	}
+}
+
+// TestQueueBeginsAgainWhenItIsInterrupted has one fault strike at each request of a look.
+func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
+	happens := mishaps()
+	happens["silence"] = func(srv *zktest.Server, _ int64) zktest.Action {
+		srv.MuteAll(true)
+		time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
+		return zktest.Swallow()
+	}
+	happens["said to be expired"] = func(srv *zktest.Server, session int64) zktest.Action {
+		if err := srv.Expire(session); err != nil {
+			panic(err)
 		}
-		return errors.Is(err, coordinator.ErrNoAuth)
+		return zktest.Fail(zktest.SessionExpired)
+	}
+	for nth := range 4 { // the listing, and three readings
+		forEach(t, happens, func(t *testing.T, srv *zktest.Server, act func(*zktest.Server, int64) zktest.Action) {
+			crowd(t, srv, 3)
+			c, seen := coordtest.Connect(t, srv), 0
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if !isA(zktest.OpGetChildren2, zktest.OpGetData)(r) {
+					return zktest.Pass()
+				}
+				if seen++; seen == nth+1 {
+					return act(srv, r.Session)
+				}
+				return zktest.Pass()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got, err := c.Mutex(lockPath).Queue(ctx)
+			if err != nil || summary(got) != "0+ 1 2" || seen < nth+5 {
+				t.Errorf("struck at request %d, Queue = %+v, %v after %d requests; want %q, with all four requests made again",
+					nth, got, err, seen, "0+ 1 2")
+			}
+		})
+	}
+}
+
+// obstacles keep a look from its end.
+var obstacles = map[string]func(srv *zktest.Server){
+	"there is no connection":         func(srv *zktest.Server) { srv.Down(true); synctest.Wait() },
+	"the listing is answered late":   late(zktest.OpGetChildren2, zktest.Delay(2*time.Second)),
+	"the readings are answered late": late(zktest.OpGetData, zktest.Delay(2*time.Second)),
+	"the readings are turned away":   late(zktest.OpGetData, zktest.Fail(zktest.Throttled)),
+}
+
+func late(op zktest.Op, action zktest.Action) func(srv *zktest.Server) {
+	return func(srv *zktest.Server) { strike(srv, action, isA(op)) }
+}
+
+// TestQueueEndsWithItsContext at once, and nothing is sent for a caller that has given up.
+func TestQueueEndsWithItsContext(t *testing.T) {
+	impatient := errors.New("impatient")
+	forEach(t, obstacles, func(t *testing.T, srv *zktest.Server, arrange func(*zktest.Server)) {
+		crowd(t, srv, 200)
+		c := coordtest.Connect(t, srv)
+		arrange(srv)
+		start := time.Now()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		for _, before := range []bool{false, true} {
+			result := looking(ctx, c.Mutex(lockPath))
+			cancel(impatient)
+			if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
+				t.Errorf("begun after the end of its context: %v; Queue = %v, %v %v after it; want the cause, at once",
+					before, got.queue, got.err, time.Since(start))
+			}
+		}
+		sent := coordtest.Traffic(srv) // the interception ends
+		srv.Down(false)
+		time.Sleep(10 * time.Second)
+		if n := sent.Load(); n != 0 {
+			t.Errorf("%d requests for a caller that has given up, want none", n)
+		}
+		if got := look(t, c.Mutex(lockPath)); len(got) != 200 {
+			t.Errorf("the next look shows %d contenders, want 200", len(got))
+		}
 	})
-	coordtest.NotLost(t, held)
-	held.Release()
+}
+
+func TestQueueEndsWithTheCoordinator(t *testing.T) {
+	forEach(t, obstacles, func(t *testing.T, srv *zktest.Server, arrange func(*zktest.Server)) {
+		crowd(t, srv, 100)
+		c := coordtest.Connect(t, srv)
+		arrange(srv)
+		var results []<-chan looked
+		for range 20 { // more than are made at a time
+			results = append(results, looking(context.Background(), c.Mutex(lockPath)))
+		}
+		start := time.Now()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close() }()
+		for _, result := range results {
+			if got := <-result; !errors.Is(got.err, coordinator.ErrClosed) || got.queue != nil {
+				t.Errorf("Queue = %v, %v; want ErrClosed", got.queue, got.err)
+			}
+		}
+		if !time.Now().Equal(start) {
+			t.Errorf("they were told %v after Close began, want at once", time.Since(start))
+		}
+		err := <-closed
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("Close = %v after %v, want at most the session timeout, 10 s", err, took)
+		}
+		if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Queue after Close: %v, want ErrClosed", err)
+		}
+	})
+}
+
+// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone and with many
+// others, and asks for another lock meanwhile. A server answers in order, so the lock waits for what was
+// sent before.
+func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
+	const (
+		contenders = 1000
+		window     = 64
+		rtt        = 100 * time.Millisecond
+	)
+	for _, lookers := range []int{1, eventstest.Amount(20, 100)} {
+		t.Run(fmt.Sprintf("%d lookers", lookers), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				crowd(t, srv, contenders)
+				c := coordtest.Connect(t, srv)
+				coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
+				var now time.Time
+				burst, most, listings, readings := 0, 0, 0, 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if !strings.HasPrefix(r.Path, lockPath) {
+						return zktest.Delay(rtt)
+					}
+					if r.Op == zktest.OpGetChildren2 {
+						listings++
+					} else {
+						readings++
+					}
+					if !time.Now().Equal(now) {
+						now, burst = time.Now(), 0
+					}
+					burst++
+					most = max(most, burst)
+					return zktest.Delay(rtt)
+				})
+				start := time.Now()
+				var all sync.WaitGroup
+				for range lookers {
+					all.Go(func() {
+						if got := look(t, c.Mutex(lockPath)); len(got) != contenders || !got[0].Holding {
+							t.Errorf("%d contenders are shown, want %d with the first holding",
+								len(got), contenders)
+						}
+					})
+				}
+				time.Sleep(rtt / 2)
+				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
+				if took := time.Since(start); took > 20*rtt {
+					t.Errorf("a lock took %v meanwhile, want at most %v", took, 20*rtt)
+				}
+				a.Release()
+				all.Wait()
+				if most != window || listings != lookers || readings != lookers*contenders {
+					t.Errorf("%d requests at a time, %d listings, %d readings; want %d, %d and %d",
+						most, listings, readings, window, lookers, lookers*contenders)
+				}
+				if took, want := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers); lookers == 1 && took > want+2*rtt {
+					t.Errorf("it took %v, want some %v", took, want)
+				}
+			})
+		})
+	}
+}
+
+// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue, one after the other, and each give up
+// soon. A server does not show the queue's contenders. What the looks leave under way stays bounded, and
+// is gone with the connection.
+func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		crowd(t, srv, 100)
+		c := coordtest.Connect(t, srv)
+		readings := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if !strings.HasPrefix(r.Path, lockPath+"/") {
+				return zktest.Pass()
+			}
+			readings++
+			return zktest.Swallow()
+		})
+		for range 3000 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := c.Mutex(lockPath).Queue(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if readings != 4 {
+			t.Errorf("%d readings are under way, want the 4 that a look begins with", readings)
+		}
+		before := time.Now()
+		coordtest.Hold(t, c.Mutex("/locks/another"))
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("another lock is held after %v, want it to have room beside the looks", took)
+		}
+		srv.Intercept(nil)
+		srv.Cut(c.SessionID())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := c.Mutex(lockPath).Queue(ctx); err != nil || len(got) != 100 {
+			t.Errorf("on a new connection %d contenders are shown, %v; want 100", len(got), err)
+		}
+	})
 }

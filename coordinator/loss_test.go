@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,59 +23,38 @@ import (
 // Promise 2, behind followers that keep signs of life to themselves until the leader asks. The faults come in all phases of the
 // leader's asking and of the client's pings and probes, on locks that were just granted and on locks that have been held for long.
 
-// fault keeps the servers from hearing of a session.
-type fault struct {
-	name  string
-	begin func(srv *zktest.Server, id int64)
-	end   func(srv *zktest.Server, id int64)
+// silences keep the servers from hearing of a session, so that it does not come back before it expires.
+var silences = map[string]func(srv *zktest.Server, id int64){
+	"follower without a leader": func(srv *zktest.Server, id int64) {
+		strike(srv, zktest.CutBefore(), connects(id))
+		srv.Strand(id, true)
+	},
+	"mute": func(srv *zktest.Server, id int64) {
+		srv.Mute(id, true)
+		srv.Strand(id, true) // what the follower has heard of goes no further either
+	},
+	"unreachable": func(srv *zktest.Server, id int64) {
+		strike(srv, zktest.CutBefore(), connects(id))
+		srv.Cut(id)
+	},
+	"slow, then without a leader": func(srv *zktest.Server, id int64) {
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			switch {
+			case r.Session != id:
+				return zktest.Pass()
+			case r.Op == zktest.OpConnect:
+				return zktest.CutBefore()
+			default:
+				return zktest.Delay(300 * time.Millisecond)
+			}
+		})
+		time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
+	},
 }
 
-// silences are faults from which the session does not come back before it expires.
-func silences() []fault {
-	stay := func(zktest.Request) zktest.Action { return zktest.Pass() }
-	away := func(id int64) func(zktest.Request) zktest.Action {
-		return func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpConnect && r.Session == id {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		}
-	}
-	return []fault{
-		{"follower without a leader", func(srv *zktest.Server, id int64) {
-			srv.Intercept(away(id))
-			srv.Strand(id, true)
-		}, func(srv *zktest.Server, id int64) {
-			srv.Strand(id, false)
-			srv.Intercept(stay)
-		}},
-		{"mute", func(srv *zktest.Server, id int64) {
-			srv.Mute(id, true)
-			srv.Strand(id, true) // what the follower has heard of goes no further either
-		}, func(srv *zktest.Server, id int64) {
-			srv.Strand(id, false)
-			srv.Mute(id, false)
-		}},
-		{"unreachable", func(srv *zktest.Server, id int64) {
-			srv.Intercept(away(id))
-			srv.Cut(id)
-		}, func(srv *zktest.Server, _ int64) { srv.Intercept(stay) }},
-		{"slow, then without a leader", func(srv *zktest.Server, id int64) {
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if r.Session != id {
-					return zktest.Pass()
-				}
-				if r.Op == zktest.OpConnect {
-					return zktest.CutBefore()
-				}
-				return zktest.Delay(300 * time.Millisecond)
-			})
-			time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
-		}, func(srv *zktest.Server, id int64) {
-			srv.Strand(id, false)
-			srv.Intercept(stay)
-		}},
-	}
+// connects returns a function that reports whether a request is the session's handshake.
+func connects(id int64) func(r zktest.Request) bool {
+	return func(r zktest.Request) bool { return r.Op == zktest.OpConnect && r.Session == id }
 }
 
 func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
@@ -84,8 +63,8 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 	quick := 0 // one phase of each combination, and in the end each of the phases
 	for _, ticks := range []time.Duration{3, 12} {
 		timeout := ticks * tick
-		for _, f := range silences() {
-			t.Run(fmt.Sprintf("%d ticks, %s", ticks, f.name), func(t *testing.T) {
+		for _, name := range slices.Sorted(maps.Keys(silences)) {
+			t.Run(fmt.Sprintf("%d ticks, %s", ticks, name), func(t *testing.T) {
 				least, latest := time.Hour, time.Duration(0)
 				for _, idle := range []time.Duration{0, time.Minute} {
 					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
@@ -97,7 +76,7 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 						for phase := first; phase < last; phase++ {
 							// Of the phase 37 ms are a fraction of the tick that no period here is a multiple of.
 							wait := idle + time.Duration(phase)*tick/time.Duration(phases) + 37*time.Millisecond
-							lead, told := leadOfLost(t, f, tick, timeout, wait, held)
+							lead, told := leadOfLost(t, silences[name], tick, timeout, wait, held)
 							least, latest = min(least, lead), max(latest, told)
 						}
 					}
@@ -109,7 +88,7 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 }
 
 // leadOfLost returns how long before the end of its session a holder was told, and how long after the beginning of the fault.
-func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
+func leadOfLost(t *testing.T, begin func(*zktest.Server, int64), tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
@@ -119,11 +98,9 @@ func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) 
 		a, grant := coordtest.Hold(t, victim.Mutex(lockPath))
 		w := coordtest.Queue(next.Mutex(lockPath))
 		time.Sleep(held)
-		if !a.Valid() {
-			t.Fatalf("waited %v, held %v: the lock is not valid before the fault, want it held", wait, held)
-		}
+		coordtest.NotLost(t, a)
 		start := time.Now()
-		f.begin(srv, grant.Session)
+		begin(srv, grant.Session)
 		lost := <-a.Lost()
 		told = time.Since(start)
 		if lost.Reason != events.ReasonLeaseRanOut || a.Valid() {
@@ -135,62 +112,15 @@ func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) 
 		if _, err := w.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		lead = time.Since(start) - told
-		if lead < timeout/25 {
+		if lead = time.Since(start) - told; lead < timeout/25 {
 			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant; want at least %v before",
 				wait, held, told, lead, timeout/25)
 		}
-		f.end(srv, grant.Session)
+		srv.Strand(grant.Session, false)
+		srv.Mute(grant.Session, false)
+		srv.Intercept(nil)
 	})
 	return lead, told
-}
-
-// A follower that loses its leader twice, with half a tick or less in between, passes its signs of life on in between
-// or not at all; the lease tells the two apart.
-func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) {
-	const tick, timeout = time.Second, 12 * time.Second
-	seed := uint64(time.Now().UnixNano())
-	rng := rand.New(rand.NewPCG(seed, 0))
-	lost := 0
-	trials := eventstest.Amount(30, 300)
-	for range trials {
-		first, between := time.Duration(rng.Int64N(int64(timeout))), time.Duration(rng.Int64N(int64(tick/2)))
-		phase := time.Minute + time.Duration(rng.Int64N(int64(3*timeout)))
-		eventstest.Bubble(t, func(t *testing.T) {
-			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
-			options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
-			a, grant := coordtest.Hold(t, coordtest.Connect(t, srv, options...).Mutex(lockPath))
-			next := coordtest.Queue(coordtest.Connect(t, srv, options...).Mutex(lockPath))
-			time.Sleep(phase)
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if r.Op == zktest.OpConnect && r.Session == grant.Session {
-					return zktest.CutBefore() // it finds no other server
-				}
-				return zktest.Pass()
-			})
-			defer srv.Intercept(nil)
-			srv.Strand(grant.Session, true)
-			time.Sleep(first)
-			srv.Strand(grant.Session, false)
-			time.Sleep(between)
-			if !a.Valid() {
-				return // over before it began
-			}
-			srv.Strand(grant.Session, true)
-			defer srv.Strand(grant.Session, false)
-			if _, err := next.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if a.Valid() || len(a.Lost()) == 0 {
-				t.Errorf("when the next one is granted: valid %v, told %v; want it lost, and told (seed %d: %v, then %v after %v)",
-					a.Valid(), len(a.Lost()) == 1, seed, first, between, phase)
-			}
-			lost++
-		})
-	}
-	if lost < trials/3 {
-		t.Errorf("only %d of %d trials came to a loss, want a third (seed %d)", lost, trials, seed)
-	}
 }
 
 // A lock is not lost on a healthy follower, whatever the phase of its grant.
@@ -237,33 +167,26 @@ func TestDoTellsOfALossOnce(t *testing.T) {
 func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 	length := time.Duration(eventstest.Amount(10, 60)) * time.Minute
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv) // the default timeout of 10 s
-		var held []*coordinator.Acquisition
-		for i := range 1000 {
-			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
-			held = append(held, a)
-		}
-		before := srv.Requests(zktest.OpMulti)
-		time.Sleep(length)
-		synctest.Wait()
-		if n := srv.Requests(zktest.OpMulti) - before; n != int(length/time.Second) {
-			t.Errorf("%d probes in %v, want one a second", n, length)
-		}
-		for _, a := range held {
-			if !a.Valid() {
-				t.Fatalf("after %v a lock is not valid, want all of them", length)
+		wantProbes := func(when string) {
+			t.Helper()
+			before := srv.Requests(zktest.OpMulti)
+			time.Sleep(length)
+			synctest.Wait()
+			if n := srv.Requests(zktest.OpMulti) - before; n != int(length/time.Second) {
+				t.Errorf("%s: %d probes in %v, want one a second", when, n, length)
 			}
+		}
+		c := coordtest.Connect(t, srv) // the default timeout of 10 s
+		held := burst(c, 1000)
+		granted(t, held)
+		wantProbes("with a thousand locks")
+		for _, a := range held {
+			coordtest.NotLost(t, a)
 			coordtest.End(a)
 		}
-		waiting, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		coordtest.Queue(c.Mutex(lockPath))
-		before = srv.Requests(zktest.OpMulti)
-		time.Sleep(length)
-		synctest.Wait()
-		if n := srv.Requests(zktest.OpMulti) - before; n != int(length/time.Second) {
-			t.Errorf("%d probes in %v of two sessions, want one a second: a waiter needs none", n, length)
-		}
-		waiting.Release()
+		wantProbes("with a holder, and a waiter in another session, which needs none")
 	})
 }
 
@@ -281,21 +204,17 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 				time.Sleep(time.Minute)
 				srv.Down(down)
 				synctest.Wait()
-				left := time.Until(a.Deadline())
-				asleep.Add(int64(left) - 1)
-				if !a.Valid() || time.Until(a.Deadline()) != 1 {
-					t.Errorf("a moment before the lease ends: valid %v, deadline in %v; want valid, and 1ns",
-						a.Valid(), time.Until(a.Deadline()))
+				sleeps := func(d, left time.Duration) {
+					t.Helper()
+					asleep.Add(int64(d))
+					if got := time.Until(a.Deadline()); a.Valid() != (left > 0) || got != left {
+						t.Errorf("asleep for another %v: valid %v, deadline in %v; want it in %v",
+							d, a.Valid(), got, left)
+					}
 				}
-				asleep.Add(1)
-				if a.Valid() || time.Until(a.Deadline()) != 0 {
-					t.Errorf("when the lease ends: valid %v, deadline in %v; want not valid, and 0s", a.Valid(), time.Until(a.Deadline()))
-				}
-				asleep.Add(int64(time.Hour))
-				if a.Valid() || time.Until(a.Deadline()) != -time.Hour {
-					t.Errorf("after an hour asleep: valid %v, deadline in %v; want not valid, and an hour ago",
-						a.Valid(), time.Until(a.Deadline()))
-				}
+				sleeps(time.Until(a.Deadline())-1, 1)
+				sleeps(1, 0)
+				sleeps(time.Hour, -time.Hour)
 				select {
 				case lost := <-a.Lost():
 					if lost.Reason != events.ReasonLeaseRanOut {
@@ -305,9 +224,8 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 					t.Fatal("no loss is told by the next probe's time, want one")
 				}
 				srv.Down(false)
-				if b, _ := coordtest.Hold(t, c.Mutex(lockPath)); !b.Valid() {
-					t.Error("a lock in a session that lives, for all the server knows, is not valid, want it held")
-				}
+				b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // in a session that lives, for all the server knows
+				coordtest.NotLost(t, b)
 			})
 		})
 	}
@@ -365,54 +283,39 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 
 // TestNoNodeIsLeftWhateverReplyIsLost, or whatever request, of an acquisition and its release.
 func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
-	const requests = 30 // more than the whole story takes
-	atEachLoss(t, requests, func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
-		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
-		if got := srv.Children(lockPath); len(got) != 1 {
-			t.Errorf("while the lock is held the nodes are %v, want one", got)
-		}
-		w := coordtest.Queue(c.Mutex(lockPath))
-		time.Sleep(3 * time.Second)
-		a.Release()
-		next, err := w.Wait(t.Context())
-		if err != nil || next.Token <= grant.Token {
-			t.Fatalf("after the release %+v is granted, %v; want a token above %d", next, err, grant.Token)
-		}
-		w.Release()
-		<-a.Done()
-		<-w.Done()
-		if a.Err() != nil || w.Err() != nil {
-			t.Errorf("released, the two end with %v and %v, want nil", a.Err(), w.Err())
-		}
-	})
-}
-
-// atEachLoss plays the story of a coordinator with the connection cut at each of its requests, once before the server has executed
-// it and once after, so that the reply is lost. No node is left at the end.
-func atEachLoss(t *testing.T, requests int, story func(*testing.T, *zktest.Server, *coordinator.Coordinator)) {
-	t.Helper()
-	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
-		for nth := 1; nth <= requests; nth++ {
-			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := coordtest.Connect(t, srv)
-					count := 0
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
-							return zktest.Pass()
-						}
-						if count++; count == nth {
-							return action
-						}
-						return zktest.Pass()
-					})
-					story(t, srv, c)
-					time.Sleep(3 * time.Second)
-					if got := srv.Children(lockPath); len(got) != 0 {
-						t.Errorf("in the end the nodes %v are left, want none", got)
-					}
-				})
+	for nth := range 30 { // more than the whole story takes
+		forEach(t, map[string]zktest.Action{
+			fmt.Sprint("request ", nth): zktest.CutBefore(), fmt.Sprint("reply ", nth): zktest.CutAfter(),
+		}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
+			c, count := coordtest.Connect(t, srv), 0
+			strike(srv, action, func(r zktest.Request) bool {
+				if isA(zktest.OpPing, zktest.OpConnect)(r) {
+					return false
+				}
+				count++
+				return count == nth+1
 			})
-		}
+			a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+			if got := srv.Children(lockPath); len(got) != 1 {
+				t.Errorf("while the lock is held the nodes are %v, want one", got)
+			}
+			w := coordtest.Queue(c.Mutex(lockPath))
+			time.Sleep(3 * time.Second)
+			a.Release()
+			next, err := w.Wait(t.Context())
+			if err != nil || next.Token <= grant.Token {
+				t.Fatalf("after the release %+v is granted, %v; want a token above %d", next, err, grant.Token)
+			}
+			w.Release()
+			for _, a := range []*coordinator.Acquisition{a, w} {
+				if <-a.Done(); a.Err() != nil {
+					t.Errorf("released, it ends with %v, want nil", a.Err())
+				}
+			}
+			time.Sleep(3 * time.Second)
+			if got := srv.Children(lockPath); len(got) != 0 {
+				t.Errorf("in the end the nodes %v are left, want none", got)
+			}
+		})
 	}
 }

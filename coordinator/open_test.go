@@ -38,28 +38,25 @@ func opened(t *testing.T, servers string, options ...coordinator.Option) *coordi
 
 // first is everything that a program may ask for before there is a session, and its results.
 type first struct {
-	held, behind, term, tried *coordinator.Acquisition
-
+	locks   map[string]*coordinator.Acquisition
 	stream  <-chan events.Event
 	leaders <-chan events.Leader
-	queue   chan error
-	ready   chan error
+	results chan error // of Queue and Ready
 }
 
 func askFirst(ctx context.Context, c *coordinator.Coordinator, root string) *first {
-	f := &first{queue: make(chan error, 1), ready: make(chan error, 1)}
-	f.stream = c.Events(ctx)
 	lock, election := c.Mutex(root+"/lock"), c.Election(root+"/leader")
-	f.leaders = election.Observe(ctx)
-	f.held = lock.Acquire(ctx)
-	f.term = election.Campaign(ctx, coordinator.WithData([]byte("me")))
-	f.tried = c.Mutex(root+"/tried").Acquire(ctx, coordinator.Try())
-	f.behind = c.Semaphore(root+"/permits", 2).Acquire(ctx, coordinator.WithPermits(2))
+	f := &first{stream: c.Events(ctx), leaders: election.Observe(ctx), results: make(chan error, 2)}
+	f.locks = map[string]*coordinator.Acquisition{
+		"mutex": lock.Acquire(ctx), "candidate": election.Campaign(ctx, named("me")),
+		"try":       c.Mutex(root+"/tried").Acquire(ctx, coordinator.Try()),
+		"semaphore": c.Semaphore(root+"/permits", 2).Acquire(ctx, coordinator.WithPermits(2)),
+	}
 	go func() {
 		_, err := lock.Queue(ctx)
-		f.queue <- err
+		f.results <- err
 	}()
-	go func() { f.ready <- c.Ready(ctx) }()
+	go func() { f.results <- c.Ready(ctx) }()
 	return f
 }
 
@@ -69,13 +66,14 @@ func (f *first) waits(t *testing.T, c *coordinator.Coordinator) {
 	if state, id := c.State(), c.SessionID(); state != coordinator.StateConnecting || id != 0 {
 		t.Errorf("before there is a server the coordinator is %v with session %#x, want it connecting, with none", state, id)
 	}
-	for name, a := range map[string]*coordinator.Acquisition{"mutex": f.held, "candidate": f.term, "try": f.tried, "semaphore": f.behind} {
+	for name, a := range f.locks {
 		if a.Valid() || coordtest.IsClosed(a.Done()) {
 			t.Errorf("before there is a server the %s is held: %v, over: %v (%v); want it to wait", name, a.Valid(), coordtest.IsClosed(a.Done()), a.Err())
 		}
 	}
-	if len(f.ready) > 0 || len(f.queue) > 0 || len(f.leaders) > 0 {
-		t.Errorf("before there is a server Ready has returned: %d, Queue: %d, a leader was told: %d; want 0", len(f.ready), len(f.queue), len(f.leaders))
+	if len(f.results) > 0 || len(f.leaders) > 0 {
+		t.Errorf("before there is a server Ready or Queue has returned: %d, a leader was told: %d; want 0",
+			len(f.results), len(f.leaders))
 	}
 }
 
@@ -85,13 +83,9 @@ func (f *first) comes(t *testing.T) {
 	if ev, ok := eventstest.Receive(t, f.stream, "the first event").(events.Connected); !ok {
 		t.Errorf("the first event is %+v, want Connected", ev)
 	}
-	eventstest.Check(t, eventstest.Receive(t, f.ready, "Ready"))
-	eventstest.Check(t, eventstest.Receive(t, f.queue, "Queue"))
-	go func() { // the Grants are taken by the stream or the waits
-		for range f.stream {
-		}
-	}()
-	for _, a := range []*coordinator.Acquisition{f.held, f.term, f.tried, f.behind} {
+	eventstest.Check(t, eventstest.Receive(t, f.results, "Ready or Queue"))
+	eventstest.Check(t, eventstest.Receive(t, f.results, "Ready and Queue"))
+	for _, a := range f.locks {
 		coordtest.GrantOf(t, a)
 	}
 	for l := range f.leaders {
@@ -135,31 +129,20 @@ func TestRealEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 }
 
 func TestATryBeforeThereIsASessionEndsWithItsContext(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Server){
-		"down": func(srv *zktest.Server) { srv.Down(true) },
-		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				fault(srv)
-				c := opened(t, srv.Addr(), srv.Option())
-				why := errors.New("too late")
-				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
-				defer cancel()
-				start := time.Now()
-				a := c.Mutex(lockPath).Acquire(ctx, coordinator.Try())
-				<-a.Done()
-				if took := time.Since(start); !errors.Is(a.Err(), why) || took != time.Second {
-					t.Errorf("the try ended after %v with %v, want its context's cause after 1s", took, a.Err())
-				}
-				b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try(), coordinator.WithMaxWait(time.Second))
-				<-b.Done()
-				if took := time.Since(start); !errors.Is(b.Err(), coordinator.ErrTimeout) || took != 2*time.Second {
-					t.Errorf("the try with a bound of 1s ended after %v with %v, want ErrTimeout after 1s", took-time.Second, b.Err())
-				}
-			})
-		})
-	}
+	forEach(t, outages, func(t *testing.T, srv *zktest.Server, fault func(*zktest.Server, bool)) {
+		fault(srv, true)
+		c, why := opened(t, srv.Addr(), srv.Option()), errors.New("too late")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		start := time.Now()
+		a := c.Mutex(lockPath).Acquire(ctx, coordinator.Try())
+		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try(), coordinator.WithMaxWait(time.Second))
+		for a, want := range map[*coordinator.Acquisition]error{a: why, b: coordinator.ErrTimeout} {
+			if <-a.Done(); !errors.Is(a.Err(), want) || time.Since(start) != time.Second {
+				t.Errorf("the try ended after %v with %v, want %v after 1s", time.Since(start), a.Err(), want)
+			}
+		}
+	})
 }
 
 func TestOpenRefusesBadInput(t *testing.T) {
@@ -185,12 +168,7 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 	const wait = 10 * time.Minute
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpAuth {
-				return zktest.Fail(zktest.AuthFailed)
-			}
-			return zktest.Pass()
-		})
+		strike(srv, zktest.Fail(zktest.AuthFailed), isA(zktest.OpAuth))
 		start := time.Now()
 		c := opened(t, srv.Addr(), srv.Option(), coordinator.WithAuth("digest", []byte("u:p")), coordinator.WithLogger(zap.New(core)))
 		waiting := c.Mutex(lockPath).Acquire(t.Context())
@@ -206,22 +184,22 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 		if n := logs.FilterMessage("the identities were not accepted").Len(); n != 1 {
 			t.Errorf("in %v it was logged %d times that the identity is refused, want once", wait, n)
 		}
-		wantNotices(t, logs, "no server can be used", wait, coordinator.ErrNoAuth.Error())
+		wantNotices(t, logs, wait, coordinator.ErrNoAuth.Error())
 		srv.Intercept(nil)
 		srv.CutAll()
 		coordtest.Soon(t, waiting)
-		if err := c.Ready(t.Context()); err != nil {
-			t.Errorf("when the identity is accepted Ready = %v, want nil", err)
-		}
+		eventstest.Check(t, c.Ready(t.Context()))
 	})
 }
 
+const unusable = "no server can be used"
+
 // wantNotices checks that the outage was logged after three seconds, and from then on once a minute, with the cause.
-func wantNotices(t *testing.T, logs *observer.ObservedLogs, message string, outage time.Duration, cause string) {
+func wantNotices(t *testing.T, logs *observer.ObservedLogs, outage time.Duration, cause string) {
 	t.Helper()
-	told := logs.FilterMessage(message).AllUntimed()
+	told := logs.FilterMessage(unusable).AllUntimed()
 	if want := 1 + int((outage-3*time.Second)/time.Minute); len(told) != want {
-		t.Errorf("%q was logged %d times in %v, want %d times", message, len(told), outage, want)
+		t.Errorf("%q was logged %d times in %v, want %d times", unusable, len(told), outage, want)
 	}
 	for i, line := range told {
 		fields := line.ContextMap()
@@ -233,44 +211,46 @@ func wantNotices(t *testing.T, logs *observer.ObservedLogs, message string, outa
 	logs.TakeAll()
 }
 
+// outages keep every session from the servers.
+var outages = map[string]func(srv *zktest.Server, on bool){
+	"down": (*zktest.Server).Down,
+	"mute": func(srv *zktest.Server, on bool) {
+		srv.MuteAll(on)
+		if on {
+			srv.CutAll()
+		}
+	},
+}
+
 func TestAnOutageIsLoggedSeldomWithItsCause(t *testing.T) {
 	const outage = 10 * time.Minute
-	for name, c := range map[string]struct {
-		fault func(srv *zktest.Server, on bool)
-		cause string
-	}{
-		"down": {func(srv *zktest.Server, on bool) { srv.Down(on) }, "refused"},
-		"mute": {func(srv *zktest.Server, on bool) {
-			srv.MuteAll(on)
-			if on {
-				srv.CutAll()
-			}
-		}, ""}, // in the middle of a first attempt there is none yet
-	} {
+	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {
+			cause := map[string]string{"down": "refused"}[name] // in the middle of a first attempt there is none yet
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				core, logs := observer.New(zap.WarnLevel)
-				c.fault(srv, true)
+				none := func(when string) {
+					t.Helper()
+					time.Sleep(outage)
+					if n := logs.FilterMessage(unusable).Len(); n != 0 {
+						t.Errorf("%s %d warnings were logged, want none", when, n)
+					}
+				}
+				fault(srv, true)
 				co := opened(t, srv.Addr(), srv.Option(), coordinator.WithLogger(zap.New(core)))
 				time.Sleep(outage)
-				wantNotices(t, logs, "no server can be used", outage, c.cause)
-				c.fault(srv, false)
+				wantNotices(t, logs, outage, cause)
+				fault(srv, false)
 				eventstest.Must(t, co.Ready(t.Context()))
-				time.Sleep(outage)
-				if n := logs.FilterMessage("no server can be used").Len(); n != 0 {
-					t.Errorf("with a session %d warnings were logged, want none", n)
-				}
-				c.fault(srv, true)
+				none("with a session")
+				fault(srv, true)
 				synctest.Wait()
 				time.Sleep(outage)
-				wantNotices(t, logs, "no server can be used", outage, c.cause)
-				c.fault(srv, false)
+				wantNotices(t, logs, outage, cause)
+				fault(srv, false)
 				time.Sleep(time.Minute)
 				srv.Cut(co.SessionID()) // it is over before any caller needs to hear of it
-				time.Sleep(outage)
-				if n := logs.FilterMessage("no server can be used").Len(); n != 0 {
-					t.Errorf("after a cut %d warnings were logged, want none", n)
-				}
+				none("after a cut")
 			})
 		})
 	}
@@ -320,46 +300,29 @@ func TestConnectThatFailsIsOver(t *testing.T) {
 }
 
 func TestATimeoutThatServersChangeIsLogged(t *testing.T) {
-	const asked, granted = 10 * time.Second, 4 * time.Second
-	eventstest.Bubble(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.Tick(granted/20))
-		core, logs := observer.New(zap.WarnLevel)
-		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(asked), coordinator.WithLogger(zap.New(core)))
-		wantTimeouts(t, logs, asked, granted, 1)
-		srv.Cut(c.SessionID())
-		time.Sleep(time.Minute)
-		wantTimeouts(t, logs, asked, granted, 1) // it is known
-	})
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.WarnLevel)
-		coordtest.Connect(t, srv, coordinator.WithSessionTimeout(asked+time.Microsecond), coordinator.WithLogger(zap.New(core)))
-		wantTimeouts(t, logs, asked, asked, 0) // servers count in milliseconds
-	})
-}
-
-func TestRealATimeoutThatServersChangeIsLogged(t *testing.T) {
-	eventstest.NeedsServers(t)
-	core, logs := observer.New(zap.WarnLevel)
-	c := coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect(), coordinator.WithSessionTimeout(time.Hour), coordinator.WithLogger(zap.New(core)))
-	logged := logs.FilterMessage("the servers have changed the session timeout").AllUntimed()
-	if len(logged) != 1 {
-		t.Fatalf("of a timeout of an hour %d warnings were logged, want one", len(logged))
-	}
-	if got := logged[0].ContextMap()["granted"].(time.Duration); got >= time.Hour || got <= 0 || c.State() != coordinator.StateConnected {
-		t.Errorf("the warning says that %v were granted, want less than the hour that was asked for", got)
-	}
-}
-
-func wantTimeouts(t *testing.T, logs *observer.ObservedLogs, asked, granted time.Duration, n int) {
-	t.Helper()
-	lines := logs.FilterMessage("the servers have changed the session timeout").AllUntimed()
-	if len(lines) != n {
-		t.Fatalf("of a session timeout that servers have changed from %v to %v %d warnings were logged, want %d", asked, granted, len(lines), n)
-	}
-	for _, line := range lines {
-		if f := line.ContextMap(); f["asked"] != asked || f["granted"] != granted {
-			t.Errorf("the warning says %v, want %v asked for and %v granted", f, asked, granted)
-		}
+	const asked = 10 * time.Second
+	for granted, asks := range map[time.Duration]time.Duration{
+		4 * time.Second: asked, asked: asked + time.Microsecond, // servers count in milliseconds
+	} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(granted/20))
+			core, logs := observer.New(zap.WarnLevel)
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(asks), coordinator.WithLogger(zap.New(core)))
+			for range 2 {
+				lines := logs.FilterMessage("the servers have changed the session timeout").AllUntimed()
+				if told := granted < asked; len(lines) > 1 || told != (len(lines) == 1) {
+					t.Fatalf("of a timeout that servers have changed from %v to %v %d warnings were logged, want one: %v",
+						asks, granted, len(lines), told)
+				}
+				for _, line := range lines {
+					if f := line.ContextMap(); f["asked"] != asks || f["granted"] != granted {
+						t.Errorf("the warning says %v, want %v asked for and %v granted", f, asks, granted)
+					}
+				}
+				srv.Cut(c.SessionID())
+				time.Sleep(time.Minute) // it is known
+			}
+		})
 	}
 }
 

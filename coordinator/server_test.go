@@ -11,57 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // Servers and connections with faults.
-
-// The answer that the session is over proves that it is not alive. The holder is behind a follower that has lost
-// its leader; none of its other requests is answered.
-func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		id := c.SessionID()
-		next := coordtest.Queue(other.Mutex(lockPath))
-		srv.Strand(id, true)
-		var told atomic.Bool
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			switch {
-			case r.Session != id || r.Op == zktest.OpConnect:
-				return zktest.Pass()
-			case r.Op == zktest.OpGetChildren2 && told.CompareAndSwap(false, true):
-				return zktest.Fail(zktest.SessionExpired)
-			default:
-				return zktest.Swallow()
-			}
-		})
-		time.Sleep(6 * time.Second) // less than the client's read timeout
-		before := a.Deadline()
-		c.Mutex("/locks/other").Acquire(t.Context(), coordinator.Try()) // some request
-		time.Sleep(time.Millisecond)
-		if after := a.Deadline(); after.After(before) {
-			t.Errorf("the deadline moved by %v on being told that the session is over, want it to stay", after.Sub(before))
-		}
-		if _, err := next.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if a.Valid() {
-			t.Errorf("two holders: when the next one is granted the first is still valid for %v, want not valid", time.Until(a.Deadline()))
-		}
-		srv.Strand(id, false)
-	})
-}
 
 // The client library does not notice if the server refuses to restore its watches.
 func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
@@ -90,32 +51,27 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 // A server that is overloaded, or answers with an unknown code, turns requests away for a second: they are
 // retried, with pauses.
 func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
-	for _, code := range []zktest.Code{zktest.Throttled, zktest.SessionMoved, zktest.MarshallingError} {
-		t.Run(code.Error(), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				var refusing atomic.Bool
-				var refused atomic.Int64
-				refusing.Store(true)
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if refusing.Load() && (r.Op == zktest.OpCreate || r.Op == zktest.OpMulti || r.Op == zktest.OpDelete) {
-						refused.Add(1)
-						return zktest.Fail(code)
-					}
-					return zktest.Pass()
-				})
-				a := c.Mutex(lockPath).Acquire(t.Context())
-				time.Sleep(time.Second)
-				refusing.Store(false)
-				if n := refused.Load(); n < 2 || n > 50 {
-					t.Errorf("%d requests in a second of refusals, want 2 to 50", n)
-				}
-				if _, err := a.Wait(t.Context()); err != nil {
-					t.Errorf("when requests are served again: %v, want a grant", err)
-				}
-			})
+	forEach(t, map[string]zktest.Code{
+		"throttled": zktest.Throttled, "moved": zktest.SessionMoved, "unknown": zktest.MarshallingError,
+	}, func(t *testing.T, srv *zktest.Server, code zktest.Code) {
+		c, refused := coordtest.Connect(t, srv), 0
+		strike(srv, zktest.Fail(code), func(r zktest.Request) bool {
+			meant := isA(zktest.OpCreate, zktest.OpMulti, zktest.OpDelete)(r)
+			if meant {
+				refused++
+			}
+			return meant
 		})
-	}
+		a := c.Mutex(lockPath).Acquire(t.Context())
+		time.Sleep(time.Second)
+		srv.Intercept(nil)
+		if refused < 2 || refused > 50 {
+			t.Errorf("%d requests in a second of refusals, want 2 to 50", refused)
+		}
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Errorf("when requests are served again: %v, want a grant", err)
+		}
+	})
 }
 
 // Sessions that end right after they were made, as behind a front that spreads connections over two ensembles: new
@@ -153,17 +109,11 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 // A node that may not be deleted blocks other contenders while the session lives, so it is logged.
 func TestARefusedDeleteIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.InfoLevel)
+		core, logs := observer.New(zap.ErrorLevel)
 		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
-		srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpDelete {
-				return zktest.Fail(zktest.NoAuth)
-			}
-			return zktest.Pass()
-		})
+		strike(srv, zktest.Fail(zktest.NoAuth), isA(zktest.OpDelete))
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		coordtest.End(a)
-		if !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {
+		if coordtest.End(a); !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.Len() != 1 {
 			t.Errorf("Err = %v, logged %v; want ErrNoAuth, and one line of it", a.Err(), logs.All())
 		}
 		srv.Intercept(nil)
@@ -172,7 +122,11 @@ func TestARefusedDeleteIsLogged(t *testing.T) {
 
 func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 	const locks = 500
-	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel, zapcore.ErrorLevel} {
+	for level, want := range map[zapcore.Level]map[string]int{
+		zapcore.DebugLevel: {"lock lost": 10, "session expired": 1, "lock granted": locks},
+		zapcore.InfoLevel:  {"lock lost": 10, "session expired": 1, "lock granted": 0},
+		zapcore.ErrorLevel: {"": 0},
+	} {
 		t.Run(level.String(), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				core, logs := observer.New(level)
@@ -180,23 +134,11 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 				for i := range locks {
 					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
-				eventstest.Must(t, srv.Expire(c.SessionID()))
+				expire(t, srv, c)
 				time.Sleep(time.Second)
-				lost, grants := logs.FilterMessage("lock lost").Len(), logs.FilterMessage("lock granted").Len()
-				expired := logs.FilterMessage("session expired").Len()
-				switch level {
-				case zapcore.DebugLevel:
-					if lost != 10 || expired != 1 || grants != locks {
-						t.Errorf("%d losses, %d expiries and %d grants are logged, want 10, 1 and %d",
-							lost, expired, grants, locks)
-					}
-				case zapcore.InfoLevel:
-					if lost != 10 || expired != 1 || grants != 0 {
-						t.Errorf("%d losses, %d expiries and %d grants are logged, want 10, 1 and 0", lost, expired, grants)
-					}
-				default:
-					if logs.Len() != 0 {
-						t.Errorf("%d lines, the first %+v, want none", logs.Len(), logs.All()[0])
+				for message, n := range want {
+					if got := logs.FilterMessageSnippet(message).Len(); got != n {
+						t.Errorf("%d lines with %q are logged, want %d", got, message, n)
 					}
 				}
 			})
@@ -204,110 +146,60 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 	}
 }
 
-// outage is two coordinators, a holder and a waiter, while a fault strikes the servers.
-type outage struct {
-	holder, waiter *coordinator.Coordinator
-	held, wanted   *coordinator.Acquisition
-	grant          events.Grant
-	ids            [2]int64
-	names          []string
-}
-
-func beforeOutage(t *testing.T, servers string, raw *zk.Conn) *outage {
-	t.Helper()
-	o := &outage{holder: coordtest.ConnectReal(t, servers), waiter: coordtest.ConnectReal(t, servers)}
-	o.ids = [2]int64{o.holder.SessionID(), o.waiter.SessionID()}
-	o.held = o.holder.Mutex("/locks/outage").Acquire(t.Context())
-	o.grant = coordtest.GrantOf(t, o.held)
-	o.wanted = o.waiter.Mutex("/locks/outage").Acquire(t.Context())
-	o.names = coordtest.Queued(t, raw, "/locks/outage", 2)
-	return o
-}
-
-// survived checks that neither has lost its place, and that the lock goes from one to the other.
-func (o *outage) survived(t *testing.T, raw *zk.Conn) {
-	t.Helper()
-	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
-		eventstest.Eventually(t, "the coordinators are connected again", func() bool { return c.State() == coordinator.StateConnected },
-			func() string { return fmt.Sprint("one is ", c.State()) })
-	}
-	if ids := [2]int64{o.holder.SessionID(), o.waiter.SessionID()}; ids != o.ids {
-		t.Errorf("the sessions %#x became %#x, want the same", o.ids, ids)
-	}
-	if names := coordtest.Queued(t, raw, "/locks/outage", 2); !slices.Equal(names, o.names) {
-		t.Errorf("the queue %v became %v, want the same", o.names, names)
-	}
-	coordtest.NotLost(t, o.held)
-	select {
-	case <-o.wanted.Granted():
-		t.Error("the waiter is granted while the holder holds, want one at a time")
-	default:
-	}
-	o.held.Release()
-	if err := coordtest.EndOf(t, o.held); err != nil {
-		t.Errorf("released, the holder ends with %v, want nil", err)
-	}
-	next := coordtest.GrantOf(t, o.wanted)
-	if next.Token <= o.grant.Token || path.Base(next.Node) != o.names[1] || next.Session != o.ids[1] {
-		t.Errorf("%+v is granted after %+v, want a greater token and the node %s of %#x", next, o.grant, o.names[1], o.ids[1])
-	}
-	o.wanted.Release()
-	if err := coordtest.EndOf(t, o.wanted); err != nil {
-		t.Errorf("released, the waiter ends with %v, want nil", err)
-	}
-	coordtest.Queued(t, raw, "/locks/outage", 0)
-}
-
+// TestRealServerIsKilledAndComesBack: a holder and a waiter keep their sessions and their places, and the lock goes from one to the
+// other, in an outage of the only server, and when the leader of three is killed for good.
 func TestRealServerIsKilledAndComesBack(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
-	e := ensemble.Start(t, 1)
-	raw := coordtest.RawClient(t, e.Addr(0))
-	o := beforeOutage(t, e.Connect(), raw)
-	eventstest.Must(t, e.Kill(0))
-	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
-		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended },
-			func() string { return fmt.Sprint("one is ", c.State()) })
-	}
-	coordtest.NotLost(t, o.held) // suspended is not lost
-	eventstest.Must(t, e.Restart(0))
-	eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
-	o.survived(t, raw)
-}
-
-func TestRealLeaderIsKilled(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	e := ensemble.Start(t, 3)
-	ctx := coordtest.RealContext(t)
-	leader, err := e.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw := coordtest.RawClient(t, e.Addr((leader+1)%e.Size()))
-	o := beforeOutage(t, e.Connect(), raw)
-	eventstest.Must(t, e.Kill(leader))
-	next, err := e.Leader(ctx)
-	if err != nil || next == leader {
-		t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
-	}
-	o.survived(t, raw)
-}
-
-// The tests for which one server is enough.
-func TestRealServer(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	e := coordtest.Servers(t, 1)
-	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"nodes deleted by hand": realDeletedByHand,
-		"close leaves no node":  realClose,
-		"access control":        realACL,
-		"chroot":                realChroot,
-	} {
+	for name, servers := range map[string]int{"the only one": 1, "the leader": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, e)
+			e, ctx := ensemble.Start(t, servers, ensemble.Tick(2*time.Second)), coordtest.RealContext(t)
+			outlives := coordinator.WithSessionTimeout(40 * time.Second) // also on a machine with other work
+			leader, err := e.Leader(ctx)
+			eventstest.Must(t, err)
+			raw := coordtest.RawClient(t, e.Addr((leader+1)%servers))
+			cs := []*coordinator.Coordinator{
+				coordtest.ConnectReal(t, e.Connect(), outlives), coordtest.ConnectReal(t, e.Connect(), outlives),
+			}
+			held := cs[0].Mutex(lockPath).Acquire(t.Context())
+			grant := coordtest.GrantOf(t, held)
+			waits := cs[1].Mutex(lockPath).Acquire(t.Context())
+			names := coordtest.Queued(t, raw, lockPath, 2)
+			ids := [2]int64{cs[0].SessionID(), cs[1].SessionID()}
+
+			eventstest.Must(t, e.Kill(leader))
+			if servers == 1 {
+				eventstest.Eventually(t, "the coordinators notice", func() bool {
+					return cs[0].State() == coordinator.StateSuspended && cs[1].State() == coordinator.StateSuspended
+				})
+				coordtest.NotLost(t, held) // suspended is not lost
+				eventstest.Must(t, e.Restart(leader))
+				eventstest.Must(t, e.Wait(ctx))
+			} else if next, err := e.Leader(ctx); err != nil || next == leader {
+				t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
+			}
+			eventstest.Eventually(t, "the coordinators are connected again", func() bool {
+				return cs[0].State() == coordinator.StateConnected && cs[1].State() == coordinator.StateConnected
+			})
+			if now := [2]int64{cs[0].SessionID(), cs[1].SessionID()}; now != ids {
+				t.Errorf("the sessions %#x became %#x, want the same", ids, now)
+			}
+			if now := coordtest.Queued(t, raw, lockPath, 2); !slices.Equal(now, names) {
+				t.Errorf("the queue %v became %v, want the same", names, now)
+			}
+			coordtest.NotLost(t, held)
+			if len(waits.Granted()) > 0 {
+				t.Error("the waiter is granted while the holder holds, want one at a time")
+			}
+			coordtest.End(held)
+			next := coordtest.GrantOf(t, waits)
+			if next.Token <= grant.Token || path.Base(next.Node) != names[1] || next.Session != ids[1] {
+				t.Errorf("%+v is granted after %+v, want a greater token and the node %s of %#x",
+					next, grant, names[1], ids[1])
+			}
+			coordtest.End(waits)
+			coordtest.Queued(t, raw, lockPath, 0)
 		})
 	}
 }
@@ -337,133 +229,4 @@ func TestRealSmoke(t *testing.T) {
 	coordtest.Queued(t, raw, root+lockPath, 0)
 	// The directory was made as a container, and goes by itself.
 	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
-}
-
-func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
-	const dir = "/locks/byhand"
-	raw := coordtest.RawClient(t, e.Addr(0))
-	holder, waiter := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
-	stream := waiter.Events(t.Context())
-	held := holder.Mutex(dir).Acquire(t.Context())
-	grant := coordtest.GrantOf(t, held)
-	wanted := waiter.Mutex(dir).Acquire(t.Context())
-	for ahead := -1; ahead != 1; { // until it has listed, and waits
-		select {
-		case ev := <-stream:
-			if q, ok := ev.(events.Queued); ok {
-				ahead = q.Ahead
-			}
-		case <-coordtest.RealContext(t).Done():
-			t.Fatal("no Queued with one ahead is heard, want one")
-		}
-	}
-	names := coordtest.Queued(t, raw, dir, 2)
-
-	eventstest.Must(t, raw.Delete(path.Join(dir, names[1]), -1))
-	for requeued := false; !requeued; {
-		select {
-		case ev := <-stream:
-			requeued = ev == events.Event(events.Requeued{ID: wanted.ID(), Path: dir})
-		case <-coordtest.RealContext(t).Done():
-			t.Fatal("no Requeued is heard after the removal of the waiter's node, want one")
-		}
-	}
-	coordtest.Queued(t, raw, dir, 2)
-
-	eventstest.Must(t, raw.Delete(grant.Node, -1))
-	lost := coordtest.LossOf(t, held)
-	if lost.Reason != events.ReasonNodeRemoved || !errors.Is(lost.Err, coordinator.ErrNodeRemoved) || held.Valid() {
-		t.Errorf("the holder hears %+v, valid: %v; want that its node was removed", lost, held.Valid())
-	}
-	if next := coordtest.GrantOf(t, wanted); next.Token <= grant.Token || path.Base(next.Node) == names[1] {
-		t.Errorf("%+v is granted after %+v, want a greater token and a new node", next, grant)
-	}
-	wanted.Release()
-	if err := coordtest.EndOf(t, wanted); err != nil {
-		t.Errorf("released, the waiter ends with %v, want nil", err)
-	}
-}
-
-func realClose(t *testing.T, e *ensemble.Ensemble) {
-	const dir = "/locks/close"
-	raw := coordtest.RawClient(t, e.Addr(0))
-	c := coordtest.ConnectReal(t, e.Connect())
-	held := c.Mutex(dir).Acquire(t.Context())
-	coordtest.GrantOf(t, held)
-	var waiting []*coordinator.Acquisition
-	for range 5 {
-		waiting = append(waiting, c.Mutex(dir).Acquire(t.Context()))
-	}
-	coordtest.Queued(t, raw, dir, 6)
-	late := c.Mutex(dir).Acquire(t.Context()) // its create is under way
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
-	if names := coordtest.QueueOf(t, raw, dir); len(names) != 0 {
-		t.Errorf("after Close the nodes %v are left, want none", names)
-	}
-	for _, a := range append(waiting, late) {
-		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("after Close a waiter ends with %v, want ErrClosed", err)
-		}
-	}
-	if err := coordtest.EndOf(t, held); !errors.Is(err, coordinator.ErrClosed) {
-		t.Errorf("after Close the holder ends with %v, want ErrClosed", err)
-	}
-}
-
-func realACL(t *testing.T, e *ensemble.Ensemble) {
-	const dir = "/private/lock"
-	acl := coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret"))
-	ann := func() *coordinator.Coordinator {
-		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:secret")), acl)
-	}
-	held, wanted := ann().Mutex(dir).Acquire(t.Context()), ann().Mutex(dir).Acquire(t.Context())
-	first, second := held, wanted
-	select { // which of the two was faster is not ours to say
-	case <-held.Granted():
-	case <-wanted.Granted():
-		first, second = wanted, held
-	case <-coordtest.RealContext(t).Done():
-		t.Fatal("neither is granted, want one")
-	}
-	for name, c := range map[string]*coordinator.Coordinator{
-		"no identity":               coordtest.ConnectReal(t, e.Connect()),
-		"bob":                       coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("bob:secret"))),
-		"ann with another password": coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:wrong"))),
-	} {
-		if err := coordtest.EndOf(t, c.Mutex(dir).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("%s: the acquisition ends with %v, want ErrNoAuth", name, err)
-		}
-	}
-	coordtest.NotLost(t, first)
-	first.Release()
-	coordtest.GrantOf(t, second)
-	second.Release()
-
-	if _, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithAuth("nosuch", []byte("x"))); !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Errorf("Connect with an unknown scheme = %v, want ErrNoAuth", err)
-	}
-}
-
-func realChroot(t *testing.T, e *ensemble.Ensemble) {
-	raw := coordtest.RawClient(t, e.Addr(0))
-	c := coordtest.ConnectReal(t, e.Connect()+"/made/by/us") // and not there yet
-	a := c.Mutex("/locks/chroot").Acquire(t.Context())
-	grant := coordtest.GrantOf(t, a)
-	if path.Dir(grant.Node) != "/locks/chroot" || grant.Path != "/locks/chroot" {
-		t.Errorf("%+v is granted below a chroot, want names below it", grant)
-	}
-	_, stat, err := raw.Get("/made/by/us" + grant.Node)
-	if err != nil || stat.EphemeralOwner != grant.Session || stat.Czxid != grant.Token {
-		t.Errorf("the granted node is %+v, %v; want that of %+v", stat, err, grant)
-	}
-	// Without the chroot it is a lock at a longer path.
-	other := coordtest.ConnectReal(t, e.Connect()).Mutex("/made/by/us/locks/chroot").Acquire(t.Context())
-	coordtest.Queued(t, raw, "/made/by/us/locks/chroot", 2)
-	a.Release()
-	if next := coordtest.GrantOf(t, other); next.Token <= grant.Token {
-		t.Errorf("%+v is granted after %+v, want a greater token", next, grant)
-	}
-	other.Release()
 }

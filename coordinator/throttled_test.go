@@ -3,15 +3,23 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -38,11 +46,8 @@ func throttledTrial(t *testing.T, away []zktest.Op, scene func(*throttling)) {
 			if q.Op == zktest.OpPing {
 				return zktest.Pass()
 			}
-			th.asked.Add(1)
-			for _, op := range away {
-				if q.Op == op && th.on.Load() {
-					return zktest.Fail(zktest.Throttled)
-				}
+			if th.asked.Add(1); th.on.Load() && slices.Contains(away, q.Op) {
+				return zktest.Fail(zktest.Throttled)
 			}
 			return zktest.Pass()
 		})
@@ -61,85 +66,80 @@ func (th *throttling) minute() int64 {
 // lock returns one of 20 locks.
 func lockNumber(i int) string { return fmt.Sprintf("%s/%d", lockPath, i) }
 
+// eachLock calls the function for the path of each of 20 locks.
+func eachLock(do func(path string)) {
+	for i := range throttledLocks {
+		do(lockNumber(i))
+	}
+}
+
+const throttledLocks = 20
+
 // TestThrottledRequestsAreMadeAgainSeldom, of every kind that is made again: at a pause of
 // a quarter of the timeout each, and in all kinds of locks.
 func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
-	const locks = 20
 	scenes := map[string]func(*throttling){
 		"held, and not watched yet": func(th *throttling) {
-			for i := range locks { // the second time no directory is read, and no node is watched
-				a, _ := coordtest.Hold(th.T, th.c.Mutex(lockNumber(i)))
-				coordtest.End(a)
-				coordtest.Hold(th.T, th.c.Mutex(lockNumber(i)))
-			}
+			eachLock(func(path string) { // the second time no directory is read, and no node is watched
+				holdAgainAndAgain(th.T, th.c.Mutex(path), 1)
+				coordtest.Hold(th.T, th.c.Mutex(path))
+			})
 			th.on.Store(true)
 		},
 		"waiters whose turn has come": func(th *throttling) {
-			for i := range locks {
-				coordtest.Hold(th.T, th.other.Mutex(lockNumber(i)))
-				coordtest.Queue(th.c.Mutex(lockNumber(i)))
-			}
+			eachLock(func(path string) {
+				coordtest.Hold(th.T, th.other.Mutex(path))
+				coordtest.Queue(th.c.Mutex(path))
+			})
 			th.on.Store(true)
 			th.server.Cut(th.other.SessionID())
 			_ = th.server.Expire(th.other.SessionID())
 		},
 		"newcomers": func(th *throttling) {
 			th.on.Store(true)
-			for i := range locks {
-				th.c.Mutex(lockNumber(i)).Acquire(th.Context())
-			}
+			eachLock(func(path string) { th.c.Mutex(path).Acquire(th.Context()) })
 		},
 		"unfair locks": func(th *throttling) {
 			th.on.Store(true)
-			for i := range locks {
-				th.c.Unfair(lockNumber(i)).Acquire(th.Context())
-			}
+			eachLock(func(path string) { th.c.Unfair(path).Acquire(th.Context()) })
 		},
 		"semaphores": func(th *throttling) {
-			for i := range locks {
-				th.other.Semaphore(lockNumber(i), 1).Acquire(th.Context())
-			}
+			eachLock(func(path string) { th.other.Semaphore(path, 1).Acquire(th.Context()) })
 			time.Sleep(time.Second)
-			for i := range locks {
-				th.c.Semaphore(lockNumber(i), 1).Acquire(th.Context())
-			}
+			eachLock(func(path string) { th.c.Semaphore(path, 1).Acquire(th.Context()) })
 			time.Sleep(time.Second)
 			th.on.Store(true)
 			_ = th.server.Expire(th.other.SessionID())
 		},
 		"observers": func(th *throttling) {
-			for i := range locks {
-				th.other.Election(lockNumber(i)).Campaign(th.Context(), nil)
-				words := th.c.Election(lockNumber(i)).Observe(th.Context())
+			eachLock(func(path string) {
+				th.other.Election(path).Campaign(th.Context(), nil)
+				words := th.c.Election(path).Observe(th.Context())
 				go func() {
 					for range words { // until the test is over
 					}
 				}()
-			}
+			})
 			time.Sleep(time.Second)
 			th.on.Store(true)
 			_ = th.server.Expire(th.other.SessionID())
 		},
 		"cached locks": func(th *throttling) {
-			for i := range locks {
-				a := th.c.Mutex(lockNumber(i), coordinator.Cached()).Acquire(th.Context())
-				coordtest.Soon(th.T, a)
-				coordtest.End(a)
-			}
+			eachLock(func(path string) { holdAgainAndAgain(th.T, th.c.Mutex(path, coordinator.Cached()), 1) })
 			th.on.Store(true)
-			for i := range locks {
-				th.other.Mutex(lockNumber(i)).Acquire(th.Context())
-			}
+			eachLock(func(path string) { th.other.Mutex(path).Acquire(th.Context()) })
 		},
 	}
-	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites, "all": append(append([]zktest.Op(nil), throttledReads...), throttledWrites...)} {
+	for kind, away := range map[string][]zktest.Op{
+		"reads": throttledReads, "writes": throttledWrites, "all": slices.Concat(throttledReads, throttledWrites),
+	} {
 		for name, scene := range scenes {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				throttledTrial(t, away, func(th *throttling) {
 					scene(th)
 					th.minute() // it has grown
 					// One pause is 1.25 s at least, and there are two clients, of two requests each at most.
-					const most = 2 * 2 * locks * 48
+					const most = 2 * 2 * throttledLocks * 48
 					for range 2 {
 						if n := th.minute(); n > most {
 							th.Errorf("%d requests in a minute, want %d at most", n, most)
@@ -154,37 +154,31 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 // TestNothingIsAskedForNobody: locks come and go while a server turns requests away. When
 // all of them are gone nothing is asked any more, and before it is no more each minute.
 func TestNothingIsAskedForNobody(t *testing.T) {
-	const locks = 20
 	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites} {
 		t.Run(kind, func(t *testing.T) {
 			throttledTrial(t, away, func(th *throttling) {
-				for i := range locks { // the directories are known then
-					for range 2 {
-						a, _ := coordtest.Hold(th.T, th.c.Mutex(lockNumber(i)))
-						coordtest.End(a)
-					}
-				}
 				var held []*coordinator.Acquisition
-				for i := range locks {
-					a, _ := coordtest.Hold(th.T, th.c.Mutex(lockNumber(i)))
+				eachLock(func(path string) {
+					holdAgainAndAgain(th.T, th.c.Mutex(path), 2) // the directories are known then
+					a, _ := coordtest.Hold(th.T, th.c.Mutex(path))
 					held = append(held, a)
-				}
+				})
 				th.on.Store(true) // and none of the nodes is watched
 				for range 10 {
-					for i := range locks {
+					eachLock(func(path string) {
 						for _, c := range []*coordinator.Coordinator{th.c, th.other} {
 							ctx, cancel := context.WithTimeout(th.Context(), 5*time.Second)
-							a := c.Mutex(lockNumber(i)).Acquire(ctx)
+							a := c.Mutex(path).Acquire(ctx)
 							go func() {
 								defer cancel()
 								_, _ = a.Wait(ctx) // granted or not
 								a.Release()
 							}()
 						}
-					}
+					})
 					time.Sleep(6 * time.Second)
 				}
-				const most = 3 * 2 * locks * 48 // of those that come and go, and of those that hold
+				const most = 3 * 2 * throttledLocks * 48 // of those that come and go, and of those that hold
 				if n := th.minute(); n > most {
 					th.Errorf("%d requests in the next minute, want %d at most", n, most)
 				}
@@ -199,14 +193,11 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 					th.Errorf("%d requests in a minute without a lock, want none", n)
 				}
 				th.on.Store(false)
-				for i := range locks {
-					begun := time.Now()
-					a := th.c.Mutex(lockNumber(i)).Acquire(th.Context())
-					if _, err := a.Wait(th.Context()); err != nil || time.Since(begun) > 3*time.Second {
-						th.Errorf("after that a lock is granted after %v (%v), want soon", time.Since(begun), err)
-					}
+				eachLock(func(path string) {
+					a := th.c.Mutex(path).Acquire(th.Context())
+					coordtest.Soon(th.T, a)
 					coordtest.End(a)
-				}
+				})
 			})
 		})
 	}
@@ -254,5 +245,90 @@ func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		th.on.Store(false)
 		coordtest.Soon(th.T, next)
+	})
+}
+
+const turnedAwayMessage = session.TurnedAway
+
+// TestRequestsThatAreTurnedAwayAreSaid: a caller whose wait ends hears of its own end alone, so the log has the cause.
+// It is there after some seconds, and again each minute. A server that fails at requests is asked as seldom as one
+// that throttles them.
+func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
+	for code, cause := range map[zktest.Code]string{zktest.Throttled: "throttled by the server", zktest.MarshallingError: "its log has the reason"} {
+		t.Run(code.Error(), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				core, logs := observer.New(zap.InfoLevel)
+				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+				var asked atomic.Int64
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op == zktest.OpPing || r.Op == zktest.OpClose {
+						return zktest.Pass()
+					}
+					asked.Add(1)
+					return zktest.Fail(code)
+				})
+				said := func(want int, when string) {
+					t.Helper()
+					lines := logs.FilterMessage(turnedAwayMessage).All()
+					if len(lines) != want {
+						t.Fatalf("%s %d lines of the log say it, want %d", when, len(lines), want)
+					}
+					for _, line := range lines {
+						if text, _ := line.ContextMap()["error"].(string); line.Level != zap.WarnLevel || !strings.Contains(text, cause) {
+							t.Errorf("the log has %v %v, want a warning with %q",
+								line.Level, line.ContextMap(), cause)
+						}
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+				defer cancel()
+				a := c.Mutex(lockPath).Acquire(ctx)
+				time.Sleep(2 * time.Second)
+				said(0, "after 2 s")
+				time.Sleep(8 * time.Second)
+				said(1, "after 10 s")
+				before := asked.Load()
+				time.Sleep(time.Minute)
+				said(2, "a minute later")
+				if n := asked.Load() - before; n > 60 {
+					t.Errorf("%d requests in a minute, want one for each pause of about 2 s", n)
+				}
+				<-ctx.Done()
+				said(3, "in the end")
+				srv.Intercept(nil)
+				<-a.Done()
+				coordtest.Hold(t, c.Mutex(lockPath))
+			})
+		})
+	}
+}
+
+// TestConnectionsThatEndAtOnceAreExplained: a server with too many of them may reset a dial, and one of another
+// ensemble closes the connection instead of refusing the identity.
+func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpAuth {
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		})
+		reset := func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.EPIPE)}
+		}
+		for _, c := range []struct {
+			option coordinator.Option
+			says   string
+		}{
+			{coordinator.WithDialer(reset), "maxCnxns"},
+			{coordinator.WithAuth("ensemble", []byte("there")), "the server is of another ensemble"},
+			{coordinator.WithAuth("digest", []byte("u:p")), `identity of scheme "digest": the server, or something on the way to it, closed the connection`},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option(), c.option)
+			if cancel(); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "another ensemble") != strings.Contains(c.says, "another ensemble") {
+				t.Errorf("no session: %v, want %q", err, c.says)
+			}
+		}
 	})
 }
