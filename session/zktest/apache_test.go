@@ -2,14 +2,10 @@ package zktest
 
 import (
 	"context"
-	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -75,84 +71,43 @@ func (a *apache) end(t *testing.T, p *player) {
 		return // the file was skipped
 	}
 	for session, password := range p.granted {
-		if err := a.bury(t, session, password); err != nil {
-			t.Errorf("ending session %#x: %v", session, err)
+		r := rawTCP(t, a.server.Addr(0))
+		r.write(frame(greeting(0, ticket{10_000, session, password})))
+		// The server hangs up on a session that has ended, or grants none.
+		if body, err := r.receive(); err == nil {
+			if _, got, _ := decodeTicket(body); got.session != 0 {
+				r.can(OpClose, nil, ok)
+			}
 		}
+		eventstest.Check(t, r.Close())
 	}
-	if err := sweep(a.server.Addr(0)); err != nil {
-		t.Errorf("emptying the server: %v", err)
-	}
+	r := rawTCP(t, a.server.Addr(0))
+	r.hello(ticket{timeout: 10_000})
+	r.can(OpAuth, appendBytes(appendString(appendInt32(nil, 0), "digest"), []byte(superuser)), ok)
+	sweep(r, "/")
+	r.can(OpClose, nil, ok)
+	eventstest.Check(t, r.Close())
 	eventstest.Eventually(t, "the real server has no client", func() bool {
 		counters, err := a.server.Counters(context.Background(), 0)    // the test's context has ended
 		return err == nil && counters["zk_num_alive_connections"] == 1 // the connection that asks
 	})
 }
 
-// bury closes a session, if it has not ended.
-func (a *apache) bury(t *testing.T, session int64, password []byte) error {
-	t.Helper()
-	nc, err := a.dial()
-	if err != nil {
-		return err
+// sweep deletes every node below dir that the server was not started with, the deepest
+// first.
+func sweep(r *rawClient, dir string) {
+	r.tb.Helper()
+	list := r.call(OpGetChildren, about(dir, false))
+	if list.code == NoNode { // a container that was reaped meanwhile
+		return
 	}
-	l := newLine(t, nc)
-	defer l.Close()
-	hello := appendBytes(appendInt64(appendInt32(appendInt64(appendInt32(nil, 0), 0), 10000), session), password)
-	if _, err := l.Write(frame(hello)); err != nil {
-		return err
-	}
-	body, err := l.next()
-	if err != nil {
-		return nil // the server hangs up on a session that has ended
-	}
-	d := &decoder{buf: string(body)}
-	if d.int32(); d.int32() == 0 {
-		return nil // it has ended
-	}
-	if _, err := l.Write(frame(appendInt32(appendInt32(nil, 1), int32(OpClose)))); err != nil {
-		return err
-	}
-	_, err = l.next()
-	return err
-}
-
-// sweep deletes every node that the server was not started with.
-func sweep(addr string) error {
-	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
-		return net.DialTimeout(network, address, timeout)
-	}
-	conn, events, err := zk.Connect([]string{addr}, 20*apacheTick, zk.WithDialer(dial), zk.WithLogInfo(false))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		conn.Close()
-		for range events { // until the client's goroutines are done
-		}
-	}()
-	if err := conn.AddAuth("digest", []byte(superuser)); err != nil {
-		return err
-	}
-	return deleteBelow(conn, "/")
-}
-
-// deleteBelow deletes the nodes below dir, the deepest first.
-func deleteBelow(conn *zk.Conn, dir string) error {
-	names, _, err := conn.Children(dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	for _, name := range names {
+	for _, name := range list.body.strings() {
 		path := strings.TrimSuffix(dir, "/") + "/" + name
-		if err := deleteBelow(conn, path); err != nil {
-			return err
-		}
-		if slices.Contains([]string{"/zookeeper", "/zookeeper/config", "/zookeeper/quota"}, path) {
+		if sweep(r, path); reserved(path) {
 			continue
 		}
-		if err := conn.Delete(path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) { // a container may be reaped meanwhile
-			return err
+		if code := r.call(OpDelete, versioned(path, -1)).code; code != ok && code != NoNode {
+			r.tb.Errorf("deleting %s: %v", path, code)
 		}
 	}
-	return nil
 }

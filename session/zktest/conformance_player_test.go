@@ -28,11 +28,10 @@ type player struct {
 
 // scriptClient is one of the script's clients, with what it needs to reconnect.
 type scriptClient struct {
-	line     *line // nil before connect and after drop
-	session  int64
-	password []byte
-	newest   int64 // the newest zxid it has seen
-	xid      int32
+	ticket
+	line   *rawClient // nil before connect and after drop
+	newest int64      // the newest zxid it has seen
+	xid    int32
 }
 
 func newPlayer(tb testing.TB, h host) *player {
@@ -166,16 +165,18 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	if err != nil {
 		return err
 	}
-	session, password, newest := int64(0), make([]byte, passwordLength), int64(0)
+	var asks ticket
+	var newest int64
 	if verb == "resume" {
 		from := c
 		if other, given := a.text("of"); given {
 			from = p.clients[other]
 		}
-		session, password, newest = from.session, from.password, from.newest
+		asks, newest = from.ticket, from.newest
 	}
+	asks.timeout = int32(timeout)
 	if v, given := a.text("password"); given {
-		password = append([]byte(v), make([]byte, passwordLength)...)[:passwordLength]
+		asks.password = append([]byte(v), make([]byte, passwordLength)...)[:passwordLength]
 	}
 	if _, given := a.text("future"); given {
 		newest = 1 << 62
@@ -185,45 +186,40 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	if err != nil {
 		return err
 	}
-	c.line = newLine(p.tb, nc)
-	b := appendInt64(appendInt32(nil, 0), newest)
-	b = appendBytes(appendInt64(appendInt32(b, int32(timeout)), session), password)
+	c.line = newRaw(p.tb, nc)
+	b := greeting(newest, asks)
 	if _, given := a.text("readonly"); given {
 		b = appendBool(b, false)
 	}
 	if _, err := nc.Write(frame(b)); err != nil {
 		return err
 	}
-	body, err := c.line.next()
+	body, err := c.line.receive()
 	if err != nil {
 		c.drop()
 		fmt.Fprintln(out, "connection closed")
 		return nil //nolint:nilerr // the end of the connection is what the script shows
 	}
-	d := &decoder{buf: string(body)}
-	version, granted, id := d.int32(), d.int32(), d.int64()
-	given := d.bytes()
-	if d.err != nil {
-		return d.err
+	protocol, got, rest := decodeTicket(body)
+	if rest.err != nil {
+		return rest.err
 	}
-	fmt.Fprintf(out, "protocol %d, %d ms, ", version, granted)
-	if id == 0 {
-		fmt.Fprintf(out, "no session")
-	} else {
-		fmt.Fprintf(out, "%s", p.names.session(id))
-		c.session = id
-		p.granted[id] = slices.Clone(given)
+	name := "no session"
+	if got.session != 0 {
+		name = p.names.session(got.session)
+		c.session = got.session
+		p.granted[got.session] = slices.Clone(got.password)
 	}
-	fmt.Fprintf(out, ", %d bytes of password", len(given))
-	if id != 0 && id == session && !slices.Equal(given, password) {
+	c.password = got.password
+	fmt.Fprintf(out, "protocol %d, %d ms, %s, %d bytes of password", protocol, got.timeout, name, len(got.password))
+	if got.session != 0 && got.session == asks.session && !slices.Equal(got.password, asks.password) {
 		fmt.Fprintf(out, " that are new")
 	}
-	if zero := slices.Equal(given, make([]byte, passwordLength)); zero != (id == 0) {
+	if zero := slices.Equal(got.password, make([]byte, passwordLength)); zero != (got.session == 0) {
 		fmt.Fprintf(out, " (all zero: %t)", zero)
 	}
-	c.password = given
-	if len(d.buf) > 0 {
-		fmt.Fprintf(out, ", read-only %v", d.bool())
+	if len(rest.buf) > 0 {
+		fmt.Fprintf(out, ", read-only %v", rest.bool())
 	}
 	fmt.Fprintln(out)
 	return nil
@@ -238,7 +234,7 @@ func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error
 	}
 	var events []string
 	for range n {
-		body, err := c.line.next()
+		body, err := c.line.receive()
 		if err != nil {
 			c.drop()
 			events = append(events, "connection closed")
@@ -281,7 +277,7 @@ func (p *player) reaped(c *scriptClient, a arguments, out *strings.Builder) erro
 		}
 	}
 	for range 2 {
-		body, err := c.line.next()
+		body, err := c.line.receive()
 		if err != nil {
 			return err
 		}
@@ -334,7 +330,7 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Bu
 	}
 	_, _ = c.line.Write(piece) // a server that hangs up on what comes has closed the connection, which shows below
 	for len(waiting) > 0 {
-		body, err := c.line.next()
+		body, err := c.line.receive()
 		if err != nil {
 			c.drop()
 			fmt.Fprintln(out, "connection closed")
@@ -379,12 +375,6 @@ func (p *player) word(word string, out *strings.Builder) error {
 
 // eventXid stands in place of a request's number in a frame that answers no request.
 const eventXid = -1
-
-func decodeReply(body []byte) (reply, error) {
-	d := &decoder{buf: string(body)}
-	r := reply{d.int32(), d.int64(), Code(d.int32()), d}
-	return r, d.err
-}
 
 // arguments are those of one request in the script.
 type arguments []datadriven.CmdArg

@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"flag"
@@ -55,8 +54,8 @@ func TestConformanceOverTCP(t *testing.T) { //nolint:tparallel // one after the 
 	})
 }
 
-// answersAreFixed skips a test of the double while the expected answers are rewritten: the double does not decide what
-// is expected of it.
+// answersAreFixed skips a test of the double while the expected answers are rewritten
+// from a real server.
 func answersAreFixed(t *testing.T) {
 	t.Helper()
 	if flag.Lookup("rewrite").Value.String() == "true" {
@@ -131,38 +130,4 @@ func (d *double) dial() (net.Conn, error) {
 		return d.DialContext(context.Background(), "tcp", d.Addr())
 	}
 	return net.Dial("tcp", d.Addr())
-}
-
-// line is a connection of the script.
-type line struct {
-	net.Conn
-	tb testing.TB
-	in *frameReader
-}
-
-func newLine(tb testing.TB, nc net.Conn) *line {
-	tb.Helper()
-	return &line{nc, tb, &frameReader{r: bufio.NewReader(nc)}}
-}
-
-// next returns the next frame, or why there is none. The longest wait of the script is for the end of a session.
-func (l *line) next() ([]byte, error) {
-	l.tb.Helper()
-	return receive(l.tb, l.in)
-}
-
-// receive returns the next frame, or why there is none. It fails the test if neither comes.
-func receive(tb testing.TB, in *frameReader) ([]byte, error) {
-	tb.Helper()
-	type outcome struct {
-		body []byte
-		err  error
-	}
-	came := make(chan outcome, 1)
-	go func() {
-		body, err := in.next()
-		came <- outcome{body, err}
-	}()
-	got := eventstest.Receive(tb, came, "a frame from the server, or the end of the connection")
-	return got.body, got.err
 }

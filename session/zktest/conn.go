@@ -135,58 +135,42 @@ func (c *conn) finish() {
 	}
 }
 
-func (c *conn) mute(on bool) {
+// change changes what a goroutine of the connection may wait for.
+func (c *conn) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.muted = on
+	f()
 	c.changed.Broadcast()
 }
+
+func (c *conn) mute(on bool) { c.change(func() { c.muted = on }) }
 
 // hold makes requests that need the leader wait, or proceed.
-func (c *conn) hold(on bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = on
-	c.changed.Broadcast()
-}
+func (c *conn) hold(on bool) { c.change(func() { c.held = on }) }
 
-// released waits while such requests are held. It returns false if the connection was
-// closed meanwhile.
-func (c *conn) released() bool {
+// waits returns when blocked does not hold any more. It returns false if the connection was closed meanwhile.
+func (c *conn) waits(blocked func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.held && !c.closed {
+	for blocked() && !c.closed {
 		c.changed.Wait()
 	}
 	return !c.closed
 }
 
-// audible waits while the connection is muted. It returns false if the connection was
-// closed meanwhile.
-func (c *conn) audible() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.muted && !c.closed {
-		c.changed.Wait()
-	}
-	return !c.closed
-}
+// released waits while requests that need the leader are held.
+func (c *conn) released() bool { return c.waits(func() bool { return c.held }) }
+
+// audible waits while the connection is muted.
+func (c *conn) audible() bool { return c.waits(func() bool { return c.muted }) }
 
 // enoughWaiting is how many bytes may be waiting for a client before nothing more is read
 // from it: a client that asks and does not listen must not fill the memory. Events are
 // queued all the same. Their number is that of the watches that the client has armed.
 const enoughWaiting = 4 * maxFrame
 
-// heard waits while too much is waiting to be sent. It returns false if the connection
-// was closed meanwhile.
-func (c *conn) heard() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.waiting > enoughWaiting && !c.closed {
-		c.changed.Wait()
-	}
-	return !c.closed
-}
+// heard waits while too much is waiting to be sent.
+func (c *conn) heard() bool { return c.waits(func() bool { return c.waiting > enoughWaiting }) }
 
 // writeLoop sends what is queued until the connection is closed or has to be closed.
 func (c *conn) writeLoop() {
@@ -242,11 +226,7 @@ func (c *conn) wakeIn(d time.Duration) {
 		c.alarm.Reset(d)
 		return
 	}
-	c.alarm = time.AfterFunc(d, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.changed.Broadcast()
-	})
+	c.alarm = time.AfterFunc(d, func() { c.change(func() {}) })
 }
 
 var errFrameLength = errors.New("zktest: frame length out of range")

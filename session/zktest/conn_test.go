@@ -1,10 +1,14 @@
 package zktest
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -43,5 +47,39 @@ func TestTheLastFrameArrives(t *testing.T) {
 		if len(c.queue) != 0 {
 			t.Errorf("behind the last frame %d frames are queued", len(c.queue))
 		}
+	})
+}
+
+// TestAPipeIsAConnection: a deadline ends a write in part, and counts for a read even if there is something to read. An end
+// that is closed has no use, and what was written before can still be read at the other one.
+func TestAPipeIsAConnection(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		a, b := newPipe(&net.TCPAddr{}, &net.TCPAddr{})
+		start, buf := time.Now(), make([]byte, 1)
+		ends := func(what string, after time.Duration, err, want error) {
+			t.Helper()
+			if took := time.Since(start); !errors.Is(err, want) || took != after {
+				t.Errorf("%s ends with %v after %v, want %v after %v", what, err, took, want, after)
+			}
+		}
+		eventstest.Must(t, a.SetWriteDeadline(start.Add(time.Second)))
+		n, err := a.Write(make([]byte, pipeBuffer+1))
+		if ends("a write beyond the buffer", time.Second, err, os.ErrDeadlineExceeded); n != pipeBuffer {
+			t.Errorf("wrote %d, want %d", n, pipeBuffer)
+		}
+		eventstest.Must(t, b.SetReadDeadline(start))
+		_, err = b.Read(buf)
+		ends("a read after its deadline", time.Second, err, os.ErrDeadlineExceeded)
+		eventstest.Must(t, errors.Join(b.SetDeadline(time.Time{}), a.Close(), a.Close()))
+		if got, err := io.ReadAll(b); err != nil || len(got) != pipeBuffer {
+			t.Errorf("the peer reads %d bytes, %v; want what was written before Close", len(got), err)
+		}
+		_, err = b.Write(buf)
+		ends("a write to a closed peer", time.Second, err, syscall.EPIPE)
+		_, err = a.Read(buf)
+		ends("a read after Close", time.Second, err, net.ErrClosed)
+		_, err = a.Write(buf)
+		ends("a write after Close", time.Second, err, net.ErrClosed)
+		ends("a deadline after Close", time.Second, a.SetDeadline(start), net.ErrClosed)
 	})
 }

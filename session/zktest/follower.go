@@ -10,7 +10,7 @@ import "time"
 // waited: the two talk over one connection, on which nothing overtakes. Without this
 // setting the one server is its own leader.
 func Followers() Setting {
-	return settingFunc(func(s *Server) { s.followers = true })
+	return func(s *Server) { s.followers = true }
 }
 
 // touch takes a request as a sign of life.
@@ -22,7 +22,7 @@ func (s *Server) touch(c *conn) {
 	c.unreported = true
 	if s.nextAsk.IsZero() {
 		half := s.tick / 2
-		s.nextAsk = s.started.Add((s.now().Sub(s.started)/half + 1) * half)
+		s.nextAsk = s.started.Add((time.Since(s.started)/half + 1) * half)
 		s.wakeClock(s.nextAsk)
 	}
 }

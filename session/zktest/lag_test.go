@@ -1,165 +1,180 @@
-package zktest_test
+package zktest
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
+// news reads what has come without a request, one event for each.
+func (r *rawClient) news(want ...event) {
+	r.tb.Helper()
+	for _, e := range want {
+		a := r.next()
+		if got := (event{eventKind(a.body.int32()), ""}); a.xid != eventXid || got.kind != e.kind {
+			r.tb.Fatalf("got %+v, want the event %+v", a, e)
+		}
+		if _, path := a.body.int32(), a.body.string(); path != e.path {
+			r.tb.Fatalf("got event %d of %s, want of %s", e.kind, path, e.path)
+		}
+	}
+}
+
+// reads fails the test unless the node has this data.
+func (r *rawClient) reads(when, path, want string, watched bool) {
+	r.tb.Helper()
+	if got := r.can(OpGetData, about(path, watched), ok).body.bytes(); string(got) != want {
+		r.tb.Errorf("%s %s is %q, want %q", when, path, got, want)
+	}
+}
+
+// lists fails the test unless the node has these children.
+func (r *rawClient) lists(when, path string, watched bool, want ...string) {
+	r.tb.Helper()
+	if got := r.can(OpGetChildren, about(path, watched), ok).body.strings(); !slices.Equal(got, want) {
+		r.tb.Errorf("%s the children of %s are %v, want %v", when, path, got, want)
+	}
+}
+
 func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
-	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
-		id := c.SessionID()
+	withMember(t, 30_000, func(t *testing.T, s *Server, r *rawClient) {
 		for _, p := range []string{"/old", "/set", "/dir"} {
-			c.make(p, 0)
+			eventstest.Must(t, s.Create(p, nil))
 		}
-		c.watch("/old")
-		c.watchChildren("/dir")
-		s.Lag(id, true)
-		other.remove("/old")
-		other.make("/new", 0)
-		other.set("/set", []byte("x"))
-		if data, st, err := c.Get("/set"); err != nil || len(data) != 0 || st.Version != 0 {
-			t.Errorf("a follower that lags gives %q, %+v, %v; want what was before the write", data, st, err)
+		r.reads("before the lag", "/old", "", true)
+		r.lists("before the lag", "/dir", true)
+		zxid := r.call(OpPing, nil).zxid
+		s.Lag(r.session, true)
+		eventstest.Must(t, s.Delete("/old"))
+		eventstest.Must(t, s.Create("/new", nil))
+		eventstest.Must(t, s.SetData("/set", []byte("x")))
+		if got := r.call(OpPing, nil).zxid; got != zxid {
+			t.Errorf("a follower that lags answers with zxid %d, want %d", got, zxid)
 		}
-		names, _, _, err := c.ChildrenW("/")
-		if want := []string{"dir", "old", "set", "zookeeper"}; err != nil || !slices.Equal(names, want) {
-			t.Errorf("children %v, %v; want %v", names, err, want)
+		r.reads("in the lag", "/set", "", false)
+		r.lists("in the lag", "/", true, "dir", "old", "set", "zookeeper")
+		r.can(OpExists, about("/new", true), NoNode)
+		if n := s.Watches(); n != 4 {
+			t.Errorf("%d watches, want 4", n)
 		}
-		c.watchExists("/new")
-		if s.Watches() != 4 || len(c.watched()) != 0 {
-			t.Errorf("%d watches, want 4; told %v", s.Watches(), c.watched())
-		}
-		other.make("/dir/child", 0)
+		eventstest.Must(t, s.Create("/dir/child", nil))
 
 		// The follower's own write is answered from the present, and the past comes before it.
-		c.make("/dir/mine", 0)
-		want := []string{"EventNodeDeleted /old", "EventNodeChildrenChanged /", "EventNodeCreated /new", "EventNodeChildrenChanged /dir"}
-		c.told(want...)
-		if names, _, err := c.Children("/dir"); err != nil || !slices.Equal(names, []string{"child", "mine"}) {
-			t.Errorf("after a write of its own the children are %v, %v; want both", names, err)
+		r.request(OpCreate, createBody("/dir/mine", 0))
+		r.news(event{nodeDeleted, "/old"}, event{childrenChanged, "/"})
+		r.news(event{nodeCreated, "/new"}, event{childrenChanged, "/dir"})
+		if a := r.next(); a.code != ok || a.zxid != zxid+5 {
+			t.Errorf("the write is answered %+v, want the zxid %d", a, zxid+5)
 		}
-		// And it lags again.
-		c.watch("/dir")
-		other.set("/dir", []byte("y"))
-		if data, _, err := c.Get("/dir"); err != nil || len(data) != 0 {
-			t.Errorf("after its write the follower gives %q, %v; want it to lag again", data, err)
+		r.lists("after its write", "/dir", false, "child", "mine")
+		r.reads("after its write", "/dir", "", true) // and it lags again
+		eventstest.Must(t, s.SetData("/dir", []byte("y")))
+		r.reads("after its write", "/dir", "", false)
+		r.request(OpSync, appendString(nil, "/"))
+		r.news(event{dataChanged, "/dir"})
+		if got := r.next().zxid; got != zxid+6 {
+			t.Errorf("a sync is answered with zxid %d, want %d", got, zxid+6)
 		}
-		c.watch("/set")
-		s.Lag(id, false)
-		if data, _, err := c.Get("/dir"); err != nil || string(data) != "y" {
-			t.Errorf("after the lag the follower gives %q, %v; want y", data, err)
-		}
-		other.set("/set", nil)
-		c.settle()
-		want = append(want, "EventNodeDataChanged /dir", "EventNodeDataChanged /set")
-		c.told(want...)
 	})
 }
 
-func TestLagEndsWithTheConnection(t *testing.T) {
-	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
-		from := c.mark()
-		s.Lag(c.SessionID(), true)
-		s.Cut(c.SessionID())
+func TestLagEndsOnRequestAndWithTheConnection(t *testing.T) {
+	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
 		eventstest.Must(t, s.Create("/x", nil))
-		c.stateFrom(from, zk.StateHasSession)
-		if found, _, err := c.Exists("/x"); err != nil || !found {
-			t.Errorf("on a new connection the node is there: %v, %v; want it there", found, err)
+		s.Lag(r.session, true)
+		r.can(OpExists, about("/new", true), NoNode)
+		eventstest.Must(t, s.SetData("/x", []byte("y")))
+		s.Lag(r.session, false)
+		r.reads("after the lag", "/x", "y", false)
+		eventstest.Must(t, s.Create("/new", nil))
+		r.news(event{nodeCreated, "/new"})
+		s.Lag(r.session, true)
+		s.Cut(r.session)
+		eventstest.Must(t, s.Create("/z", nil))
+		again := rawMemory(t, s)
+		if k := again.hello(r.ticket); k.session != r.session {
+			t.Errorf("session %#x on the new connection, want %#x", k.session, r.session)
 		}
+		again.reads("on a new connection", "/z", "", false)
 	})
 }
 
 func TestStrandedSessionExpiresUnawares(t *testing.T) {
-	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
-		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
-		c.watch(p)
-		pings, from := s.Requests(zktest.OpPing), c.mark()
-		s.Strand(id, true)
-		time.Sleep(30 * time.Second)
-		if found, _, err := other.Exists(p); err != nil || found || slices.Contains(s.Sessions(), id) {
-			t.Errorf("after 30 s the stranded session's node is there: %v, %v; want the session expired", found, err)
+	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
+		r.can(OpCreate, createBody("/e", flagEphemeral), ok)
+		r.can(OpGetData, about("/e", true), ok)
+		s.Strand(r.session, true)
+		for range 10 {
+			time.Sleep(3 * time.Second)
+			r.can(OpPing, nil, ok) // no sign of life gets through
 		}
-		// The client does not notice that.
-		if found, _, err := c.Exists(p); err != nil || !found {
-			t.Errorf("to the stranded client the node is there: %v, %v; want it there", found, err)
+		if s.Exists("/e") || len(s.Sessions()) != 0 {
+			t.Errorf("after 30 s there are sessions %v and nodes %v, want it expired", s.Sessions(), s.Tree())
 		}
-		if n := s.Requests(zktest.OpPing) - pings; n < 10 || c.mark() != from {
-			t.Errorf("%d pings and %d events of a stranded client, want 10 pings or more and no event", n, c.mark()-from)
-		}
-		s.Strand(id, false)
-		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
-		c.told("EventNodeDeleted /e")
+		r.can(OpExists, about("/e", false), ok) // to the client all is as it was
+		s.Strand(r.session, false)
+		r.news(event{nodeDeleted, "/e"})
+		r.ended("an expired session that finds its leader")
 	})
 }
 
 func TestStrandedWriteWaits(t *testing.T) {
-	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
-		id := c.SessionID()
-		s.Strand(id, true)
-		var work sync.WaitGroup
-		work.Go(func() { c.make("/x", 0) })
-		time.Sleep(3 * time.Second)
+	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
+		s.Strand(r.session, true)
+		r.request(OpCreate, createBody("/x", 0))
+		r.request(OpPing, nil) // waits behind it
+		r.quiet(3 * time.Second)
 		if s.Exists("/x") {
 			t.Error("a write on the stranded connection was executed, want it held back")
 		}
-		s.Strand(id, false)
-		work.Wait()
-		if !s.Exists("/x") || c.SessionID() != id {
-			t.Error("after the lag the write is missing, want it executed")
+		s.Strand(r.session, false)
+		if a := r.next(); a.code != ok || !s.Exists("/x") {
+			t.Errorf("with its leader back the follower answers the write %+v, want it executed", a)
 		}
+		r.next()
 
-		// If it waits too long, the pings behind it wait as well, and the client gives up the connection.
-		from := c.mark()
-		s.Strand(id, true)
-		c.isCut("/y")
-		c.stateFrom(from, zk.StateHasSession)
-		c.settle()
-		if s.Exists("/y") || c.SessionID() != id {
-			t.Errorf("on the new connection the node is there: %v, in session %#x; want it missing in %#x", s.Exists("/y"), c.SessionID(), id)
+		// If the client gives up the connection meanwhile, the write is not executed.
+		s.Strand(r.session, true)
+		r.request(OpCreate, createBody("/y", 0))
+		if !r.resumes(s) || s.Exists("/y") {
+			t.Error("the session cannot be resumed elsewhere, or the write was executed; want neither")
 		}
 	})
 }
 
-// outlives strands a session right after a write and returns for how long it lives.
-func outlives(t *testing.T, after time.Duration, settings ...zktest.Setting) (lived time.Duration) {
-	t.Helper()
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t, settings...)
-		c := memoryClient(t, s, 10*time.Second)
-		time.Sleep(after)
-		c.make("/x", zk.FlagEphemeral)
-		sent := time.Now()
-		s.Strand(c.SessionID(), true)
-		for len(s.Sessions()) > 0 {
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-		}
-		lived = time.Since(sent)
-		s.Strand(c.SessionID(), false)
-	})
-	return lived
-}
-
+// TestAFollowerKeepsSignsOfLifeToItself until the leader asks, every second here.
 func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
-	// The client pings 3.33 s after the handshake, and the leader hears of it at 4 s: the session ends at the first boundary beyond 14 s.
-	const after = 4900 * time.Millisecond
-	if lived, want := outlives(t, after), 16*time.Second-after; lived != want {
-		t.Errorf("on the leader a session lives for %v after a write, want %v", lived, want)
-	}
-	if lived, want := outlives(t, after, zktest.Followers()), 16*time.Second-after; lived != want {
-		t.Errorf("on a follower a session lives for %v after a write, want %v", lived, want)
-	}
-	// A little earlier the leader has heard of the handshake only, although there was a ping and a write was answered. So the session lives
-	// for less than its timeout.
-	const early = 3900 * time.Millisecond
-	if lived, want := outlives(t, early, zktest.Followers()), 12*time.Second-early; lived != want {
-		t.Errorf("on a follower a session lives for %v after a write, want %v", lived, want)
+	for _, c := range []struct {
+		settings   []Setting
+		ping, sent time.Duration // a ping, and a write right before the follower loses its leader
+		ends       time.Duration
+	}{
+		{nil, 3300 * time.Millisecond, 4900 * time.Millisecond, 16 * time.Second}, // the first tick beyond 14.9 s
+		// The leader has heard of the ping at 4 s.
+		{[]Setting{Followers()}, 3300 * time.Millisecond, 4900 * time.Millisecond, 16 * time.Second},
+		// It has heard of the handshake only. The session lives for less than its
+		// timeout.
+		{[]Setting{Followers()}, 3300 * time.Millisecond, 3900 * time.Millisecond, 12 * time.Second},
+	} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			s := Start(t, c.settings...)
+			start := time.Now()
+			r := member(t, s, 10_000)
+			time.Sleep(c.ping)
+			r.can(OpPing, nil, ok)
+			time.Sleep(c.sent - c.ping)
+			r.can(OpCreate, createBody("/x", flagEphemeral), ok)
+			s.Strand(r.session, true)
+			expiry(t, s, r.session)
+			if got := time.Since(start); got != c.ends {
+				t.Errorf("with %d settings, and a write after %v, the session ends after %v, want %v",
+					len(c.settings), c.sent, got, c.ends)
+			}
+			synctest.Wait()
+			s.Strand(r.session, false)
+		})
 	}
 }

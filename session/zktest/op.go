@@ -38,53 +38,16 @@ const opError Op = -1
 
 // String returns the name of the request in the ZooKeeper sources.
 func (op Op) String() string {
-	switch op {
-	case OpConnect:
-		return "connect"
-	case OpClose:
-		return "close"
-	case OpCreate:
-		return "create"
-	case OpDelete:
-		return "delete"
-	case OpExists:
-		return "exists"
-	case OpGetData:
-		return "getData"
-	case OpSetData:
-		return "setData"
-	case OpGetACL:
-		return "getACL"
-	case OpSetACL:
-		return "setACL"
-	case OpGetChildren:
-		return "getChildren"
-	case OpSync:
-		return "sync"
-	case OpPing:
-		return "ping"
-	case OpGetChildren2:
-		return "getChildren2"
-	case OpCheck:
-		return "check"
-	case OpMulti:
-		return "multi"
-	case OpCreate2:
-		return "create2"
-	case OpCheckWatches:
-		return "checkWatches"
-	case OpRemoveWatches:
-		return "removeWatches"
-	case OpCreateContainer:
-		return "createContainer"
-	case OpCreateTTL:
-		return "createTTL"
-	case OpAuth:
-		return "auth"
-	case OpSetWatches:
-		return "setWatches"
-	case OpSASL:
-		return "sasl"
+	names := map[Op]string{
+		OpConnect: "connect", OpClose: "close", OpCreate: "create", OpDelete: "delete", OpExists: "exists",
+		OpGetData: "getData", OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL",
+		OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2",
+		OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpCheckWatches: "checkWatches",
+		OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer", OpCreateTTL: "createTTL",
+		OpAuth: "auth", OpSetWatches: "setWatches", OpSASL: "sasl",
+	}
+	if name, known := names[op]; known {
+		return name
 	}
 	return fmt.Sprintf("op %d", int32(op))
 }
@@ -128,43 +91,17 @@ const (
 
 // Error names the code.
 func (c Code) Error() string {
-	switch c {
-	case ok:
-		return "zktest: ok"
-	case RuntimeInconsistency:
-		return "zktest: runtime inconsistency"
-	case MarshallingError:
-		return "zktest: marshalling error"
-	case Unimplemented:
-		return "zktest: unimplemented"
-	case BadArguments:
-		return "zktest: bad arguments"
-	case NoNode:
-		return "zktest: no node"
-	case NoAuth:
-		return "zktest: not authorized"
-	case BadVersion:
-		return "zktest: bad version"
-	case NoChildrenForEphemerals:
-		return "zktest: no children for ephemerals"
-	case NodeExists:
-		return "zktest: node exists"
-	case NotEmpty:
-		return "zktest: not empty"
-	case SessionExpired:
-		return "zktest: session expired"
-	case InvalidACL:
-		return "zktest: invalid acl"
-	case AuthFailed:
-		return "zktest: authentication failed"
-	case SessionMoved:
-		return "zktest: session moved"
-	case NoWatcher:
-		return "zktest: no watcher"
-	case QuotaExceeded:
-		return "zktest: quota exceeded"
-	case Throttled:
-		return "zktest: throttled"
+	names := map[Code]string{
+		ok: "ok", RuntimeInconsistency: "runtime inconsistency", MarshallingError: "marshalling error",
+		Unimplemented: "unimplemented", BadArguments: "bad arguments", NoNode: "no node",
+		NoAuth: "not authorized", BadVersion: "bad version",
+		NoChildrenForEphemerals: "no children for ephemerals", NodeExists: "node exists",
+		NotEmpty: "not empty", SessionExpired: "session expired", InvalidACL: "invalid acl",
+		AuthFailed: "authentication failed", SessionMoved: "session moved", NoWatcher: "no watcher",
+		QuotaExceeded: "quota exceeded", Throttled: "throttled",
+	}
+	if name, known := names[c]; known {
+		return "zktest: " + name
 	}
 	return fmt.Sprintf("zktest: code %d", int32(c))
 }

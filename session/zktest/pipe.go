@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -40,6 +41,13 @@ func newStream() *stream {
 	return st
 }
 
+func (st *stream) change(f func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	f()
+	st.changed.Broadcast()
+}
+
 // deadline wakes the waiters of a stream when it passes.
 type deadline struct {
 	at    time.Time
@@ -62,24 +70,16 @@ func (d *deadline) set(st *stream, at time.Time) {
 		d.timer.Reset(time.Until(at))
 	default:
 		d.timer = time.AfterFunc(time.Until(at), func() {
-			st.mu.Lock()
-			defer st.mu.Unlock()
-			// The timer runs on the monotonic clock and the deadline may be on
-			// the wall clock: when they disagree, wait for the rest.
-			if !d.at.IsZero() && !d.passed() {
-				d.timer.Reset(time.Until(d.at))
-			}
-			st.changed.Broadcast()
+			st.change(func() {
+				// The timer runs on the monotonic clock and the deadline may be on
+				// the wall clock: when they disagree, wait for the rest.
+				if !d.at.IsZero() && !d.passed() {
+					d.timer.Reset(time.Until(d.at))
+				}
+			})
 		})
 	}
 	st.changed.Broadcast()
-}
-
-func (d *deadline) stop() {
-	d.at = time.Time{}
-	if d.timer != nil {
-		d.timer.Stop()
-	}
 }
 
 // pipeConn is one end of a pipe.
@@ -141,18 +141,15 @@ func (p *pipeConn) Write(b []byte) (int, error) {
 
 // Close ends both directions. It may be called more than once.
 func (p *pipeConn) Close() error {
-	p.in.mu.Lock()
-	p.in.readClosed = true
-	p.in.buf = bytes.Buffer{}
-	p.in.read.stop()
-	p.in.changed.Broadcast()
-	p.in.mu.Unlock()
-
-	p.out.mu.Lock()
-	p.out.writeClosed = true
-	p.out.write.stop()
-	p.out.changed.Broadcast()
-	p.out.mu.Unlock()
+	p.in.change(func() {
+		p.in.readClosed = true
+		p.in.buf = bytes.Buffer{}
+		p.in.read.set(p.in, time.Time{})
+	})
+	p.out.change(func() {
+		p.out.writeClosed = true
+		p.out.write.set(p.out, time.Time{})
+	})
 	return nil
 }
 
@@ -168,31 +165,23 @@ func (p *pipeConn) RemoteAddr() net.Addr { return p.remote }
 
 // SetDeadline sets both deadlines.
 func (p *pipeConn) SetDeadline(t time.Time) error {
-	if err := p.SetReadDeadline(t); err != nil {
-		return err
-	}
-	return p.SetWriteDeadline(t)
+	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
 // SetReadDeadline makes reads fail with os.ErrDeadlineExceeded from t on; the
 // zero time lifts it. It applies to a read that is already waiting.
-func (p *pipeConn) SetReadDeadline(t time.Time) error {
-	p.in.mu.Lock()
-	defer p.in.mu.Unlock()
-	if p.in.readClosed {
-		return p.fail("set", net.ErrClosed)
-	}
-	p.in.read.set(p.in, t)
-	return nil
-}
+func (p *pipeConn) SetReadDeadline(t time.Time) error { return p.set(p.in, &p.in.read, t) }
 
 // SetWriteDeadline is SetReadDeadline for writes.
-func (p *pipeConn) SetWriteDeadline(t time.Time) error {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	if p.out.writeClosed {
+func (p *pipeConn) SetWriteDeadline(t time.Time) error { return p.set(p.out, &p.out.write, t) }
+
+// set sets a deadline of a stream, unless this end is closed.
+func (p *pipeConn) set(st *stream, d *deadline, t time.Time) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st == p.in && st.readClosed || st == p.out && st.writeClosed {
 		return p.fail("set", net.ErrClosed)
 	}
-	p.out.write.set(p.out, t)
+	d.set(st, t)
 	return nil
 }

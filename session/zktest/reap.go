@@ -1,5 +1,7 @@
 package zktest
 
+import "time"
+
 // scheduleReap sets the time of the next check for containers and nodes with a time to live,
 // if there are any and it is not set. The checks come at multiples of the interval since the
 // start.
@@ -7,14 +9,14 @@ func (s *Server) scheduleReap() {
 	if len(s.tree.containers)+len(s.tree.mortals) == 0 || !s.nextReap.IsZero() {
 		return
 	}
-	s.nextReap = s.started.Add((s.now().Sub(s.started)/s.checkInterval + 1) * s.checkInterval)
+	s.nextReap = s.started.Add((time.Since(s.started)/s.checkInterval + 1) * s.checkInterval)
 	s.wakeClock(s.nextReap)
 }
 
 // reap deletes the containers that have become empty and the childless nodes that
 // have outlived their time, each in a transaction of its own, and returns how many.
 func (s *Server) reap() int {
-	list := s.tree.reapable(s.now().UnixMilli())
+	list := s.tree.reapable(time.Now().UnixMilli())
 	for _, p := range list {
 		t := s.begin(caller{trusted: true})
 		t.remove(s.tree.nodes[p])

@@ -1,5 +1,7 @@
 package zktest
 
+import "time"
+
 // call is a decoded request. The fields that mean something depend on op.
 type call struct {
 	op      Op
@@ -212,7 +214,7 @@ func (s *Server) begin(by caller) *txn {
 	clear(s.txn.undo)
 	clear(s.txn.changes)
 	s.txn = txn{
-		tree: s.tree, zxid: s.zxid, now: s.now().UnixMilli(), by: by,
+		tree: s.tree, zxid: s.zxid, now: time.Now().UnixMilli(), by: by,
 		quotas: s.quotas && !by.trusted, long: s.extendedTypes,
 		undo: s.txn.undo[:0], changes: s.txn.changes[:0],
 	}

@@ -93,7 +93,7 @@ func New(settings ...Setting) (*Server, error) {
 	}
 	s.inMemory = s.started.UTC().Year() < 2010
 	for _, set := range settings {
-		set.apply(s)
+		set(s)
 	}
 	if s.tick < time.Millisecond {
 		return nil, fmt.Errorf("zktest: tick %v is shorter than a millisecond", s.tick)
@@ -195,8 +195,6 @@ func (s *Server) acceptLoop() {
 	}
 }
 
-func (s *Server) now() time.Time { return time.Now() }
-
 // clockLoop is the one goroutine that acts on the passing of time. It sleeps until the earliest deadline
 // that it knows. Signs of life only move deadlines away, so it need not hear of them. If it wakes too
 // early it finds nothing to do and looks up the next one.
@@ -222,7 +220,7 @@ func (s *Server) clockLoop() {
 func (s *Server) advance() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := time.Now()
 	s.ask(now)
 	s.expireDue(now)
 	if !s.nextReap.IsZero() && !now.Before(s.nextReap) {

@@ -27,7 +27,6 @@ type hello struct {
 	session     int64
 	password    []byte
 	hasReadOnly bool // newer clients send one more byte and expect one back
-	readOnly    bool
 }
 
 func decodeHello(d *decoder) (hello, error) {
@@ -37,10 +36,7 @@ func decodeHello(d *decoder) (hello, error) {
 	h.timeout = time.Duration(d.int32()) * time.Millisecond
 	h.session = d.int64()
 	h.password = d.bytes()
-	if d.err == nil && len(d.buf) > 0 {
-		h.hasReadOnly = true
-		h.readOnly = d.bool()
-	}
+	h.hasReadOnly = d.err == nil && len(d.buf) > 0
 	return h, d.err
 }
 
@@ -162,7 +158,7 @@ func (s *Server) renew(c *conn) {
 	if c.stranded {
 		return
 	}
-	since := s.now().Add(c.timeout).Sub(s.started)
+	since := time.Now().Add(c.timeout).Sub(s.started)
 	deadline := s.started.Add((since/s.tick + 1) * s.tick)
 	c.session.deadline = deadline
 	s.wakeClock(deadline)

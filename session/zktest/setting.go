@@ -3,53 +3,49 @@ package zktest
 import "time"
 
 // Setting adjusts a server before it starts.
-type Setting interface{ apply(*Server) }
-
-type settingFunc func(*Server)
-
-func (f settingFunc) apply(s *Server) { f(s) }
+type Setting func(*Server)
 
 // Tick sets the tick, 2 s by default. Session timeouts are held between 2 and
 // 20 ticks, and sessions end at multiples of it.
 func Tick(d time.Duration) Setting {
-	return settingFunc(func(s *Server) { s.tick = d })
+	return func(s *Server) { s.tick = d }
 }
 
 // InMemory makes a server that only [Server.DialContext] reaches. It is implied
 // inside a testing/synctest bubble.
 func InMemory() Setting {
-	return settingFunc(func(s *Server) { s.inMemory = true })
+	return func(s *Server) { s.inMemory = true }
 }
 
 // CheckInterval sets how often the server looks for containers and nodes with a time to live that it has to delete; the default is
 // every minute. It is like znode.container.checkIntervalMs of a real server.
 func CheckInterval(d time.Duration) Setting {
-	return settingFunc(func(s *Server) { s.checkInterval = d })
+	return func(s *Server) { s.checkInterval = d }
 }
 
 // ExtendedTypes makes the server take nodes with a time to live. Without it they are answered with [Unimplemented], as by a real
 // server without extendedTypesEnabled.
 func ExtendedTypes() Setting {
-	return settingFunc(func(s *Server) { s.extendedTypes = true })
+	return func(s *Server) { s.extendedTypes = true }
 }
 
 // EnforceQuotas makes the server heed the quotas that clients write under /zookeeper/quota. A real server does so with enforceQuota
 // only. The server knows the hard limit on the number of nodes and no others. [Server.LimitNodes] implies it.
 func EnforceQuotas() Setting {
-	return settingFunc(func(s *Server) { s.quotas = true })
+	return func(s *Server) { s.quotas = true }
 }
 
 // ZooKeeper34 takes away what the 3.4 series lacks: create2, containers, nodes with a time to live, and removing a watch. Such a
 // request is answered with [Unimplemented], and costs the client its connection.
 func ZooKeeper34() Setting {
-	return settingFunc(func(s *Server) { s.dialect = zooKeeper34 })
+	return func(s *Server) { s.dialect = zooKeeper34 }
 }
 
 // ClickHouseKeeper makes the server behave like ClickHouse Keeper. A session ends with its connection, and no other connection
 // resumes it: a client that asks for that gets a new one. The requests that [ZooKeeper34] lacks, and setWatches, cost the client
 // its connection without an answer. Newer versions of Keeper know more requests.
 func ClickHouseKeeper() Setting {
-	return settingFunc(func(s *Server) { s.dialect = clickHouseKeeper })
+	return func(s *Server) { s.dialect = clickHouseKeeper }
 }
 
 // JuteMaxBuffer makes the server die at the end of a session whose transaction is too large to be read again,
@@ -58,7 +54,7 @@ func ClickHouseKeeper() Setting {
 // 1,048,575 unless jute.maxbuffer says otherwise. Without this setting a session may have any number of nodes,
 // as before 3.6.
 func JuteMaxBuffer(bytes int) Setting {
-	return settingFunc(func(s *Server) { s.maxBuffer = bytes })
+	return func(s *Server) { s.maxBuffer = bytes }
 }
 
 // dialect is the kind of server that this one stands in for.
