@@ -21,13 +21,10 @@ const (
 
 // String names the direction.
 func (d Direction) String() string {
-	switch d {
-	case Up:
+	if d == Up {
 		return "up"
-	case Down:
-		return "down"
 	}
-	return fmt.Sprintf("direction %d", uint8(d))
+	return "down"
 }
 
 // OpEvent is the operation of a watch event, which answers nothing. The protocol has the same number for it.
@@ -59,14 +56,10 @@ type Frame struct {
 
 // String is for traces.
 func (f Frame) String() string {
-	name := f.Op.String()
-	switch f.Op {
-	case OpEvent:
-		name = "event"
-	case OpUnknown:
-		name = "answer to nothing"
-	case OpWord:
-		name = "four-letter word"
+	names := map[zktest.Op]string{OpEvent: "event", OpUnknown: "answer to nothing", OpWord: "four-letter word"}
+	name, special := names[f.Op]
+	if !special {
+		name = f.Op.String()
 	}
 	if f.Code != 0 {
 		name = fmt.Sprintf("%s (%d)", name, f.Code)

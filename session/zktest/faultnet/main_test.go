@@ -1,12 +1,13 @@
 package faultnet_test
 
 import (
-	"context"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -18,11 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a server behind a network, in memory and in virtual time.
+// rig is a server behind a network, in memory and in virtual time, with one connection
+// that has a session.
 type rig struct {
 	*testing.T
 	srv *zktest.Server
 	net *faultnet.Network
+	net.Conn
+	xid int32
 }
 
 // bubble runs the test with a network of its own.
@@ -30,62 +34,45 @@ func bubble(t *testing.T, rule faultnet.Rule, test func(r *rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		test(&rig{T: t, srv: srv, net: faultnet.New(srv.DialContext, rule)})
+		r := &rig{T: t, srv: srv, net: faultnet.New(srv.DialContext, rule)}
+		r.begin()
+		test(r)
 	})
 }
 
-// dial returns a connection without a session.
-func (r *rig) dial() *raw {
+// begin makes another connection, with another session.
+func (r *rig) begin() {
 	r.Helper()
-	conn, err := r.net.Dial(r.Context(), "tcp", r.srv.Addr())
-	if err != nil {
-		r.Fatal(err)
-	}
-	c := &raw{T: r.T, Conn: conn}
-	r.Cleanup(func() { _ = conn.Close() })
-	return c
-}
-
-// session returns a connection with a session.
-func (r *rig) session() *raw {
-	r.Helper()
-	c := r.dial()
-	c.hello()
-	if _, err := c.receive(); err != nil {
-		r.Fatal(err)
-	}
-	return c
-}
-
-// raw writes and reads frames.
-type raw struct {
-	*testing.T
-	net.Conn
-	xid int32
-}
-
-// send writes a frame.
-func (c *raw) send(body []byte) {
-	c.Helper()
-	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
-		c.Error(err)
-	}
-}
-
-func (c *raw) hello() {
-	c.Helper()
+	r.Conn = r.dial()
 	body := make([]byte, 4+8, 44)
 	body = binary.BigEndian.AppendUint32(body, uint32(10*time.Second/time.Millisecond))
 	body = binary.BigEndian.AppendUint64(body, 0)
 	body = binary.BigEndian.AppendUint32(body, 16)
-	c.send(append(body, make([]byte, 16)...))
+	r.send(append(body, make([]byte, 16)...))
+	_, err := r.receive()
+	eventstest.Must(r, err)
+}
+
+func (r *rig) dial() net.Conn {
+	r.Helper()
+	conn, err := r.net.Dial(r.Context(), "tcp", r.srv.Addr())
+	eventstest.Must(r, err)
+	r.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// send writes a frame.
+func (r *rig) send(body []byte) {
+	r.Helper()
+	_, err := r.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	eventstest.Check(r, err)
 }
 
 // ask sends a request and returns its xid.
-func (c *raw) ask(op zktest.Op, fields ...any) int32 {
-	c.Helper()
-	c.xid++
-	body := binary.BigEndian.AppendUint32(nil, uint32(c.xid))
+func (r *rig) ask(op zktest.Op, fields ...any) int32 {
+	r.Helper()
+	r.xid++
+	body := binary.BigEndian.AppendUint32(nil, uint32(r.xid))
 	body = binary.BigEndian.AppendUint32(body, uint32(op))
 	for _, f := range fields {
 		switch f := f.(type) {
@@ -97,36 +84,32 @@ func (c *raw) ask(op zktest.Op, fields ...any) int32 {
 			body = append(body, map[bool]byte{true: 1}[f])
 		}
 	}
-	c.send(body)
-	return c.xid
+	r.send(body)
+	return r.xid
 }
 
-func (c *raw) create(path string) int32 {
-	c.Helper()
-	return c.ask(zktest.OpCreate, path, "", 1, 31, "world", "anyone", 0)
+func (r *rig) create(path string) int32 {
+	r.Helper()
+	return r.ask(zktest.OpCreate, path, "", 1, 31, "world", "anyone", 0)
 }
 
 // receive returns the next frame's xid.
-func (c *raw) receive() (int32, error) {
+func (r *rig) receive() (int32, error) {
 	var length [4]byte
-	if _, err := io.ReadFull(c, length[:]); err != nil {
+	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return 0, err
 	}
 	body := make([]byte, binary.BigEndian.Uint32(length[:]))
-	if _, err := io.ReadFull(c, body); err != nil {
-		return 0, fmt.Errorf("in the middle of a frame: %w", err)
-	}
-	return int32(binary.BigEndian.Uint32(body)), nil
+	_, err := io.ReadFull(r, body)
+	return int32(binary.BigEndian.Uint32(body)), err
 }
 
 // received reads until nothing comes for a second.
-func (c *raw) received() (xids []int32, ended error) {
-	c.Helper()
+func (r *rig) received() (xids []int32, ended error) {
+	r.Helper()
 	for {
-		if err := c.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-			c.Fatal(err)
-		}
-		xid, err := c.receive()
+		eventstest.Must(r, r.SetReadDeadline(time.Now().Add(time.Second)))
+		xid, err := r.receive()
 		if err != nil {
 			return xids, err
 		}
@@ -134,9 +117,28 @@ func (c *raw) received() (xids []int32, ended error) {
 	}
 }
 
-// within returns a context that ends after a time.
-func (r *rig) within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(r.Context(), d)
-	r.Cleanup(cancel)
-	return ctx
+// wantEnd fails the test unless an operation has ended with the error, so long after the
+// start.
+func (r *rig) wantEnd(what string, start time.Time, after time.Duration, err, want error) {
+	r.Helper()
+	if took := time.Since(start); !errors.Is(err, want) || took != after {
+		r.Errorf("%s ends with %v after %v, want %v after %v", what, err, took, want, after)
+	}
+}
+
+// wantAnswers fails the test unless these requests are answered, and no others.
+func (r *rig) wantAnswers(when string, want ...int32) {
+	r.Helper()
+	if got, _ := r.received(); !slices.Equal(got, want) {
+		r.Errorf("%s %v is answered, want %v", when, got, want)
+	}
+}
+
+// wantNodes fails the test unless the server has these nodes.
+func (r *rig) wantNodes(when string, want ...string) {
+	r.Helper()
+	synctest.Wait()
+	if got := r.srv.Tree(); !slices.Equal(got, want) {
+		r.Errorf("%s there are %v, want %v", when, got, want)
+	}
 }

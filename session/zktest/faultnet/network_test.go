@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"syscall"
@@ -22,33 +23,26 @@ func TestPartitionIsSilent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(r *rig) {
-				c := r.session()
 				r.net.Partition(directions...)
-				sent := c.create("/1")
-				if answered, err := c.received(); len(answered) != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				sent := r.create("/1")
+				if answered, err := r.received(); len(answered) != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("in a partition %v is answered, %v; want silence", answered, err)
 				}
 				if executed := r.srv.Exists("/1"); executed != (name == "down") {
 					t.Errorf("in a partition of %s the node is there: %t, want it only if requests pass", name, executed)
 				}
+				ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+				defer cancel()
 				start := time.Now()
-				_, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr())
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("a dial in a partition ends with %v, want its deadline", err)
-				}
-				if took := time.Since(start); took != time.Minute {
-					t.Errorf("a dial in a partition takes %v, want the minute of its context", took)
-				}
+				_, err := r.net.Dial(ctx, "tcp", r.srv.Addr())
+				r.wantEnd("a dial in a partition", start, time.Minute, err, context.DeadlineExceeded)
 				r.srv.CutAll() // the client does not hear this either, unless only the way up is cut
 				time.AfterFunc(time.Second, r.net.Heal)
-				if _, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr()); err != nil {
-					t.Errorf("a dial that waits until Heal ends with %v, want a connection", err)
+				r.dial()
+				answered, err := r.received()
+				if name == "down" && (!slices.Equal(answered, []int32{sent}) || !errors.Is(err, io.EOF)) {
+					t.Errorf("after the partition %v is answered, %v; want %v and the end", answered, err, sent)
 				}
-				answered, err := c.received()
-				if want := []int32{sent}; name == "down" && (!slices.Equal(answered, want) || !errors.Is(err, io.EOF)) {
-					t.Errorf("after the partition %v is answered, %v; want %v and the end", answered, err, want)
-				}
-				r.net.Close()
 			})
 		})
 	}
@@ -58,158 +52,29 @@ func TestWhatWasSentArrivesAfterThePartition(t *testing.T) {
 	for name, gone := range map[string]bool{"client waits": false, "client has gone": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(r *rig) {
-				c := r.session()
 				r.net.Partition()
-				sent := c.create("/1")
+				sent := r.create("/1")
 				if gone {
-					eventstest.Check(t, c.Close())
+					eventstest.Check(t, r.Close())
 				}
-				synctest.Wait()
-				if n := r.srv.Connections(); n != 1 || r.srv.Exists("/1") {
-					t.Errorf("in the partition there are %d connections, executed: %v; want 1, not executed", n, r.srv.Exists("/1"))
+				r.wantNodes("in the partition")
+				if n := r.srv.Connections(); n != 1 {
+					t.Errorf("in the partition there are %d connections, want 1", n)
 				}
 				r.net.Heal()
-				synctest.Wait()
-				if !r.srv.Exists("/1") {
-					t.Error("after the partition the create is not executed, want what was sent to arrive")
-				}
-				answered, _ := c.received()
-				want := []int32{sent}
-				if gone {
-					want = nil
-				}
-				if !slices.Equal(answered, want) || gone && r.srv.Connections() != 0 {
-					t.Errorf("after the partition %v is answered on %d connections, want %v", answered, r.srv.Connections(), want)
+				r.wantNodes("after the partition", "/1")
+				if !gone {
+					r.wantAnswers("after the partition", sent)
+				} else if n := r.srv.Connections(); n != 0 {
+					t.Errorf("after the partition there are %d connections, want none", n)
 				}
 			})
 		})
 	}
 }
 
-func TestRefuseAndCut(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		c := r.session()
-		r.net.Refuse(true)
-		if _, err := r.net.Dial(r.Context(), "tcp", r.srv.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("a dial that is refused ends with %v, want %v", err, syscall.ECONNREFUSED)
-		}
-		c.create("/1")
-		if answered, _ := c.received(); len(answered) != 1 {
-			t.Errorf("while dials are refused %v is answered, want the one request on the connection there is", answered)
-		}
-		r.net.Cut()
-		if _, err := c.received(); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("a read after a cut ends with %v, want %v", err, syscall.ECONNRESET)
-		}
-		if _, err := c.Write([]byte{0}); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("a write after a cut ends with %v, want %v", err, syscall.ECONNRESET)
-		}
-		r.net.Refuse(false)
-		synctest.Wait()
-		if n := len(r.srv.Sessions()); n != 1 || r.srv.Connections() != 0 {
-			t.Errorf("after the cut there are %d sessions on %d connections, want 1 on none", n, r.srv.Connections())
-		}
-		r.session().create("/2")
-		synctest.Wait()
-		if !r.srv.Exists("/2") {
-			t.Error("a create on a new connection is not executed, want it executed")
-		}
-	})
-}
-
-// The server's end of a connection is also the client's.
-func TestTheServersLastWordsAreRead(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		c := r.session()
-		c.create("/1")
-		c.ask(zktest.OpClose)
-		answered, err := c.received()
-		if !slices.Equal(answered, []int32{1, 2}) || !errors.Is(err, io.EOF) {
-			t.Errorf("before the end %v is answered, %v; want both requests, then the end", answered, err)
-		}
-	})
-}
-
-func TestAWriteWaitsForRoom(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		c := r.session()
-		r.net.Partition()
-		eventstest.Must(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
-		start, frame := time.Now(), []byte{3: 8, 4: 0xff, 0xff, 0xff, 0xfe, 11: byte(zktest.OpPing)}
-		var err error
-		written := 0
-		for err == nil && written < 10<<20 {
-			written += len(frame)
-			_, err = c.Write(frame)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
-			t.Errorf("the write ends with %v after %v and %d bytes, want its deadline after 1s", err, time.Since(start), written)
-		}
-		eventstest.Must(t, c.SetWriteDeadline(time.Time{}))
-		time.AfterFunc(time.Second, r.net.Heal)
-		if _, err = c.Write(frame); err != nil || time.Since(start) != 2*time.Second {
-			t.Errorf("the write that waits until Heal ends with %v after %v, want success after 2s", err, time.Since(start))
-		}
-	})
-}
-
-func TestADeadlineAppliesToAReadThatWaits(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		c := r.session()
-		start := time.Now()
-		time.AfterFunc(time.Second, func() {
-			eventstest.Check(t, c.SetDeadline(time.Now().Add(time.Second)))
-		})
-		if _, err := c.receive(); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
-			t.Errorf("the read ends with %v after %v, want its deadline after 2s", err, time.Since(start))
-		}
-		time.AfterFunc(time.Second, func() { _ = c.Close() })
-		eventstest.Check(t, c.SetDeadline(time.Time{}))
-		if _, err := c.receive(); err == nil || time.Since(start) != 3*time.Second {
-			t.Errorf("the read ends with %v after %v, want the end of the connection after 3s", err, time.Since(start))
-		}
-	})
-}
-
-// A frame that is held for a time is let go before it is over, and a frame that lags arrives when everything heals.
-func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
-	holding := func(f faultnet.Frame) faultnet.Verdict {
-		if f.Op == zktest.OpCreate && f.Direction == faultnet.Up {
-			return faultnet.HoldFor(time.Hour)
-		}
-		return faultnet.Pass()
-	}
-	for name, tt := range map[string]struct {
-		rule  faultnet.Rule
-		lag   time.Duration
-		letGo func(*faultnet.Network)
-		there bool
-	}{
-		"held, released":   {holding, 0, (*faultnet.Network).Release, true},
-		"held, healed":     {holding, 0, (*faultnet.Network).Heal, true},
-		"lagging, healed":  {nil, time.Hour, (*faultnet.Network).Heal, true},
-		"lagging, release": {nil, time.Hour, (*faultnet.Network).Release, false}, // the lag stays
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, tt.rule, func(r *rig) {
-				c := r.session()
-				r.net.Lag(faultnet.Up, tt.lag)
-				c.create("/1")
-				synctest.Wait()
-				if r.srv.Exists("/1") {
-					t.Fatal("before the network lets go the node is there, want the create on its way")
-				}
-				tt.letGo(r.net)
-				synctest.Wait()
-				if got := r.srv.Exists("/1"); got != tt.there {
-					t.Errorf("after the network has let go the node is there: %t, want %t", got, tt.there)
-				}
-			})
-		})
-	}
-}
-
-// A dial that waits for the end of a partition ends early if something else comes first.
+// TestADialInAPartitionEnds early if something else comes before the end of the
+// partition.
 func TestADialInAPartitionEnds(t *testing.T) {
 	for name, end := range map[string]func(*faultnet.Network){
 		"refused": func(n *faultnet.Network) { n.Refuse(true) },
@@ -229,6 +94,87 @@ func TestADialInAPartitionEnds(t *testing.T) {
 				if err := <-ended; err == nil || time.Since(start) != 0 {
 					t.Errorf("the dial that waits ends with %v after %v, want an error at once", err, time.Since(start))
 				}
+			})
+		})
+	}
+}
+
+func TestRefuseAndCut(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.net.Refuse(true)
+		if _, err := r.net.Dial(r.Context(), "tcp", r.srv.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("a dial that is refused ends with %v, want %v", err, syscall.ECONNREFUSED)
+		}
+		r.wantAnswers("while dials are refused", r.create("/1"))
+		r.net.Cut()
+		start := time.Now()
+		_, err := r.received()
+		r.wantEnd("a read after a cut", start, 0, err, syscall.ECONNRESET)
+		_, err = r.Write([]byte{0})
+		r.wantEnd("a write after a cut", start, 0, err, syscall.ECONNRESET)
+		r.net.Refuse(false)
+		synctest.Wait()
+		if n := len(r.srv.Sessions()); n != 1 || r.srv.Connections() != 0 {
+			t.Errorf("after the cut there are %d sessions on %d connections, want 1 on none", n, r.srv.Connections())
+		}
+		r.begin()
+		r.wantAnswers("on a new connection", r.create("/2"))
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.net.Partition()
+		eventstest.Must(t, r.SetWriteDeadline(time.Now().Add(time.Second)))
+		start, frame := time.Now(), []byte{3: 8, 4: 0xff, 0xff, 0xff, 0xfe, 11: byte(zktest.OpPing)}
+		var err error
+		for written := 0; err == nil && written < 10<<20; written += len(frame) {
+			_, err = r.Write(frame)
+		}
+		r.wantEnd("a write that waits for room", start, time.Second, err, os.ErrDeadlineExceeded)
+		eventstest.Must(t, r.SetWriteDeadline(time.Time{}))
+		time.AfterFunc(time.Second, r.net.Heal)
+		_, err = r.Write(frame)
+		r.wantEnd("a write that waits until Heal", start, 2*time.Second, err, nil)
+	})
+	bubble(t, nil, func(r *rig) {
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { eventstest.Check(t, r.SetDeadline(time.Now().Add(time.Second))) })
+		_, err := r.receive()
+		r.wantEnd("a read that waits for its deadline", start, 2*time.Second, err, os.ErrDeadlineExceeded)
+		time.AfterFunc(time.Second, func() { _ = r.Close() })
+		eventstest.Check(t, r.SetDeadline(time.Time{}))
+		_, err = r.receive()
+		r.wantEnd("a read that waits when the connection is closed", start, 3*time.Second, err, net.ErrClosed)
+	})
+}
+
+// TestWhatIsHeldOrLagsIsLetGo before its time is over. What only lags is not released.
+func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
+	holding := func(f faultnet.Frame) faultnet.Verdict {
+		if f.Op == zktest.OpCreate && f.Direction == faultnet.Up {
+			return faultnet.HoldFor(time.Hour)
+		}
+		return faultnet.Pass()
+	}
+	for name, tt := range map[string]struct {
+		rule  faultnet.Rule
+		lag   time.Duration
+		letGo func(*faultnet.Network)
+		nodes []string
+	}{
+		"held, released":   {holding, 0, (*faultnet.Network).Release, []string{"/1"}},
+		"held, healed":     {holding, 0, (*faultnet.Network).Heal, []string{"/1"}},
+		"lagging, healed":  {nil, time.Hour, (*faultnet.Network).Heal, []string{"/1"}},
+		"lagging, release": {nil, time.Hour, (*faultnet.Network).Release, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, tt.rule, func(r *rig) {
+				r.net.Lag(faultnet.Up, tt.lag)
+				r.create("/1")
+				r.wantNodes("before the network lets go")
+				tt.letGo(r.net)
+				r.wantNodes("after it has let go", tt.nodes...)
 			})
 		})
 	}

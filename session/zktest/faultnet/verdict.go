@@ -1,9 +1,6 @@
 package faultnet
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Verdict is what happens to a frame. The zero Verdict lets it pass.
 type Verdict struct {
@@ -50,21 +47,9 @@ func Swallow() Verdict { return Verdict{kind: swallow} }
 
 // String is for traces.
 func (v Verdict) String() string {
-	switch v.kind {
-	case pass:
-		return "pass"
-	case drop:
-		return "drop"
-	case hold:
-		return "hold"
-	case holdFor:
-		return fmt.Sprintf("hold for %v", v.delay)
-	case cutBefore:
-		return "cut before"
-	case cutAfter:
-		return "cut after"
-	case swallow:
-		return "swallow"
+	name := [...]string{"pass", "drop", "hold", "hold for ", "cut before", "cut after", "swallow"}[v.kind]
+	if v.kind == holdFor {
+		name += v.delay.String()
 	}
-	return fmt.Sprintf("verdict %d", v.kind)
+	return name
 }
