@@ -19,9 +19,12 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const realm = "ZKGRANT.TEST"
 

@@ -24,12 +24,25 @@ import (
 
 const server = "localhost:2181"
 
-// mechanismOf is the mechanism of a keytab.
+// mechanismOf is the mechanism of a keytab, and mechanismWith one with another krb5.conf than the KDC's.
 func mechanismOf(tb testing.TB, k *kdctest.KDC, name, keytab string, options ...Option) *mechanism {
 	tb.Helper()
-	m, err := Keytab(name, keytab, append(options, Config(k.Config()))...)
+	return mechanismWith(tb, k.Config(), name, keytab, options...)
+}
+
+func mechanismWith(tb testing.TB, conf, name, keytab string, options ...Option) *mechanism {
+	tb.Helper()
+	m, err := Keytab(name, keytab, append(options, Config(conf))...)
 	eventstest.Must(tb, err)
 	return m.(*mechanism)
+}
+
+// started is a KDC that knows the server.
+func started(t *testing.T) *kdctest.KDC {
+	t.Helper()
+	k := kdctest.Start(t, realm)
+	k.Add("zookeeper/localhost")
+	return k
 }
 
 // ticketOf returns the ticket with which an exchange begins.
@@ -44,8 +57,7 @@ func ticketOf(ctx context.Context, m sasl.Mechanism, at string) (ticket, error) 
 // TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A ticket is kept until an exchange shows it, also if
 // an exchange comes to nothing before.
 func TestTickets(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	for i, option := range []string{
 		"-requires_preauth", "+requires_preauth", "-e aes128-cts-hmac-sha1-96:normal +requires_preauth", "-e aes256-cts-hmac-sha384-192:normal +requires_preauth",
 		"-e arcfour-hmac:normal +requires_preauth",
@@ -75,8 +87,7 @@ func TestTickets(t *testing.T) {
 
 // TestRefusalsOfAKDC are final, and name the client and the ticket that it did not get.
 func TestRefusalsOfAKDC(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	bob, eve, old := k.Add("bob", "+requires_preauth"), k.Add("eve"), k.Add("old", "+requires_preauth")
 	k.Admin("delprinc -force eve")
 	k.Admin("cpw -randkey old")
@@ -124,8 +135,7 @@ func TestAnotherRealm(t *testing.T) {
 	ours.Go() // it reads which hosts are in the other realm
 	short := written(t, fmt.Sprintf("[libdefaults]\n default_realm = %s\n[realms]\n %s = {\n  kdc = %s\n }\n OTHER.TEST = {\n  kdc = %s\n }\n",
 		realm, realm, ours.Addr(), theirs.Addr()))
-	m, err := Keytab("bob", bob, Config(short))
-	eventstest.Must(t, err)
+	m := mechanismWith(t, short, "bob", bob)
 	if got, err := ticketOf(t.Context(), m, "zk1.other.test:2181"); err != nil || got.peer.String() != "zookeeper/zk1.other.test@OTHER.TEST" {
 		t.Errorf("referred by the KDC: a ticket for %v, %v; want one for the server in OTHER.TEST", got.peer, err)
 	}
@@ -133,8 +143,7 @@ func TestAnotherRealm(t *testing.T) {
 
 // TestClockSkewOfAKDC names both times and what is allowed.
 func TestClockSkewOfAKDC(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	for name, keytab := range map[string]string{"bob": k.Add("bob", "+requires_preauth"), "ann": k.Add("ann", "-requires_preauth")} {
 		for _, by := range []time.Duration{-time.Hour, time.Hour, 48 * time.Hour} {
 			m := mechanismOf(t, k, name, keytab)
@@ -149,8 +158,7 @@ func TestClockSkewOfAKDC(t *testing.T) {
 
 // TestACache is read again at each exchange. When its ticket has ended the error says when that was.
 func TestACache(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	bob, ann, path := k.Add("bob"), k.Add("ann"), filepath.Join(t.TempDir(), "cache")
 	k.Kinit(path, "bob", bob, "-l", "1h")
 	made, err := CredentialCache("FILE:"+path, Config(k.Config()))
@@ -184,8 +192,7 @@ func TestACache(t *testing.T) {
 
 // TestAKeytabThatIsChanged is read again: its principal has another key by then.
 func TestAKeytabThatIsChanged(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	keytab := k.Add("bob", "+requires_preauth")
 	m := mechanismOf(t, k, "bob", keytab)
 	k.Admin("cpw -randkey bob")
@@ -201,8 +208,7 @@ func TestAKeytabThatIsChanged(t *testing.T) {
 
 // TestTheVersionOfAKeyMayDiffer: a keytab that was made elsewhere numbers its keys in its own way.
 func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	table, err := loadKeytab(k.Add("bob", "+requires_preauth"))
 	eventstest.Must(t, err)
 	for i := range table.Entries {
@@ -217,8 +223,7 @@ func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
 
 // TestAnOldAnswerIsRefused: an attacker may have recorded it.
 func TestAnOldAnswerIsRefused(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	var heard [][]byte
 	asked := 0
 	again := answering(t, func(c net.Conn) {
@@ -244,9 +249,7 @@ func TestAnOldAnswerIsRefused(t *testing.T) {
 			heard = [][]byte{heard[1], heard[3]}
 		}
 	})
-	of, err := Keytab("bob", k.Add("bob"), Config(confWith(t, again)))
-	eventstest.Must(t, err)
-	m := of.(*mechanism)
+	m := mechanismWith(t, confWith(t, again), "bob", k.Add("bob"))
 	first, err := ticketOf(t.Context(), m, server)
 	eventstest.Must(t, err)
 	m.drop(first.peer)
@@ -287,8 +290,7 @@ func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 // TestAnotherKDCIsAsked if the first is gone, silent, or has no answer for the moment.
 func TestAnotherKDCIsAsked(t *testing.T) {
-	k := kdctest.Start(t, realm)
-	k.Add("zookeeper/localhost")
+	k := started(t)
 	bob := k.Add("bob")
 	no := messages.NewKRBError(types.NewPrincipalName(2, "krbtgt/"+realm), realm, errorcode.KDC_ERR_SVC_UNAVAILABLE, "")
 	busy, err := no.Marshal()
@@ -304,13 +306,10 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			m, err := Keytab("bob", bob, Config(confWith(t, first, k.Addr())))
-			eventstest.Must(t, err)
-			if _, err := ticketOf(ctx, m, server); err != nil {
+			if _, err := ticketOf(ctx, mechanismWith(t, confWith(t, first, k.Addr()), "bob", bob), server); err != nil {
 				t.Errorf("%v, want a ticket of the other KDC", err)
 			}
-			m, err = Keytab("bob", bob, Config(confWith(t, first)))
-			eventstest.Must(t, err)
+			m := mechanismWith(t, confWith(t, first), "bob", bob)
 			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			if _, err := ticketOf(ctx, m, server); !errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), first) {
@@ -324,8 +323,7 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 func TestStartEndsWithItsContext(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	addr := answering(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })
-	m, err := Keytab("bob", keytabOf(t, "bob@"+realm), Config(confWith(t, addr)))
-	eventstest.Must(t, err)
+	m := mechanismWith(t, confWith(t, addr), "bob", keytabOf(t, "bob@"+realm))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -343,8 +341,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 func TestAKDCThatIsNone(t *testing.T) {
 	for _, said := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x01\x7e", "\x00\x00\x00\x02\x6b\x80", "\x00\x00\x00\x04\x6b\x02\x30\x00", "HTTP/1.1 400 Bad Request\r\n"} {
 		addr := answering(t, func(c net.Conn) { _, _ = c.Write([]byte(said)) })
-		m, err := Keytab("bob", keytabOf(t, "bob@"+realm), Config(confWith(t, addr)))
-		eventstest.Must(t, err)
+		m := mechanismWith(t, confWith(t, addr), "bob", keytabOf(t, "bob@"+realm))
 		if e, err := m.Start(t.Context(), server); err == nil {
 			t.Errorf("after %q: %v, want an error", said, e)
 		}

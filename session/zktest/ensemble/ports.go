@@ -21,6 +21,15 @@ const (
 	highestPort = 32000
 )
 
+// FreePort finds a free port for another kind of server.
+func FreePort() (int, error) {
+	picked, err := pickPorts(1)
+	if err != nil {
+		return 0, err
+	}
+	return picked[0].client, nil
+}
+
 // pickPorts finds free ports for n servers. They are free when it returns. If another process takes one, the start of
 // that server fails and is repeated with other ports.
 func pickPorts(n int) (picked []ports, err error) {

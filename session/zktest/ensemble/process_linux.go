@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the server when this process ends, however it ends: a test binary that runs into its time
+// DieWithParent has the kernel kill a server when this process ends, however it ends: a test binary that runs into its time
 // limit or is killed runs no clean-up.
 //
 // The kernel means the thread that started the server. Go ends a thread only if a goroutine was locked to it and
 // returned without unlocking it, so servers must not be started from such a goroutine.
-func dieWithParent(cmd *exec.Cmd) {
+func DieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 

@@ -22,16 +22,7 @@ const (
 
 // String names the way.
 func (d Direction) String() string {
-	switch d {
-	case ToServer:
-		return "to the server"
-	case ToClient:
-		return "to the client"
-	case BothWays:
-		return "both ways"
-	default:
-		return fmt.Sprintf("direction %d", uint8(d))
-	}
+	return [...]string{"no way", "to the server", "to the client", "both ways"}[d&BothWays]
 }
 
 const (

@@ -49,9 +49,15 @@ func through(t *testing.T, p *Proxy) *net.TCPConn {
 
 func say(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(conn, text)
+	eventstest.Must(t, err)
+}
+
+// echoes fails the test unless the connection carries a text there and back.
+func echoes(t *testing.T, conn net.Conn) {
+	t.Helper()
+	say(t, conn, "-")
+	hears(t, conn, "-")
 }
 
 // read returns the next bytes, at most n, and how reading ended.
@@ -96,23 +102,25 @@ func ends(t *testing.T, conn net.Conn) {
 	}
 }
 
-// On a silent way nothing passes, neither on open connections nor on new ones. All of it arrives when the silence is over.
+// On a silent way nothing passes, neither on open connections nor on new ones, nor the
+// end of a connection. All of it arrives when the silence is over.
 func TestProxyHolds(t *testing.T) {
 	for _, ways := range []Direction{ToServer, ToClient, BothWays} {
 		t.Run(ways.String(), func(t *testing.T) {
 			p := StartProxy(t, echo(t))
 			conn := through(t, p)
-			say(t, conn, "one")
-			hears(t, conn, "one")
+			echoes(t, conn)
 			p.Hold(ways)
 			say(t, conn, "two")
 			say(t, conn, "three")
+			eventstest.Must(t, conn.CloseWrite())
 			later := through(t, p)
 			say(t, later, "four")
 			silent(t, conn)
 			silent(t, later)
 			p.Heal()
 			hears(t, conn, "twothree")
+			ends(t, conn)
 			hears(t, later, "four")
 			if n := p.Accepted(); n != 2 {
 				t.Errorf("the proxy has accepted %d connections, want 2", n)
@@ -121,7 +129,8 @@ func TestProxyHolds(t *testing.T) {
 	}
 }
 
-// One way goes on while the other is silent. Text that was sent before it fell silent is answered, or not, by that way alone.
+// One way goes on while the other is silent. Text that was sent before it fell silent is
+// answered, or not, by that way alone.
 func TestProxyHoldsOneWayOnly(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	eventstest.Must(t, err)
@@ -144,25 +153,11 @@ func TestProxyHoldsOneWayOnly(t *testing.T) {
 	hears(t, front, "later")
 }
 
-// The end of a connection is kept back as well, and one way may end before the other.
-func TestProxyHoldsTheEnd(t *testing.T) {
-	p := StartProxy(t, echo(t))
-	conn := through(t, p)
-	p.Hold(ToServer)
-	say(t, conn, "last words")
-	eventstest.Must(t, conn.CloseWrite())
-	silent(t, conn)
-	p.Heal()
-	hears(t, conn, "last words")
-	ends(t, conn)
-}
-
 func TestProxyLags(t *testing.T) {
 	const lag = 150 * time.Millisecond
 	p := StartProxy(t, echo(t))
 	conn := through(t, p)
-	say(t, conn, "-")
-	hears(t, conn, "-")
+	echoes(t, conn)
 	for ways, want := range map[Direction]time.Duration{ToServer: lag, ToClient: lag, BothWays: 2 * lag} {
 		p.Lag(ways, lag)
 		begin := time.Now()
@@ -219,8 +214,7 @@ func TestALagIsExact(t *testing.T) {
 		least := time.Hour
 		for range 50 {
 			begin := time.Now()
-			say(t, conn, "-")
-			hears(t, conn, "-")
+			echoes(t, conn)
 			least = min(least, time.Since(begin))
 		}
 		return least
@@ -239,32 +233,23 @@ func TestALagIsExact(t *testing.T) {
 func TestProxyRefusesAndCuts(t *testing.T) {
 	p := StartProxy(t, echo(t))
 	old := through(t, p)
-	say(t, old, "-")
-	hears(t, old, "-")
+	echoes(t, old)
 	p.Refuse(true)
 	ends(t, through(t, p))
-	say(t, old, "-")
-	hears(t, old, "-")
+	echoes(t, old)
 	p.Heal()
 	young := through(t, p)
-	say(t, young, "-")
-	hears(t, young, "-")
+	echoes(t, young)
 	p.Cut()
 	ends(t, old)
 	ends(t, young)
 	again := through(t, p)
-	say(t, again, "-")
-	hears(t, again, "-")
+	echoes(t, again)
 	p.Hold(BothWays)
 	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the Close at the test's end
 	ends(t, again)
 	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling the closed proxy = %v, %v; want it refused", conn, err)
 	}
-}
-
-// A server that is not there shows as a connection that ends.
-func TestProxyWithoutServer(t *testing.T) {
-	p := StartProxy(t, "127.0.0.1:1")
-	ends(t, through(t, p))
+	ends(t, through(t, StartProxy(t, "127.0.0.1:1"))) // no server is there
 }

@@ -80,7 +80,7 @@ func (s *server) start(java string, args []string) error {
 	cmd := exec.Command(java, args...)
 	cmd.Dir = s.folder // where the virtual machine writes its report if it crashes
 	cmd.Stdout, cmd.Stderr = log, log
-	dieWithParent(cmd)
+	DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
 	}

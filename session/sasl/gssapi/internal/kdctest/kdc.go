@@ -43,7 +43,9 @@ func Start(tb testing.TB, realm string, lines ...string) *KDC {
 		}
 		tb.Skip(err)
 	}
-	k := &KDC{Realm: realm, tb: tb, programs: found, folder: tb.TempDir(), port: pickPort(tb), lines: lines}
+	port, err := ensemble.FreePort()
+	eventstest.Must(tb, err)
+	k := &KDC{Realm: realm, tb: tb, programs: found, folder: tb.TempDir(), port: port, lines: lines}
 	k.write()
 	k.run("kdb5_util", "create", "-s", "-P", "master")
 	k.Go()
@@ -62,7 +64,7 @@ func (k *KDC) path(name string) string { return filepath.Join(k.folder, name) }
 func (k *KDC) Go() {
 	k.tb.Helper()
 	cmd := k.command("krb5kdc", "-n")
-	dieWithParent(cmd)
+	ensemble.DieWithParent(cmd)
 	k.process = eventstest.Begin(k.tb, cmd)
 	eventstest.Eventually(k.tb, "the KDC listens", func() bool {
 		conn, err := net.DialTimeout("tcp", k.Addr(), time.Second)
@@ -209,21 +211,4 @@ func find() (programs, error) {
 		return p, errNone
 	}
 	return programs{filepath.Join(home, "bin"), filepath.Join(home, "lib"), filepath.Join(home, "kdb")}, nil
-}
-
-// pickPort finds a free port below those from which systems number outgoing connections. An outgoing connection could take a port of those
-// while the KDC is stopped.
-func pickPort(tb testing.TB) int {
-	tb.Helper()
-	const lowest, highest = 10000, 32000
-	for range 1000 {
-		port := lowest + rand.IntN(highest-lowest)
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			eventstest.Must(tb, l.Close())
-			return port
-		}
-	}
-	tb.Fatal("no free port")
-	return 0
 }
