@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -31,15 +30,15 @@ func TestWhatAServerSaysOfItself(t *testing.T) {
 
 // asking is a dialer that is connected to one:1. The other servers answer a question
 // after their time; less than 0 is never, and an absent one refuses.
-func asking(t *testing.T, times map[string]time.Duration, names ...string) *Dialer {
+func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 	t.Helper()
-	h := NewHosts(names, rand.New(rand.NewPCG(1, 2)))
-	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
-		Hosts: h, Asked: testTimeout, Rng: rand.New(rand.NewPCG(3, 4)),
+	h := NewHosts([]string{"one:1", "two:2", "three:3"}, testRand())
+	d := dialerOf(t, Events{}, Dialing{
+		Hosts: h,
 		Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
 			wait, up := times[addr]
 			if !up {
-				return nil, errors.New("refused")
+				return nil, errDown
 			}
 			near, far := net.Pipe()
 			t.Cleanup(func() { _ = far.Close() })
@@ -58,12 +57,8 @@ func asking(t *testing.T, times map[string]time.Duration, names ...string) *Dial
 			return near, nil
 		},
 	})
-	near, far := net.Pipe()
-	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-	w, err := newWire(near, near, d.link, time.Now().Add(testTimeout), func(error) {})
-	eventstest.Must(t, err)
-	w.server = "one:1"
-	d.current = w
+	d.current = play(t, d.link).wire
+	d.current.server = "one:1"
 	h.tries++
 	h.find("one:1").tried = h.tries
 	return d
@@ -90,7 +85,7 @@ func TestAskingTheOtherServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				d := asking(t, c.times, "one:1", "two:2", "three:3")
+				d := asking(t, c.times)
 				defer d.Stop()
 				ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 				defer cancel()
@@ -111,7 +106,7 @@ func TestAskingTheOtherServers(t *testing.T) {
 // TestAskingEndsWithTheClient: a Stop ends it at once.
 func TestAskingEndsWithTheClient(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		d := asking(t, map[string]time.Duration{"two:2": -1, "three:3": -1}, "one:1", "two:2", "three:3")
+		d := asking(t, map[string]time.Duration{"two:2": -1, "three:3": -1})
 		begun := time.Now()
 		time.AfterFunc(time.Second, d.Stop)
 		if d.Ask(t.Context()) || time.Since(begun) != time.Second {
@@ -122,7 +117,7 @@ func TestAskingEndsWithTheClient(t *testing.T) {
 
 // TestEachAddressIsAServer that can be asked, and be dialled next.
 func TestEachAddressIsAServer(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := testRand()
 	h := NewHosts([]string{"zk:1", "other:1"}, rng)
 	h.learn("zk:1", []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, rng)
 	for _, addr := range []string{"10.0.0.3:1", "10.0.0.1:1", "10.0.0.2:1"} {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -80,8 +81,8 @@ func token(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, u
 
 var noToken = []byte{0xff, 0xff, 0xff, 0xff}
 
-// talk has the script talk to a server with these answers. The server hangs up after its last turn if told to. talk returns what the client
-// reads, and which tokens have come.
+// talk has the script talk to a server with these answers. The server hangs up after its
+// last turn if told to. talk returns what the client reads, and which tokens have come.
 func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -94,36 +95,32 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 	go func() {
 		var tokens []string
 		defer func() { over <- tokens }()
-		defer theirs.Close()
-		greeting := greetingOf(session)
-		for i := range greeting { // in pieces
-			_, _ = theirs.Write(greeting[i : i+1])
+		peer := fakeConn{theirs}
+		defer peer.Close()
+		for piece := range slices.Chunk(greetingOf(session), 1) {
+			peer.send(piece)
 		}
 		for _, turn := range turns {
-			request, err := readFrame(theirs, minRequest+4, maxHandshake)
-			if err != nil {
+			request := peer.recv()
+			if request == nil {
 				return
 			}
-			if op := int32(binary.BigEndian.Uint32(request[8:])); op != opcode.SASL {
+			if op := int32(binary.BigEndian.Uint32(request[4:])); op != opcode.SASL {
 				tokens = append(tokens, opcode.Name(op))
 			}
-			tokens = append(tokens, string(request[16:]))
-			reply := binary.BigEndian.AppendUint32(nil, uint32(minReply+len(turn.body)))
-			reply = append(reply, request[4:8]...)
-			reply = binary.BigEndian.AppendUint64(reply, 0)
-			reply = binary.BigEndian.AppendUint32(reply, uint32(turn.code))
-			_, _ = theirs.Write(append(reply, turn.body...))
+			tokens = append(tokens, string(request[12:]))
+			peer.send(replyFrame(int32(binary.BigEndian.Uint32(request)), turn.code, turn.body...))
 		}
 		if !hangUp {
-			_, _ = io.Copy(io.Discard, theirs)
+			peer.ignore()
 		}
 	}()
 	a, err := begin(ctx, ours, s, "zk:2181", nil)
-	var buf [5]byte
-	for err == nil && len(read) < len(greetingOf(session)) {
+	if err == nil {
+		read = make([]byte, len(greetingOf(session)))
 		var n int
-		n, err = a.Read(buf[:])
-		read = append(read, buf[:n]...)
+		n, err = io.ReadFull(iotest.OneByteReader(a), read)
+		read = read[:n]
 	}
 	_ = ours.Close()
 	return read, <-over, err
@@ -165,13 +162,10 @@ func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
 // TestADenialIsFinal for its connection.
 func TestADenialIsFinal(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
+		f := &fakeServer{serve: func(_ int, c fakeConn) { c.send(greetingOf(7)); c.ignore() }}
+		ours, err := f.dial(t.Context(), "", "")
+		eventstest.Must(t, err)
 		defer ours.Close()
-		go func() {
-			defer theirs.Close()
-			_, _ = theirs.Write(greetingOf(7))
-			_, _ = io.Copy(io.Discard, theirs)
-		}()
 		a := &authenticated{Conn: ours, ctx: t.Context(), exchange: unwilling{}}
 		for range 2 {
 			if n, err := a.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {

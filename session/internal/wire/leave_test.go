@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -12,109 +13,86 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection is reported only after that request. Otherwise the
-// client would wait a second for an answer.
+// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection is
+// reported only after that request. Otherwise the client would wait a second for an
+// answer.
 func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
-	last := func(w *wire) { _ = w.noteSent(requestFrame(1, opcode.CloseSession), w.link.Events.Now()) }
+	last := func(p *played) { p.noteOut(requestFrame(1, opcode.CloseSession)) }
 	for what, test := range map[string]struct {
-		end, release func(w *wire)
+		end, release func(p *played)
 	}{
-		"the session hangs up":        {func(w *wire) { _ = w.hangUp() }, last},
-		"the server hangs up":         {func(w *wire) { _ = w.socket.Close() }, last},
-		"the server is silent":        {func(w *wire) { _ = w.SetReadDeadline(time.Now().Add(time.Second)) }, last},
-		"the client gives up its end": {func(w *wire) { _ = w.hangUp() }, func(w *wire) { _ = w.Close() }},
+		"the session hangs up":        {func(p *played) { _ = p.hangUp() }, last},
+		"the server hangs up":         {func(p *played) { _ = p.socket.Close() }, last},
+		"the server is silent":        {func(p *played) { _ = p.SetReadDeadline(time.Now().Add(time.Second)) }, last},
+		"the client gives up its end": {func(p *played) { _ = p.hangUp() }, func(p *played) { _ = p.Close() }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				w := established(t, Events{})
-				if !w.leave() {
+				p := established(t, Events{})
+				if !p.leave() {
 					t.Fatal("a client on a connection that is up cannot leave on it, want that it can")
 				}
 				heard := make(chan error, 1)
 				go func() {
-					_, err := w.Read(make([]byte, 1))
+					_, err := p.Read(make([]byte, 1))
 					heard <- err
 				}()
-				test.end(w)
+				test.end(p)
 				time.Sleep(time.Minute)
-				select {
-				case err := <-heard:
-					t.Errorf("before its last request the client heard %v, want nothing", err)
-				default:
+				if len(heard) > 0 {
+					t.Errorf("before its last request the client heard %v, want nothing", <-heard)
 				}
-				test.release(w)
+				test.release(p)
 				synctest.Wait()
-				select {
-				case err := <-heard:
-					if err == nil {
-						t.Error("the client heard no error, want the end of the connection")
-					}
-				default:
+				if len(heard) == 0 || <-heard == nil {
 					t.Error("the client heard nothing after its last request, want the end of the connection")
-					eventstest.Check(t, w.Close())
 				}
 			})
 		})
 	}
 }
 
-// TestNoClientLeavesOnAConnectionKnownToHaveEnded: the client is about to dial another one.
+// TestNoClientLeavesOnAConnectionKnownToHaveEnded: it is about to dial another one. In
+// its handshake it hears of the end also if it leaves, for it makes no last request
+// before it has a connection.
 func TestNoClientLeavesOnAConnectionKnownToHaveEnded(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w := established(t, Events{})
-		eventstest.Check(t, w.hangUp())
-		if _, err := w.Read(make([]byte, 1)); err == nil {
-			t.Error("a closed connection has no end for its client, want an error")
-		}
-		if w.leave() {
-			t.Error("a client that knows of the end can leave on the connection, want another one")
-		}
-	})
-}
-
-// TestAClientInItsHandshakeHearsOfTheEnd: it makes no last request before it has a connection.
-func TestAClientInItsHandshakeHearsOfTheEnd(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, _ := wirePair(t, Events{})
-		if !w.leave() {
+		up, greeting := established(t, Events{}), play(t, NewLink(Events{}))
+		if !greeting.leave() {
 			t.Error("a client in its handshake cannot leave, want that it can")
 		}
-		eventstest.Check(t, far.Close())
-		if _, err := w.Read(make([]byte, 1)); err == nil {
-			t.Error("a closed connection has no end for its client, want an error")
+		eventstest.Check(t, errors.Join(up.hangUp(), greeting.peer.Close()))
+		for _, p := range []*played{up, greeting} {
+			if _, err := p.Read(make([]byte, 1)); err == nil {
+				t.Error("a closed connection has no end for its client, want an error")
+			}
+			if p.leave() {
+				t.Error("a client that knows of the end can leave on the connection, want another one")
+			}
 		}
-		if w.leave() {
-			t.Error("a client that knows of the end can leave on the connection, want another one")
-		}
-		eventstest.Check(t, w.Close())
 	})
 }
 
-// TestNoPingBehindTheLastRequest: a server that has closed the connection would answer a ping with a reset. What it has sent before would
-// be lost if it was not read.
+// TestNoPingBehindTheLastRequest: a server that has closed the connection would answer a
+// ping with a reset. What it has sent before would be lost if it was not read.
 func TestNoPingBehindTheLastRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, _ := wirePair(t, Events{})
+		p := play(t, NewLink(Events{}))
 		sent := make(chan []byte, 1)
 		go func() {
-			all, _ := io.ReadAll(far)
+			all, _ := io.ReadAll(p.peer)
 			sent <- all
 		}()
 		handshake, ping, end := handshakeFrame(0), requestFrame(xidPing, opcode.Ping), requestFrame(1, opcode.CloseSession)
-		write := func(frame []byte) {
-			_, err := w.Write(frame)
-			eventstest.Must(t, err)
+		p.ask(handshake)
+		p.noteIn(grantFrame(testTimeout, 7))
+		for _, frame := range [][]byte{ping, end, ping} {
+			p.ask(frame)
 			synctest.Wait()
 		}
-		write(handshake)
-		eventstest.Must(t, w.noteReceived(frameOf(grantBody(testTimeout, 7))))
-		for _, frame := range [][]byte{ping, end, ping} {
-			write(frame)
-		}
-		eventstest.Check(t, w.Close())
+		eventstest.Check(t, p.Close())
 		if got, want := <-sent, slices.Concat(handshake, ping, end); !bytes.Equal(got, want) {
 			t.Errorf("sent % x, want % x: the second ping is left out", got, want)
 		}
-		eventstest.Check(t, far.Close())
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,34 +37,32 @@ func TestWhichAddressesAnAttemptDials(t *testing.T) {
 	}
 }
 
-// TestANewClientTrustsNoEarlierLookup: the session before it had those addresses, and they may belong to another ensemble by now.
+// TestANewClientTrustsNoEarlierLookup: the session before it had those addresses, and
+// they may belong to another ensemble by now.
 func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{"zk": "10.0.0.1"}}
 		names := namesOf(t, z.lookup)
-		dials := func(alive bool) zoneClient { return z.clientWith(t, names, alive, "zk:2181") }
-		eventstest.Must(t, dials(true).next(t))
-		z.dialledNow()
+		z.client(t, names, true, "zk:2181").tries(1)
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.2", time.Minute })
-		c := dials(false)
+		c := z.client(t, names, false, "zk:2181")
 		for range 3 {
-			if err := c.next(t); !errors.Is(err, errSlow) {
+			if err := c.next(); !errors.Is(err, errSlow) {
 				t.Errorf("a new client dials %q with %v, want no address before the lookup has ended", z.dialledNow(), err)
 			}
 		}
 		z.set(func() { z.slow = 0 })
 		time.Sleep(lookupMax) // the lookup that goes on is given up
-		eventstest.Must(t, c.next(t))
-		if got := z.dialledNow(); got != "10.0.0.2:2181" {
+		if got := c.tries(1); !slices.Equal(got, []string{"10.0.0.2:2181"}) {
 			t.Errorf("after a lookup of its own the client dials %s, want 10.0.0.2:2181", got)
 		}
 		// A lookup that began before the session ended and ended after it is good.
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.3", testTimeout })
 		names.find("zk")
-		c = dials(false)
-		for c.next(t) != nil {
+		c = z.client(t, names, false, "zk:2181")
+		for c.next() != nil {
 		}
-		if got := z.dialledNow(); got != "10.0.0.3:2181" {
+		if got := z.dialledNow(); !slices.Equal(got, []string{"10.0.0.3:2181"}) {
 			t.Errorf("the new client dials %s, want 10.0.0.3:2181", got)
 		}
 	})
@@ -71,18 +70,16 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 
 // TestALookupOutlastsTheAttempt: the attempts of one client, and of the next one, share it.
 func TestALookupOutlastsTheAttempt(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
+	inZone(t, map[string]string{"zk": "10.0.0.1"}, false, "zk:2181 zk:2182", func(z *zone, c zoneClient) {
 		const takes = 3 * testTimeout
-		z := &zone{names: map[string]string{"zk": "10.0.0.1"}, slow: takes}
-		names := namesOf(t, z.lookup)
-		c := z.clientWith(t, names, false, "zk:2181", "zk:2182")
+		z.slow = takes
 		start := time.Now()
 		for err := errSlow; err != nil; {
 			// An attempt that gets the addresses late may have no time left to dial them.
-			if err = c.next(t); err != nil && !errors.Is(err, errSlow) && !errors.Is(err, context.DeadlineExceeded) {
+			if err = c.next(); err != nil && !errors.Is(err, errSlow) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			var lookups int
+			lookups := 0
 			z.set(func() { lookups = z.lookups })
 			if time.Since(start) < takes && lookups != 1 {
 				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", lookups, time.Since(start))

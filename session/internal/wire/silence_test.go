@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"encoding/binary"
-	"net"
 	"testing"
 	"time"
 
@@ -51,111 +49,60 @@ func TestWhenASessionHangsUp(t *testing.T) {
 	}
 }
 
-// Whatever the servers do, a session hangs up at most twice in ten timeouts, and once on servers that all answer alike.
-func TestHowOftenASessionHangsUp(t *testing.T) {
-	const T = 10 * time.Second
-	for part := range 100 {
-		takes := T * time.Duration(part) / 100 // every write, on every server
-		q, now, hangUps := Silence{Timeout: T}, time.Unix(1000, 0), 0
-		for end := now.Add(100 * T); now.Before(end); {
-			q.Since = now
-			wait, ok := q.Left(now)
-			if !ok || takes <= wait { // it is answered, or the client hangs up
-				now = now.Add(min(takes, ClientPatience(T)) + time.Millisecond)
-				if takes < ClientPatience(T) {
-					q.Took = takes
-				}
-				continue
-			}
-			now = now.Add(wait)
-			q.Before = [2]time.Time{now, q.Before[0]}
-			hangUps++
-		}
-		most := 20
-		switch {
-		case takes <= T/5:
-			most = 0
-		case takes <= 2*T/5:
-			most = 1
-		case takes < ClientPatience(T):
-			most = 2
-		}
-		if hangUps > most {
-			t.Errorf("where each write takes %v a session hangs up %d times in 100 timeouts, want %d at most", takes, hangUps, most)
-		}
-	}
-}
-
 func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		w, err := newWire(near, near, NewLink(Events{}), time.Now().Add(testTimeout), func(error) {})
-		eventstest.Must(t, err)
-		peer := fakeConn{far}
-		r := &resumption{T: t, wire: w, peer: peer}
-		start := time.Now()
+		p, start := play(t, NewLink(Events{})), time.Now()
 		want := func(when string, since time.Duration) {
 			t.Helper()
-			got := w.owing()
+			got := p.owing()
 			if since < 0 && !got.IsZero() || since >= 0 && got.Sub(start) != since {
 				t.Errorf("%s an answer is owed since %v, want since %v after the start", when, got.Sub(start), since)
 			}
 		}
 		const nothing = -1
+		asks := func(xids ...int32) {
+			for _, xid := range xids {
+				go p.peer.recv()
+				p.ask(requestFrame(xid, opcode.Multi))
+			}
+		}
 		go func() {
-			peer.handshake()
+			p.peer.handshake()
 			time.Sleep(time.Second)
-			peer.grant(testTimeout, 7)
+			p.peer.send(grantFrame(testTimeout, 7))
 		}()
-		r.write(make([]byte, 44))
+		p.ask(handshakeFrame(0))
 		want("while the handshake is under way", nothing)
-		r.read(len(frameOf(grantBody(testTimeout, 7))))
+		p.receive(len(grantFrame(testTimeout, 7)))
 		want("behind the handshake", nothing)
-
-		request := func(xid int32) []byte {
-			return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(xid)), uint32(opcode.Multi))
-		}
-		ask := func(xid int32) {
-			go peer.recv()
-			r.write(request(xid))
-		}
-		ask(1)
+		asks(1)
 		time.Sleep(time.Second)
-		ask(2)
-		ask(xidPing)
+		asks(2, xidPing)
 		want("behind three requests", time.Second)
 		time.Sleep(time.Second)
-		go peer.reply(request(xidEvent), 0)
-		r.read(4 + minReply)
+		p.hear(replyFrame(xidEvent, 0))
 		want("behind an event", time.Second)
-		go peer.reply(request(1), 0)
-		r.read(4 + minReply)
+		p.hear(replyFrame(1, 0))
 		want("when the first is answered", 3*time.Second)
 		time.Sleep(time.Second)
-		long := frameOf(append(append(request(2)[:4:4], make([]byte, 12)...), make([]byte, 100)...))
-		go func() { _, _ = peer.Write(long[:50]) }()
-		r.read(50)
+		long := replyFrame(2, 0, make([]byte, 100)...)
+		p.hear(long[:50])
 		want("when a part of the second answer has come", 4*time.Second)
 		time.Sleep(time.Second)
-		go func() { _, _ = peer.Write(long[50:]) }()
-		r.read(len(long) - 50)
+		p.hear(long[50:])
 		want("when only a ping is not answered", 5*time.Second)
-		go peer.reply(request(xidPing), 0)
-		r.read(4 + minReply)
+		p.hear(replyFrame(xidPing, 0))
 		want("when all is answered", nothing)
-		ask(3)
+		asks(3)
 		want("behind another one", 5*time.Second)
 		time.Sleep(time.Second)
-		ask(4)
-		ask(xidPing)
+		asks(4, xidPing)
 		time.Sleep(time.Second)
-		go peer.reply(request(xidPing), 0)
-		r.read(4 + minReply)
+		p.hear(replyFrame(xidPing, 0))
 		want("when a ping behind it is answered", 5*time.Second)
-		go peer.reply(request(4), 0)
-		r.read(4 + minReply)
+		p.hear(replyFrame(4, 0))
 		want("when the request behind it is answered", 5*time.Second)
-		r.end()
+		eventstest.Check(t, p.Close())
 		want("when the connection has ended", nothing)
 	})
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -44,24 +43,5 @@ func TestPausesGrowWhileRequestsAreTurnedAway(t *testing.T) {
 		if pause := th.Pause(now, 100*ms); pause > 100*ms {
 			t.Fatalf("with a very short timeout a pause takes %v, want 100 ms at most", pause)
 		}
-	}
-}
-
-// TestRequestsThatAreTurnedAwayAreReported when that has gone on for 3 s, and again each minute. A calm ends it.
-func TestRequestsThatAreTurnedAwayAreReported(t *testing.T) {
-	const T = 10 * time.Second
-	var th Throttle
-	began := time.Unix(1000, 0)
-	for spell := range 3 {
-		var reports []time.Duration
-		for at := time.Duration(0); at <= 125*time.Second; at += time.Second / 2 {
-			if th.TurnedAway(began.Add(at), T) {
-				reports = append(reports, at)
-			}
-		}
-		if want := []time.Duration{3 * time.Second, 63 * time.Second, 123 * time.Second}; !slices.Equal(reports, want) {
-			t.Errorf("spell %d: reports are due after %v, want %v", spell, reports, want)
-		}
-		began = began.Add(125*time.Second + T)
 	}
 }

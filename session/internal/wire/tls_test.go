@@ -9,12 +9,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"io"
 	"math/big"
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,94 +23,6 @@ import (
 
 func always(cfg *tls.Config) func() *tls.Config { return func() *tls.Config { return cfg } }
 
-func TestTLSHandshakeHasTheSameDeadline(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		mute := &fakeServer{serve: func(_ int, c fakeConn) { _, _ = io.Copy(io.Discard, c) }}
-		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
-			Dial: mute.dial, TLS: always(&tls.Config{}), Asked: testTimeout, Rng: testRand(),
-		})
-		start := time.Now()
-		_, err := d.Dial("tcp", "zk.example.com:2181", 0)
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != testTimeout*3/10 {
-			t.Errorf("a handshake that is never answered ended with %v after %v; want the deadline, after %v", err, took, testTimeout*3/10)
-		}
-		mute.wg.Wait()
-	})
-}
-
-// writeCounter counts the writes on a socket.
-type writeCounter struct {
-	net.Conn
-	writes atomic.Int64
-}
-
-func (c *writeCounter) Write(p []byte) (int, error) {
-	c.writes.Add(1)
-	return c.Conn.Write(p)
-}
-
-// A dead peer that takes no more bytes must not hold up the closing of a TLS connection, so nothing is written to it.
-func TestTLSCloseSaysNoFarewell(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	eventstest.Must(t, err)
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		own := []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}
-		// The test does not depend on the error that ends this.
-		_, _ = tls.Server(far, &tls.Config{Certificates: own}).Read(make([]byte, 1))
-	})
-	socket := &writeCounter{Conn: near}
-	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
-		Dial: func(context.Context, string, string) (net.Conn, error) { return socket, nil },
-		TLS:  always(&tls.Config{InsecureSkipVerify: true}), Asked: testTimeout, Rng: testRand(),
-	})
-	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
-	eventstest.Must(t, err)
-	before := socket.writes.Load()
-	eventstest.Check(t, conn.Close())
-	if after := socket.writes.Load(); before == 0 || after != before {
-		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
-	}
-	serving.Wait()
-}
-
-// The zone of an address is this machine's, and no certificate contains it.
-func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.ParseIP("fe80::1")},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	eventstest.Must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	eventstest.Must(t, err)
-	roots := x509.NewCertPool()
-	roots.AddCert(cert)
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		own := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
-		_, _ = tls.Server(far, &tls.Config{Certificates: own}).Read(make([]byte, 1)) // until the client hangs up
-	})
-	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
-		Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil },
-		TLS:  always(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), Asked: testTimeout, Rng: testRand(),
-	})
-	conn, err := d.Dial("tcp", "[fe80::1%eth0]:2281", 0)
-	if err != nil {
-		t.Errorf("the certificate of fe80::1 is refused: %v", err)
-		eventstest.Check(t, near.Close())
-	} else {
-		eventstest.Check(t, conn.Close())
-	}
-	serving.Wait()
-}
-
 // tlsAuthority signs certificates for a name and a time.
 type tlsAuthority struct {
 	certificate *x509.Certificate
@@ -121,30 +31,84 @@ type tlsAuthority struct {
 
 func newTLSAuthority(t *testing.T, name string) *tlsAuthority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	a := &tlsAuthority{}
+	own := a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	eventstest.Must(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	eventstest.Must(t, err)
-	return &tlsAuthority{certificate, key}
+	})
+	a.certificate, a.key = own.Leaf, own.PrivateKey.(*ecdsa.PrivateKey)
+	return a
 }
 
+// issue signs a certificate for a host, valid from then until then.
 func (a *tlsAuthority) issue(t *testing.T, name string, from, until time.Duration) tls.Certificate {
 	t.Helper()
+	now := time.Now()
+	return a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(from), NotAfter: now.Add(until),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{name}, IPAddresses: []net.IP{net.ParseIP("fe80::1")},
+	})
+}
+
+// sign makes a certificate, which signs itself as long as the authority has none.
+func (a *tlsAuthority) sign(t *testing.T, template *x509.Certificate) tls.Certificate {
+	t.Helper()
+	template.SerialNumber = big.NewInt(1)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	eventstest.Must(t, err)
-	now := time.Now()
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(from), NotAfter: now.Add(until),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: []string{name},
-	}, a.certificate, &key.PublicKey, a.key)
+	parent, by := a.certificate, a.key
+	if parent == nil {
+		parent, by = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
 	eventstest.Must(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	leaf, err := x509.ParseCertificate(der)
+	eventstest.Must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// trusted has the authority's certificate only.
+func (a *tlsAuthority) trusted() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+func TestTLSHandshakeHasTheSameDeadline(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		mute := &fakeServer{serve: func(_ int, c fakeConn) { c.ignore() }}
+		d := dialerOf(t, Events{}, Dialing{Dial: mute.dial, TLS: always(&tls.Config{})})
+		start := time.Now()
+		if _, err := d.Dial("tcp", "zk.example.com:2181", 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a handshake that is never answered ended with %v, want the deadline", err)
+		}
+		took(t, "a handshake that is never answered", start, testTimeout*3/10)
+		mute.wg.Wait()
+	})
+}
+
+// TestTLSKnowsAnAddressWithAZone: the zone is this machine's, and no certificate contains
+// it. And nothing is written when the connection is closed: a dead peer that takes no
+// more bytes would hold it up.
+func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
+	ours := newTLSAuthority(t, "ours")
+	own := []tls.Certificate{ours.issue(t, "zk.example.com", -time.Hour, time.Hour)}
+	f := &fakeServer{serve: func(_ int, c fakeConn) {
+		_, _ = tls.Server(c, &tls.Config{Certificates: own}).Read(make([]byte, 1)) // until the client hangs up
+	}}
+	cfg := &tls.Config{RootCAs: ours.trusted(), MinVersion: tls.VersionTLS12}
+	d := dialerOf(t, Events{}, Dialing{Dial: f.dial, TLS: always(cfg)})
+	conn, err := d.Dial("tcp", "[fe80::1%eth0]:2281", 0)
+	if err != nil {
+		t.Fatalf("the certificate of fe80::1 is refused: %v", err)
+	}
+	before := f.socks[0].writes.Load()
+	eventstest.Check(t, conn.Close())
+	if after := f.socks[0].writes.Load(); before == 0 || after != before {
+		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
+	}
+	f.wg.Wait()
 }
 
 // A certificate that the server refuses is reported, with what is known of it here. With TLS 1.2 that comes in place of the handshake, and
@@ -152,9 +116,7 @@ func (a *tlsAuthority) issue(t *testing.T, name string, from, until time.Duratio
 func TestARefusedCertificateIsTold(t *testing.T) {
 	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
 	good := ours.issue(t, "good", -time.Hour, time.Hour)
-	server := ours.issue(t, "zk.example.com", -time.Hour, time.Hour)
-	trusted := x509.NewCertPool()
-	trusted.AddCert(ours.certificate)
+	server, trusted := ours.issue(t, "zk.example.com", -time.Hour, time.Hour), ours.trusted()
 	for name, c := range map[string]struct {
 		own  []tls.Certificate
 		says string // "": it is not refused
@@ -191,9 +153,10 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 // A server that resets the connection behind its refusal may have the client fail to write the handshake. The refusal is told all the same.
 func TestARefusalIsToldBehindAReset(t *testing.T) {
 	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
-	trusted := x509.NewCertPool()
-	trusted.AddCert(ours.certificate)
-	server := &tls.Config{Certificates: []tls.Certificate{ours.issue(t, "zk.example.com", -time.Hour, time.Hour)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}
+	server := &tls.Config{
+		Certificates: []tls.Certificate{ours.issue(t, "zk.example.com", -time.Hour, time.Hour)},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: ours.trusted(),
+	}
 	client := strange.issue(t, "app", -time.Hour, time.Hour)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	eventstest.Must(t, err)
@@ -213,13 +176,10 @@ func TestARefusalIsToldBehindAReset(t *testing.T) {
 	})
 	for range 20 {
 		denials := 0
-		d := NewDialer(t.Context(), NewLink(Events{OnDenied: func(error) { denials++ }}), Dialing{
-			TLS: always(&tls.Config{
-				RootCAs: trusted, ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
-				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
-			}),
-			Asked: testTimeout, Rng: testRand(), Dial: new(net.Dialer).DialContext,
-		})
+		d := dialerOf(t, Events{OnDenied: func(error) { denials++ }}, Dialing{TLS: always(&tls.Config{
+			RootCAs: ours.trusted(), ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
+		})})
 		conn, err := d.Dial("tcp", listener.Addr().String(), 0)
 		eventstest.Must(t, err)
 		eventstest.Receive(t, refused, "the refusal")

@@ -6,70 +6,56 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a connection. serve decides what it does on each,
-// and gets the number of the connection, from 1.
-type fakeServer struct {
-	serve func(n int, c fakeConn)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-	mu    sync.Mutex
-	dials []time.Time
-	addrs []string
-	socks []*countingConn
-	wg    sync.WaitGroup
+const testTimeout = 9 * time.Second
+
+// frameOf puts the length in front of a body.
+func frameOf(body []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// countingConn is the client's end. It knows whether it was closed.
-type countingConn struct {
-	net.Conn
-	closed chan struct{}
-	once   sync.Once
+// handshakeFrame asks for a session.
+func handshakeFrame(id int64) []byte {
+	body := make([]byte, 44)
+	binary.BigEndian.PutUint64(body[16:], uint64(id))
+	return frameOf(body)
 }
 
-func (c *countingConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
+// grantFrame answers a handshake.
+func grantFrame(timeout time.Duration, id int64) []byte {
+	body := binary.BigEndian.AppendUint32(nil, 0)
+	body = binary.BigEndian.AppendUint32(body, uint32(timeout/time.Millisecond))
+	body = binary.BigEndian.AppendUint64(body, uint64(id))
+	body = binary.BigEndian.AppendUint32(body, 16)
+	return frameOf(append(body, make([]byte, 16)...))
 }
 
-func (c *countingConn) isClosed() bool {
-	select {
-	case <-c.closed:
-		return true
-	default:
-		return false
-	}
+// requestFrame and replyFrame are frames with so many bytes after their headers.
+func requestFrame(xid, op int32, tail ...byte) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(op)), tail...))
 }
 
-func (f *fakeServer) dial(_ context.Context, _, addr string) (net.Conn, error) {
-	near, far := net.Pipe()
-	sock := &countingConn{Conn: near, closed: make(chan struct{})}
-	f.mu.Lock()
-	f.dials = append(f.dials, time.Now())
-	f.addrs = append(f.addrs, addr)
-	f.socks = append(f.socks, sock)
-	n := len(f.dials)
-	f.mu.Unlock()
-	f.wg.Go(func() {
-		defer far.Close()
-		f.serve(n, fakeConn{far})
-	})
-	return sock, nil
+func replyFrame(xid, code int32, tail ...byte) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	body = binary.BigEndian.AppendUint64(body, 99)
+	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(code)), tail...))
 }
 
-func (f *fakeServer) sock(n int) *countingConn {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.socks[n-1]
-}
-
-// fakeConn is the server's end of a connection.
+// fakeConn is the server's end of a connection. If the client has gone, the next recv
+// shows it.
 type fakeConn struct{ net.Conn }
 
 // recv returns the body of the next frame, nil if the connection has ended.
@@ -85,8 +71,7 @@ func (c fakeConn) recv() []byte {
 	return body
 }
 
-// send sends a frame. If the client has gone, the next recv shows it.
-func (c fakeConn) send(body []byte) { _, _ = c.Write(frameOf(body)) }
+func (c fakeConn) send(frame []byte) { _, _ = c.Write(frame) }
 
 // handshake reads the request and returns the session id in it.
 func (c fakeConn) handshake() (asked int64, ok bool) {
@@ -97,39 +82,82 @@ func (c fakeConn) handshake() (asked int64, ok bool) {
 	return int64(binary.BigEndian.Uint64(body[16:])), true
 }
 
-func (c fakeConn) grant(timeout time.Duration, id int64) { c.send(grantBody(timeout, id)) }
-
-func grantBody(timeout time.Duration, id int64) []byte {
-	body := binary.BigEndian.AppendUint32(nil, 0)
-	body = binary.BigEndian.AppendUint32(body, uint32(timeout/time.Millisecond))
-	body = binary.BigEndian.AppendUint64(body, uint64(id))
-	body = binary.BigEndian.AppendUint32(body, 16)
-	return append(body, make([]byte, 16)...)
-}
-
-// reply answers a request with a header only. A nil request gets no answer.
-func (c fakeConn) reply(request []byte, code int32) {
-	if request == nil {
-		return
-	}
-	body := append([]byte(nil), request[:4]...)
-	body = binary.BigEndian.AppendUint64(body, 1)
-	c.send(binary.BigEndian.AppendUint32(body, uint32(code)))
+// grant answers a handshake.
+func (c fakeConn) grant(timeout time.Duration, id int64) {
+	c.handshake()
+	c.send(grantFrame(timeout, id))
 }
 
 // echo answers every request with success until the client goes.
 func (c fakeConn) echo() {
-	for {
-		request := c.recv()
-		if request == nil {
-			return
-		}
-		c.reply(request, 0)
+	for request := c.recv(); request != nil; request = c.recv() {
+		c.send(replyFrame(int32(binary.BigEndian.Uint32(request)), 0))
 	}
+}
+
+// ignore reads until the client goes.
+func (c fakeConn) ignore() { _, _ = io.Copy(io.Discard, c) }
+
+// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a
+// connection. serve decides what it does on each, and gets the number of the connection,
+// from 1.
+type fakeServer struct {
+	serve func(n int, c fakeConn)
+
+	mu    sync.Mutex
+	socks []*countingConn
+	wg    sync.WaitGroup
+}
+
+// countingConn is the client's end. It counts the writes, and knows whether it was
+// closed.
+type countingConn struct {
+	net.Conn
+	writes atomic.Int64
+	closed atomic.Bool
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func (c *countingConn) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+func (f *fakeServer) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sock := &countingConn{Conn: near}
+	f.socks = append(f.socks, sock)
+	n := len(f.socks)
+	f.wg.Go(func() {
+		defer far.Close()
+		f.serve(n, fakeConn{far})
+	})
+	return sock, nil
+}
+
+// closed reports whether the client has closed its n-th connection.
+func (f *fakeServer) closed(n int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.socks[n-1].closed.Load()
+}
+
+// dialerOf is a dialer with what every test needs.
+func dialerOf(t *testing.T, events Events, cfg Dialing) *Dialer {
+	t.Helper()
+	cfg.Asked, cfg.Rng = testTimeout, testRand()
+	return NewDialer(t.Context(), NewLink(events), cfg)
 }
 
 // rig is the real client on our hosts, dialer and wire.
 type rig struct {
+	*testing.T
 	hosts  *Hosts
 	dialer *Dialer
 	link   *Link
@@ -138,20 +166,26 @@ type rig struct {
 	states chan zk.State
 }
 
-// newRig connects a client; call end before the bubble does.
-func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events Events, names ...string) *rig {
+// withRig runs the test with a client of these servers in virtual time.
+func withRig(t *testing.T, events Events, f *fakeServer, test func(r *rig), names ...string) {
 	t.Helper()
-	r := &rig{link: NewLink(events), states: make(chan zk.State, 10_000)}
-	r.hosts = NewHosts(names, testRand())
-	r.dialer = NewDialer(t.Context(), r.link, Dialing{Dial: dial, Asked: timeout, Rng: testRand()})
-	r.connect(t, timeout, names...)
-	return r
+	eventstest.Bubble(t, func(t *testing.T) {
+		r := newRig(t, events, Dialing{Dial: f.dial}, append(names, "a:1")...)
+		test(r)
+		r.end()
+		f.wg.Wait()
+	})
 }
 
-// connect starts the client.
-func (r *rig) connect(t *testing.T, timeout time.Duration, names ...string) {
+// newRig connects a client; call end before the bubble does.
+func newRig(t *testing.T, events Events, cfg Dialing, names ...string) *rig {
 	t.Helper()
-	conn, done, err := zk.Connect(names, timeout,
+	r := &rig{T: t, states: make(chan zk.State, 10_000), hosts: NewHosts(names, testRand())}
+	cfg.Hosts = r.hosts
+	r.dialer = dialerOf(t, events, cfg)
+	r.link = r.dialer.link
+	var err error
+	r.conn, r.done, err = zk.Connect(names, testTimeout,
 		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
@@ -161,37 +195,39 @@ func (r *rig) connect(t *testing.T, timeout time.Duration, names ...string) {
 				}
 			}
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.conn, r.done = conn, done
+	eventstest.Must(t, err)
+	return r
 }
 
-// await waits for a state.
-func (r *rig) await(t *testing.T, want zk.State) {
-	t.Helper()
+// await waits for states, one after the other.
+func (r *rig) await(wants ...zk.State) {
+	r.Helper()
 	timeout := time.NewTimer(5 * time.Minute)
 	defer timeout.Stop()
-	for {
-		select {
-		case s := <-r.states:
-			if s == want {
-				return
+	for _, want := range wants {
+		for got := zk.State(-1); got != want; {
+			select {
+			case got = <-r.states:
+			case <-timeout.C:
+				err := r.dialer.LastError()
+				r.end()
+				r.Fatalf("no %v; last error: %v", want, err)
 			}
-		case <-timeout.C:
-			err := r.dialer.LastError()
-			r.end(t)
-			t.Fatalf("no %v; last error: %v", want, err)
 		}
 	}
 }
 
-// endWithin is end, and fails the test if it takes longer.
-func (r *rig) endWithin(t *testing.T, most time.Duration) {
-	t.Helper()
-	if took := r.end(t); took > most {
-		t.Errorf("the client ends after %v, want %v at most", took, most)
+// end closes the client and waits until its goroutines have ended. It returns how long
+// that took.
+func (r *rig) end() time.Duration {
+	r.Helper()
+	start := time.Now()
+	r.dialer.Stop()
+	r.conn.Close()
+	eventstest.Check(r, r.dialer.HardClose())
+	for range r.done {
 	}
+	return time.Since(start)
 }
 
 // took fails the test unless exactly so much time has passed since start.
@@ -202,14 +238,85 @@ func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	}
 }
 
-// end closes the client and waits until its goroutines have ended. It returns how long that took.
-func (r *rig) end(t *testing.T) time.Duration {
+// played is a wire without a client. The test reads and writes at both ends.
+type played struct {
+	*testing.T
+	*wire
+	peer fakeConn
+	xid  int32
+}
+
+// play makes the next connection of the link.
+func play(t *testing.T, l *Link) *played {
 	t.Helper()
+	near, far := net.Pipe()
+	w, err := newWire(near, near, l, time.Now().Add(testTimeout/3), func(error) {})
+	eventstest.Must(t, err)
+	w.server = "zk1:2181"
+	t.Cleanup(func() { _, _ = w.Close(), far.Close() })
+	return &played{T: t, wire: w, peer: fakeConn{far}}
+}
+
+// established returns a wire after its handshake, of which no byte was sent.
+func established(t *testing.T, events Events) *played {
+	t.Helper()
+	p := play(t, NewLink(events))
+	p.noteOut(handshakeFrame(0))
+	p.noteIn(grantFrame(testTimeout, 7))
+	return p
+}
+
+// noteOut and noteIn have the wire follow a frame that is neither sent nor received.
+func (p *played) noteOut(frame []byte) {
+	p.Helper()
+	eventstest.Must(p.T, p.noteSent(frame, p.link.Events.Now()))
+}
+
+func (p *played) noteIn(frame []byte) {
+	p.Helper()
+	eventstest.Must(p.T, p.noteReceived(frame))
+}
+
+// greet resumes a session, or asks for a new one if it is 0. The server grants 7.
+func (p *played) greet(session int64) {
+	p.Helper()
+	go p.peer.grant(testTimeout, 7)
+	p.ask(handshakeFrame(session))
+	p.receive(len(grantFrame(testTimeout, 7)))
+}
+
+// ask has the client send a request.
+func (p *played) ask(frame []byte) {
+	p.Helper()
+	_, err := p.Write(frame)
+	eventstest.Check(p.T, err)
+}
+
+// receive has the client read so many bytes, and returns how long that takes.
+func (p *played) receive(n int) time.Duration {
+	p.Helper()
 	start := time.Now()
-	r.dialer.Stop()
-	r.conn.Close()
-	eventstest.Check(t, r.dialer.HardClose())
-	for range r.done {
-	}
+	_, err := io.ReadFull(p.wire, make([]byte, n))
+	eventstest.Must(p.T, err)
 	return time.Since(start)
+}
+
+// hear has the server send something, and the client read it.
+func (p *played) hear(frame []byte) time.Duration {
+	p.Helper()
+	go p.peer.send(frame)
+	return p.receive(len(frame))
+}
+
+// watches asks for watches with a request of so many bytes, which the server reads and
+// answers.
+func (p *played) watches(length int) {
+	p.Helper()
+	p.xid++
+	frame := requestFrame(p.xid, opcode.SetWatches, make([]byte, length-minRequest)...)
+	go func(xid int32) {
+		p.peer.recv()
+		p.peer.send(replyFrame(xid, 0))
+	}(p.xid)
+	p.ask(frame)
 }
