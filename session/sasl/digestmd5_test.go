@@ -6,9 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const challenge = `realm="zk-sasl-md5",nonce="abc",qop="auth",charset=utf-8,algorithm=md5-sess`
 

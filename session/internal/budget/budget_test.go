@@ -3,7 +3,11 @@ package budget
 import (
 	"fmt"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // model is what is true of a session, beside what the budget says.
 type model struct {

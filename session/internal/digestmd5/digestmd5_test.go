@@ -4,7 +4,11 @@ import (
 	"errors"
 	"maps"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestTheExampleOfTheStandard is the one of RFC 2831, section 4, for IMAP.
 func TestTheExampleOfTheStandard(t *testing.T) {

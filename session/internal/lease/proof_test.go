@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // exchange is a request that was answered.
 type exchange struct {

@@ -10,8 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/session/internal/pace"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestNoSecondHasMoreThanTheRateAndABurst, whenever reads are asked for, or are not worth the wait.
 func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {

@@ -2,61 +2,57 @@ package watch_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/session/internal/watch"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 const path = "/dir/node"
 
-// TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed again, and a path that may not be armed is not
-// taken for armed. Each step asks, or something happens, or an answer comes to the n-th caller that armed.
+// TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed
+// again, and a path that may not be armed is not taken for armed. ASK is to arm, and ask
+// is not. done and fail answer the latest caller that armed, and has no answer.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
-	type step struct {
-		do  string // "ask", "fire", "fail", "reconnect"; "done": the answer comes to the latest caller that armed but has none
-		arm bool   // of ask
-	}
-	for name, steps := range map[string][]step{
-		"armed once":               {{"ask", true}, {"done", false}, {"ask", false}, {"ask", false}},
-		"both before the answer":   {{"ask", true}, {"ask", true}, {"done", false}, {"ask", false}},
-		"it fires":                 {{"ask", true}, {"done", false}, {"fire", false}, {"ask", true}},
-		"the event comes first":    {{"ask", true}, {"fire", false}, {"done", false}, {"ask", true}},
-		"it fails":                 {{"ask", true}, {"fail", false}, {"ask", true}},
-		"one of two fails":         {{"ask", true}, {"ask", true}, {"fail", false}, {"done", false}, {"ask", false}},
-		"a reconnect":              {{"ask", true}, {"done", false}, {"reconnect", false}, {"ask", true}},
-		"a reconnect while it is":  {{"ask", true}, {"reconnect", false}, {"done", false}, {"ask", true}},
-		"the second armed behind":  {{"ask", true}, {"done", false}, {"fire", false}, {"ask", true}, {"done", false}, {"ask", false}},
-		"the first answered later": {{"ask", true}, {"fire", false}, {"ask", true}, {"done", false}, {"done", false}, {"ask", false}},
+	for name, steps := range map[string]string{
+		"armed once":               "ASK done ask ask",
+		"both before the answer":   "ASK ASK done ask",
+		"it fires":                 "ASK done fire ASK",
+		"the event comes first":    "ASK fire done ASK",
+		"it fails":                 "ASK fail ASK",
+		"one of two fails":         "ASK ASK fail done ask",
+		"a reconnect":              "ASK done reconnect ASK",
+		"a reconnect while it is":  "ASK reconnect done ASK",
+		"the second armed behind":  "ASK done fire ASK done ask",
+		"the first answered later": "ASK fire ASK done done ask",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &watch.Set[string, struct{}]{}
 			var arming []uint32 // with the number that each was given
-			answer := func(armed bool) {
-				last := len(arming) - 1
-				l.Answered(path, arming[last], armed)
-				arming = arming[:last]
-			}
-			for i, s := range steps {
-				switch s.do {
-				case "ask":
+			for i, step := range strings.Fields(steps) {
+				switch step {
+				case "ASK", "ask":
 					arm, fires := l.Ask(path, "seat")
-					if arm != s.arm {
-						t.Fatalf("step %d: to be armed is %v, want %v", i, arm, s.arm)
+					if arm != (step == "ASK") {
+						t.Fatalf("step %d: to be armed is %v, want %v", i, arm, !arm)
 					}
 					if arm {
 						arming = append(arming, fires)
 					}
 				case "fire":
-					if told := l.Fired(path); len(told) != 1 {
-						t.Fatalf("step %d: %d are told", i, len(told))
-					}
-					if told := l.Fired(path); len(told) != 0 {
-						t.Fatalf("step %d: %d are told twice", i, len(told))
+					if first, again := l.Fired(path), l.Fired(path); len(first) != 1 || len(again) != 0 {
+						t.Fatalf("step %d: %v are told, and then %v; want one, once", i, first, again)
 					}
 				case "reconnect":
 					l.Reset()
 				default:
-					answer(s.do == "done")
+					last := len(arming) - 1
+					l.Answered(path, arming[last], step == "done")
+					arming = arming[:last]
 				}
 			}
 		})
@@ -181,29 +177,34 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 
 // TestAPathIsArmedForCertain once a reading on the present connection that armed it was answered, and until it fires.
 func TestAPathIsArmedForCertain(t *testing.T) {
-	const path = "/a"
-	for name, c := range map[string]struct {
-		do   func(s *watch.Set[string, struct{}], fires uint32)
-		want bool
-	}{
-		"answered":                        {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires) }, true},
-		"not answered":                    {func(*watch.Set[string, struct{}], uint32) {}, false},
-		"answered, and it has fired":      {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires); s.Changed(path) }, false},
-		"fired before it was answered":    {func(s *watch.Set[string, struct{}], fires uint32) { s.Changed(path); s.Done(path, fires) }, false},
-		"answered on another connection":  {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires); s.Resumed() }, false},
-		"asked for on another connection": {func(s *watch.Set[string, struct{}], fires uint32) { s.Resumed(); s.Done(path, fires) }, false},
-		"fired, and it is armed anew": {func(s *watch.Set[string, struct{}], fires uint32) {
-			s.Changed(path)
-			s.Arm(path, "b")
-			s.Done(path, fires)
-		}, false},
-		"failed": {func(s *watch.Set[string, struct{}], fires uint32) { s.Failed(path, "a"); s.Done(path, fires) }, false},
+	for steps, want := range map[string]bool{
+		"answered":               true,
+		"":                       false,
+		"answered changed":       false,
+		"changed answered":       false,
+		"answered resumed":       false,
+		"resumed answered":       false, // asked for on another connection
+		"changed armed answered": false, // the answer is not of the reading that armed it anew
+		"failed answered":        false,
 	} {
 		var s watch.Set[string, struct{}]
 		_, fires := s.Arm(path, "a")
-		c.do(&s, fires)
-		if got := s.Sure(path); got != c.want {
-			t.Errorf("%s: armed for certain %v, want %v", name, got, c.want)
+		for step := range strings.FieldsSeq(steps) {
+			switch step {
+			case "answered":
+				s.Done(path, fires)
+			case "changed":
+				s.Changed(path)
+			case "armed":
+				s.Arm(path, "b")
+			case "resumed":
+				s.Resumed()
+			case "failed":
+				s.Failed(path, "a")
+			}
+		}
+		if got := s.Sure(path); got != want {
+			t.Errorf("armed, %s: armed for certain %v, want %v", steps, got, want)
 		}
 	}
 }

@@ -9,74 +9,54 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // codeError is the client's error for a code for which it has no value.
 func codeError(code int) error { return fmt.Errorf("unknown error: %v", zk.ErrCode(code)) }
 
 func TestClassify(t *testing.T) {
-	reset := &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}
+	codes := func(list ...int) (errs []error) {
+		for _, code := range list {
+			errs = append(errs, codeError(code))
+		}
+		return errs
+	}
 	for _, c := range []struct {
-		err      error
 		outcome  Outcome
 		sentinel error
+		errs     []error
 	}{
-		{nil, Done, nil},
-		{zk.ErrNoNode, Refused, nil},
-		{zk.ErrNoAuth, Refused, ErrNoAuth},
-		{zk.ErrBadVersion, Refused, nil},
-		{zk.ErrNoChildrenForEphemerals, Refused, nil},
-		{zk.ErrNodeExists, Refused, nil},
-		{zk.ErrNotEmpty, Refused, nil},
-		{zk.ErrSessionExpired, TurnedAway, nil},
-		{zk.ErrSessionMoved, TurnedAway, nil},
-		{zk.ErrInvalidACL, Refused, nil},
-		{zk.ErrAuthFailed, Refused, nil},
-		{zk.ErrBadArguments, Refused, nil},
-		{zk.ErrReconfigDisabled, Refused, nil},
-		{zk.ErrNoServer, TurnedAway, nil},
-		{zk.ErrInvalidPath, Refused, nil},
-		{fmt.Errorf("not here: %w", zk.ErrInvalidFlags), Refused, nil},
-		{zk.ErrUnhandledFieldType, Refused, nil},
-		{zk.ErrPtrExpected, Refused, nil},
-		{zk.ErrShortBuffer, Refused, ErrTooLarge},
-		{codeError(-6), Refused, nil},
-		{codeError(-119), Refused, nil},
-		{codeError(-120), Refused, nil},
-		{codeError(-121), Refused, nil},
-		{codeError(-124), Refused, ErrNoAuth},
-		{codeError(-125), Refused, ErrQuota},
-		{codeError(-127), TurnedAway, errThrottled},
-		{codeError(-1), Unknown, nil},
-		{codeError(-2), Unknown, nil},
-		{codeError(-3), Unknown, nil},
-		{codeError(-4), Unknown, nil},
-		{codeError(-5), Unknown, nil},
-		{codeError(-7), Unknown, nil},
-		{codeError(-9), Unknown, nil},
-		{codeError(-122), Unknown, nil},
-		{codeError(-128), Unknown, nil},
-		{codeError(-999), Unknown, nil},
-		{errors.New("unknown error: -125 or so"), Unknown, nil},
-		{errors.New("unknown error: "), Unknown, nil},
-		{zk.ErrConnectionClosed, Unknown, nil},
-		{zk.ErrClosing, Unknown, nil},
-		{zk.ErrNothing, Unknown, nil},
-		{zk.ErrUnknown, Unknown, nil},
-		{zk.ErrAPIError, Unknown, nil},
-		{io.EOF, Unknown, nil},
-		{io.ErrClosedPipe, Unknown, nil},
-		{net.ErrClosed, Unknown, nil},
-		{reset, Unknown, nil},
-		{errors.New("anything"), Unknown, nil},
+		{Done, nil, []error{nil}},
+		{Refused, nil, []error{
+			zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals, zk.ErrNodeExists, zk.ErrNotEmpty,
+			zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments, zk.ErrReconfigDisabled, zk.ErrInvalidPath,
+			zk.ErrUnhandledFieldType, zk.ErrPtrExpected, fmt.Errorf("not here: %w", zk.ErrInvalidFlags),
+		}},
+		{TurnedAway, nil, []error{zk.ErrSessionExpired, zk.ErrSessionMoved, zk.ErrNoServer}},
+		{Refused, nil, codes(-6, -119, -120, -121)},
+		{Refused, ErrNoAuth, append(codes(-124), zk.ErrNoAuth)},
+		{Refused, ErrTooLarge, []error{zk.ErrShortBuffer}},
+		{Refused, ErrQuota, codes(-125)},
+		{TurnedAway, errThrottled, codes(-127)},
+		{Unknown, nil, codes(-1, -2, -3, -4, -5, -7, -9, -122, -128, -999)},
+		{Unknown, nil, []error{
+			errors.New("unknown error: -125 or so"), errors.New("unknown error: "), errors.New("anything"),
+			zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNothing, zk.ErrUnknown, zk.ErrAPIError,
+			io.EOF, io.ErrClosedPipe, net.ErrClosed, &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded},
+		}},
 	} {
-		outcome, err := Classify(c.err)
-		if outcome != c.outcome || !errors.Is(err, c.err) || c.sentinel != nil && !errors.Is(err, c.sentinel) {
-			t.Errorf("Classify(%v) = %v, %v; want %v, %v", c.err, outcome, err, c.outcome, c.sentinel)
-		}
-		for _, s := range []error{ErrNoAuth, ErrQuota, ErrTooLarge, errThrottled} {
-			if !errors.Is(c.sentinel, s) && errors.Is(err, s) {
-				t.Errorf("Classify(%v) is %v as well, want only %v", c.err, s, c.sentinel)
+		for _, from := range c.errs {
+			outcome, err := Classify(from)
+			if outcome != c.outcome || !errors.Is(err, from) {
+				t.Errorf("Classify(%v) = %v, %v; want %v", from, outcome, err, c.outcome)
+			}
+			for _, s := range []error{ErrNoAuth, ErrQuota, ErrTooLarge, errThrottled} {
+				if got, want := errors.Is(err, s), errors.Is(c.sentinel, s); got != want {
+					t.Errorf("Classify(%v) is %v: %v, want %v", from, s, got, want)
+				}
 			}
 		}
 	}
@@ -117,7 +97,9 @@ func TestClassifyMulti(t *testing.T) {
 }
 
 func TestOutcomeString(t *testing.T) {
-	for o, want := range map[Outcome]string{0: "Outcome(0)", Done: "Done", Refused: "Refused", Unknown: "Unknown", TurnedAway: "TurnedAway", 5: "Outcome(5)"} {
+	for o, want := range map[Outcome]string{
+		0: "Outcome(0)", Done: "Done", Refused: "Refused", Unknown: "Unknown", TurnedAway: "TurnedAway", 5: "Outcome(5)",
+	} {
 		if got := o.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint8(o), got, want)
 		}
