@@ -58,76 +58,100 @@ func TestActorLosesNothing(t *testing.T) {
 	}
 }
 
-func TestActorPostsToItself(t *testing.T) {
-	var (
-		group actors.Group
-		actor *actors.Actor[int]
-		got   []int
-	)
-	started := make(chan struct{})
-	actor = actors.NewActor(&group, func(m int) {
-		got = append(got, m)
-		if m == 1 {
-			<-started // 2 is queued by now
-		}
-		if m < 5 {
-			actor.Post(m + 10)
-			actor.Post(m + 20)
-		}
-	}, nil)
-	actor.Post(1)
-	actor.Post(2)
-	close(started)
-	group.Close()
-	// A message that a handler posts comes behind those that were there, in order. It is handled even though the group was closed in
-	// the meantime.
-	if want := []int{1, 2, 11, 21, 12, 22}; !slices.Equal(got, want) {
-		t.Errorf("handled %v, want %v", got, want)
+// TestGroupCloseWaitsAndRefuses: Close waits for what is being handled, also in the time
+// of a caller, whose goroutine the group did not start. It may be called again.
+func TestGroupCloseWaitsAndRefuses(t *testing.T) {
+	for _, begin := range []func(a *actors.Actor[int]){
+		func(a *actors.Actor[int]) { a.Post(1) },
+		func(a *actors.Actor[int]) { go a.Hand(1) },
+	} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			var group actors.Group
+			var closed atomic.Int32
+			hold, handled, accepted := make(chan struct{}), 0, 2
+			busy := actors.NewActor(&group, func(int) { <-hold; handled++ }, nil)
+			idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") }, nil)
+			begin(busy)
+			synctest.Wait()
+			if !busy.Hand(2) || handled > 0 {
+				t.Error("a busy actor refuses a message, or has handled it in the caller's time")
+			}
+			for range 3 {
+				go func() { group.Close(); closed.Add(1) }()
+			}
+			synctest.Wait()
+			if closed.Load() != 0 {
+				t.Error("Close returned while a message was being handled, want it to wait")
+			}
+			if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
+				t.Error("a closed group starts goroutines")
+			}
+			if busy.Post(3) { // the one that runs may still take it
+				accepted++
+			}
+			close(hold)
+			synctest.Wait()
+			if closed.Load() != 3 || handled != accepted {
+				t.Errorf("%d of 3 calls of Close have returned, and %d messages were handled of %d accepted; want all",
+					closed.Load(), handled, accepted)
+			}
+			if busy.Post(4) {
+				t.Error("Post to an idle actor of a closed group = true, want false")
+			}
+			group.Close()
+			new(actors.Group).Close() // which never ran
+		})
 	}
 }
 
-func TestGroupCloseWaitsAndRefuses(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		var group actors.Group
-		hold := make(chan struct{})
-		handled := 0
-		busy := actors.NewActor(&group, func(int) { <-hold; handled++ }, nil)
-		idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") }, nil)
-		busy.Post(1)
-		var closed atomic.Int32
-		for range 3 {
-			go func() { group.Close(); closed.Add(1) }()
+// TestWhatIsPostedInside comes behind what was there, in order, and a rest follows each
+// batch, not each message. It is handled though the group was closed in the meantime.
+func TestWhatIsPostedInside(t *testing.T) {
+	const rested = -1
+	for name, c := range map[string]struct {
+		posts map[int][]int // by the handler of a message
+		rests [][]int       // what each rest posts; nil: there is none
+		hands []int
+		want  []int
+	}{
+		"by handlers": {posts: map[int][]int{1: {2, 11, 21}, 2: {12, 22}}, hands: []int{1},
+			want: []int{1, 2, 11, 21, 12, 22}},
+		"batches": {posts: map[int][]int{1: {2, 3}, 4: {5}, 5: {6}}, rests: [][]int{{}}, hands: []int{1, 4},
+			want: []int{1, 2, 3, rested, 4, 5, rested, 6, rested}},
+		"by a rest": {rests: [][]int{{1}, {2}}, hands: []int{0}, want: []int{0, rested, 1, rested, 2, rested}},
+	} {
+		var (
+			group actors.Group
+			actor *actors.Actor[int]
+			got   []int
+			rest  func()
+		)
+		post := func(all []int) {
+			for _, m := range all {
+				actor.Post(m)
+			}
 		}
-		synctest.Wait()
-		if closed.Load() != 0 {
-			t.Error("Close returned while a message was being handled, want it to wait")
+		if rests := c.rests; rests != nil {
+			rest = func() {
+				got = append(got, rested)
+				if len(rests) > 0 {
+					post(rests[0])
+					rests = rests[1:]
+				}
+			}
 		}
-		if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
-			t.Error("a closed group starts goroutines")
-		}
-		accepted := 1
-		if busy.Post(2) { // the one that runs may still take it
-			accepted++
-		}
-		close(hold)
-		synctest.Wait()
-		if closed.Load() != 3 {
-			t.Errorf("%d of 3 calls of Close returned after the last goroutine had ended", closed.Load())
-		}
-		if handled != accepted {
-			t.Errorf("%d messages were handled and %d accepted, want as many", handled, accepted)
-		}
-		if busy.Post(3) {
-			t.Error("Post to an idle actor of a closed group = true, want false")
+		actor = actors.NewActor(&group, func(m int) {
+			got = append(got, m)
+			post(c.posts[m])
+		}, rest)
+		for _, m := range c.hands {
+			actor.Hand(m)
 		}
 		group.Close()
-	})
-}
-
-func TestClosingAGroupThatNeverRan(*testing.T) {
-	var group actors.Group
-	group.Close()
-	group.Close()
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: handled %v, want %v", name, got, c.want)
+		}
+	}
 }
 
 // TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was handled: at that moment the drain is about to
@@ -223,87 +247,6 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 	group.Close()
 	if actor.Hand(1) || len(got) != 5 {
 		t.Errorf("an actor of a closed group handled %d messages, or took the last; want 5, and false", len(got))
-	}
-}
-
-// TestCloseWaitsForAHand, though the group did not start that goroutine.
-func TestCloseWaitsForAHand(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		var group actors.Group
-		hold := make(chan struct{})
-		var handled, later bool
-		actor := actors.NewActor(&group, func(last bool) {
-			<-hold
-			handled, later = true, last
-		}, nil)
-		go actor.Hand(false)
-		synctest.Wait()
-		if !actor.Hand(true) || handled {
-			t.Error("a busy actor handled a message in the caller's time")
-		}
-		closed := make(chan struct{})
-		go func() {
-			group.Close()
-			close(closed)
-		}()
-		synctest.Wait()
-		select {
-		case <-closed:
-			t.Error("closed while a message was being handled")
-		default:
-		}
-		close(hold)
-		<-closed
-		if !later {
-			t.Error("a message handed to a busy actor was not handled")
-		}
-	})
-}
-
-// TestARestFollowsEachBatch: the rest runs once behind messages that came together, not once for each.
-func TestARestFollowsEachBatch(t *testing.T) {
-	var (
-		group actors.Group
-		actor *actors.Actor[int]
-		got   []int
-	)
-	const rested = -1
-	actor = actors.NewActor(&group, func(m int) {
-		got = append(got, m)
-		switch m {
-		case 1:
-			actor.Post(2)
-			actor.Post(3)
-		case 4:
-			actor.Post(5)
-		case 5:
-			actor.Post(6) // a third batch: the rest comes first
-		}
-	}, func() { got = append(got, rested) })
-	actor.Hand(1)
-	actor.Hand(4)
-	if want := []int{1, 2, 3, rested, 4, 5, rested, 6, rested}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	group.Close()
-}
-
-// TestRestMayPost: a message that a rest posts is handled, and another rest follows.
-func TestRestMayPost(t *testing.T) {
-	var (
-		group actors.Group
-		actor *actors.Actor[int]
-		got   []int
-	)
-	actor = actors.NewActor(&group, func(m int) { got = append(got, m) }, func() {
-		if len(got) < 3 {
-			actor.Post(len(got))
-		}
-	})
-	actor.Post(0)
-	group.Close()
-	if want := []int{0, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("handled %v, want %v", got, want)
 	}
 }
 

@@ -1,6 +1,8 @@
 package actors_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,94 +10,80 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestALossIsToldIfTheGrantWasTaken loses the lock in every way, with and without a function that runs under it. The Grant is
-// taken, or only seen by a subscriber, or neither.
+// TestALossIsToldIfTheGrantWasTaken loses the lock in every way, with and without a
+// function that runs under it. The Grant is taken, or only seen by a subscriber, or
+// neither.
 func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
-	ways := []struct {
-		reason events.Reason
-		news   recipes.Input
-		gone   bool // no node is left to be deleted
-	}{
-		{events.ReasonLeaseRanOut, recipes.LeaseRanOut{}, false},
-		{events.ReasonNodeRemoved, recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}, true},
-		{events.ReasonSessionExpired, recipes.Expired{}, true},
-	}
-	for _, way := range ways {
+	for reason, news := range losses() {
 		for _, grant := range []string{"taken", "seen", "neither"} {
 			for _, keep := range []bool{false, true} {
-				name := way.reason.String() + ", " + grant
-				if keep {
-					name += ", kept"
-				}
-				t.Run(name, func(t *testing.T) {
-					withRig(t, func(t *testing.T, r *actorstest.Rig) {
-						lose(t, r, way.reason, way.news, way.gone, grant, keep)
-					})
+				t.Run(fmt.Sprintf("%v, %s, kept: %v", reason, grant, keep), func(t *testing.T) {
+					withRig(t, func(t *testing.T, r *actorstest.Rig) { lose(t, r, reason, news, grant, keep) })
 				})
 			}
 		}
 	}
 }
 
-func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.Input, gone bool, grant string, keep bool) {
+// losses are the ways to lose a lock. Only if the lease runs out is a node left to be
+// deleted.
+func losses() map[events.Reason]recipes.Input {
+	return map[events.Reason]recipes.Input{
+		events.ReasonLeaseRanOut:    recipes.LeaseRanOut{},
+		events.ReasonNodeRemoved:    actorstest.Removed,
+		events.ReasonSessionExpired: recipes.Expired{},
+	}
+}
+
+func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.Input, grant string, keep bool) {
 	t.Helper()
 	stream := r.Stream.Subscribe(t.Context())
 	var told []error
 	r.OnEnd(func(err error) { told = append(told, err) })
 	r.Begin(t, actors.Want{Keep: keep})
 	r.Hold()
+	taken, want := grant == "taken", []events.Event{actorstest.GrantOf(0)}
 	switch grant {
 	case "taken":
 		actorstest.MustTake(t, r.Granted())
 	case "seen":
-		expect(t, stream, actorstest.GrantOf(0))
+		expect(t, stream, want...)
+		want = nil
 	}
 	time.Sleep(time.Minute)
 	r.Say(news)
 
 	r.IsNotHeld(t, "after the loss")
+	r.HasNoGrant(t, "after the loss")
 	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // identity is meant
 		t.Errorf("the functions of OnEnd were told %v, want %v once", told, err)
 	}
-	r.HasNoGrant(t, "after the loss")
-	lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
-	if grant != "taken" {
-		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
-	}
-	ended := events.Ended{ID: 7, Path: "/locks/a", Err: err}
-	switch grant {
-	case "taken":
-		expect(t, stream, actorstest.GrantOf(0), lost)
-	case "seen":
-		expect(t, stream, ended)
-	case "neither":
-		expect(t, stream, actorstest.GrantOf(0), ended)
-	}
-	if grant == "taken" {
+	if taken {
+		lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
+		expect(t, stream, append(want, lost)...)
 		if got := actorstest.MustTake(t, r.Lost()); got != lost {
 			t.Errorf("lost %+v, want %+v", got, lost)
 		}
+	} else {
+		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
+		expect(t, stream, append(want, events.Ended{ID: 7, Path: "/locks/a", Err: err})...)
 	}
-	// Only a function that was given the Grant can still run.
-	if keep && grant == "taken" {
+	if keep && taken { // only a function that was given the Grant can still run
 		if actorstest.IsDone(r.Lock) {
 			t.Fatalf("it is over with %v while a function runs under the lock, want it open", r.Err())
 		}
-		for _, e := range r.Port.Sent() {
-			if _, ok := e.(recipes.Delete); ok {
-				t.Fatal("the node is given up while a function runs under the lock")
-			}
+		if n, _ := r.Deletes(); n > 0 {
+			t.Fatal("the node is given up while a function runs under the lock")
 		}
 		time.Sleep(time.Hour)
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
 	}
-	if !gone {
+	if reason == events.ReasonLeaseRanOut {
 		r.WantGone(t, 0)
 		r.Deleted()
 	}
@@ -108,71 +96,45 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	}
 }
 
-// TestLossBehindAWithdrawal: the caller has released, and the machine hears of a loss before it hears of the release.
-func TestLossBehindAWithdrawal(t *testing.T) {
-	for _, taken := range []bool{false, true} {
-		for _, keep := range []bool{false, true} {
+// TestNewsAfterAWithdrawal: the caller has released when the machine hears of a loss,
+// gets its claim answered, or queues up. It hears of the release after that: the news
+// come from a function of OnEnd, which runs when the state has flipped.
+func TestNewsAfterAWithdrawal(t *testing.T) {
+	lost := func(r *actorstest.Rig) { r.Say(recipes.Expired{}) }
+	take := func(r *actorstest.Rig) { r.Hold(); <-r.Granted() }
+	for name, c := range map[string]struct {
+		keep         bool
+		before, news func(r *actorstest.Rig)
+		want         error
+		said         []events.Event // before the end
+	}{
+		"loss, taken":               {false, take, lost, nil, []events.Event{actorstest.GrantOf(0)}},
+		"loss, taken, kept":         {true, take, lost, nil, []events.Event{actorstest.GrantOf(0)}},
+		"loss, Grant untaken":       {false, (*actorstest.Rig).Hold, lost, released, []events.Event{actorstest.GrantOf(0)}},
+		"loss, kept, Grant untaken": {true, (*actorstest.Rig).Hold, lost, released, []events.Event{actorstest.GrantOf(0)}},
+		"Grant": {false, func(r *actorstest.Rig) { r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed) },
+			func(r *actorstest.Rig) { r.Say(actorstest.Claimed) }, released, nil},
+		"queued": {false, func(*actorstest.Rig) {}, (*actorstest.Rig).Queued, released, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
 			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				r.Begin(t, actors.Want{Keep: keep})
-				r.Hold()
-				want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
-				if taken {
-					actorstest.MustTake(t, r.Granted())
-					want = nil
-				}
-				// The hook runs when the state has flipped and before the actor is told.
-				r.OnEnd(func(error) { r.Say(recipes.Expired{}) })
+				r.Begin(t, actors.Want{Keep: c.keep})
+				c.before(r)
+				r.OnEnd(func(error) { c.news(r) })
 				r.Withdraw(recipes.WhyReleased)
-				r.IsOverAndGone(t, want)
-				expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a", Err: want})
+				r.IsNotHeld(t, "after Withdraw")
+				synctest.Wait()
+				if !actorstest.IsDone(r.Lock) {
+					r.Deleted()
+				}
+				r.IsOverAndGone(t, c.want)
+				expect(t, stream, append(c.said, events.Ended{ID: 7, Path: "/locks/a", Err: c.want})...)
 			})
-		}
+		})
 	}
 }
 
-// TestGrantBehindAWithdrawal: the claim is answered when the caller has withdrawn.
-func TestGrantBehindAWithdrawal(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, actors.Want{})
-		r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed)
-		r.OnEnd(func(error) { r.Say(recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true}) })
-		r.Withdraw(recipes.WhyReleased)
-		r.IsNotHeld(t, "after Withdraw")
-		synctest.Wait()
-		r.Deleted()
-		want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
-		r.IsOverAndGone(t, want)
-		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
-	})
-}
-
-// TestNewsBehindAWithdrawal: the machine queues up for a caller that has withdrawn.
-func TestNewsBehindAWithdrawal(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, actors.Want{})
-		r.OnEnd(func(error) { r.Queued() })
-		r.Withdraw(recipes.WhyReleased)
-		expect(t, stream)
-		r.Deleted()
-		want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
-		r.IsOver(t, want)
-		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
-	})
-}
-
-// TestRefusedRelease: the server keeps the node, and the caller hears of it.
-func TestRefusedRelease(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Holds(t, actors.Want{})
-		r.Withdraw(recipes.WhyReleased)
-		synctest.Wait()
-		r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
-		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth))
-	})
-}
-
 func TestEndsOfTheMachinesOwn(t *testing.T) {
-	beyond := events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
 	for why, inputs := range map[recipes.Why][]recipes.Input{
 		recipes.WhyBusy: {recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}}},
 		recipes.WhySequenceEnd: {recipes.Listed{Epoch: actorstest.Epoch}, recipes.Created{Epoch: actorstest.Epoch, Node: beyond},
@@ -182,10 +144,8 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 				done := r.Done()
 				r.OnEnd(func(error) {
-					select {
-					case <-done:
+					if _, closed := actorstest.Take(done); closed {
 						t.Error("Done is closed before the state has changed")
-					default:
 					}
 				})
 				r.Begin(t, actors.Want{Try: true})
@@ -204,121 +164,70 @@ func TestOnEndTellsOnce(t *testing.T) {
 		var told []string
 		note := func(who string) func(error) {
 			return func(err error) {
-				if err != nil {
-					t.Errorf("%s was told %v, want a release", who, err)
-				}
-				if r.Holding() || r.Valid() { // which must not deadlock either
-					t.Errorf("%s was told while the lock was held", who)
+				if err != nil || r.Holding() || r.Valid() { // which must not deadlock either
+					t.Errorf("%s was told %v, while the lock was held: %v; want a release, when it is not",
+						who, err, r.Holding())
 				}
 				told = append(told, who)
+			}
+		}
+		want := func(when string, all ...string) {
+			t.Helper()
+			if !slices.Equal(told, all) {
+				t.Errorf("%s %v were told, want %v", when, told, all)
 			}
 		}
 		r.OnEnd(note("before"))
 		r.OnEnd(note("cancelled"))() // the call of cancel
 		r.Holds(t, actors.Want{})
-		if len(told) != 0 {
-			t.Errorf("%v were told while the lock was held, want none", told)
-		}
+		want("while the lock was held")
 		r.Withdraw(recipes.WhyReleased)
-		if len(told) != 1 || told[0] != "before" {
-			t.Errorf("%v were told when Withdraw returned, want the one from before", told)
-		}
+		want("when Withdraw returned", "before")
 		cancel := r.OnEnd(note("late"))
-		if len(told) != 2 {
-			t.Error("OnEnd does not tell at once what has happened already")
-		}
+		want("at once", "before", "late")
 		cancel()
 		r.Deleted()
 		r.IsOver(t, nil)
 		r.OnEnd(note("after Done"))
-		if len(told) != 3 {
-			t.Errorf("in the end %v were told, want all three", told)
-		}
+		want("in the end", "before", "late", "after Done")
 	})
 }
 
-// TestTheDeadlineIsKept: the caller is told of the deadline, and of a sooner one. At that moment the lock is lost, and then the
-// node is given up.
-func TestTheDeadlineIsKept(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Holds(t, actors.Want{})
-		expect(t, stream, actorstest.GrantOf(0))
-		r.Port.Answer = func(e recipes.Effect) { // as the session does, whose timer stops when a sooner deadline comes
-			if e, ok := e.(recipes.Revoke); ok && e.By == actors.MomentOf(time.Now().Add(time.Minute)) {
-				time.AfterFunc(time.Minute, func() { r.Port.Say(recipes.Overdue(e)) })
-			}
-		}
-		began := time.Now()
-		for _, c := range []struct {
-			by   time.Duration // 0: no time is said
-			told bool
-		}{{0, true}, {time.Hour, true}, {2 * time.Hour, false}, {time.Minute, true}, {0, false}} {
-			var by recipes.Moment
-			want := events.Revoked{ID: 7, Path: "/locks/a"}
-			if c.by > 0 {
-				want.Deadline = began.Add(c.by)
-				by = actors.MomentOf(want.Deadline)
-			}
-			r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: by})
-			if !c.told {
-				synctest.Wait()
-				if got, ok := actorstest.Take(stream); ok {
-					t.Errorf("asked back by %v, the caller is told %+v; want nothing: it knows of a sooner time", c.by, got)
-				}
-				continue
-			}
-			if got, ok := actorstest.MustTake(t, stream).(events.Revoked); !ok || got.ID != want.ID || got.Path != want.Path || !got.Deadline.Equal(want.Deadline) {
-				t.Errorf("by %v: told %+v, want %+v", c.by, got, want)
-			}
-		}
-		time.Sleep(time.Minute - time.Nanosecond)
-		if !r.Valid() {
-			t.Error("Valid is false a nanosecond before the deadline, want true")
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonRevoked || lost.Held != time.Minute || r.Valid() {
-			t.Errorf("lost %+v, want it revoked after a minute", lost)
-		}
-		if sent := r.Port.Sent(); sent[len(sent)-1] != (recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}) {
-			t.Errorf("the requests are %v, want the Delete at the end", sent)
-		}
-		r.Deleted()
-	})
-}
-
-// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease runs out, or until the grace ends. The
-// drain is busy when that moment comes, so it has not noted the loss.
+// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease
+// runs out, or until the grace ends. The drain is busy when that moment comes, so it has
+// not noted the loss.
 func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 	const lease = time.Hour // of the rig
-	for name, c := range map[string]struct{ grace, want time.Duration }{
-		"the grace is shorter": {time.Second, time.Second},
-		"the lease is shorter": {2 * lease, lease},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				r.Holds(t, actors.Want{})
-				start := time.Now()
-				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(start.Add(c.grace))})
-				if got := r.Deadline().Sub(start); got != c.want {
-					t.Errorf("asked to give the lock back in %v, with a lease of %v: Deadline is in %v, want %v", c.grace, lease, got, c.want)
-				}
-				goOn := make(chan struct{})
-				r.Port.Answer = func(recipes.Effect) { <-goOn }
-				go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine asks whether the node is there
-				time.Sleep(c.want - 1)
-				if !r.Valid() {
-					t.Errorf("not valid 1 ns before %v, want valid", c.want)
-				}
-				time.Sleep(time.Nanosecond)
-				if r.Valid() {
-					t.Errorf("valid at %v, which was the deadline, want not valid", c.want)
-				}
-				close(goOn)
-				r.Withdraw(recipes.WhyReleased)
-				r.Deleted()
-			})
+	for grace, want := range map[time.Duration]time.Duration{0: lease, time.Second: time.Second, 2 * lease: lease} {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			if r.Valid() || !r.Deadline().IsZero() {
+				t.Errorf("before the Grant valid %v, until %v; want false, and no deadline",
+					r.Valid(), r.Deadline())
+			}
+			r.Holds(t, actors.Want{})
+			start := time.Now()
+			if grace > 0 {
+				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(start.Add(grace))})
+			}
+			if got := r.Deadline().Sub(start); got != want {
+				t.Errorf("to be given back in %v, with a lease of %v: Deadline is in %v, want %v",
+					grace, lease, got, want)
+			}
+			goOn := make(chan struct{})
+			r.Port.Answer = func(recipes.Effect) { <-goOn }
+			go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine asks whether the node is there
+			time.Sleep(want - 1)
+			if !r.Valid() {
+				t.Errorf("not valid 1 ns before %v, want valid", want)
+			}
+			time.Sleep(time.Nanosecond)
+			if r.Valid() || !r.Holding() {
+				t.Errorf("at %v, which was the deadline, valid %v and holding %v; want false, and true",
+					want, r.Valid(), r.Holding())
+			}
+			close(goOn)
+			r.Withdraw(recipes.WhyReleased)
+			r.Deleted()
 		})
 	}
 }

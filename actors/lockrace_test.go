@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
@@ -108,9 +106,6 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 		r.Group.Close()
 	}
 }
-
-// spin lets others run for a while that differs from round to round.
-func spin(n int) { yield(n % 23) }
 
 func yield(times int) {
 	for range times {
@@ -279,74 +274,4 @@ func TestLossRacesWithTaking(t *testing.T) {
 		}
 	})
 	odds.check(t, "taken back", "lost")
-}
-
-// TestManyLocksAtOnce has many acquisitions share a group and a stream. Each is taken, released, lost or given up. It checks the
-// stream as a whole.
-func TestManyLocksAtOnce(t *testing.T) {
-	const locks = 500
-	var group actors.Group
-	stream := actors.NewStream(&group)
-	var gone atomic.Int32
-	var reading, going sync.WaitGroup
-	for range 3 {
-		c := stream.Subscribe(t.Context())
-		reading.Go(func() {
-			said := map[uint64][]string{}
-			for ev := range c {
-				switch ev := ev.(type) {
-				case events.Grant:
-					said[ev.ID] = append(said[ev.ID], "grant")
-				case events.Lost:
-					said[ev.ID] = append(said[ev.ID], "lost")
-				case events.Ended:
-					said[ev.ID] = append(said[ev.ID], "ended")
-				}
-			}
-			for id := range uint64(locks) {
-				switch got := said[id]; {
-				case slices.Equal(got, []string{"grant", "lost"}), slices.Equal(got, []string{"grant", "ended"}), slices.Equal(got, []string{"ended"}):
-				default:
-					t.Errorf("the stream has %v of lock %d, want a grant and its end, or an end", got, id)
-				}
-			}
-		})
-	}
-	for id := range locks {
-		going.Go(func() {
-			port := &actorstest.FakePort{}
-			readily(port, id%2 == 0)
-			l := actors.NewLock(actors.Config{
-				ID: uint64(id), Path: "/locks/a",
-				Owner: actorstest.NewOwner(&gone), House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
-			}, recipes.Mutex{}, port)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			l.Start(ctx, 0, actors.Want{})
-			spin(id)
-			switch id % 4 {
-			case 0:
-				l.Withdraw(recipes.WhyReleased)
-			case 1:
-				<-l.Granted()
-				port.Say(recipes.Expired{})
-			case 2:
-				cancel()
-				select {
-				case <-l.Granted():
-					l.Withdraw(recipes.WhyClosed)
-				case <-l.Done():
-				}
-			case 3:
-				soon(t, "granted", l.Holding)
-				port.Say(recipes.LeaseRanOut{})
-			}
-			eventstest.Receive(t, l.Done(), "end")
-		})
-	}
-	going.Wait()
-	soon(t, "nothing left", func() bool { return gone.Load() == locks })
-	stream.Close(10 * time.Second)
-	reading.Wait()
-	group.Close()
 }

@@ -147,6 +147,8 @@ func (s *stage) do(d deed) {
 	switch d {
 	case answers, answersUnknown, refuses:
 		s.answer(d)
+	case opens:
+		s.open()
 	case suspends:
 		if s.up {
 			s.up = false
@@ -161,25 +163,18 @@ func (s *stage) do(d deed) {
 		if s.epoch != 0 {
 			s.Port.Say(recipes.LeaseRanOut{})
 		}
+	case removesNode:
+		if s.epoch != 0 {
+			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own.Text})
+		}
 	case expires:
 		if s.epoch != 0 {
 			s.epoch, s.up = 0, false
 			s.Port.Say(recipes.Expired{})
 		}
-	case opens:
-		s.open()
-	case removesNode:
-		if s.epoch != 0 {
-			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own.Text})
-		}
 	case withdraws:
 		s.Withdraw(recipes.WhyReleased)
-		if s.Holding() || s.Valid() {
-			s.breaks("held after Withdraw")
-		}
-		if _, ok := actorstest.Take(s.Granted()); ok {
-			s.breaks("a Grant was readable after Withdraw")
-		}
+		s.isFree("after Withdraw")
 	case cancels:
 		s.cancel(actorstest.ErrCause)
 	case waitsTooLong:
@@ -197,6 +192,13 @@ func (s *stage) do(d deed) {
 		}
 	case readsStream:
 		s.read()
+	}
+}
+
+// isFree checks that the lock is not held, and that no Grant can be read.
+func (s *stage) isFree(when string) {
+	if _, ok := actorstest.Take(s.Granted()); ok || s.Holding() || s.Valid() {
+		s.breaks("%s a Grant can be read: %v, held %v, valid %v", when, ok, s.Holding(), s.Valid())
 	}
 }
 
@@ -244,16 +246,16 @@ func (s *stage) read() bool {
 	switch ev.(type) {
 	case events.Grant:
 		s.said = append(s.said, "grant")
+		return true
 	case events.Lost:
 		s.said = append(s.said, "lost")
-		if s.Holding() || s.Valid() {
-			s.breaks("held when the Lost was read")
-		}
 	case events.Ended:
 		s.said = append(s.said, "ended")
-		if s.Holding() || s.Valid() {
-			s.breaks("held when the Ended was read")
-		}
+	default:
+		return true
+	}
+	if s.Holding() || s.Valid() {
+		s.breaks("held when %T was read", ev)
 	}
 	return true
 }
@@ -266,12 +268,7 @@ func (s *stage) check() {
 		}
 		return
 	}
-	if s.Holding() || s.Valid() {
-		s.breaks("held when done")
-	}
-	if _, ok := actorstest.Take(s.Granted()); ok {
-		s.breaks("a Grant was readable when done")
-	}
+	s.isFree("done")
 }
 
 // finish ends the acquisition for good and looks at the whole story.

@@ -1,7 +1,10 @@
 package actors_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,19 +26,28 @@ type party struct {
 	gone map[*actors.Lock]*atomic.Int32
 }
 
-func newParty(t *testing.T, r *actorstest.Rig, want actors.Want) *party {
+// newParty returns a lock that is held; claimed answers its claim.
+func newParty(t *testing.T, r *actorstest.Rig, want actors.Want, claimed recipes.Input) *party {
 	t.Helper()
-	r.Holds(t, want)
+	r.Begin(t, want)
+	r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, claimed)
+	actorstest.MustTake(t, r.Granted())
 	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
 }
 
-// newRecordedParty is newParty for a lock with a record.
-func newRecordedParty(t *testing.T, r *actorstest.Rig) *party {
+// withParty runs a test with a lock that is held, and checks that its node goes once.
+func withParty(t *testing.T, test func(t *testing.T, p *party)) {
 	t.Helper()
-	r.Begin(t, actors.Want{Detect: true})
-	r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
-	actorstest.MustTake(t, r.Granted())
-	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+		test(t, p)
+		p.WantGone(t, 1)
+		for l, gone := range p.gone {
+			if gone.Load() != 1 {
+				t.Errorf("Gone of %p was called %d times, want once", l, gone.Load())
+			}
+		}
+	})
 }
 
 // admits returns an inner lock of the lock that is not started, or nil.
@@ -46,6 +58,14 @@ func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
 		p.gone[g] = gone
 	}
 	return g
+}
+
+// admitsNone checks that no inner lock is admitted any more.
+func (p *party) admitsNone(by *actors.Lock, when string) {
+	p.t.Helper()
+	if p.admits(by, 99) != nil {
+		p.t.Errorf("%s: an inner lock is admitted, want none", when)
+	}
 }
 
 // enters returns an inner lock that has its Grant.
@@ -64,21 +84,11 @@ func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Loc
 	return g
 }
 
-// deletes counts the requests for the node to go.
-func (p *party) deletes() (n int, last recipes.Delete) {
-	for _, e := range p.Port.Sent() {
-		if d, ok := e.(recipes.Delete); ok {
-			n, last = n+1, d
-		}
-	}
-	return n, last
-}
-
 // wantDeletes checks how many requests there were for the node to go.
 func (p *party) wantDeletes(want int, when string) {
 	p.t.Helper()
 	synctest.Wait()
-	if n, _ := p.deletes(); n != want {
+	if n, _ := p.Deletes(); n != want {
 		p.t.Fatalf("%s: %d requests to delete the node, want %d", when, n, want)
 	}
 }
@@ -91,91 +101,94 @@ func (p *party) wantDone(l *actors.Lock, want bool, when string) {
 	}
 }
 
+// wantEnd checks that the lock has ended with the error, and was told of no loss.
+func (p *party) wantEnd(l *actors.Lock, want error, when string) {
+	p.t.Helper()
+	p.wantDone(l, true, when)
+	if lost, told := actorstest.Take(l.Lost()); told || l.Err() != want { //nolint:errorlint // identity is meant
+		p.t.Errorf("%s: told of %+v (%v), and ended with %v; want no loss, and %v",
+			when, lost, told, l.Err(), want)
+	}
+}
+
+// askedBack says that the lock is to be given back in a while.
+func (p *party) askedBack(in time.Duration) recipes.AskedBack {
+	by := actors.MomentOf(time.Now().Add(in))
+	wish := recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: by}
+	p.Say(wish)
+	return wish
+}
+
 // TestEnteringAgainTakesNoRequest, neither to get in nor to get out.
 func TestEnteringAgainTakesNoRequest(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newParty(t, r, actors.Want{})
-		before := len(r.Port.Sent())
-		by := r.Lock
-		for id := uint64(10); id < 13; id++ {
-			by = p.enters(by, id, actors.Want{})
-			if !by.Valid() || by.Deadline() != r.Deadline() {
-				t.Errorf("inner lock %d is valid %v until %v, want it until %v", id, by.Valid(), by.Deadline(), r.Deadline())
+	withParty(t, func(t *testing.T, p *party) {
+		before := len(p.Port.Sent())
+		all := []*actors.Lock{p.Lock}
+		for id := range uint64(3) {
+			by := p.enters(all[id], 10+id, actors.Want{})
+			if all = append(all, by); !by.Valid() || by.Deadline() != p.Deadline() {
+				t.Errorf("inner lock %d is valid %v until %v, want it until %v",
+					id, by.Valid(), by.Deadline(), p.Deadline())
 			}
 		}
-		by.Withdraw(recipes.WhyReleased)
-		p.wantDone(by, true, "released")
-		if n := len(r.Port.Sent()) - before; n != 0 || by.Err() != nil || p.gone[by].Load() != 1 {
-			t.Errorf("%d requests, err %v, Gone %d times; want no request, no error, and once", n, by.Err(), p.gone[by].Load())
+		for _, l := range all[1:] {
+			l.Withdraw(recipes.WhyReleased)
+			p.wantEnd(l, nil, "released")
 		}
+		if n := len(p.Port.Sent()) - before; n != 0 {
+			t.Errorf("%d requests to enter and to leave, want none", n)
+		}
+		p.Releases(t)
 	})
 }
 
-// TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the third has entered with. All others are over
-// at once. The last is over when the node is gone.
+// TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the
+// third has entered with. All others are over at once. The last is over when the node is
+// gone.
 func TestTheNodeGoesWithTheLast(t *testing.T) {
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	for by := range 2 {
 		for _, order := range orders {
 			t.Run(fmt.Sprint(by, order), func(t *testing.T) {
-				withRig(t, func(t *testing.T, r *actorstest.Rig) {
-					p := newParty(t, r, actors.Want{})
-					all := [3]*actors.Lock{r.Lock}
-					all[1] = p.enters(r.Lock, 11, actors.Want{})
+				withParty(t, func(t *testing.T, p *party) {
+					all := [3]*actors.Lock{p.Lock}
+					all[1] = p.enters(p.Lock, 11, actors.Want{})
 					all[2] = p.enters(all[by], 12, actors.Want{})
 					for i, who := range order {
 						p.wantDeletes(0, "before the last has left")
 						all[who].Withdraw(recipes.WhyReleased)
 						all[who].Withdraw(recipes.WhyReleased) // may be called again
 						p.wantDone(all[who], i < 2, "released")
-						r.WantGone(t, 0)
+						p.WantGone(t, 0)
 					}
 					p.wantDeletes(1, "the last has left")
-					if g := p.admits(all[order[2]], 13); g != nil {
-						t.Error("an inner lock is admitted to a lock that all have left")
-					}
-					r.Deleted()
+					p.admitsNone(all[order[2]], "all have left")
+					p.Deleted()
 					for _, l := range all {
-						p.wantDone(l, true, "the node is gone")
-						if l.Err() != nil {
-							t.Errorf("it has ended with %v, want no error", l.Err())
-						}
+						p.wantEnd(l, nil, "the node is gone")
 						l.Withdraw(recipes.WhyReleased)
 					}
 					p.wantDeletes(1, "released again")
-					r.WantGone(t, 1)
-					for l, gone := range p.gone {
-						if gone.Load() != 1 {
-							t.Errorf("Gone of %p was called %d times, want once", l, gone.Load())
-						}
-					}
 				})
 			})
 		}
 	}
 }
 
-// TestALossIsToldToAllThatHaveEntered, however it comes, and none is admitted behind it. An inner lock that is not started yet hears of
-// it when it is, in the place of its Grant: nothing happens to it before. No function runs, so the node goes then.
+// TestALossIsToldToAllThatHaveEntered, however it comes, and none is admitted after it.
+// An inner lock that is not started yet hears of it when it is, in the place of its
+// Grant: nothing happens to it before. No function runs, so the node goes then.
 func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
-	reasons := map[string]events.Reason{
-		"lease ran out": events.ReasonLeaseRanOut, "node removed": events.ReasonNodeRemoved, "expired": events.ReasonSessionExpired,
-	}
-	for name, news := range map[string]recipes.Input{
-		"lease ran out": recipes.LeaseRanOut{},
-		"node removed":  recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text},
-		"expired":       recipes.Expired{},
-	} {
+	for reason, news := range losses() {
 		for _, outerLeft := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, outerLeft), func(t *testing.T) {
-				withRig(t, func(t *testing.T, r *actorstest.Rig) {
-					p := newParty(t, r, actors.Want{})
-					one, two := p.enters(r.Lock, 11, actors.Want{}), p.enters(r.Lock, 12, actors.Want{})
+			t.Run(fmt.Sprint(reason, outerLeft), func(t *testing.T) {
+				withParty(t, func(t *testing.T, p *party) {
+					one, two := p.enters(p.Lock, 11, actors.Want{}), p.enters(p.Lock, 12, actors.Want{})
 					early := p.admits(one, 13) // it is not started before the loss
 					if outerLeft {
-						r.Withdraw(recipes.WhyReleased)
+						p.Withdraw(recipes.WhyReleased)
 					}
-					r.Say(news)
+					p.Say(news)
 					for _, l := range []*actors.Lock{one, two} {
 						if l.Holding() || l.Valid() {
 							t.Errorf("an inner lock holds after the loss")
@@ -183,106 +196,55 @@ func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 						actorstest.MustTake(t, l.Lost())
 						p.wantDone(l, true, "lost")
 					}
-					if _, told := actorstest.Take(r.Lost()); told == outerLeft {
+					if _, told := actorstest.Take(p.Lost()); told == outerLeft {
 						t.Errorf("the outer lock is told of the loss: %v, want %v", told, !outerLeft)
 					}
 					p.wantDone(early, false, "it is not started")
 					p.wantDeletes(0, "it has not left")
 					early.Start(t.Context(), 0, actors.Want{})
-					p.wantDone(early, true, "lost before its Grant")
+					p.wantEnd(early, actorstest.Ends(recipes.WhyLost, false, reason, nil), "lost before its Grant")
 					if g, ok := actorstest.Take(early.Granted()); ok {
 						t.Errorf("an inner lock without a Grant has %+v after the loss", g)
 					}
-					if l, ok := actorstest.Take(early.Lost()); ok {
-						t.Errorf("an inner lock without a Grant is told of %+v", l)
-					}
-					if want := actorstest.Ends(recipes.WhyLost, false, reasons[name], nil); early.Err() != want { //nolint:errorlint // identity is meant
-						t.Errorf("it has ended with %v, want %v", early.Err(), want)
-					}
-					if g := p.admits(one, 14); g != nil {
-						t.Error("an inner lock is admitted after the loss")
-					}
-					if name == "lease ran out" {
+					p.admitsNone(one, "after the loss")
+					if reason == events.ReasonLeaseRanOut {
 						p.wantDeletes(1, "lost")
-						r.Deleted()
+						p.Deleted()
 					}
-					r.WantGone(t, 1)
 				})
 			})
 		}
 	}
 }
 
-// TestAFunctionOfAnInnerLockKeepsTheNode, behind a loss, though the outer lock is no function. None is admitted
-// meanwhile.
+// TestAFunctionOfAnInnerLockKeepsTheNode after a loss, though the outer lock is no
+// function. None is admitted meanwhile.
 func TestAFunctionOfAnInnerLockKeepsTheNode(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newParty(t, r, actors.Want{})
-		function := p.enters(r.Lock, 11, actors.Want{Keep: true})
-		r.Say(recipes.LeaseRanOut{})
-		p.wantDone(r.Lock, true, "the outer lock has lost")
+	withParty(t, func(t *testing.T, p *party) {
+		function := p.enters(p.Lock, 11, actors.Want{Keep: true})
+		p.Say(recipes.LeaseRanOut{})
+		p.wantDone(p.Lock, true, "the outer lock has lost")
 		p.wantDone(function, false, "its function runs")
 		p.wantDeletes(0, "a function runs")
-		if g := p.admits(function, 12); g != nil {
-			t.Error("an inner lock is admitted to a lock that is lost")
-		}
+		p.admitsNone(function, "after the loss")
 		function.Withdraw(recipes.WhyReleased)
 		p.wantDeletes(1, "the function has ended")
 		p.wantDone(function, false, "the node is still there")
-		r.Deleted()
+		p.Deleted()
 		p.wantDone(function, true, "the node is gone")
-		r.WantGone(t, 1)
 	})
 }
 
-// TestNoLockIsEnteredBehindTheEndOfTheLease, though it is not noticed yet, nor behind the moment by which the lock was to be given
-// back, nor to a lock that is released or waits.
-func TestNoLockIsEnteredBehindTheEndOfTheLease(t *testing.T) {
-	for name, ends := range map[string]func(p *party){
-		"lease": func(p *party) { time.Sleep(time.Hour) },
-		"deadline": func(p *party) {
-			p.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))})
-			time.Sleep(time.Minute)
-		},
-		"released": func(p *party) { p.Withdraw(recipes.WhyReleased) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				p := newParty(t, r, actors.Want{})
-				if name == "released" {
-					defer r.Deleted()
-				} else {
-					defer func() { r.Withdraw(recipes.WhyReleased); r.Deleted() }()
-				}
-				ends(p)
-				if g := p.admits(r.Lock, 11); g != nil {
-					t.Error("an inner lock is admitted")
-				}
-			})
-		})
-	}
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Begin(t, actors.Want{})
-		r.Queued()
-		p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
-		if g := p.admits(r.Lock, 11); g != nil {
-			t.Error("an inner lock is admitted to a lock that waits")
-		}
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-	})
-}
-
-// TestAWishIsToldToAllThatHaveEntered, and with the Grant to one that enters later, also when the outer lock has left. A deadline
-// bounds what they may believe. The session is asked to tell of it once.
+// TestAWishIsToldToAllThatHaveEntered, and with the Grant to one that enters later, also
+// when the outer lock has left. A deadline bounds what they may believe. The session is
+// asked to tell of it once.
 func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newParty(t, r, actors.Want{})
-		one := p.enters(r.Lock, 11, actors.Want{})
-		early := p.admits(r.Lock, 12)
-		r.Withdraw(recipes.WhyReleased)
+	withParty(t, func(t *testing.T, p *party) {
+		one := p.enters(p.Lock, 11, actors.Want{})
+		early := p.admits(p.Lock, 12)
+		p.Withdraw(recipes.WhyReleased)
 		due := time.Now().Add(time.Minute)
-		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(due)})
+		p.askedBack(time.Minute)
 		actorstest.MustTake(t, one.Revoked())
 		if _, told := actorstest.Take(early.Revoked()); told {
 			t.Error("an inner lock without a Grant is asked for the lock")
@@ -295,7 +257,7 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 			}
 		}
 		asked := 0
-		for _, e := range r.Port.Sent() {
+		for _, e := range p.Port.Sent() {
 			if _, ok := e.(recipes.Revoke); ok {
 				asked++
 			}
@@ -306,30 +268,43 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 		for _, l := range []*actors.Lock{one, early, late} {
 			l.Withdraw(recipes.WhyReleased)
 		}
-		r.Deleted()
-		r.WantGone(t, 1)
+		p.Deleted()
+	})
+}
+
+// TestADeadlineBoundsAnInnerLockWithoutAGrant, though no other lock holds: the session is
+// asked to tell when it comes.
+func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
+	withParty(t, func(t *testing.T, p *party) {
+		g := p.admits(p.Lock, 11)
+		p.Withdraw(recipes.WhyReleased)
+		wish := p.askedBack(time.Minute)
+		if sent := p.Port.Sent(); sent[len(sent)-1] != (recipes.Revoke{By: wish.By}) {
+			t.Errorf("the last request is %+v, want the deadline", sent[len(sent)-1])
+		}
+		g.Start(t.Context(), 0, actors.Want{})
+		actorstest.MustTake(t, g.Granted())
+		actorstest.MustTake(t, g.Revoked())
+		p.Say(recipes.Overdue{By: wish.By})
+		actorstest.MustTake(t, g.Lost())
+		p.Deleted()
 	})
 }
 
 // TestTheLastIsToldThatTheReleaseWasRefused.
 func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
-	for name, outerIsLast := range map[string]bool{"inner": false, "outer": true} {
-		t.Run(name, func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				p := newParty(t, r, actors.Want{})
-				first, last := r.Lock, p.enters(r.Lock, 11, actors.Want{})
-				if outerIsLast {
-					first, last = last, first
-				}
-				first.Withdraw(recipes.WhyReleased)
-				last.Withdraw(recipes.WhyReleased)
-				synctest.Wait()
-				r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
-				if want := actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth); last.Err() != want || first.Err() != nil { //nolint:errorlint // identity is meant
-					t.Errorf("the last has ended with %v and the other with %v, want %v and no error", last.Err(), first.Err(), want)
-				}
-				r.WantGone(t, 1)
-			})
+	for _, outerIsLast := range []bool{false, true} {
+		withParty(t, func(t *testing.T, p *party) {
+			first, last := p.Lock, p.enters(p.Lock, 11, actors.Want{})
+			if outerIsLast {
+				first, last = last, first
+			}
+			first.Withdraw(recipes.WhyReleased)
+			last.Withdraw(recipes.WhyReleased)
+			synctest.Wait()
+			p.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
+			p.wantEnd(last, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth), "the last")
+			p.wantEnd(first, nil, "the first")
 		})
 	}
 }
@@ -338,7 +313,7 @@ func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 func TestEachHolderHasItsOwnEnd(t *testing.T) {
 	for _, other := range []recipes.Why{recipes.WhyClosed, recipes.WhyPanicked} {
 		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			p := newRecordedParty(t, r)
+			p := newParty(t, r, actors.Want{Detect: true}, actorstest.Recorded)
 			g := p.enters(r.Lock, 11, actors.Want{Detect: true})
 			g.Withdraw(other)
 			r.Releases(t)
@@ -349,54 +324,43 @@ func TestEachHolderHasItsOwnEnd(t *testing.T) {
 	}
 }
 
-// TestTheLastClearsTheRecord: Close waits for that one alone.
-func TestTheLastClearsTheRecord(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newRecordedParty(t, r)
-		g := p.enters(r.Lock, 11, actors.Want{Detect: true})
-		r.Releases(t)
-		if _, cleared := actorstest.Take(r.Cleared()); !cleared {
-			t.Error("the outer lock has left, and is to be waited for")
-		}
-		g.Withdraw(recipes.WhyReleased)
-		if _, cleared := actorstest.Take(g.Cleared()); cleared {
-			t.Error("the last is not to be waited for, though the record is still there")
-		}
-		r.Deleted()
-		<-g.Cleared()
-	})
-}
-
-// TestTheRecordGoesIfAllHaveReleased, see [recipes.Share].
+// TestTheRecordGoesIfAllHaveReleased, see [recipes.Share], with the last: Close waits for
+// that one alone. Those that enter again are told of the crash before, too.
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
-	for name, why := range map[string]recipes.Why{"released": recipes.WhyReleased, "panicked": recipes.WhyPanicked} {
-		t.Run(name, func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				r.Begin(t, actors.Want{Detect: true})
-				crash := &events.Abandoned{Node: "before", Token: 3}
-				r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true, Abandoned: crash})
-				actorstest.MustTake(t, r.Granted())
-				p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
-				g := p.admits(r.Lock, 11)
-				g.Start(t.Context(), 0, actors.Want{Detect: true})
-				if grant := actorstest.MustTake(t, g.Granted()); grant.Abandoned != crash {
-					t.Errorf("the inner lock is told of %+v, want %+v", grant.Abandoned, crash)
-				}
-				g.Withdraw(why)
-				r.Withdraw(recipes.WhyReleased)
-				cleared := r.Cleared()
-				synctest.Wait()
-				if _, d := p.deletes(); d.Clean != (why == recipes.WhyReleased) {
-					t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
-				}
-				if _, is := actorstest.Take(cleared); is {
-					t.Error("the outer lock is cleared before the node has gone")
-				}
-				r.Deleted()
-				<-cleared
-				<-g.Cleared()
+	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyPanicked} {
+		for _, outerIsLast := range []bool{false, true} {
+			t.Run(fmt.Sprint(why, outerIsLast), func(t *testing.T) {
+				withRig(t, func(t *testing.T, r *actorstest.Rig) {
+					crash := &events.Abandoned{Node: "before", Token: 3}
+					claimed := actorstest.Recorded
+					claimed.Abandoned = crash
+					p := newParty(t, r, actors.Want{Detect: true}, claimed)
+					first, last := r.Lock, p.admits(r.Lock, 11)
+					last.Start(t.Context(), 0, actors.Want{Detect: true})
+					if grant := actorstest.MustTake(t, last.Granted()); grant.Abandoned != crash {
+						t.Errorf("the inner lock is told of %+v, want %+v", grant.Abandoned, crash)
+					}
+					if outerIsLast {
+						first, last = last, first
+					}
+					first.Withdraw(why)
+					if _, cleared := actorstest.Take(first.Cleared()); !cleared {
+						t.Error("the first has left, and is to be waited for")
+					}
+					last.Withdraw(recipes.WhyReleased)
+					cleared := last.Cleared()
+					synctest.Wait()
+					if _, d := r.Deletes(); d.Clean != (why == recipes.WhyReleased) {
+						t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
+					}
+					if _, is := actorstest.Take(cleared); is {
+						t.Error("the last is not to be waited for, though the record is still there")
+					}
+					r.Deleted()
+					<-cleared
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -424,94 +388,239 @@ func cachedTurn(t *testing.T, r *actorstest.Rig) *actors.Lock {
 	return outer
 }
 
-// TestNoTurnIsEnteredBehindItsDeadline, though it is not noticed yet, nor behind the end of the lease.
-func TestNoTurnIsEnteredBehindItsDeadline(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"deadline": time.Minute, "lease": time.Hour} {
-		t.Run(name, func(t *testing.T) {
+// eachHolder runs a test with a holder that has queued up, and with one of a cached lock.
+func eachHolder(t *testing.T, test func(t *testing.T, p *party, outer *actors.Lock)) {
+	t.Helper()
+	for _, cached := range []bool{false, true} {
+		t.Run(fmt.Sprint("cached ", cached), func(t *testing.T) {
 			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				outer := cachedTurn(t, r)
-				if name == "deadline" {
-					r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(wait))})
-				}
-				time.Sleep(wait)
-				if outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House}) != nil {
-					t.Error("a lock is admitted")
-				}
-				outer.Withdraw(recipes.WhyReleased)
-				r.Say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
-				r.Deleted()
-				r.WantGone(t, 1)
-			})
-		})
-	}
-}
-
-// TestATurnHearsNothingBeforeItIsStarted: a cached lock is entered again, and is lost before the inner lock is started. That hears of the
-// loss when it is, and never if it fails.
-func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
-	for name, fails := range map[string]bool{"started": false, "failed": true} {
-		t.Run(name, func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				outer := cachedTurn(t, r)
-				var innerGone atomic.Int32
-				inner := outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&innerGone), House: r.House})
-				r.Say(recipes.LeaseRanOut{})
-				actorstest.MustTake(t, outer.Lost())
-				if actorstest.IsDone(inner) || innerGone.Load() != 0 {
-					t.Fatal("the inner lock is over before it is started")
-				}
-				want := actorstest.Ends(recipes.WhyLost, false, events.ReasonLeaseRanOut, nil)
-				if fails {
-					want = actorstest.ErrCause
-					inner.Fail(want)
+				if cached {
+					outer := cachedTurn(t, r)
+					test(t, &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}, outer)
 				} else {
-					inner.Start(t.Context(), 0, actors.Want{})
+					p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+					test(t, p, p.Lock)
 				}
-				synctest.Wait()
-				if _, told := actorstest.Take(inner.Lost()); told || inner.Err() != want || innerGone.Load() != 1 { //nolint:errorlint // identity is meant
-					t.Errorf("told of a loss: %v, ended with %v, Gone %d times; want no loss, %v, and once", told, inner.Err(), innerGone.Load(), want)
-				}
-				r.Deleted()
-				r.WantGone(t, 1)
 			})
 		})
 	}
 }
 
-// TestNoGrantIsTakenBehindALoss: when the first holder hears of the loss, the Grants of the others have been taken back.
-func TestNoGrantIsTakenBehindALoss(t *testing.T) {
-	holds := map[string]func(*testing.T, *actorstest.Rig) *actors.Lock{
-		"in a queue": func(t *testing.T, r *actorstest.Rig) *actors.Lock {
-			t.Helper()
-			return newParty(t, r, actors.Want{}).Lock
-		},
-		"cached": cachedTurn,
+// TestNoLockIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
+// moment by which the lock was to be given back, nor to a lock that is released or waits.
+func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
+	for name, ends := range map[string]func(p *party, outer *actors.Lock){
+		"lease":    func(*party, *actors.Lock) { time.Sleep(time.Hour) },
+		"deadline": func(p *party, _ *actors.Lock) { p.askedBack(time.Minute); time.Sleep(time.Minute) },
+		"released": func(_ *party, outer *actors.Lock) { outer.Withdraw(recipes.WhyReleased) },
+	} {
+		eachHolder(t, func(t *testing.T, p *party, outer *actors.Lock) {
+			ends(p, outer)
+			p.admitsNone(outer, name)
+			outer.Withdraw(recipes.WhyReleased)
+			p.Say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
+			p.Deleted()
+			p.WantGone(t, 1)
+		})
 	}
-	for name, hold := range holds {
-		t.Run(name, func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				outer := hold(t, r)
-				inner := outer.Admit(actors.Config{ID: 11, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House})
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Begin(t, actors.Want{})
+		r.Queued()
+		(&party{Rig: r, t: t}).admitsNone(r.Lock, "waiting")
+		r.Withdraw(recipes.WhyReleased)
+		r.Deleted()
+	})
+}
+
+// TestNoGrantIsTakenAfterALoss: when the first holder hears of the loss, the Grants of
+// the others have been taken back.
+func TestNoGrantIsTakenAfterALoss(t *testing.T) {
+	eachHolder(t, func(t *testing.T, p *party, outer *actors.Lock) {
+		inner := p.admits(outer, 11)
+		inner.Start(t.Context(), 0, actors.Want{})
+		synctest.Wait()
+		if !inner.Holding() {
+			t.Fatal("the inner lock has no Grant")
+		}
+		heard := false
+		outer.OnEnd(func(error) {
+			heard = true
+			if g, taken := actorstest.Take(inner.Granted()); taken || inner.Holding() {
+				t.Errorf("after the loss the inner lock holds: %v, and its Grant is taken: %v, %+v",
+					inner.Holding(), taken, g)
+			}
+		})
+		p.Say(recipes.LeaseRanOut{})
+		actorstest.MustTake(t, outer.Lost())
+		if _, told := actorstest.Take(inner.Lost()); !heard || told {
+			t.Errorf("the outer lock was told: %v, and the inner one without a Grant: %v", heard, told)
+		}
+		p.Deleted()
+		synctest.Wait()
+	})
+}
+
+// TestATurnHearsNothingBeforeItIsStarted: a cached lock is entered again, and is lost
+// before the inner lock is started. That hears of the loss when it is, and never if it
+// fails.
+func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			outer := cachedTurn(t, r)
+			p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+			inner := p.admits(outer, 11)
+			r.Say(recipes.LeaseRanOut{})
+			actorstest.MustTake(t, outer.Lost())
+			if actorstest.IsDone(inner) || p.gone[inner].Load() != 0 {
+				t.Fatal("the inner lock is over before it is started")
+			}
+			want := actorstest.Ends(recipes.WhyLost, false, events.ReasonLeaseRanOut, nil)
+			if fails {
+				want = actorstest.ErrCause
+				inner.Fail(want)
+			} else {
 				inner.Start(t.Context(), 0, actors.Want{})
-				synctest.Wait()
-				if !inner.Holding() {
-					t.Fatal("the inner lock has no Grant")
+			}
+			p.wantEnd(inner, want, fmt.Sprint("fails: ", fails))
+			if n := p.gone[inner].Load(); n != 1 {
+				t.Errorf("Gone was called %d times, want once", n)
+			}
+			r.Deleted()
+			r.WantGone(t, 1)
+		})
+	}
+}
+
+// TestAnInnerLockThatFailsLeaves: it was admitted and never started. It has no loss,
+// though the lock is lost before it has left.
+func TestAnInnerLockThatFailsLeaves(t *testing.T) {
+	for name, c := range map[string]struct{ outerLeft, lost bool }{
+		"outer holds": {}, "outer has left": {outerLeft: true}, "lost": {lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withParty(t, func(t *testing.T, p *party) {
+				g := p.admits(p.Lock, 11)
+				if c.outerLeft {
+					p.Withdraw(recipes.WhyReleased)
+					p.wantDeletes(0, "an inner lock is admitted")
 				}
-				heard := false
-				outer.OnEnd(func(error) {
-					heard = true
-					if g, taken := actorstest.Take(inner.Granted()); taken || inner.Holding() {
-						t.Errorf("behind the loss the inner lock holds: %v, and its Grant is taken: %v, %+v", inner.Holding(), taken, g)
+				if c.lost {
+					g.OnEnd(func(error) { p.Port.Say(recipes.LeaseRanOut{}) }) // called by Fail, when the state has changed
+				}
+				stream := p.Rig.Stream.Subscribe(t.Context())
+				g.Fail(actorstest.ErrCause)
+				p.wantEnd(g, actorstest.ErrCause, "failed")
+				if !c.lost {
+					expect(t, stream, events.Ended{ID: 11, Path: "/locks/a", Err: actorstest.ErrCause})
+				}
+				if name == "outer holds" {
+					p.wantDeletes(0, "the outer lock holds")
+					p.Withdraw(recipes.WhyReleased)
+				}
+				p.wantDeletes(1, "all have left")
+				p.Deleted()
+				switch {
+				case name == "outer holds":
+					expect(t, stream, events.Ended{ID: 7, Path: "/locks/a"})
+				case !c.lost:
+					expect(t, stream)
+				}
+			})
+		})
+	}
+}
+
+// TestAnInnerLockIsBoundByItsContext: if that has ended before, the inner lock gets no
+// Grant, and leaves.
+func TestAnInnerLockIsBoundByItsContext(t *testing.T) {
+	withParty(t, func(t *testing.T, p *party) {
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(actorstest.ErrCause)
+		g := p.admits(p.Lock, 11)
+		g.Start(ended, time.Minute, actors.Want{})
+		p.wantEnd(g, actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause), "its context had ended")
+		p.wantDeletes(0, "the outer lock holds")
+		p.Releases(t)
+	})
+}
+
+// TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be handed on from one inner lock
+// to the next for ever.
+func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
+	withParty(t, func(t *testing.T, p *party) {
+		var collected atomic.Int32
+		const inners = 100
+		last := p.Lock
+		for id := range uint64(inners) {
+			next := p.enters(last, 100+id, actors.Want{})
+			last.Withdraw(recipes.WhyReleased)
+			delete(p.gone, last)
+			runtime.AddCleanup(next, func(*atomic.Int32) { collected.Add(1) }, &collected)
+			last = next
+		}
+		p.wantDeletes(0, "the last one holds")
+		for n := 0; collected.Load() < inners-10 && n < 100; n++ {
+			runtime.GC()
+		}
+		if n := collected.Load(); n < inners-10 {
+			t.Errorf("%d of %d inner locks are collected when the last one holds", n, inners)
+		}
+		last.Withdraw(recipes.WhyReleased)
+		p.Deleted()
+	})
+}
+
+// TestInnerLocksOfManyGoroutines come, go and are cut off while the outer lock is
+// released, or loses the lock. Each of them ends, and the node goes once.
+func TestInnerLocksOfManyGoroutines(t *testing.T) {
+	for round := range 200 {
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+			var mu sync.Mutex
+			all := []*actors.Lock{r.Lock}
+			var wg sync.WaitGroup
+			for id := range uint64(8) {
+				wg.Go(func() {
+					by := r.Lock
+					for n := range uint64(4) {
+						g := by.Admit(actors.Config{
+							ID: 100 + 10*id + n, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House,
+						})
+						if g == nil {
+							return
+						}
+						mu.Lock()
+						all = append(all, g)
+						mu.Unlock()
+						if id == 3 {
+							g.Fail(actorstest.ErrCause)
+							continue
+						}
+						g.Start(t.Context(), 0, actors.Want{Keep: id%2 == 0})
+						_, _, _ = g.Wait(t.Context())
+						if by != r.Lock {
+							by.Withdraw(recipes.WhyReleased)
+						}
+						by = g
 					}
 				})
-				r.Say(recipes.LeaseRanOut{})
-				actorstest.MustTake(t, outer.Lost())
-				if _, told := actorstest.Take(inner.Lost()); !heard || told {
-					t.Errorf("the outer lock was told: %v, and the inner one without a Grant: %v", heard, told)
+			}
+			wg.Go(func() {
+				if round%2 == 0 {
+					r.Port.Say(recipes.LeaseRanOut{})
 				}
-				r.Deleted()
-				synctest.Wait()
+				r.Withdraw(recipes.WhyReleased)
 			})
+			wg.Wait()
+			for _, g := range all {
+				g.Withdraw(recipes.WhyReleased)
+			}
+			p.wantDeletes(1, "all have left")
+			r.Deleted()
+			for _, g := range all {
+				p.wantDone(g, true, "all have left")
+			}
+			r.WantGone(t, 1)
 		})
 	}
 }

@@ -249,21 +249,6 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestDeafReaderIsGivenUpSoon(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		var group actors.Group
-		s := actors.NewStream(&group)
-		s.Subscribe(t.Context())
-		s.Publish(events.Ended{ID: 1})
-		began := time.Now()
-		s.Close(10 * time.Second)
-		group.Close()
-		if waited := time.Since(began); waited != 100*time.Millisecond {
-			t.Errorf("a reader that does not read was given %v, want 100ms", waited)
-		}
-	})
-}
-
 // TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook knows of the Grant before the caller can act on it, and a reader of the
 // stream finds the Grant in its channel.
 func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
@@ -283,4 +268,33 @@ func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
 			t.Errorf("the Grant was offered %d times, want once", offered)
 		}
 	})
+}
+
+// TestOverhearing: the function has each event before Publish returns, also those that a
+// slow subscriber does not get.
+func TestOverhearing(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := newStream(t)
+		var heard []events.Event
+		s.Overhear(func(ev events.Event) { heard = append(heard, ev) })
+		s.Subscribe(t.Context()) // and does not read
+		all := []events.Event{
+			events.Connected{Session: 1}, events.Queued{ID: 1, Ahead: 2}, events.Queued{ID: 1, Ahead: 1}, events.Grant{ID: 1}, events.Ended{ID: 1},
+		}
+		for i, ev := range all {
+			s.Publish(ev)
+			if len(heard) != i+1 {
+				t.Fatalf("when %d events are published %d were overheard, want each", i+1, len(heard))
+			}
+		}
+	})
+}
+
+// TestPublishingCostsNothing without a listener.
+func TestPublishingCostsNothing(t *testing.T) {
+	s := actors.NewStream(&actors.Group{})
+	var ev events.Event = events.Queued{ID: 1}
+	if n := testing.AllocsPerRun(1000, func() { s.Publish(ev) }); n > 0 {
+		t.Errorf("an event that nobody hears takes %v allocations, want none", n)
+	}
 }

@@ -107,28 +107,32 @@ func TestNamesSortByNumberThenText(t *testing.T) {
 	}
 }
 
-func TestKindsHaveNames(t *testing.T) {
-	for k := events.KindLock; k <= events.KindUnfair; k++ {
-		if k.String() == "" || strings.HasPrefix(k.String(), "kind ") {
-			t.Errorf("kind %d has no name", k)
+func TestKindsAndReasonsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	named := func(name string) {
+		if name == "" || strings.HasPrefix(name, "kind ") || strings.HasPrefix(name, "reason ") || seen[name] {
+			t.Errorf("%q is no name, or another one's", name)
 		}
+		seen[name] = true
 	}
-	if got := events.Kind(99).String(); got != "kind 99" {
-		t.Errorf("unknown kind is called %q", got)
+	for k := events.KindLock; k <= events.KindUnfair; k++ {
+		named(k.String())
+	}
+	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
+		named(r.String())
+	}
+	if got := events.Kind(99).String() + ", " + events.Reason(0).String(); got != "kind 99, reason 0" {
+		t.Errorf("an unknown kind and an unknown reason are called %q", got)
 	}
 }
 
-func TestReasonsHaveNames(t *testing.T) {
-	seen := map[string]bool{}
-	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
-		if s := r.String(); seen[s] || strings.HasPrefix(s, "reason ") {
-			t.Errorf("reason %d is called %q", r, s)
-		} else {
-			seen[s] = true
+// A type that the stream never sends would be a needless case in every switch over all
+// events.
+func TestWhatTheStreamNeverSendsIsNoEvent(t *testing.T) {
+	for _, value := range []any{events.Leader{}, events.Contender{}} {
+		if _, is := value.(events.Event); is {
+			t.Errorf("%T is an Event, want it to be none", value)
 		}
-	}
-	if got := events.Reason(0).String(); got != "reason 0" {
-		t.Errorf("no reason is called %q", got)
 	}
 }
 

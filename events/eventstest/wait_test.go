@@ -1,9 +1,7 @@
 package eventstest_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -51,54 +49,4 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 			}
 		}
 	}
-}
-
-// failing is a test that notes its failure instead of ending.
-type failing struct {
-	testing.TB
-	said string
-}
-
-func (f *failing) Helper() {}
-
-func (f *failing) Fatalf(format string, args ...any) {
-	f.said = fmt.Sprintf(format, args...)
-	panic(f)
-}
-
-func TestWaitingEndsInVirtualTime(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		for want, wait := range map[string]func(f *failing){
-			"still waiting for a value after 9m0s, and nothing came": func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
-			"still not after 8m51.011s and 6001 looks: a condition; it is 7": func(f *failing) {
-				eventstest.Eventually(f, "a condition", func() bool { return false }, func() string { return "it is 7" })
-			},
-		} {
-			tb := &failing{TB: t}
-			func() {
-				defer func() { _ = recover() }()
-				wait(tb)
-			}()
-			if tb.said != want {
-				t.Errorf("a wait in vain failed its test with %q, want %q", tb.said, want)
-			}
-		}
-	})
-}
-
-// TestPatienceEnds with ErrNever, and a cancel with context.Canceled.
-func TestPatienceEnds(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		began := time.Now()
-		ctx := eventstest.Patiently(t, time.Minute)
-		<-ctx.Done()
-		if took, why := time.Since(began), context.Cause(ctx); took != time.Minute || !errors.Is(why, eventstest.ErrNever) {
-			t.Errorf("patience ended after %v with %v, want ErrNever after a minute", took, why)
-		}
-		other, cancel := eventstest.Patient(time.Minute)
-		cancel()
-		if why := context.Cause(other); !errors.Is(why, context.Canceled) {
-			t.Errorf("cancelled patience ends with %v, want context.Canceled", why)
-		}
-	})
 }

@@ -41,6 +41,11 @@ var (
 	Listed  = recipes.Listed{
 		Epoch: Epoch, Queue: []events.Name{Own}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token},
 	}
+	Claimed  = recipes.Claimed{Epoch: Epoch, Fresh: true}
+	Recorded = recipes.Claimed{Epoch: Epoch, Fresh: true, Recorded: true} // with DetectCrash
+
+	Ahead   = recipes.Gone{Epoch: Epoch, Node: Older.Text} // the contender ahead is gone
+	Removed = recipes.Gone{Epoch: Epoch, Node: Own.Text}
 )
 
 // FakePort is a session that a test scripts. It notes the requests, and says only what the test tells it to.
@@ -138,6 +143,16 @@ func (p *FakePort) Sent() []recipes.Effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]recipes.Effect(nil), p.requests...)
+}
+
+// Deletes counts the requests for the node to go, and returns the last one.
+func (r *Rig) Deletes() (n int, last recipes.Delete) {
+	for _, e := range r.Port.Sent() {
+		if d, ok := e.(recipes.Delete); ok {
+			n, last = n+1, d
+		}
+	}
+	return n, last
 }
 
 // EndError is the error that the tests' Explain makes of an end.
@@ -244,7 +259,7 @@ func (r *Rig) Queued() {
 
 // Hold takes a started lock to its Grant.
 func (r *Rig) Hold() {
-	r.Say(Opened, Created, Listed, recipes.Claimed{Epoch: Epoch, Fresh: true})
+	r.Say(Opened, Created, Listed, Claimed)
 }
 
 // Holds asks for the lock and takes its Grant.
