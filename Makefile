@@ -83,14 +83,13 @@ $(GOLANGCI):
 	@mv .deps/bin/golangci-lint $@
 
 # RACED are the packages with their own goroutines, but for the one that starts real servers. The rest is tested without the race
-# detector, which would make it slow: the explorer is pure, and the detector's runtime was seen to fail a check of its own
-# (tsan_rtl.cpp:346) in the histories. The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy,
+# detector, which would make it slow: the explorer is pure. The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy,
 # and there is memory enough. MANY are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The
 # tests that it slows most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is
 # taken from Go's cache of results (-count=1): it does not know what a server has answered.
 RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$')
 MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
-UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|EachFrameLost|WhateverFrameIsLost)
+UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|WhateverFrameIsLost)
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests

@@ -5,19 +5,21 @@
 //   - schedules: thousands of seeded schedules of faults in virtual time, frame
 //     by frame
 //   - faults: real servers that are killed, halted, partitioned or slow
-//   - histories: what many workers saw, checked against a model of a fenced
-//     mutex, and processes that are halted while they hold a lock
+//   - histories: what many workers saw on real servers, checked against a model
+//     of a fenced lock, and processes that are halted while they hold one
 //   - upgrade: processes of an earlier version and of this one in one queue
-//   - scale: many locks in one process: what each costs, and all of them lost at once
+//   - scale: many locks in one process, and what each costs
 //   - child: a second process, for histories, scale and upgrade
 //   - mutants: bugs put into the library on purpose, and the tests that find them
 //
-// The tests assert what may never happen, such as two valid holders. A duration never fails a test; it is reported here. `make
-// reliability` runs all tests at full length and prints the table.
+// The tests assert what may never happen, such as two valid holders. A duration never
+// fails a test; it is reported here. `make reliability` runs all tests at full length and
+// prints the table.
 //
 // # What the checkers excuse
 //
-// A branch of a checker that lets something pass is listed here with its reason. Everything else is a failure.
+// A branch of a checker that lets something pass is listed here with its reason.
+// Everything else is a failure.
 //
 // Schedules:
 //
@@ -36,23 +38,20 @@
 //   - an error of Close while servers are away; its duration is checked
 //   - Resize and Revoke that end with their context, or with Close: they say so
 //   - a record of which the holder's fate is unknown (judgeFates): a release without a connection may be executed or come too late
-//   - in loops, two holders, permits and tokens while another client deletes nodes (robbed): as above; the end and what is left are
-//     checked
-//   - in loops and scenes, losses that the mishap itself causes (takes, expires): by their reason
+//   - where frames are lost, two holders, permits and tokens while another client deletes nodes (robbed): as above; the end
+//     and what is left are checked
+//   - where frames are lost, losses that the mishap itself causes (takes): by their reason
 //
 // Faults:
 //
 //   - a lock that was lost before the fault began, and is counted apart (disturbed): the machine was busy
-//   - in the slow trials, losses in a round in which a server without a lag was slow, too (busy): the same; it is checked which holders must
-//     lose
-//   - the loss of a holder that has released by itself, and of a session that was ended by hand (outlawed): neither is a holder
+//   - in trials of slow servers, losses while a server without a lag was slow, too (disturbed): the same
+//   - the loss of a holder that has released by itself: it is none
 //
 // Histories:
 //
-//   - holds, and turns of a cached lock, after the forced end of a session (end): no client can be prepared for it
 //   - holds of a halted process between its last check and its halt (halted): it counts as a holder up to what it last knew
 //   - a Release after which a loss is read (amend): the lock was lost before, and the Release gave nothing back
-//   - a crash too many where a session ended between a claim and its Grant (excused): the promise says so; no crash too few is excused
 //   - the guard of an acquisition that was told of a loss, while its node stands and no other was granted the lock since: Txn
 //     promises the node
 package reliability

@@ -3,9 +3,10 @@
 package histories
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,29 +17,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A process that was halted for longer than its session timeout knows at once that it holds nothing: Valid is
-// false for the first goroutine that asks, and Lost is there in the time that a few goroutines take.
+// A process that was halted for longer than its session timeout knows at once that it holds nothing: Valid
+// is false for the first goroutine that asks, and Lost is there in the time that a few goroutines take.
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond
 	const timeout = 2 * tick // the shortest that servers and we allow
 	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
-	next, err := coordinator.Connect(t.Context(), e.Connect(),
-		coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := next.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	r := &resumption{next: next}
+	next, err := coordinator.Connect(t.Context(), e.Connect(), coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, next.Close()) })
+	r := &resumption{next: next, reasons: map[string]int{}}
 	var running sync.WaitGroup
 	for i := range processes {
 		path := fmt.Sprintf("/locks/halted/%d", i)
-		c := startChild(t, job{Name: "hold", Servers: e.Connect(), Path: path, Timeout: timeout, Tick: tick, Worker: i})
+		c := startChild(t, job{Holds: true, Servers: e.Connect(), Path: path, Timeout: timeout, Tick: tick, Worker: i})
 		running.Go(func() {
 			for r.count() < trials {
 				if err := r.trial(t, c, path); err != nil {
@@ -46,38 +40,98 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 					return
 				}
 			}
-			if err := c.HangUp(); err != nil {
-				t.Error(err)
-			}
+			eventstest.Check(t, c.HangUp())
 		})
 	}
 	running.Wait()
-	if len(r.pauses) < trials {
-		t.Fatalf("got %d trials, want %d", len(r.pauses), trials)
+	if len(r.told) < trials {
+		t.Fatalf("got %d trials, want %d", len(r.told), trials)
+	}
+	reliability.Report(t, reliability.RowContinued,
+		"%d trials in %d processes, T = %v: Lost after %s (%v); Valid wrong: %d; the process itself was awake after %s; "+
+			"%d more trials came to nothing, as the lock was lost before the process was halted",
+		len(r.told), processes, timeout, percentiles(r.told), r.reasons, r.wrong, percentiles(r.awake), r.early)
+}
+
+func percentiles(all []time.Duration) string {
+	if len(all) == 0 {
+		return "?"
+	}
+	slices.Sort(all)
+	at := func(percent int) time.Duration {
+		return all[min(len(all)*percent/100, len(all)-1)].Round(10 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %v, p99 %v, at most %v", at(50), at(99), at(100))
+}
+
+// resumption is the trials of all processes.
+type resumption struct {
+	next   *coordinator.Coordinator
+	waking sync.Mutex // one process wakes up at a time: otherwise they would wait for each other and for the cores
+
+	mu          sync.Mutex
+	told, awake []time.Duration // since the process was continued
+	reasons     map[string]int
+	wrong       int // the process believed in its lock after the next Grant
+	early       int // losses before the process was halted: a short timeout on a busy machine
+}
+
+func (r *resumption) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.told)
+}
+
+// trial has the child hold the lock, halts it until the next contender holds the lock, and waits until the
+// child knows.
+func (r *resumption) trial(t *testing.T, c *helper, path string) error {
+	if _, err := c.hear(); err != nil { // the child reports its Grant
+		return err
+	}
+	ctx, cancel := eventstest.Patient(realMax)
+	defer cancel()
+	wanted := r.next.Mutex(path).Acquire(ctx)
+	if err := c.halt(); err != nil {
+		return err
+	}
+	_, err := wanted.Wait(ctx)
+	granted := machineTime()
+	if err != nil {
+		return errors.Join(fmt.Errorf("the lock of the halted child is not granted: %w", err), c.goOn())
+	}
+	r.waking.Lock()
+	continued := machineTime()
+	err = c.goOn()
+	var lost message
+	if err == nil {
+		lost, err = c.hear()
+	}
+	r.waking.Unlock()
+	if err != nil {
+		return err
+	}
+	wanted.Release()
+	select {
+	case <-wanted.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("the next holder has released, and is not done: %w", context.Cause(ctx))
 	}
 
-	var told, awake []time.Duration
-	reasons := map[string]int{}
-	wrong := 0
-	for _, p := range r.pauses {
-		told = append(told, p.lost-p.continued)
-		if p.awake > p.continued {
-			awake = append(awake, min(p.awake, p.lost)-p.continued)
-		}
-		reasons[p.reason]++
-		if p.believed > p.granted {
-			wrong++
-			t.Errorf("%v after it had been continued, and %v after the next grant, it was told that it held the lock",
-				p.believed-p.continued, p.believed-p.granted)
-		}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lost.Believed > granted {
+		r.wrong++
+		t.Errorf("%v after it had been continued, and %v after the next grant, it was told that it held the lock",
+			time.Duration(lost.Believed-continued), time.Duration(lost.Believed-granted))
 	}
-	var why []string
-	for reason, n := range reasons {
-		why = append(why, fmt.Sprintf("%s: %d", reason, n))
+	if lost.Time < continued { // the loss came before the halt
+		r.early++
+		return c.out.Encode(message{Kind: "again"})
 	}
-	slices.Sort(why)
-	reliability.Report(t, reliability.RowContinued,
-		"%d trials in %d processes, T = %v: Lost after %s (%s); Valid wrong: %d; the process itself was awake after %s; "+
-			"%d more trials came to nothing, as the lock was lost before the process was halted",
-		len(told), processes, timeout, percentiles(told), strings.Join(why, ", "), wrong, percentiles(awake), r.early)
+	r.told = append(r.told, time.Duration(lost.Time-continued))
+	if lost.Awake > continued {
+		r.awake = append(r.awake, time.Duration(min(lost.Awake, lost.Time)-continued))
+	}
+	r.reasons[lost.Reason]++
+	return c.out.Encode(message{Kind: "again"})
 }

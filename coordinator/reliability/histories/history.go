@@ -5,51 +5,38 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
+
+// realMax ends what hangs on real servers. Nothing takes nearly as long on an idle
+// machine.
+const realMax = 2 * time.Minute
 
 // history is what all workers have noted. It is safe for concurrent use.
 type history struct {
-	// halted says that a worker's process may be halted at any moment, so that it hears of a loss late. What counts then
-	// is when Valid was last true.
+	// halted says that a worker's process may be halted at any moment, so that it hears
+	// of a loss late. What counts then is when Valid was last true.
 	halted bool
-	// clock tells the time of a call or an answer; nil: the history only counts.
-	clock func() int64
-
 	// grace is how long a Lost may lie in its channel before it is read.
 	grace time.Duration
 
 	mu      sync.Mutex
-	count   int64
-	times   []moment // in ascending order
+	last    int64 // a time of the machine's clock
 	ops     []operation
 	notes   []note
 	tenures map[string][]*tenure // granted and not over, by path
-	ended   map[int64]int64      // when a session was ended by force
 }
 
-// moment is the count that the clock of a counting history first showed at a time.
-type moment struct {
-	at    time.Time
-	count int64
+func newHistory(grace time.Duration) *history {
+	return &history{grace: grace, tenures: map[string][]*tenure{}}
 }
 
 // note is a fault that struck the workers.
 type note struct {
-	count int64
-	text  string
-}
-
-// newHistory is for workers of one process. Its clock counts: that orders even events at the same instant of virtual
-// time.
-func newHistory(grace time.Duration) *history {
-	return &history{grace: grace, tenures: map[string][]*tenure{}, ended: map[int64]int64{}}
-}
-
-// newHaltedHistory is for processes that may be halted, and share the clock of the machine.
-func newHaltedHistory() *history {
-	h := newHistory(0)
-	h.halted, h.clock = true, machineTime
-	return h
+	at   int64
+	text string
 }
 
 // now returns a later time than ever before.
@@ -61,30 +48,8 @@ func (h *history) now() int64 {
 
 // tick is now with mu held.
 func (h *history) tick() int64 {
-	h.count++
-	if h.clock != nil {
-		h.count = max(h.count, h.clock())
-		return h.count
-	}
-	if now := time.Now(); len(h.times) == 0 || now.After(h.times[len(h.times)-1].at) {
-		h.times = append(h.times, moment{now, h.count})
-	}
-	return h.count
-}
-
-// delivered returns when what is read now may have been put into its channel. The order in which goroutines are told is
-// not the order in which they run:
-//
-//  1. The holder's Lost is put into its channel, and wakes the holder's goroutine.
-//  2. The node is given up, and the next holder's Grant is put into its channel.
-//  3. The next holder's goroutine runs first.
-func (h *history) delivered() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tick()
-	early := time.Now().Add(-h.grace)
-	i, _ := slices.BinarySearchFunc(h.times, early, func(m moment, at time.Time) int { return m.at.Compare(at) })
-	return h.times[min(i, len(h.times)-1)].count
+	h.last = max(h.last+1, machineTime())
+	return h.last
 }
 
 // note remembers a fault, for the reader of a failure.
@@ -96,9 +61,9 @@ func (h *history) note(format string, args ...any) {
 
 // add notes an operation that has just been answered.
 func (h *history) add(op operation) {
-	op.Return = h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	op.Return = h.tick()
 	h.ops = append(h.ops, op)
 }
 
@@ -127,42 +92,176 @@ func (h *history) holder(path string) (worker int, held bool) {
 	return h.tenures[path][0].op.Worker, true
 }
 
-// end notes that a session is ended by force. No client can be prepared for that: from now on what it held may be
-// another contender's.
-func (h *history) end(session int64) {
+// tenure is one acquisition as its worker sees it. Only its worker calls its methods.
+type tenure struct {
+	history *history
+	lock    *coordinator.Acquisition
+	op      operation   // what its operations have in common
+	others  []operation // of a multi-lock: the paths and sides of the other members
+	over    bool        // released, or done
+	told    bool        // of a loss
+
+	mu    sync.Mutex
+	asked int64 // the call that a Grant would answer
+	known int64 // when it was last held for certain
+}
+
+// begin notes that a worker is about to ask for a lock.
+func (h *history) begin(worker int, round int32, path string) *tenure {
 	now := h.now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, before := h.ended[session]; !before { // its client may not have learnt of the first end yet
-		h.ended[session] = now
+	return &tenure{history: h, op: operation{Path: path, Worker: worker, Round: round}, asked: now, known: now}
+}
+
+// parts returns the tenures of the single locks that it consists of, its own path first.
+func (t *tenure) parts() []*tenure {
+	all := []*tenure{t}
+	if len(t.others) > 0 {
+		all[0] = &tenure{history: t.history, op: t.op}
+	}
+	for _, other := range t.others {
+		op := t.op
+		op.Path, op.Shares = other.Path, other.Shares
+		all = append(all, &tenure{history: t.history, op: op})
+	}
+	return all
+}
+
+// add notes the tenure's operation with a change, in the history of each lock: the model
+// of each sees whether its member was not held.
+func (t *tenure) add(k kind, call int64, changes ...func(*operation)) {
+	op := t.op
+	op.Kind, op.Call = k, call
+	for _, change := range changes {
+		change(&op)
+	}
+	t.history.add(op)
+	for _, other := range t.others {
+		op.Path, op.Shares = other.Path, other.Shares
+		t.history.add(op)
 	}
 }
 
-// operations returns the history for the search, without what is held in a session after its forced end.
-func (h *history) operations() []operation {
+// granted notes a Grant that was read, and asks every tenure that believes to hold the
+// lock.
+func (t *tenure) granted(grant events.Grant) {
+	t.op.Token, t.op.Turn = grant.Token, grant.Turn
+	t.add(kindAcquire, t.asked)
+	h := t.history
+	h.mu.Lock()
+	var believers []*tenure
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = append(h.tenures[path], t)
+		believers = append(believers, h.tenures[path]...)
+	}
+	h.mu.Unlock()
+	for _, other := range believers {
+		other.valid()
+	}
+}
+
+// valid asks whether the lock is held, and notes it if so. After the Grant any goroutine
+// may call it.
+func (t *tenure) valid() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	call := t.history.now()
+	if t.op.Token == 0 || !t.lock.Valid() { // a Grant that was not read is held by no worker
+		return false
+	}
+	t.add(kindHold, call)
+	t.known = call // between the answer and now it may be lost, and granted to another
+	return true
+}
+
+// wrote notes a write to the resource, or a transaction, with the time when it was sent.
+func (t *tenure) wrote(k kind, sent int64, accepted bool) {
+	t.add(k, sent, func(op *operation) { op.Accepted = accepted })
+}
+
+// lost notes that the loss was read. It counts from when it may have been put into its
+// channel, which is not the order in which goroutines run:
+//
+//  1. The holder's Lost is put into its channel, and wakes the holder's goroutine.
+//  2. The node is given up, and the next holder's Grant is put into its channel.
+//  3. The next holder's goroutine runs first.
+func (t *tenure) lost(lost events.Lost) {
+	// For a multi-lock it is not known at which of its paths Revoke asked.
+	revoked := lost.Reason == events.ReasonRevoked && t.op.With == 0
+	call := t.lastKnown()
+	if !t.history.halted {
+		call = max(call, t.history.now()-t.history.grace.Nanoseconds())
+	}
+	if t.told = true; !t.history.amend(t.op, call, revoked) {
+		t.add(kindLose, call, func(op *operation) { op.Revoked = revoked })
+	}
+	t.forget()
+}
+
+// release gives the lock back, or withdraws from the queue.
+func (t *tenure) release() {
+	t.valid() // if it is still held, it was last known to be so at this moment
+	call := t.history.now()
+	if t.history.halted {
+		call = t.lastKnown()
+	}
+	t.lock.Release()
+	t.ends(call)
+}
+
+// done notes that the acquisition is over.
+func (t *tenure) done() { t.ends(t.history.now()) }
+
+// ends reads a loss that came before the worker got round to its next step, or notes a
+// release.
+func (t *tenure) ends(call int64) {
+	select {
+	case lost := <-t.lock.Lost():
+		t.lost(lost)
+	default:
+	}
+	if !t.over {
+		t.add(kindRelease, call)
+	}
+	t.forget()
+}
+
+// amend has a loss take the place of the Release of the same acquisition, if there was
+// one, and reports whether there was. That Release gave nothing back. A Lost is read
+// after a Release only if the lock was lost before, which the worker checks when it is
+// done:
+//
+//  1. A deadline ends, and the lock is lost.
+//  2. The worker releases the lock, because its time is over as well.
+//  3. The Lost is put into the channel.
+func (h *history) amend(of operation, call int64, revoked bool) (amended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	type owner struct {
-		worker int
-		round  int32
-	}
-	forced := map[owner]int64{}
-	for _, op := range h.ops {
-		if at, ok := h.ended[op.Session]; ok && op.Kind == kindAcquire {
-			forced[owner{op.Worker, op.Round}] = at
+	for i := range h.ops {
+		if op := &h.ops[i]; op.Kind == kindRelease && op.Worker == of.Worker && op.Round == of.Round {
+			op.Kind, op.Call, op.Revoked = kindLose, min(op.Call, call), revoked
+			amended = true
 		}
 	}
-	var ops []operation
-	for _, op := range h.ops {
-		if at, ok := forced[owner{op.Worker, op.Round}]; ok && op.Return > at {
-			switch {
-			case op.Kind == kindHold:
-				continue
-			case op.Kind == kindLose, op.Kind == kindRelease, op.Kind == kindAcquire && op.Turn > 0: // a turn asks no server
-				op.Call = min(op.Call, at)
-			}
-		}
-		ops = append(ops, op)
+	return amended
+}
+
+// forget is called when the acquisition holds nothing any more. A Grant that is read
+// later answers no earlier call.
+func (t *tenure) forget() {
+	h := t.history
+	h.mu.Lock()
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = slices.DeleteFunc(h.tenures[path], func(other *tenure) bool { return other == t })
 	}
-	return ops
+	h.mu.Unlock()
+	t.over = true
+	t.asked = h.now()
+}
+
+func (t *tenure) lastKnown() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known
 }

@@ -1,7 +1,12 @@
 package histories
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -21,29 +26,39 @@ const (
 	kindGone                    // a Revoke that began while this acquisition held returned nil
 )
 
+func (k kind) String() string {
+	return [...]string{
+		"none", "Grant", "valid", "write", "Txn", "loss", "release", "read", "Revoke", "gone after Revoke",
+	}[k]
+}
+
 // operation is what a worker did, from the time of the call to that of the answer.
 type operation struct {
-	Path   string `json:"path"`
-	Kind   kind   `json:"kind"`
-	Worker int    `json:"worker"` // from 0, below maxWorkers
-	Round  int32  `json:"round"`  // the worker's acquisition that it belongs to, from 1
+	Path   string
+	Kind   kind
+	Worker int   // from 0, below maxWorkers
+	Round  int32 // the worker's acquisition that it belongs to, from 1
 
-	Permits int   `json:"permits,omitempty"` // of a semaphore
-	Shares  bool  `json:"shares,omitempty"`  // it was asked for to read, together with others
-	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
-	Value   int64 `json:"value,omitempty"`   // what was read
+	Permits int   // of a semaphore
+	Shares  bool  // it was asked for to read, together with others
+	Writer  int64 // of a reader in a writer's place: the token of that writer
+	Value   int64 // what was read
 
-	From    int32 `json:"from,omitempty"`    // of a reader in a writer's place: the round of the worker's write lock
-	With    int   `json:"with,omitempty"`    // the number of other members of the multi-lock
-	Revoked bool  `json:"revoked,omitempty"` // of a loss: Revoke had asked, and the grace ran out
+	From    int32 // of a reader in a writer's place: the round of the worker's write lock
+	With    int   // the number of other members of the multi-lock
+	Revoked bool  // of a loss: Revoke had asked, and the grace ran out
 
-	Token    int64  `json:"token,omitempty"`    // of the Grant
-	Turn     uint64 `json:"turn,omitempty"`     // of the Grant: 0 unless the lock is cached
-	Session  int64  `json:"session,omitempty"`  // of the Grant
-	Accepted bool   `json:"accepted,omitempty"` // of a write and a transaction
+	Token    int64  // of the Grant
+	Turn     uint64 // of the Grant: 0 unless the lock is cached
+	Accepted bool   // of a write and a transaction
 
-	Call   int64 `json:"call"`
-	Return int64 `json:"return"`
+	Call, Return int64
+}
+
+func (op operation) String() string {
+	return fmt.Sprintf("%v of %d/%d at %v, value %#x (accepted %t, shares %t, with %d more, revoked %t), %d to %d",
+		op.Kind, op.Worker, op.Round, op.fence(), op.Value, op.Accepted, op.Shares, op.With, op.Revoked,
+		op.Call, op.Return)
 }
 
 // fence grows from Grant to Grant. Holders of a cached lock that share a node have the same token.
@@ -67,8 +82,6 @@ func (f fence) or(other fence) fence {
 	return f
 }
 
-func (f fence) String() string { return fmt.Sprintf("%#x.%d", f.token, f.turn) }
-
 // maxWorkers is how many workers a history may have.
 const maxWorkers = 16
 
@@ -90,13 +103,13 @@ func (op operation) side() int {
 // rounds are the rounds of the workers' acquisitions; 0 is none.
 type rounds [maxWorkers]int32
 
-// state is the model of one lock of any kind, and of the resource behind it. It is comparable, because the search compares states
-// often.
+// state is the model of one lock of any kind, and of the resource behind it. It is
+// comparable, because the search compares states often.
 //
-// Holders show their fences to the resource. It refuses a writer with a smaller fence than it has seen, and never a reader. A
-// reader that took a writer's place shows that writer's token: one of its own would be greater than the token of a writer that
-// waits behind it. So what a reader has read does not change while it holds: a write would be by a second holder, or with an old
-// token.
+// Holders show their fences to the resource. It refuses a writer with a smaller fence
+// than it has seen, and never a reader. A reader that took a writer's place shows that
+// writer's token: one of its own would be greater than the token of a writer that waits
+// behind it. So what a reader has read does not change while it holds.
 type state struct {
 	kind    lockKind
 	held    [sides]rounds // in which the workers hold
@@ -110,30 +123,26 @@ type state struct {
 	asked   rounds // the value of granted at the latest Revoke
 }
 
-// admits tells for each kind of lock whether a Grant is in order: no holder excludes it, and its fence is new.
+// admits tells whether a Grant is in order: no holder excludes it, and its fence is new.
 func (m state) admits(op operation) bool {
-	switch m.kind {
-	case readWrite:
-		return m.admitsTo(op)
-	case semaphore: // the holder is younger than all before it, whether or not they still hold
-		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && m.taken()+op.Permits <= mostPermits
-	default: // a mutex, cached or not, an election, and an unfair lock: the model does not know which contender is next
-		return m.held == [sides]rounds{} && op.fence().after(m.wrote)
-	}
-}
-
-// admitsTo is admits for a read/write lock.
-func (m state) admitsTo(op operation) bool {
-	writes, reads := m.held[toWrite] != rounds{}, m.held[toRead] != rounds{}
+	free, none := m.held == [sides]rounds{}, rounds{}
 	switch {
-	case op.Shares && op.Writer != 0: // the writer may still be there, and no other can have written behind it yet
+	case m.kind == semaphore: // the holder is younger than all before it, whether or not they still hold
+		taken := op.Permits
+		for _, n := range m.permits {
+			taken += n
+		}
+		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && taken <= mostPermits
+	case m.kind != readWrite: // the model does not know which contender is next
+		return free && op.fence().after(m.wrote)
+	case op.Shares && op.Writer != 0: // the writer may still be there, and no other has written behind it
 		others := m.held[toWrite]
 		others[op.Worker] = 0
-		return m.wrote.token == op.Writer && op.Token == op.Writer && others == rounds{}
+		return m.wrote.token == op.Writer && op.Token == op.Writer && others == none
 	case op.Shares:
-		return !writes && op.fence().after(m.wrote)
+		return m.held[toWrite] == none && op.fence().after(m.wrote)
 	default:
-		return !writes && !reads && op.fence().after(m.wrote.or(m.read))
+		return free && op.fence().after(m.wrote.or(m.read))
 	}
 }
 
@@ -151,9 +160,9 @@ func (m state) step(op operation) (state, bool) {
 		m.held[side][op.Worker], m.permits[op.Worker] = op.Round, op.Permits
 		if op.Shares {
 			m.read = m.read.or(op.fence())
-			return m, legal
+		} else {
+			m.wrote = op.fence()
 		}
-		m.wrote = op.fence()
 		return m, legal
 	case kindHold:
 		return m, holds
@@ -169,7 +178,8 @@ func (m state) step(op operation) (state, bool) {
 	}
 }
 
-// use is step for an operation on the resource. A semaphore has no resource that one of several holders could write.
+// use is step for an operation on the resource. A semaphore has none: one of several
+// holders could not write it.
 func (m state) use(op operation) (state, bool) {
 	switch {
 	case m.kind == semaphore:
@@ -201,79 +211,86 @@ func (m state) free(op operation) state {
 	return m
 }
 
-// taken is how many permits are held.
-func (m state) taken() (n int) {
-	for _, held := range m.permits {
-		n += held
-	}
-	return n
-}
-
-func (m state) String() string {
-	text := fmt.Sprintf("granted %v, to readers %v; seen %v, value %#x", m.wrote, m.read, m.seen, m.value)
-	for side, what := range []string{"held", "read"} {
-		for worker, round := range m.held[side] {
-			if round != 0 {
-				text += fmt.Sprintf("; %s by %d/%d", what, worker, round)
-			}
-		}
-	}
-	if m.kind == semaphore {
-		text += fmt.Sprintf("; %d of %d taken", m.taken(), mostPermits)
-	}
-	return text
-}
-
-func (op operation) String() string {
-	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
-	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
-	if op.Shares {
-		who += ", a reader,"
-	}
-	if op.With > 0 {
-		who += fmt.Sprintf(" with %d more", op.With)
-	}
-	switch op.Kind {
-	case kindAcquire:
-		return fmt.Sprintf("%s granted %v", who, op.fence())
-	case kindHold:
-		return who + " is valid"
-	case kindWrite:
-		return fmt.Sprintf("%s write %v: %s", who, op.fence(), answer)
-	case kindTxn:
-		return fmt.Sprintf("%s txn %v: %s", who, op.fence(), answer)
-	case kindLose:
-		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]
-	case kindAsk:
-		return "Revoke asked"
-	case kindGone:
-		return who + " is gone, as was asked"
-	case kindRelease:
-		return who + " released"
-	case kindRead:
-		return fmt.Sprintf("%s read %#x under %v", who, op.Value, op.fence())
-	default:
-		return "?"
-	}
-}
-
-func (op operation) place() place { return place{op.Path, op.Worker, op.Call, op.Return} }
-
-// model is the model for the search. The path tells the kind of lock.
-func (operation) model() porcupine.Model {
+// model is the model for the search. Each path has a history of its own, and tells the
+// kind of lock.
+func model() porcupine.Model {
 	return porcupine.Model{
-		Partition: partition[operation],
-		Init:      func() any { return nil },
-		Step: func(before, input, _ any) (bool, any) {
-			op := input.(operation)
-			now, begun := before.(state)
-			if !begun {
-				now.kind = kindAt(op.Path)
+		Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
+			places := map[string]int{}
+			for _, op := range all {
+				path := op.Input.(operation).Path
+				if _, ok := places[path]; !ok {
+					places[path], parts = len(parts), append(parts, nil)
+				}
+				parts[places[path]] = append(parts[places[path]], op)
 			}
+			return parts
+		},
+		Init: func() any { return state{} },
+		Step: func(before, input, _ any) (bool, any) {
+			now, op := before.(state), input.(operation)
+			now.kind = kindAt(op.Path)
 			next, legal := now.step(op)
 			return legal, next
 		},
-		DescribeOperation: func(input, _ any) string { return input.(operation).String() },
-		DescribeState:     func(state any) string { return fmt.Sprint(state) },
 	}
+}
+
+// searchMax bounds the search for a legal order, which takes seconds for the longest
+// histories here. It is less than half of go test's own limit of ten minutes, so that an
+// undecided search is reported.
+const searchMax = 4 * time.Minute
+
+// check fails the test unless there is an order in which the model can have answered. It
+// returns how far an order was found.
+func check(t *testing.T, name string, ops []operation, notes []note) (verdict string) {
+	t.Helper()
+	history := make([]porcupine.Operation, len(ops))
+	for i, op := range ops {
+		history[i] = porcupine.Operation{ClientId: op.Worker, Input: op, Call: op.Call, Return: op.Return}
+	}
+	result, info := porcupine.CheckOperationsVerbose(model(), history, searchMax)
+	switch result {
+	case porcupine.Ok:
+		return "legal"
+	case porcupine.Unknown:
+		t.Errorf("%s: %d operations were too much to decide about in %v", name, len(ops), searchMax)
+		return "undecided"
+	default:
+		t.Errorf("%s: %d operations, and no lock can have answered them so%s",
+			name, len(ops), impasse(ops, notes, info))
+		return "illegal"
+	}
+}
+
+// impasse reports, for each illegal history of a lock, how far an order was found: its
+// last operations, the first operations that do not fit, and the faults before.
+func impasse(ops []operation, notes []note, info porcupine.LinearizationInfo) string {
+	const shown = 8
+	var text strings.Builder
+	for _, orders := range info.PartialLinearizationsOperations() {
+		longest := slices.MaxFunc(append(orders, nil), func(a, b []porcupine.Operation) int { return cmp.Compare(len(a), len(b)) })
+		in := map[operation]bool{}
+		for _, op := range longest {
+			in[op.Input.(operation)] = true
+		}
+		left := slices.DeleteFunc(slices.Clone(ops), func(op operation) bool {
+			return in[op] || len(longest) > 0 && op.Path != longest[0].Input.(operation).Path
+		})
+		if len(left) == 0 {
+			continue
+		}
+		slices.SortFunc(left, func(a, b operation) int { return cmp.Compare(a.Return, b.Return) })
+		fmt.Fprintf(&text, "\n%s goes well until", left[0].Path)
+		for _, op := range longest[max(0, len(longest)-shown):] {
+			fmt.Fprintf(&text, "\n\t%v", op.Input)
+		}
+		fmt.Fprintf(&text, "\nbut then comes")
+		for _, op := range left[:min(shown, len(left))] {
+			fmt.Fprintf(&text, "\n\t%v", op)
+		}
+		before := slices.DeleteFunc(slices.Clone(notes), func(n note) bool { return n.at > left[0].Return })
+		fmt.Fprintf(&text, "\nafter %v", before[max(0, len(before)-2*shown):])
+	}
+	return text.String()
 }

@@ -1,8 +1,10 @@
 package histories
 
 import (
-	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,101 +13,201 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Histories on a real ensemble with servers that are killed, one or two at a time, and clients that are partitioned away: one
-// of locks of all kinds, and one of locks that report crashes, for which a coordinator is closed with each disaster.
+const (
+	crewSize     = 3 // workers of a coordinator
+	timeoutTicks = 4 // a session timeout, in ticks of the servers
+	slowLock     = "/locks/slow"
+)
+
+// Histories of locks of all kinds on a real ensemble with servers that are killed, one or
+// two at a time, and clients that are partitioned away. Revoke asks for the locks in
+// some.
 func TestRealHistories(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	operations, grants, faults := reliability.Trials(150, 300, 12_000), reliability.Trials(50, 100, 1_000), reliability.Trials(2, 4, 56)
+	operations, faults := reliability.Trials(150, 300, 12_000), reliability.Trials(2, 4, 56)
 	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
 	d := &disaster{
 		ensemble: ensemble.Start(t, 3, ensemble.Tick(tick)), random: rand.New(rand.NewPCG(seed, 0)), timeout: timeoutTicks * tick,
+		revokes: seed%2 == 1,
+		// A goroutine that was told of a loss runs in less than the least lead.
+		history: newHistory(timeoutTicks * tick / 25),
 	}
-	users, witnesses := realCrew(t, d, seed%2 == 1), realWitnesses(t, d)
 	var enough atomic.Bool
-	more := func(int) bool { return !enough.Load() }
-	used, witnessed := users.start(t, more), witnesses.start(more)
-	lacks := func() bool {
-		return users.history.size() < operations || witnesses.chronicle.grants.Load() < int64(grants)
-	}
-	for i := 0; i < faults || lacks(); i++ {
-		witnesses.renew(t, witnesses.desks[d.random.IntN(len(witnesses.desks))])
+	finished := start(d.crew(t, func() bool { return !enough.Load() }), func(w *worker) { w.run(t) })
+	for i := 0; i < faults || d.history.size() < operations; i++ {
 		d.strike(t, i)
 	}
 	d.asking.Wait()
 	enough.Store(true)
-	eventstest.Receive(t, used, fmt.Sprintf("the workers, now that everything has been mended (seed %d)", seed))
-	eventstest.Receive(t, witnessed, fmt.Sprintf("the witnesses, now that everything has been mended (seed %d)", seed))
-	witnesses.finish(t)
+	eventstest.Receive(t, finished, "the workers, now that everything has been mended")
 
-	name, notes := fmt.Sprint("seed ", seed), users.history.notes
-	var total tally
-	ops := users.history.operations()
-	verdict := check(t, name, ops, notes)
-	total.count(ops)
-	var crashes crashTally
-	told := witnesses.chronicle.operations()
-	crashVerdict := check(t, name, told, witnesses.chronicle.notes)
-	crashes.count(told)
+	ops := d.history.ops
+	verdict, total := check(t, "the workers", ops, d.history.notes), tally(ops)
 	if faults > 20 { // fewer may come when there is nothing to lose
-		total.want(t)
-		if missing := crashes.missing(); len(missing) > 0 {
-			t.Errorf("no %v in the whole history", missing)
-		}
-	}
-	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults: %s; %v", len(ops), len(notes), verdict, &total)
-	reliability.Report(t, reliability.RowHistories, "locks that tell of crashes, three real servers: %d operations under %d faults: %s; %v",
-		len(told), len(witnesses.chronicle.notes), crashVerdict, &crashes)
-}
-
-// realCrew hires the users of locks of all kinds. Revoke may ask for them if they are revocable.
-func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
-	t.Helper()
-	// A goroutine that was told of a loss runs in less than the least lead.
-	crew := newCrew(d.timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/locks/cached", "/service/leader", slowLock)
-	d.history = crew.history
-	if revocable {
-		crew.marks, d.wanted = append(crew.marks, coordinator.Revocable()), crew.paths
-	}
-	for i := range d.networks {
-		c, err := d.connect(d.dial(t, i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Errorf("coordinator %d: Close: %v", i, err)
+		for _, what := range []string{
+			"Grant", "valid", "write", "write refused", "loss", "release", "to a reader", "in a writer's place", "read", "of a multi-lock", "turn",
+		} {
+			if total[what] == 0 {
+				t.Errorf("no %s in the whole history: it proves nothing about that", what)
 			}
-		})
-		d.coordinators = append(d.coordinators, c)
-		// Some come and go, and some hold for so long that there is something to lose. Workers of one session hand the cached lock
-		// on.
-		paths := crew.paths[:6]
-		if i == 0 {
-			paths = crew.paths[5:6]
 		}
-		for range crewSize - 1 {
-			crew.hire(c, d.random, d.timeout/50, d.timeout).paths = paths
+		if d.revokes && (total["loss to Revoke"] == 0 || total["gone after Revoke"] == 0) {
+			t.Errorf("in the whole history no holder was asked to go, and is gone: %v", total)
 		}
-		crew.hire(c, d.random, 6*d.timeout, d.timeout).paths = crew.paths[6:]
 	}
-	return crew
+	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults: %s; %v",
+		len(ops), len(d.history.notes), verdict, total)
 }
 
-// realWitnesses hires the users of locks that report crashes.
-func realWitnesses(t *testing.T, d *disaster) *witnesses {
-	t.Helper()
-	crew := &witnesses{chronicle: &chronicle{history: newHistory(0)}}
-	d.told = crew.chronicle.history
-	for i := range d.networks {
-		dial := d.dial(t, i)
-		crew.open(t, func() (*coordinator.Coordinator, error) { return d.connect(dial) })
-		for range crewSize {
-			crew.hire(d.random, d.timeout/40, d.timeout)
+// tally counts operations.
+func tally(ops []operation) map[string]int {
+	n := map[string]int{}
+	for _, op := range ops {
+		n[op.Kind.String()]++
+		for what, is := range map[string]bool{
+			"to a reader":         op.Kind == kindAcquire && op.Shares,
+			"in a writer's place": op.Kind == kindAcquire && op.Writer != 0,
+			"of a multi-lock":     op.Kind == kindAcquire && op.With > 0,
+			"turn":                op.Kind == kindAcquire && op.Turn > 0,
+			"write refused":       op.Kind == kindWrite && !op.Accepted,
+			"loss to Revoke":      op.Kind == kindLose && op.Revoked,
+		} {
+			if is {
+				n[what]++
+			}
 		}
 	}
-	return crew
+	return n
 }
+
+// disaster breaks real servers and the ways to them.
+type disaster struct {
+	ensemble *ensemble.Ensemble
+	networks [3]*faultnet.Network
+	history  *history
+	random   *rand.Rand
+	timeout  time.Duration
+	revokes  bool
+
+	coordinators []*coordinator.Coordinator
+	paths        []string
+	asking       sync.WaitGroup
+}
+
+// crew returns the workers. Some locks come and go, and some are held for so long that
+// there is something to lose. Workers of one session hand the cached lock on.
+func (d *disaster) crew(t *testing.T, more func() bool) (all []*worker) {
+	t.Helper()
+	brief := []string{"/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/locks/cached"}
+	d.paths = slices.Concat(brief, []string{"/service/leader", slowLock})
+	resources := map[string]*resource{}
+	for _, path := range d.paths {
+		resources[path] = &resource{}
+	}
+	var marks []coordinator.LockOption
+	if d.revokes {
+		marks = append(marks, coordinator.Revocable())
+	}
+	for i := range d.networks {
+		c := d.connect(t, i)
+		for n := range crewSize {
+			w := &worker{
+				number: len(all), coordinator: c, history: d.history, resources: resources, paths: brief, marks: marks, more: more,
+				pace: d.timeout / 50, patience: d.timeout, random: rand.New(rand.NewPCG(d.random.Uint64(), 0)),
+			}
+			switch {
+			case n == crewSize-1:
+				w.paths, w.pace = d.paths[len(brief):], 6*d.timeout
+			case i == 0:
+				w.paths = brief[len(brief)-1:]
+			}
+			w.rest = w.pace / 4
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// connect makes a coordinator with a network of its own.
+func (d *disaster) connect(t *testing.T, number int) *coordinator.Coordinator {
+	t.Helper()
+	d.networks[number] = faultnet.New((&net.Dialer{}).DialContext, nil)
+	t.Cleanup(d.networks[number].Close)
+	c, err := coordinator.Connect(eventstest.Patiently(t, realMax), d.ensemble.Connect(), coordinator.WithDialer(d.networks[number].Dial),
+		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
+	d.coordinators = append(d.coordinators, c)
+	return c
+}
+
+// revoke asks for one of the locks. An unfair one cannot be revoked.
+func (d *disaster) revoke(t *testing.T) {
+	path, asks := d.paths[d.random.IntN(len(d.paths))], d.coordinators[d.random.IntN(len(d.coordinators))]
+	if !d.revokes || kindAt(path) == unfair {
+		return
+	}
+	grace := time.Duration(d.random.Int64N(int64(d.timeout)))
+	d.history.note("Revoke asks for %s within %v", path, grace)
+	d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
+}
+
+// strike breaks something, lets a while go by, and mends it. All kinds take turns.
+func (d *disaster) strike(t *testing.T, turn int) {
+	t.Helper()
+	ctx, cancel := eventstest.Patient(realMax)
+	defer cancel()
+	who, server := d.random.IntN(len(d.networks)), d.random.IntN(d.ensemble.Size())
+	if worker, held := d.history.holder(slowLock); held && d.random.IntN(4) != 0 {
+		who = worker / crewSize
+	}
+	d.revoke(t)
+	switch network := d.networks[who]; turn % 8 {
+	case 0, 4:
+		d.history.note("%d is partitioned away", who)
+		network.Partition()
+	case 1:
+		leader, err := d.ensemble.Leader(ctx)
+		eventstest.Must(t, err)
+		d.kill(t, leader)
+	case 2:
+		d.history.note("%d is not heard", who)
+		network.Partition(faultnet.Up)
+	case 3:
+		d.history.note("%d hears nothing", who)
+		network.Partition(faultnet.Down)
+	case 5:
+		d.kill(t, server)
+	case 6:
+		d.history.note("%d is cut off", who)
+		network.Cut()
+	case 7:
+		d.kill(t, (server+1)%3, (server+2)%3)
+	}
+	d.wait(d.timeout/4 + time.Duration(d.random.Int64N(int64(2*d.timeout))))
+	d.networks[who].Heal()
+	eventstest.Must(t, d.ensemble.Wait(ctx))
+	d.wait(d.timeout / 4)
+}
+
+// kill ends servers, which come back a moment later.
+func (d *disaster) kill(t *testing.T, servers ...int) {
+	t.Helper()
+	d.history.note("the servers %v are killed", servers)
+	for _, i := range servers {
+		eventstest.Must(t, d.ensemble.Kill(i))
+	}
+	d.wait(d.timeout / 4)
+	for _, i := range servers {
+		eventstest.Must(t, d.ensemble.Restart(i))
+	}
+}
+
+// wait lets time pass while the workers check each other.
+func (d *disaster) wait(long time.Duration) { <-time.After(long) }

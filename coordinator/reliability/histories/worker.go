@@ -4,11 +4,38 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// lockKind is a kind of lock. The last component of the path tells it.
+type lockKind uint8
+
+const (
+	mutex lockKind = iota
+	readWrite
+	semaphore
+	unfair
+	election
+	cached
+)
+
+// kindAt returns the kind of the lock at the path.
+func kindAt(lock string) lockKind {
+	return map[string]lockKind{
+		"rw": readWrite, "permits": semaphore, "task": unfair, "leader": election, "cached": cached,
+	}[path.Base(lock)]
+}
+
+const (
+	mostPermits = 3 // the size of the semaphore
+	mostMembers = 3 // of a multi-lock
 )
 
 // resource is what a lock protects: it accepts a write unless it was shown a greater fence before.
@@ -43,11 +70,10 @@ type worker struct {
 	history     *history
 	resources   map[string]*resource // by the path of the lock
 	paths       []string
-	marks       []coordinator.LockOption  // of all its handles
-	cache       []coordinator.CacheOption // of the cached ones
-	pace        time.Duration             // how long it usually holds a lock at most
-	patience    time.Duration             // how long it usually waits for a lock at most
-	rest        time.Duration             // how long it goes without a lock at most
+	marks       []coordinator.LockOption // of all its handles
+	pace        time.Duration            // how long it usually holds a lock at most
+	patience    time.Duration            // how long it usually waits for a lock at most
+	rest        time.Duration            // how long it goes without a lock at most
 	random      *rand.Rand
 	round       int32
 	more        func() bool
@@ -59,33 +85,105 @@ func (w *worker) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(d) + 1))
 }
 
-// run works until so many acquisitions are over, or while more returns true.
-func (w *worker) run(t *testing.T, more func(done int) bool) {
-	w.more = func() bool { return more(int(w.round) - 1) }
-	for w.round = 0; more(int(w.round)); {
+// oneIn is true once in n times.
+func (w *worker) oneIn(n int) bool { return w.random.IntN(n) == 0 }
+
+// run works while there is more to do.
+func (w *worker) run(t *testing.T) {
+	for w.more() {
 		w.round++
 		w.acquire(t)
 		<-time.After(w.upTo(w.rest))
-		if w.past != nil && w.random.IntN(3) == 0 {
+		if w.past != nil && w.oneIn(3) {
 			w.use(w.past)
 		}
 	}
+}
+
+// acquirer is a handle of any kind, whatever its method is named and whatever options it
+// takes.
+type acquirer func(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+
+// handle returns a handle for the operation, and chooses what the operation asks for.
+func (w *worker) handle(op *operation) acquirer {
+	switch kindAt(op.Path) {
+	case semaphore:
+		op.Permits = 1 + w.random.IntN(mostPermits)
+		lock := w.coordinator.Semaphore(op.Path, mostPermits, w.marks...)
+		return func(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+			return lock.Acquire(ctx, append(options, coordinator.WithPermits(op.Permits))...)
+		}
+	case unfair:
+		return w.coordinator.Unfair(op.Path).Acquire
+	case election:
+		return w.coordinator.Election(op.Path, w.marks...).Campaign
+	case cached: // or a contender of the same session with a node of its own
+		if !w.oneIn(8) {
+			return w.coordinator.Mutex(op.Path, append(slices.Clip(w.marks), coordinator.Cached())...).Acquire
+		}
+	default:
+	}
+	return w.member(op).Acquire
+}
+
+// member returns a lock that may be a member of a multi-lock. A cached one may, without
+// its cache.
+func (w *worker) member(op *operation) *coordinator.Lock {
+	if kindAt(op.Path) != readWrite {
+		return w.coordinator.Mutex(op.Path, w.marks...)
+	}
+	if op.Shares = w.oneIn(2); op.Shares {
+		return w.coordinator.ReadWrite(op.Path, w.marks...).Read()
+	}
+	return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
+}
+
+// joins tells whether the lock at the path may be in a multi-lock.
+func joins(lock string) bool {
+	return slices.Contains([]lockKind{mutex, readWrite, cached}, kindAt(lock))
+}
+
+// choose returns a handle for the lock of the tenure: alone, or in a multi-lock.
+func (w *worker) choose(t *tenure) acquirer {
+	if !joins(t.op.Path) || !w.oneIn(4) {
+		return w.handle(&t.op)
+	}
+	locks := []*coordinator.Lock{w.member(&t.op)}
+	for _, i := range w.random.Perm(len(w.paths)) {
+		op := operation{Path: w.paths[i]}
+		if op.Path == t.op.Path || !joins(op.Path) || len(locks) == mostMembers {
+			continue
+		}
+		locks = append(locks, w.member(&op))
+		t.others = append(t.others, op)
+	}
+	if t.op.With = len(t.others); t.op.With == 0 {
+		return w.handle(&t.op)
+	}
+	return w.coordinator.Multi(locks...).Acquire
+}
+
+// isOf tells whether the Grant is for all members, and for nothing else.
+func (t *tenure) isOf(grant events.Grant) bool {
+	if len(t.others) == 0 {
+		return grant.Path == t.op.Path && grant.Members == nil
+	}
+	return slices.EqualFunc(grant.Members, t.parts(), func(m events.Member, part *tenure) bool { return m.Path == part.op.Path })
 }
 
 // acquire runs one acquisition, from the request to Done.
 func (w *worker) acquire(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	path := w.paths[w.random.IntN(len(w.paths))]
-	tenure := w.history.begin(w.number, w.round, path)
-	lock := w.choose(tenure).Acquire(ctx, w.options()...)
+	tenure := w.history.begin(w.number, w.round, w.paths[w.random.IntN(len(w.paths))])
+	lock := w.choose(tenure)(ctx, w.options()...)
 	tenure.lock = lock
 	a := &attempt{worker: w, tenure: tenure, lock: lock}
-	if w.random.IntN(4) == 0 {
+	if w.oneIn(4) {
 		a.giveUp = time.After(w.upTo(w.patience))
 	}
 	granted := lock.Granted()
-	if w.random.IntN(4) == 0 { // a busy worker: the Grant waits for it, or is taken back
+	if w.oneIn(4) { // a busy worker: the Grant waits for it, or is taken back
 		granted, a.look = nil, time.After(w.upTo(w.patience))
 	}
 	for {
@@ -110,7 +208,7 @@ func (w *worker) acquire(t *testing.T) {
 			a.turn()
 		case <-a.giveUp:
 			a.giveUp = nil
-			if w.random.IntN(2) == 0 {
+			if w.oneIn(2) {
 				cancel()
 				break
 			}
@@ -125,7 +223,7 @@ func (w *worker) acquire(t *testing.T) {
 			if lock.Valid() {
 				t.Errorf("worker %d, round %d: done, and still valid", w.number, w.round)
 			}
-			if tenure.op.Token != 0 && w.random.IntN(8) == 0 {
+			if tenure.op.Token != 0 && w.oneIn(8) {
 				w.past = tenure
 			}
 			return
@@ -161,10 +259,9 @@ type attempt struct {
 // turn writes under the lock, or gives it back when its turns are over.
 func (a *attempt) turn() {
 	a.work = nil
-	if a.left == 0 || !a.worker.more() {
-		switch op := a.tenure.op; {
-		case a.tenure.over || op.With > 0 || kindAt(op.Path) != readWrite:
-		case !op.Shares && a.worker.random.IntN(3) == 0:
+	w, op := a.worker, a.tenure.op
+	if a.left == 0 || !w.more() {
+		if !a.tenure.over && op.With == 0 && kindAt(op.Path) == readWrite && !op.Shares && w.oneIn(3) {
 			a.goOnReading()
 		}
 		a.tenure.release()
@@ -172,34 +269,30 @@ func (a *attempt) turn() {
 		return
 	}
 	a.left--
-	if a.tenure.valid() || a.worker.random.IntN(4) == 0 {
-		a.worker.use(a.tenure)
+	if a.tenure.valid() || w.oneIn(4) {
+		w.use(a.tenure)
 	}
-	pace := a.worker.pace / 6
-	if a.worker.random.IntN(20) == 0 {
+	pace := w.pace / 6
+	if w.oneIn(20) {
 		pace *= 24 // a worker that takes its time
 	}
-	a.work = time.After(a.worker.upTo(pace))
+	a.work = time.After(w.upTo(pace))
 }
 
-// use sends a write under the tenure's fence, or reads if the tenure is a reader's.
+// use sends a write under the tenure's fence, or reads if the tenure is a reader's. One
+// of several holders of a semaphore has nothing to write.
 func (w *worker) use(of *tenure) {
 	for _, part := range of.parts() {
-		w.useOne(part)
+		resource, sent := w.resources[part.op.Path], w.history.now()
+		switch {
+		case kindAt(part.op.Path) == semaphore:
+		case !part.op.Shares:
+			part.wrote(kindWrite, sent, resource.write(part.op.fence()))
+		default:
+			value := resource.read(part.op.fence())
+			part.add(kindRead, sent, func(op *operation) { op.Value = value })
+		}
 	}
-}
-
-// useOne is use for one lock.
-func (w *worker) useOne(of *tenure) {
-	resource, sent := w.resources[of.op.Path], w.history.now()
-	if kindAt(of.op.Path) == semaphore {
-		return // one of several holders has nothing to write
-	}
-	if !of.op.Shares {
-		of.wrote(kindWrite, sent, resource.write(of.op.fence()))
-		return
-	}
-	of.read(sent, resource.read(of.op.fence()))
 }
 
 // late reads a Grant where there can be none.
@@ -211,38 +304,85 @@ func (a *attempt) late() {
 	}
 }
 
-// crew is all workers of a history.
-type crew struct {
-	history   *history
-	resources map[string]*resource
-	paths     []string
-	workers   []*worker
-	marks     []coordinator.LockOption  // of all handles
-	cache     []coordinator.CacheOption // of the cached ones
-}
-
-func newCrew(grace time.Duration, paths ...string) *crew {
-	c := &crew{history: newHistory(grace), resources: map[string]*resource{}, paths: paths}
-	for _, path := range paths {
-		c.resources[path] = &resource{}
+// goOnReading has a writer become a reader. The write lock is given back when the reader
+// holds, or cannot.
+func (a *attempt) goOnReading() {
+	w := a.worker
+	w.round++
+	reader := w.history.begin(w.number, w.round, a.tenure.op.Path)
+	reader.op.Shares, reader.op.From = true, a.tenure.op.Round
+	// Its wait does not end with the write lock.
+	writer := context.WithoutCancel(a.lock.Context(context.Background()))
+	reader.lock = w.coordinator.ReadWrite(reader.op.Path, w.marks...).Read().Acquire(writer)
+	giveUp := time.After(w.patience)
+	var over <-chan time.Time
+	for {
+		select {
+		case grant := <-reader.lock.Granted():
+			if sameNumber(grant.Node, a.node) {
+				reader.op.Writer = a.tenure.op.Token
+			}
+			reader.granted(grant)
+			a.tenure.release()
+			giveUp, over = nil, time.After(w.upTo(w.pace))
+			if reader.valid() {
+				w.use(reader)
+			}
+		case <-over:
+			if reader.valid() {
+				w.use(reader)
+			}
+			reader.release()
+		case <-giveUp: // the writer has nothing to give any more
+			a.tenure.release()
+			reader.release()
+		case lost := <-a.lock.Lost():
+			a.tenure.lost(lost)
+		case lost := <-reader.lock.Lost():
+			reader.lost(lost)
+		case <-reader.lock.Done():
+			reader.done()
+			a.tenure.release()
+			return
+		}
 	}
-	return c
 }
 
-// hire adds a worker that uses the coordinator, for all locks.
-func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patience time.Duration) *worker {
-	w := &worker{
-		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths, marks: c.marks, cache: c.cache,
-		pace: pace, patience: patience, rest: pace / 4, random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64())),
+// sameNumber tells whether two nodes of one directory have the same sequence number.
+func sameNumber(a, b string) bool {
+	x, ok := events.ParseName(path.Base(a))
+	y, too := events.ParseName(path.Base(b))
+	return ok && too && x.Seq == y.Seq
+}
+
+// revoke asks for a lock of which all handles are revocable, and waits for at most
+// patience.
+func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var held []operation
+	h.mu.Lock()
+	for _, tenure := range h.tenures[path] {
+		for _, part := range tenure.parts() {
+			if part.op.Path == path {
+				held = append(held, part.op)
+			}
+		}
 	}
-	c.workers = append(c.workers, w)
-	return w
-}
-
-// start sets all workers to work. The channel is closed when they have finished.
-func (c *crew) start(t *testing.T, more func(done int) bool) (finished <-chan struct{}) {
-	t.Helper()
-	return start(c.workers, func(w *worker) { w.run(t, more) })
+	h.mu.Unlock()
+	ask := operation{Path: path, Kind: kindAsk, Call: h.now()}
+	err := c.Revoke(ctx, path, grace)
+	h.add(ask)
+	switch {
+	case err == nil:
+		for _, op := range held {
+			op.Kind, op.Call = kindGone, h.now()
+			h.add(op)
+		}
+	case errors.Is(err, coordinator.ErrNotHeld), errors.Is(err, coordinator.ErrClosed), ctx.Err() != nil:
+	default:
+		t.Errorf("Revoke of %s: %v", path, err)
+	}
 }
 
 // start runs work for each of them, at the same time. The channel is closed when all have finished.

@@ -3,6 +3,9 @@
 package histories
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,68 +19,47 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// The classic workloads on a lock, in one: five processes with a session timeout of 2 s. Every 5 s the process in the critical
-// section is halted until the next one has been in it for a while. Mutual exclusion is checked on what all of them saw; each set is
-// checked for the elements that were acknowledged. All sets are written by the same holders in the same sections under the same
-// pauses. Beside them another five do the same under the lock of the client library.
+// The classic workloads on a lock, in one: five processes with a session timeout of 2 s. Every 5 s the
+// process in the critical section is halted until the next one has been in it for a while. Mutual
+// exclusion is checked on what all of them saw; each set is checked for the elements that were
+// acknowledged. All sets are written by the same holders in the same sections under the same pauses.
 //
-// Two more processes have a cached lock, which the three workers of each hand on among themselves. Every second time the process is
-// halted while its node is idle.
+// Two more processes have a cached lock, which the three workers of each hand on among themselves. Every
+// second time the process is halted while its node is idle.
 func TestRealWorkloads(t *testing.T) {
 	const (
-		processes = 5
-		caching   = 2
-		timeout   = 2 * time.Second
-		tick      = 500 * time.Millisecond
-		period    = 5 * time.Second
-		window    = 400 * time.Millisecond
+		processes, caching = 5, 2
+		timeout, tick      = 2 * time.Second, 500 * time.Millisecond
+		period, window     = 5 * time.Second, 400 * time.Millisecond
+		cachedPath         = "/locks/cached"
 	)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	pauses := reliability.Trials(3, 3, 30)
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
 	raw, err := rawClient(e.Connect(), 20*tick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	defer raw.Close()
-	registers := []string{registerTrusting, registerAsking, registerComparing, registerPlain, registerTxn}
-	create(t, raw, "/registers", nil)
-	create(t, raw, "/locks", nil)
-	for _, register := range registers[3:] {
-		create(t, raw, nodeOf(register), []byte("[]"))
+	nodes := []string{registerPlain, registerTxn}
+	for _, node := range []string{"/registers", "/locks", nodeOf(registerPlain), nodeOf(registerTxn)} {
+		_, err := raw.Create(node, []byte("[]"), 0, zk.WorldACL(zk.PermAll))
+		eventstest.Must(t, err)
 	}
 
-	ours, stock, cached := newKeeper(), newKeeper(), newKeeper()
+	ours, cached := newKeeper(), newKeeper()
 	var running sync.WaitGroup
-	for i := range processes {
-		j := job{
-			Name: "work", Servers: e.Connect(), Path: "/locks/work", Timeout: timeout, Tick: tick, Worker: i, Workers: 1, Window: window,
-			Nodes: registers[3:],
-		}
-		mine := startChild(t, j)
-		running.Go(func() { ours.serve(t, mine) })
-		j.Name, j.Path = "work, stock", "/locks/stock"
-		theirs := startChild(t, j)
-		running.Go(func() { stock.serve(t, theirs) })
+	serve := func(k *keeper, j job) {
+		j.Servers, j.Timeout, j.Tick = e.Connect(), timeout, tick
+		c := startChild(t, j)
+		running.Go(func() { eventstest.Check(t, k.serve(c)) })
 	}
-	const cachedPath = "/locks/cached"
+	for i := range processes {
+		serve(ours, job{Path: "/locks/work", Worker: i, Workers: 1, Window: window, Nodes: nodes})
+	}
 	for i := range caching { // the second one rests for longer, so that the first one has idle nodes
-		c := startChild(t, job{
-			Name: "work", Servers: e.Connect(), Path: cachedPath, Timeout: timeout, Tick: tick, Worker: i, Workers: 3,
-			Window: window / 2, Rest: window << (3 * i),
-		})
-		running.Go(func() { cached.serve(t, c) })
+		serve(cached, job{Path: cachedPath, Worker: i, Workers: 3, Window: window / 2, Rest: window << (3 * i)})
 	}
 	holds := func(at latest) bool { return !at.left }
-	for _, k := range []*keeper{ours, stock} {
-		running.Go(func() {
-			for range pauses {
-				k.pauseHolder(t, holds, period, timeout+tick)
-			}
-			k.finish()
-		})
-	}
 	idle := func(at latest) bool { // a node that was handed on is kept until another contender comes
 		if !at.left || at.fence.turn == 0 {
 			return false
@@ -86,6 +68,12 @@ func TestRealWorkloads(t *testing.T) {
 		return err == nil && len(nodes) == 1
 	}
 	running.Go(func() {
+		for range pauses {
+			ours.pauseHolder(t, holds, period, timeout+tick)
+		}
+		ours.finish()
+	})
+	running.Go(func() {
 		for range (pauses + 1) / 2 {
 			cached.pauseHolder(t, idle, 0, timeout+tick)
 			cached.pauseHolder(t, holds, 0, timeout+tick)
@@ -93,61 +81,215 @@ func TestRealWorkloads(t *testing.T) {
 		cached.finish()
 	})
 	running.Wait()
-	for _, register := range registers[3:] {
+	for _, register := range nodes {
 		set, err := readNode(raw, nodeOf(register))
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		ours.registers[register] = &memory{set: set}
 	}
 
-	h := newHaltedHistory()
-	h.ops = slices.Concat(ours.operations(), cached.operations())
-	verdict := check(t, "the critical section", h.operations(), h.notes)
-	var total tally
-	total.count(h.ops)
+	ops := slices.Concat(ours.operations(), cached.operations())
+	verdict, total := check(t, "the critical section", ops, nil), tally(ops)
 	overlap, longest := ours.overlaps()
-	stockOverlap, stockLongest := stock.overlaps()
 	reliability.Report(t, reliability.RowHistories,
 		"%d processes, and %d with a cached lock, T = %v, a holder halted beyond it %d and %d times: %d operations: %s; %v",
-		processes, caching, timeout, ours.pauses, cached.pauses, len(h.ops), verdict, &total)
+		processes, caching, timeout, ours.pauses, cached.pauses, len(ops), verdict, total)
 	if verdict == "legal" {
 		reliability.Report(t, reliability.RowTwoHolders,
 			"%d processes, T = %v, a holder halted beyond it %d times: by Valid, 0; by what they were told before they were "+
-				"halted, at %d of %d grants, up to %v (lock of the ZooKeeper client: at %d of %d, up to %v)",
-			processes, timeout, ours.pauses, overlap, len(ours.sections), longest.Round(time.Millisecond),
-			stockOverlap, len(stock.sections), stockLongest.Round(time.Millisecond))
+				"halted, at %d of %d grants, up to %v", processes, timeout, ours.pauses, overlap, len(ours.sections), longest.Round(time.Millisecond))
 	}
 	var results []string
-	for _, register := range registers {
-		o := ours.outcome(register)
-		results = append(results, o.String())
-		if safe := register == registerComparing || register == registerTxn; !safe {
-			continue
-		}
+	for _, register := range append(memoryRegisters(), nodes...) {
+		results = append(results, ours.outcome(register).String())
+	}
+	reliability.Report(t, reliability.RowStaleWrites,
+		"acknowledged updates that were lost, and writes accepted after a newer grant: %s", strings.Join(results, "; "))
+	for _, o := range []outcome{ours.outcome(registerComparing), ours.outcome(registerTxn), cached.outcome(registerComparing)} {
 		if o.lost != 0 || o.stale != 0 {
 			t.Errorf("at the end %v: %d acknowledged updates lost and %d accepted late, want none", o, o.lost, o.stale)
 		}
 	}
-	reliability.Report(t, reliability.RowStaleWrites,
-		"acknowledged updates that were lost, and writes accepted after a newer grant: %s; %v",
-		strings.Join(results, "; "), stock.outcome(registerStock))
-	if o := cached.outcome(registerComparing); o.lost != 0 || o.stale != 0 {
-		t.Errorf("with a cached lock %v: want no update lost and none accepted late", o)
-	}
-	if overlap, _ := cached.overlaps(); overlap == 0 || total.turns == 0 {
-		t.Errorf("%d overlaps and %d turns in %d sections with a cached lock, want some of each: nothing has been tried",
-			overlap, total.turns, len(cached.sections))
-	}
-	if ours.outcome(registerTxn).acknowledged == 0 || overlap == 0 {
-		t.Errorf("%d transactions acknowledged and %d overlaps in %d sections, want some of each: nothing has been tried",
-			ours.outcome(registerTxn).acknowledged, overlap, len(ours.sections))
+	if n, _ := cached.overlaps(); n == 0 || overlap == 0 || total["turn"] == 0 || ours.outcome(registerTxn).acknowledged == 0 {
+		t.Errorf("%d and %d overlaps, %d turns and %d transactions acknowledged, want some of each: nothing has been tried",
+			overlap, n, total["turn"], ours.outcome(registerTxn).acknowledged)
 	}
 }
 
-func create(t *testing.T, raw *zk.Conn, path string, data []byte) {
-	t.Helper()
-	if _, err := raw.Create(path, data, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatalf("creating %s: %v", path, err)
+// memory is a set that the test keeps.
+type memory struct {
+	set  []int
+	seen fence // the greatest fence that it was shown
+}
+
+// latest is the last Grant that the keeper has heard of.
+type latest struct {
+	holder *helper // nil if there was none
+	fence  fence
+	left   bool // it has left the critical section. If the lock is cached, its process may keep the node
+	grants int  // how many grants there were by then
+}
+
+// keeper keeps the sets of one kind of process, and remembers what the processes did.
+type keeper struct {
+	mu        sync.Mutex
+	registers map[string]*memory
+	latest    latest
+	pauses    int
+	sections  []*section
+	finished  bool
+}
+
+func newKeeper() *keeper {
+	k := &keeper{registers: map[string]*memory{}}
+	for _, register := range memoryRegisters() {
+		k.registers[register] = &memory{}
 	}
+	return k
+}
+
+// finish lets each worker go home that is outside the critical section.
+func (k *keeper) finish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.finished = true
+}
+
+// serve answers a child until it may go home.
+func (k *keeper) serve(c *helper) error {
+	for {
+		m, err := c.hear()
+		if err != nil {
+			return err
+		}
+		if m.Kind == "home" {
+			return c.HangUp()
+		}
+		if err := c.out.Encode(k.answer(c, m)); err != nil {
+			return err
+		}
+	}
+}
+
+// answer answers a request of a child.
+func (k *keeper) answer(c *helper, m message) (answer message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch m.Kind {
+	case "ready":
+		answer.Accepted = !k.finished
+	case "granted":
+		k.latest = latest{holder: c, fence: m.fence(), grants: k.latest.grants + 1}
+	case "section":
+		k.sections = append(k.sections, m.Section)
+		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence()
+	case "read":
+		r := k.registers[m.Register]
+		answer.Accepted = !r.seen.after(m.fence())
+		r.seen = r.seen.or(m.fence())
+		answer.Set = r.set
+	case "write":
+		r := k.registers[m.Register]
+		if answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence()); answer.Accepted {
+			r.set = m.Set
+		}
+	}
+	return answer
+}
+
+func (k *keeper) look() latest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.latest
+}
+
+// pauseHolder halts the latest holder once may allows it. The holder stays halted until other workers have
+// been in the critical section, and the rest of the period is over.
+func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry time.Duration) {
+	start := time.Now()
+	patient, cancel := eventstest.Patient(realMax)
+	defer cancel()
+	var at latest
+	if !until(patient, func() bool { at = k.look(); return at.holder != nil && may(at) }) {
+		t.Errorf("for %v there was no holder to halt", realMax)
+		return
+	}
+	eventstest.Check(t, at.holder.halt())
+	k.mu.Lock()
+	k.pauses++
+	k.mu.Unlock()
+	halted := time.Now()
+	// The server grants the lock to no other contender before the session has expired; then some get their turn.
+	until(patient, func() bool { return k.look().grants > at.grants+3 && time.Since(halted) > expiry })
+	eventstest.Check(t, at.holder.goOn())
+	rest, end := context.WithDeadline(context.Background(), start.Add(period))
+	defer end()
+	until(rest, func() bool { return false })
+}
+
+// until polls until the condition holds, or the context ends, and reports whether it holds.
+func until(ctx context.Context, cond func() bool) bool {
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for !cond() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// operations returns what all workers saw.
+func (k *keeper) operations() (ops []operation) {
+	for _, s := range k.sections {
+		ops = append(ops, s.Ops...)
+	}
+	return ops
+}
+
+// overlaps counts the sections that began, as their processes believed, while an earlier one went on. It
+// returns the longest time for which two overlapped.
+func (k *keeper) overlaps() (count int, longest time.Duration) {
+	var end int64
+	for _, s := range slices.SortedFunc(slices.Values(k.sections), func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }) {
+		if s.Granted < end {
+			count++
+			longest = max(longest, time.Duration(min(end, s.Ended)-s.Granted))
+		}
+		end = max(end, s.Ended)
+	}
+	return count, longest
+}
+
+// outcome is what became of a set.
+type outcome struct {
+	register                  string
+	acknowledged, lost, stale int
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
+}
+
+// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though
+// another worker had been granted the lock before they were sent.
+func (k *keeper) outcome(register string) outcome {
+	o := outcome{register: register}
+	for _, s := range k.sections {
+		for _, w := range s.Writes {
+			if w.Register != register || !w.Accepted {
+				continue
+			}
+			o.acknowledged++
+			if !slices.Contains(k.registers[register].set, s.Element) {
+				o.lost++
+			}
+			newer := func(other *section) bool { return other.fence().after(s.fence()) && other.Granted < w.Sent }
+			if slices.ContainsFunc(k.sections, newer) {
+				o.stale++
+			}
+		}
+	}
+	return o
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -106,8 +107,8 @@ func (w *world) judgeFates() {
 		for _, f := range all {
 			if f.told == nil {
 				w.judgeSilence(path, all, f)
-			} else if clean(all, f.told.Token) {
-				w.failf("%s: the holder of %s was told of %+v, which was released", path, f.node, *f.told)
+			} else {
+				w.judgeTold(path, all, f)
 			}
 		}
 		w.judgeRecord(path, all)
@@ -145,15 +146,38 @@ func (w *world) judgeSilence(path string, all []fate, f fate) {
 			latest = max(latest, g.token)
 		}
 	}
-	crashed := false
+	if crashedAt(all, latest) {
+		w.failf("%s: the holder of %s was told of no crash, and the holder before it, with token %x, has crashed",
+			path, f.node, latest)
+	}
+}
+
+// judgeTold fails if a holder was told of one that has released, of another node than
+// that holder's, or of another crash than the first since the last release.
+func (w *world) judgeTold(lock string, all []fate, f fate) {
+	told, before := *f.told, int64(0)
 	for _, g := range all {
-		if g.token == latest && g.side == alone {
-			crashed = crashed || g.crashed
+		switch {
+		case g.side != alone:
+		case g.token == told.Token && path.Base(g.node) != path.Base(told.Node):
+			w.failf("%s: the holder of %s was told of %+v, which had the node %s", lock, f.node, told, g.node)
+		case g.token >= told.Token && g.token < f.token && clean(all, g.token):
+			w.failf("%s: the holder of %s was told of %+v, and %x has released since",
+				lock, f.node, told, g.token)
+		case g.token < told.Token:
+			before = max(before, g.token)
 		}
 	}
-	if crashed {
-		w.failf("%s: the holder of %s was told of no crash, and the holder before it, with token %x, has crashed", path, f.node, latest)
+	if crashedAt(all, before) {
+		w.failf("%s: the holder of %s was told of %+v, and %x crashed before", lock, f.node, told, before)
 	}
+}
+
+// crashedAt tells whether a holder with the token has certainly crashed.
+func crashedAt(all []fate, token int64) bool {
+	return slices.ContainsFunc(all, func(f fate) bool {
+		return f.token == token && f.side == alone && f.crashed
+	})
 }
 
 // taken tells whether it is known how the holder ended.

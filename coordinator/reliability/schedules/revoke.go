@@ -3,6 +3,7 @@ package schedules
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -29,6 +30,7 @@ func (w *world) revoke(r random) {
 	grace := r.upTo(life.client.timeout)
 	w.mu.Lock()
 	w.revoked[path] = true
+	held := slices.DeleteFunc(slices.Clone(w.tenures[path]), func(t *tenure) bool { return !t.over.IsZero() })
 	w.mu.Unlock()
 	w.logf("%s: revokes %s within %v", life.client.name, path, grace)
 	w.crew.Go(func() {
@@ -39,6 +41,13 @@ func (w *world) revoke(r random) {
 		switch {
 		case err == nil:
 			w.count("revoked", 1)
+			w.count("held when revoked", len(held))
+			for _, t := range held {
+				if t.valid() && !w.excused(t) {
+					w.failf("%s is revoked, and %d of %s, which held it then, is valid",
+						path, t.grant.ID, t.life.client.name)
+				}
+			}
 		case errors.Is(err, errImpatient):
 			w.count("revoked in vain", 1)
 		case errors.Is(err, coordinator.ErrClosed) && life.closing.Load() != nil, errors.Is(err, coordinator.ErrNotHeld):

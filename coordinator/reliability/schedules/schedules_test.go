@@ -1,12 +1,16 @@
 package schedules
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestSchedules plays one schedule after the other, as many at a time as there are processors.
@@ -15,7 +19,11 @@ func TestSchedules(t *testing.T) {
 		report(t, playSeed(t, number(t, seedVariable, 0)))
 		return
 	}
-	first, total := uint64(1), number(t, numberVariable, uint64(reliability.Trials(quickSchedules, fullSchedules, 2*fullSchedules)))
+	quick, full := 500, 10_000
+	if eventstest.Raced { // which makes them slow
+		quick, full = 100, 300
+	}
+	first, total := uint64(1), number(t, numberVariable, uint64(reliability.Trials(quick, full, 2*full)))
 	if os.Getenv(soakVariable) == "1" {
 		first, total = uint64(time.Now().UnixNano())>>10<<10, 1<<62
 	}
@@ -68,4 +76,20 @@ func report(t *testing.T, out outcome) {
 	} else if replayed() {
 		t.Log(out.trace)
 	}
+}
+
+// sideBySide calls play with 0, 1, 2 and so on, for as many numbers at a time as there
+// are processors, until it returns false.
+func sideBySide(t *testing.T, play func(t *testing.T, i int) (more bool)) {
+	t.Helper()
+	var next atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for player := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(player), func(t *testing.T) {
+				t.Parallel()
+				for play(t, int(next.Add(1)-1)) {
+				}
+			})
+		}
+	})
 }
