@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,14 +23,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// transferVariable makes a process of the test binary a child that changes two nodes under a lock, again and again. It holds the
-// servers, and the directory of the lock and of the nodes.
+// transferVariable makes a process of the test binary a child that changes two nodes
+// under a lock, again and again. It holds the servers, and the directory of the lock and
+// of the nodes.
 const transferVariable = "ZKGRANT_FAULTS_TRANSFER"
 
 // What is in the directory.
 const left, right, transferLock = "/left", "/right", "/lock"
 
-const transferTimeout = 2 * time.Second
+const transferTimeout = 5 * time.Second
 
 // transferAll prints its token when it holds the lock for the first time, and goes on until its input ends.
 func transferAll(job string) error {
@@ -56,8 +56,10 @@ func transferAll(job string) error {
 			if g.Abandoned != nil {
 				return errors.New("told of a crash, and its own holder before has released")
 			}
+			a, _ := coordinator.FromContext(ctx)
 			for _, node := range []string{left, right} { // each in a transaction of its own: half of it may be done
-				if err := write(ctx, dir+node, strconv.Itoa(i)); err != nil {
+				write := &zk.SetDataRequest{Path: dir + node, Data: []byte(strconv.Itoa(i)), Version: -1}
+				if _, err := a.Txn(ctx, write); err != nil {
 					return err
 				}
 			}
@@ -70,106 +72,87 @@ func transferAll(job string) error {
 	return nil
 }
 
-func write(ctx context.Context, node, data string) error {
-	a, _ := coordinator.FromContext(ctx)
-	_, err := a.Txn(ctx, &zk.SetDataRequest{Path: node, Data: []byte(data), Version: -1})
-	return err
-}
-
-// TestRealHolderIsKilled kills processes anywhere in a loop in which each holds a lock and changes two nodes, so that only one of
-// them may be changed. The next holder finds them equal, unless it is told of a crash.
+// TestRealHolderIsKilled kills processes anywhere in a loop in which each holds a lock
+// and changes two nodes, so that only one of them may be changed. The next holder finds
+// them equal, unless it is told of a crash.
 func TestRealHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	const processes = 12
 	e := ensemble.Start(t, 1)
-	c := connect(t, e.Connect(), transferTimeout, 0)
-	conn := stock(t, []string{e.Addr(0)}, 10*time.Second, nil)
+	c, conn := connect(t, e.Connect(), transferTimeout, 0), stock(t, []string{e.Addr(0)}, 10*time.Second)
 	create := func(node string) {
-		if _, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
+		_, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		eventstest.Must(t, err)
+	}
+	begun, children := time.Now(), map[string]*child.Child{}
+	var dirs []string
+	create("/bank")
+	for i := range 12 {
+		dir := fmt.Sprint("/bank/", i)
+		for _, node := range []string{dir, dir + left, dir + right} {
+			create(node)
 		}
+		children[dir] = child.Start(t, fmt.Sprint("child ", i), transferVariable, e.Connect()+" "+dir, nil)
+		dirs = append(dirs, dir)
 	}
 	var told, halves atomic.Int64
-	var running sync.WaitGroup
-	create("/bank")
-	for i := range processes {
-		tr := &transfer{dir: fmt.Sprint("/bank/", i), c: c, conn: conn, begun: time.Now()}
-		create(tr.dir)
-		create(tr.dir + left)
-		create(tr.dir + right)
-		tr.child = child.Start(t, fmt.Sprint("child ", i), transferVariable, e.Connect()+" "+tr.dir, nil)
-		running.Go(func() {
-			if err := tr.killAndLook(t); err != nil {
-				t.Errorf("%s: %v", tr.dir, err)
-			}
-			if tr.told {
-				told.Add(1)
-			}
-			if tr.half {
-				halves.Add(1)
-			}
-		})
-	}
-	running.Wait()
-	t.Logf("%d processes killed, %d crashes told, %d of them with one of the nodes changed", processes, told.Load(), halves.Load())
+	each(dirs, func(dir string) {
+		crashed, half, err := killAndLook(t, children[dir], c, conn, dir, begun)
+		if err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+		if crashed {
+			told.Add(1)
+		}
+		if half {
+			halves.Add(1)
+		}
+	})
+	t.Logf("%d crashes told, %d of them with one of the nodes changed", told.Load(), halves.Load())
 	if told.Load() == 0 {
 		t.Error("no holder was told of a crash")
 	}
 }
 
-// transfer is one lock with two nodes, and a process that is killed.
-type transfer struct {
-	dir   string
-	c     *coordinator.Coordinator
-	conn  *zk.Conn
-	child *child.Child
-	begun time.Time
-
-	told, half bool // the next holder was told; it found one of the nodes changed
-}
-
 // killAndLook kills the process at any moment after its first Grant, and takes the lock.
-func (tr *transfer) killAndLook(t *testing.T) error {
-	line, err := bufio.NewReader(tr.child.Out).ReadString('\n')
+// It reports whether it was told of a crash, and whether it found one of the nodes
+// changed then.
+func killAndLook(
+	t *testing.T, process *child.Child, c *coordinator.Coordinator, conn *zk.Conn, dir string, begun time.Time,
+) (told, half bool, _ error) {
+	line, err := bufio.NewReader(process.Out).ReadString('\n')
 	if err != nil {
-		return fmt.Errorf("the child does not hold the lock: %w", err)
+		return false, false, fmt.Errorf("the child does not hold the lock: %w", err)
 	}
 	ctx, cancel := patient()
 	defer cancel()
 	pause(ctx, rand.N(50*time.Millisecond))
-	if err := tr.child.Kill(); err != nil {
-		return err
-	}
-	held := tr.c.Mutex(tr.dir+transferLock, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("the parent")))
+	eventstest.Check(t, process.Kill())
+	held := c.Mutex(dir+transferLock, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("the parent")))
 	grant, err := held.Wait(ctx)
 	if err != nil {
-		return err
+		return false, false, err
 	}
-	l, _, lost := tr.conn.Get(tr.dir + left)
-	r, _, err := tr.conn.Get(tr.dir + right)
+	l, _, lost := conn.Get(dir + left)
+	r, _, err := conn.Get(dir + right)
 	if err = errors.Join(lost, err); err != nil {
-		return err
+		return false, false, err
 	}
-	tr.told = grant.Abandoned != nil
-	switch {
-	case tr.told:
-		first, err := strconv.ParseInt(line[:len(line)-1], 10, 64)
-		if a := grant.Abandoned; err != nil || a.Token < first || a.Token >= grant.Token || string(a.Data) != "a child" ||
-			a.Since.Before(tr.begun.Add(-time.Second)) {
-			t.Errorf("%s: granted %#x and told of %+v; the child was granted %s first", tr.dir, grant.Token, *a, line)
+	if a := grant.Abandoned; a != nil {
+		told, half = true, string(l) != string(r)
+		first, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil || a.Token < first || a.Token >= grant.Token || string(a.Data) != "a child" || a.Since.Before(begun.Add(-time.Second)) {
+			t.Errorf("%s: granted %#x and told of %+v; the child was granted %s first", dir, grant.Token, *a, line)
 		}
-		tr.half = string(l) != string(r)
-		if _, err := held.Txn(ctx, &zk.SetDataRequest{Path: tr.dir + right, Data: l, Version: -1}); err != nil {
-			return err
-		}
-	case string(l) != string(r):
-		t.Errorf("%s: told of no crash, and the nodes are %q and %q", tr.dir, l, r)
+		_, err = held.Txn(ctx, &zk.SetDataRequest{Path: dir + right, Data: l, Version: -1})
+		eventstest.Check(t, err)
+	} else if string(l) != string(r) {
+		t.Errorf("%s: told of no crash, and the nodes are %q and %q", dir, l, r)
 	}
 	held.Release()
 	ended(t, ctx, held, nil)
-	if there, _, err := tr.conn.Exists(tr.dir + transferLock + ".holder"); err != nil || there {
-		t.Errorf("%s: after the release the record is there: %v, %v", tr.dir, there, err)
+	if there, _, err := conn.Exists(dir + transferLock + ".holder"); err != nil || there {
+		t.Errorf("%s: after the release the record is there: %v, %v", dir, there, err)
 	}
-	return nil
+	return told, half, nil
 }

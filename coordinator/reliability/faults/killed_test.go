@@ -10,9 +10,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Servers are killed and halted, one by one and all of them, the leader among them, and come back. In a rolling restart the leader
-// is the last one, and other sessions contend for locks all the time. With T = 10 s an outage of at most T/2 costs no lock. With T
-// = 3 s a holder loses its lock while there is no quorum. No other contender is granted it meanwhile, and afterwards each one is.
+// Servers are killed and halted, one by one and all of them, the leader among them, and
+// come back. In a rolling restart the leader is the last one, and other sessions contend
+// for locks all the time. With T = 10 s an outage of at most T/2 costs no lock. With T =
+// 3 s a holder loses its lock while there is no quorum. No other contender is granted it
+// meanwhile, and afterwards each one is.
 func TestServersAreKilled(t *testing.T) {
 	eventstest.Turn(t, 3)
 	t.Parallel()
@@ -25,33 +27,30 @@ func TestServersAreKilled(t *testing.T) {
 	for _, fault := range []struct {
 		name  string
 		times int
-		do    func(f *crewFault)
+		do    func(leader int, others []int)
 	}{
-		{"leader killed", reliability.Trials(0, 1, 5), func(f *crewFault) {
-			leader := f.leader()
-			f.kill(leader)
-			if next := f.leader(); next == leader {
-				f.t.Errorf("server %d is dead and leads", leader)
+		{"leader killed", reliability.Trials(0, 1, 5), func(leads int, _ []int) {
+			c.kill(leads)
+			if next, _ := leader(t, e); next == leads {
+				t.Errorf("server %d is dead and leads", leads)
 			}
-			f.restart(leader)
+			c.restart(leads)
 		}},
-		{"follower killed", reliability.Trials(0, 1, 3), func(f *crewFault) {
-			follower := f.others(f.leader())[0]
-			f.kill(follower)
-			pause(f.t.Context(), time.Second) // its clients are with the others by then
-			f.restart(follower)
+		{"follower killed", reliability.Trials(0, 1, 3), func(_ int, others []int) {
+			c.kill(others[0])
+			pause(t.Context(), time.Second) // its clients are with the others by then
+			c.restart(others[0])
 		}},
-		{"quorum lost and back", reliability.Trials(0, 1, 3), func(f *crewFault) {
-			dead := f.others(f.leader())
-			f.kill(dead...)
-			f.restart(dead...)
+		{"quorum lost and back", reliability.Trials(0, 1, 3), func(_ int, others []int) {
+			c.kill(others...)
+			c.restart(others...)
 		}},
-		{"all killed and restarted", reliability.Trials(0, 1, 3), func(f *crewFault) {
-			f.kill(f.all()...)
-			f.restart(f.all()...)
+		{"all killed and restarted", reliability.Trials(0, 1, 3), func(int, []int) {
+			c.kill(everyServer(e)...)
+			c.restart(everyServer(e)...)
 		}},
-		{"all halted for 0.4 T", reliability.Trials(1, 1, 3), func(f *crewFault) { f.halt(timeout * 2 / 5) }},
-		{"rolling restart", reliability.Trials(1, 1, 3), func(f *crewFault) { f.rollingRestart(timeout) }},
+		{"all halted for 0.4 T", reliability.Trials(1, 1, 3), func(int, []int) { c.halt(timeout * 2 / 5) }},
+		{"rolling restart", reliability.Trials(1, 1, 3), func(int, []int) { c.rollingRestart(timeout) }},
 	} {
 		if fault.times == 0 {
 			continue
@@ -59,7 +58,10 @@ func TestServersAreKilled(t *testing.T) {
 		lost, beyond := 0, 0
 		var longest, silent time.Duration
 		for n := range fault.times {
-			gone, outage, gap := c.survive(t, fmt.Sprintf("%s, %d", fault.name, n), fault.do)
+			gone, outage, gap := c.survive(fmt.Sprintf("%s, %d", fault.name, n), func() (none time.Time) {
+				fault.do(leader(t, e))
+				return none
+			})
 			longest, silent = max(longest, outage), max(silent, gap)
 			if outage > timeout/2 {
 				beyond += gone // the machine was slow to start the servers
@@ -71,39 +73,34 @@ func TestServersAreKilled(t *testing.T) {
 			t.Errorf("%s: %d locks lost", fault.name, lost)
 		}
 		trials += locks * fault.times
-		text := fmt.Sprintf("%s: %d in %d (at most %.1f s until all servers were back, "+
-			"and %.1f s for a session without a connection)",
-			fault.name, lost, locks*fault.times, longest.Seconds(), silent.Seconds())
-		if beyond > 0 {
-			text += fmt.Sprintf(", and %d in outages beyond T/2", beyond)
-		}
-		reliability.Report(t, reliability.RowSpuriousLost, "%s", text)
+		reliability.Report(t, reliability.RowSpuriousLost, "%s: %d in %d, and %d in outages beyond T/2 (at most %.1f s until all "+
+			"servers were back, and %.1f s for a session without a connection)",
+			fault.name, lost, locks*fault.times, beyond, longest.Seconds(), silent.Seconds())
 	}
 
 	// The timeout of this crew is short enough to wait for.
 	short := newCrew(t, e, reliability.Trials(4, 4, 20), brief)
 	rounds, lost := reliability.Trials(1, 1, 3), 0
 	for n := range rounds {
-		gone, _, _ := short.survive(t, fmt.Sprintf("no quorum for longer than T, %d", n), func(f *crewFault) {
-			leader := f.leader()
-			f.kill(f.others(leader)...)
-			from := time.Now()
-			for _, p := range f.pairs {
-				happens(f.t, p.name+" is lost", func() bool { return !p.held.Valid() })
+		gone, _, _ := short.survive(fmt.Sprintf("no quorum for longer than T, %d", n), func() (back time.Time) {
+			_, others := leader(t, e)
+			short.kill(others...)
+			for _, p := range short.pairs {
+				happens(t, p.name+" is lost", func() bool { return !p.held.Valid() })
 			}
-			pause(f.t.Context(), brief/2)
-			f.dead = append(f.dead, interval{from, time.Now()})
-			f.restart(f.others(leader)...)
+			pause(t.Context(), brief/2)
+			back = time.Now()
+			short.restart(others...)
+			return back
 		})
 		lost += gone
 	}
-	if want := rounds * len(short.pairs); lost != want {
+	want := rounds * len(short.pairs)
+	if trials += want; lost != want {
 		t.Errorf("%d of %d locks lost without a quorum", lost, want)
 	}
-	trials += rounds * len(short.pairs)
 	reliability.Report(t, reliability.RowFault,
-		"no quorum for longer than T = %v: %d of %d holders told; no grant before it was back, all afterwards",
-		brief, lost, rounds*len(short.pairs))
+		"no quorum for longer than T = %v: %d of %d holders told; no grant before it was back, all afterwards", brief, lost, want)
 	for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {
 		reliability.Report(t, row, "real servers, killed, halted and restarted: 0 in %d trials", trials)
 	}

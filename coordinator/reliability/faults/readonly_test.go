@@ -15,23 +15,21 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A server in read-only mode, which is without a quorum, has no session of ours: a new one is refused, with an error that names the mode, a
-// holder's does not go on there, and its loss comes in time.
+// A server in read-only mode, which is without a quorum, has no session of ours: a new
+// one is refused, with an error that names the mode, a holder's does not go on there, and
+// its loss comes in time.
 func TestNoSessionIsReadOnly(t *testing.T) {
 	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout = 2 * time.Second
 	e := ensemble.Start(t, 3, ensemble.Tick(silentTick), ensemble.Property("readonlymode.enabled", "true"))
-	tr := &trial{
-		name: "read-only", path: "/locks/read-only", timeout: timeout,
-		away: connect(t, e.Addr(0), timeout, silentTick), near: connect(t, e.Connect(), 8*time.Second, silentTick),
-	}
+	k := &kind{name: "read-only", timeouts: [2]time.Duration{timeout, timeout}, must: true}
+	tr := k.trial("/locks/read-only", connect(t, e.Connect(), 8*time.Second, silentTick))
+	tr.away = connect(t, e.Addr(0), timeout, silentTick)
 	news := tr.away.Events(t.Context())
 	tr.hold(t, nil)
-	for _, i := range []int{1, 2} {
-		eventstest.Must(t, e.Kill(i))
-	}
+	kill(t, e, 1, 2)
 	happens(t, "the server left is in read-only mode", func() bool { return readsOnly(e.Addr(0)) })
 	happens(t, "the lock is lost", func() bool { return !tr.held.Valid() })
 
@@ -68,13 +66,9 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 	if tr.away.State() == coordinator.StateConnected {
 		t.Error("the holder's session has a connection, want none without a quorum")
 	}
-	for _, i := range []int{1, 2} {
-		eventstest.Must(t, e.Restart(i))
-	}
-	eventstest.Must(t, e.Wait(patiently(t)))
-	if tr.reconnected(t) {
-		tr.handOver(t)
-	}
+	restart(t, e, 1, 2)
+	up(t, e)
+	settle(t, []*trial{tr})
 }
 
 // readsOnly reports whether the server says that it is in read-only mode.

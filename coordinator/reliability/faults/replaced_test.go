@@ -2,12 +2,12 @@ package faults
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -27,7 +27,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	held := old.Mutex(lock).Acquire(t.Context())
 	first, err := held.Wait(patiently(t))
 	eventstest.Must(t, err)
-	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout, nil) // they stay
+	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout) // they stay
 
 	r := replacement{t, e, l, 0}
 	eventstest.Must(t, e.List(0, 1, 2, 3))
@@ -38,7 +38,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	waiter := old.Mutex(lock).Acquire(t.Context())
 	queued(t, raw, lock, 2)
 	l.move(t, after, timeout)
-	next := open(t, after, timeout)
+	next := open(t, after, timeout, killedTick)
 	moved := next.Mutex(lock).Acquire(t.Context())
 	queued(t, raw, lock, 3)
 	left := old.Mutex(lock).Acquire(t.Context())
@@ -75,15 +75,8 @@ func TestAServerIsReplaced(t *testing.T) {
 	}
 	queue, err := next.Mutex(lock).Queue(patiently(t))
 	if err != nil || len(queue) != 1 || queue[0].Token != token {
-		t.Errorf("the queue is %v, %v; want the holder with token %#x alone", nodes(queue), err, token)
+		t.Errorf("the queue is %v, %v; want the holder with token %#x alone", queue, err, token)
 	}
-}
-
-func nodes(queue []events.Contender) (all []string) {
-	for _, c := range queue {
-		all = append(all, c.Node)
-	}
-	return all
 }
 
 // addresses is a connect string.
@@ -106,7 +99,7 @@ type replacement struct {
 // serving waits until every server does, and every contender has held once more.
 func (r *replacement) serving(when string) {
 	r.t.Helper()
-	eventstest.Must(r.t, r.e.Wait(patiently(r.t)))
+	up(r.t, r.e)
 	r.load.goesOn(r.t, when)
 }
 
@@ -114,9 +107,7 @@ func (r *replacement) serving(when string) {
 func (r *replacement) follows(server int) {
 	r.t.Helper()
 	for {
-		leader, err := r.e.Leader(patiently(r.t))
-		eventstest.Must(r.t, err)
-		if leader != server {
+		if leads, _ := leader(r.t, r.e); leads != server {
 			return
 		}
 		r.restart(server)
@@ -126,19 +117,15 @@ func (r *replacement) follows(server int) {
 // restart has servers read their new lists, one at a time, and the leader last.
 func (r *replacement) restart(servers ...int) {
 	r.t.Helper()
-	leader, err := r.e.Leader(patiently(r.t))
-	eventstest.Must(r.t, err)
-	inTurn := func(leads bool) {
-		for _, i := range servers {
-			if (i == leader) == leads {
-				from := time.Now()
-				eventstest.Must(r.t, r.e.Kill(i))
-				eventstest.Must(r.t, r.e.Restart(i))
-				r.serving("a server has its new list")
-				r.longest = max(r.longest, time.Since(from))
-			}
+	leads, others := leader(r.t, r.e)
+	for _, i := range append(others, leads) {
+		if !slices.Contains(servers, i) {
+			continue
 		}
+		from := time.Now()
+		kill(r.t, r.e, i)
+		restart(r.t, r.e, i)
+		r.serving("a server has its new list")
+		r.longest = max(r.longest, time.Since(from))
 	}
-	inTurn(false)
-	inTurn(true)
 }

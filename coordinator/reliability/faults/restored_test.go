@@ -43,12 +43,13 @@ func TestABackupIsRestored(t *testing.T) {
 	old := connect(t, e.Connect(), long, killedTick) // its session is in the backup, and outlives all of this
 	b, inBackup := acquire(old, kept)
 
-	down(t, e)
+	kill(t, e, everyServer(e)...)
 	backup := make([]string, e.Size())
 	for i := range backup {
 		backup[i] = filepath.Join(t.TempDir(), "data")
 		eventstest.Must(t, os.CopyFS(backup[i], os.DirFS(e.DataDir(i))))
 	}
+	restart(t, e, everyServer(e)...)
 	up(t, e)
 	session := old.SessionID()
 	release(b)
@@ -61,12 +62,13 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	held, latest := acquire(holder, free)
 
-	down(t, e)
+	kill(t, e, everyServer(e)...)
 	eventstest.Receive(t, held.Lost(), "the loss of the lock, with no server to be had")
 	for i, data := range backup {
 		eventstest.Must(t, os.RemoveAll(e.DataDir(i)))
 		eventstest.Must(t, os.CopyFS(e.DataDir(i), os.DirFS(data)))
 	}
+	restart(t, e, everyServer(e)...)
 	up(t, e)
 	next := connect(t, e.Connect(), timeout, killedTick)
 	a, back := acquire(next, free) // at once: in the backup it has no holder
@@ -78,11 +80,12 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	release(a)
 
-	down(t, e)
+	kill(t, e, everyServer(e)...)
 	for i := range backup {
 		file := filepath.Join(e.DataDir(i), "version-2", "acceptedEpoch")
 		eventstest.Must(t, os.WriteFile(file, []byte(strconv.Itoa(raisedEpoch)), 0o600))
 	}
+	restart(t, e, everyServer(e)...)
 	up(t, e)
 	a, grown := acquire(next, free)
 	if grown.Token <= latest.Token || grown.Token>>32 <= raisedEpoch { // the servers may elect a leader more than once
@@ -111,20 +114,4 @@ func TestABackupIsRestored(t *testing.T) {
 	if g, err := heir.Wait(patiently(t)); err != nil || g.Token <= grown.Token {
 		t.Errorf("when the process of the backup's holder has ended: granted %+v, %v; want a token greater than %#x", g, err, grown.Token)
 	}
-}
-
-// down kills all servers, and up has them serve again.
-func down(t *testing.T, e *ensemble.Ensemble) {
-	t.Helper()
-	for i := range e.Size() {
-		eventstest.Must(t, e.Kill(i))
-	}
-}
-
-func up(t *testing.T, e *ensemble.Ensemble) {
-	t.Helper()
-	for i := range e.Size() {
-		eventstest.Must(t, e.Restart(i))
-	}
-	eventstest.Must(t, e.Wait(patiently(t)))
 }

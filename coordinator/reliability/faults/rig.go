@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // patience is how long a wait may take here. No wait takes nearly as long.
@@ -59,48 +61,31 @@ func connect(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
 ) *coordinator.Coordinator {
 	t.Helper()
-	options = append(options, coordinator.WithSessionTimeout(timeout))
-	if tick != 0 { // else the coordinator does not know the tick
-		options = append(options, coordinator.WithTickTime(tick))
-	}
-	c, err := coordinator.Connect(patiently(t), servers, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := open(t, servers, timeout, tick, options...)
+	eventstest.Must(t, c.Ready(patiently(t)))
 	return c
 }
 
 // open is connect without a wait for the session.
-func open(t *testing.T, servers string, timeout time.Duration) *coordinator.Coordinator {
+func open(
+	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
+) *coordinator.Coordinator {
 	t.Helper()
-	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(killedTick))
-	if err != nil {
-		t.Fatal(err)
+	options = append(options, coordinator.WithSessionTimeout(timeout))
+	if tick != 0 { // else the coordinator does not know the tick
+		options = append(options, coordinator.WithTickTime(tick))
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c, err := coordinator.Open(servers, options...)
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
 }
 
-// stock connects with the client library alone. The callback may be nil.
-func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.EventCallback) *zk.Conn {
+// stock connects with the client library alone.
+func stock(t *testing.T, servers []string, timeout time.Duration) *zk.Conn {
 	t.Helper()
-	if callback == nil {
-		callback = func(zk.Event) {}
-	}
-	conn, news, err := zk.Connect(servers, timeout,
-		zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(callback))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, news, err := zk.Connect(servers, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
+	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range news { // until the client's goroutines have ended
@@ -123,25 +108,77 @@ func queued(t *testing.T, raw *zk.Conn, dir string, n int) {
 	}, func() string { return fmt.Sprintf("%s, %v, shows %v", raw.Server(), raw.State(), names) })
 }
 
-// spread is the smallest, the middle and the largest of some durations, as parts of the session timeout or in
-// milliseconds.
-type spread struct{ all []float64 }
-
-func (s *spread) add(v float64) { s.all = append(s.all, v) }
-
-func (s *spread) addPart(d, timeout time.Duration) { s.add(float64(d) / float64(timeout)) }
-
-func (s *spread) any() bool { return len(s.all) > 0 }
-
-func (s *spread) sorted() []float64 {
-	if len(s.all) == 0 {
-		return []float64{0}
+// leader returns the server that leads, and the others.
+func leader(t *testing.T, e *ensemble.Ensemble) (leads int, others []int) {
+	t.Helper()
+	leads, err := e.Leader(patiently(t))
+	eventstest.Must(t, err)
+	for i := range e.Size() {
+		if i != leads {
+			others = append(others, i)
+		}
 	}
-	return slices.Sorted(slices.Values(s.all))
+	return leads, others
 }
 
-func (s *spread) min() float64 { return s.sorted()[0] }
+// kill ends servers as a power cut would, restart starts them, and up waits until all
+// serve.
+func kill(t *testing.T, e *ensemble.Ensemble, servers ...int) {
+	t.Helper()
+	for _, i := range servers {
+		eventstest.Must(t, e.Kill(i))
+	}
+}
 
-func (s *spread) median() float64 { sorted := s.sorted(); return sorted[len(sorted)/2] }
+func restart(t *testing.T, e *ensemble.Ensemble, servers ...int) {
+	t.Helper()
+	for _, i := range servers {
+		eventstest.Must(t, e.Restart(i))
+	}
+}
 
-func (s *spread) max() float64 { sorted := s.sorted(); return sorted[len(sorted)-1] }
+func up(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
+	eventstest.Must(t, e.Wait(patiently(t)))
+}
+
+// reboot kills all servers, and has them serve again.
+func reboot(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
+	kill(t, e, everyServer(e)...)
+	restart(t, e, everyServer(e)...)
+	up(t, e)
+}
+
+// everyServer is all servers of the ensemble.
+func everyServer(e *ensemble.Ensemble) (all []int) {
+	for i := range e.Size() {
+		all = append(all, i)
+	}
+	return all
+}
+
+// each calls do for all of them, at the same time.
+func each[T any](all []T, do func(T)) {
+	var running sync.WaitGroup
+	for _, one := range all {
+		running.Go(func() { do(one) })
+	}
+	running.Wait()
+}
+
+// spread is the smallest, the middle and the largest of some durations, as parts of the
+// session timeout.
+type spread []float64
+
+func (s *spread) add(d, timeout time.Duration) {
+	*s = append(*s, float64(d)/float64(timeout))
+	slices.Sort(*s)
+}
+
+func (s *spread) at(part float64) float64 {
+	if len(*s) == 0 {
+		return 0
+	}
+	return (*s)[min(int(part*float64(len(*s))), len(*s)-1)]
+}

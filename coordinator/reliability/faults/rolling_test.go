@@ -3,62 +3,55 @@ package faults
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestNoSessionMovesAfterARollingRestart to the server that came up last: only those that had found no other server by then are there. All of
-// them live on, and so do their locks.
+// TestNoSessionMovesAfterARollingRestart to the server that came up last: only those that
+// had found no other server by then are there. All of them live on, and so do their
+// locks.
 func TestNoSessionMovesAfterARollingRestart(t *testing.T) {
-	if os.Getenv("ZKGRANT_FULL") != "1" {
+	if !eventstest.Full() {
 		t.Skip("takes a minute: run it with ZKGRANT_FULL=1")
 	}
 	eventstest.NeedsServers(t)
 	const sessions = 60
 	e := ensemble.Start(t, 3)
 	ctx := eventstest.Patiently(t, 5*time.Minute)
-	held := make([]*coordinator.Acquisition, sessions)
-	ids := map[int64]bool{}
-	var all []*coordinator.Coordinator
+	held := map[int64]*coordinator.Acquisition{}
+	all := map[int64]*coordinator.Coordinator{}
 	for i := range sessions {
-		c := coordtest.ConnectReal(t, e.Connect())
-		held[i] = c.Mutex(fmt.Sprintf("/rolling/%d", i)).Acquire(ctx)
-		_, err := held[i].Wait(ctx)
+		c := connect(t, e.Connect(), 10*time.Second, 0)
+		a := c.Mutex(fmt.Sprintf("/rolling/%d", i)).Acquire(ctx)
+		_, err := a.Wait(ctx)
 		eventstest.Must(t, err)
-		all, ids[c.SessionID()] = append(all, c), true
+		held[c.SessionID()], all[c.SessionID()] = a, c
 	}
-	t.Logf("before: %v", sessionsOfEach(ctx, t, e))
-	leader, err := e.Leader(ctx)
-	eventstest.Must(t, err)
-	followers, err := e.Followers(ctx)
-	eventstest.Must(t, err)
-	for _, i := range append(followers, leader) {
-		eventstest.Must(t, e.Kill(i))
-		eventstest.Must(t, e.Restart(i))
+	leads, others := leader(t, e)
+	for _, i := range append(others, leads) {
+		kill(t, e, i)
+		restart(t, e, i)
 		eventstest.Must(t, e.Wait(ctx))
 		for _, c := range all {
-			for c.State() != coordinator.StateConnected && ctx.Err() == nil {
-				time.Sleep(10 * time.Millisecond)
-			}
+			happens(t, "each session is connected", func() bool { return c.State() == coordinator.StateConnected })
 		}
 		t.Logf("server %d is back: %v", i, sessionsOfEach(ctx, t, e))
 	}
-	then, late := time.Now(), sessionsOfEach(ctx, t, e)[leader]
+	then, late := time.Now(), sessionsOfEach(ctx, t, e)[leads]
 	for time.Since(then) < 20*time.Second {
-		if n := sessionsOfEach(ctx, t, e)[leader]; n > late {
+		if n := sessionsOfEach(ctx, t, e)[leads]; n > late {
 			t.Fatalf("%d sessions have moved to the server that came up last, and none was to", n-late)
 		}
-		time.Sleep(time.Second)
+		pause(ctx, time.Second)
 	}
-	for i, c := range all {
-		if !ids[c.SessionID()] || !held[i].Valid() {
-			t.Errorf("session %d, 0x%x, holds its lock: %v; want the session and the lock of before", i, c.SessionID(), held[i].Valid())
+	for id, c := range all {
+		if c.SessionID() != id || !held[id].Valid() {
+			t.Errorf("session %#x, now %#x, holds its lock: %v; want the session and the lock of before",
+				id, c.SessionID(), held[id].Valid())
 		}
 	}
 }
@@ -67,13 +60,13 @@ func TestNoSessionMovesAfterARollingRestart(t *testing.T) {
 func sessionsOfEach(ctx context.Context, t *testing.T, e *ensemble.Ensemble) (all []int) {
 	t.Helper()
 	for i := range e.Size() {
-		counted, err := e.Counters(ctx, i)
-		for err != nil && ctx.Err() == nil { // a server that has just come up may hang up
-			time.Sleep(100 * time.Millisecond)
-			counted, err = e.Counters(ctx, i)
-		}
-		eventstest.Must(t, err)
-		all = append(all, int(counted["zk_num_alive_connections"])-1) // without the one that asks
+		happens(t, "the server counts", func() bool { // one that has just come up may hang up
+			counted, err := e.Counters(ctx, i)
+			if err == nil {
+				all = append(all, int(counted["zk_num_alive_connections"])-1) // without the one that asks
+			}
+			return err == nil
+		})
 	}
 	return all
 }

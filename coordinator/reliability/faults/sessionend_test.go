@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // The end of a session is one transaction, which lists its ephemeral nodes since ZooKeeper 3.6
@@ -72,14 +72,16 @@ func TestFullSessionsEnd(t *testing.T) {
 func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options ...coordinator.Option) {
 	t.Helper()
 	timeout := time.Duration(eventstest.Amount(2, 10)) * time.Second
-	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
 	for _, create := range []zk.CreateRequest{{Path: keptNode, Data: []byte("data")}, {Path: otherNode, Flags: zk.FlagEphemeral}} {
 		_, err := raw.Create(create.Path, create.Data, create.Flags, zk.WorldACL(zk.PermAll))
 		eventstest.Must(t, err)
 	}
-	var line cutDialer
+	network := faultnet.New((&net.Dialer{}).DialContext, nil)
+	t.Cleanup(network.Close)
 	closing := fullCoordinator(t, e, "/closes/", 18, options, coordinator.WithSessionTimeout(timeout))
-	dying := fullCoordinator(t, e, "/crashes/", 140, options, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(line.dial))
+	dying := fullCoordinator(t, e, "/crashes/", 140, options,
+		coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(network.Dial))
 	permits := fullOfPermits(t, e, options)
 	for _, c := range []*coordinator.Coordinator{closing, dying, permits} {
 		bytes := bytesOf(t, e, c.SessionID())
@@ -91,10 +93,10 @@ func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options .
 	}
 	eventstest.Must(t, closing.Close())
 	eventstest.Must(t, permits.Close())
-	line.cut()
+	network.Refuse(true) // as after a crash
+	network.Cut()
 	owns(t, e, 1, "the nodes of the full sessions are gone")
-	down(t, e)
-	up(t, e)
+	reboot(t, e)
 	allIsWell(t, e, "after full sessions have ended")
 }
 
@@ -147,37 +149,6 @@ func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Opt
 	}
 }
 
-// cutDialer makes connections until it cuts them, as the end of a process does.
-type cutDialer struct {
-	mu    sync.Mutex
-	gone  bool
-	conns []net.Conn
-}
-
-func (d *cutDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.gone {
-		return nil, errors.Join(net.ErrClosed, conn.Close())
-	}
-	d.conns = append(d.conns, conn)
-	return conn, nil
-}
-
-func (d *cutDialer) cut() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gone = true
-	for _, conn := range d.conns {
-		_ = conn.Close() // it may be closed
-	}
-}
-
 // anEndTooLarge ends a session as large as servers can read, and one that is larger by a byte.
 func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 	t.Helper()
@@ -185,15 +156,13 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 	eventstest.Must(t, err)
 	endOf(t, e, readable-endAround)
 	owns(t, e, 1, "the nodes of a session as large as servers can read are gone")
-	down(t, e)
-	up(t, e)
+	reboot(t, e)
 	allIsWell(t, e, "after the end of a session as large as servers can read")
 
 	endOf(t, e, readable-endAround+1)
 	if strings.HasPrefix(version, "3.4.") || strings.HasPrefix(version, "3.5.") {
 		owns(t, e, 1, "the nodes of the larger session are gone")
-		down(t, e)
-		up(t, e)
+		reboot(t, e)
 		allIsWell(t, e, "after the end of the larger session, which a server of "+version+" bears")
 		return
 	}
@@ -209,9 +178,8 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 			t.Errorf("server %d has ended, and its log does not say %s", i, want)
 		}
 	}
-	down(t, e)
 	e.SetProperty(extraProperty, strconv.Itoa(4*readable))
-	up(t, e)
+	reboot(t, e)
 	allIsWell(t, e, "with a larger extra")
 }
 
@@ -219,7 +187,7 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 	t.Helper()
 	const path, most = 100, 60 // nodes in one request
-	conn := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	conn := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
 	made := 0
 	for bytes > 0 {
 		var ops []any
@@ -242,7 +210,7 @@ func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 // have ended, and that nothing else is lost.
 func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	t.Helper()
-	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second, nil)
+	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
 	eventstest.Eventually(t, "there is a session "+when, func() bool {
 		data, _, err := raw.Get(keptNode)
 		if err == nil && string(data) != "data" {
@@ -272,10 +240,8 @@ func neverStart(t *testing.T, e *ensemble.Ensemble) {
 		} else {
 			eventstest.Eventually(t, "the quorum is lost", func() bool { return serving(t, e) <= most })
 		}
-		down(t, e)
-		for i := range e.Size() {
-			eventstest.Must(t, e.Restart(i))
-		}
+		kill(t, e, everyServer(e)...)
+		restart(t, e, everyServer(e)...)
 		for serving(t, e) <= most {
 			ended := 0
 			for i := range e.Size() {

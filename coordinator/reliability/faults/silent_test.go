@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,8 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// One server of three falls silent, without a reset, and the other two are well: no lock is lost. All sessions are on the silent
-// server, each in a phase of its own, and nothing else tells them of the silence. Exception: a lock may be lost while a healthy server
+// One server of three falls silent, without a reset, and the other two are well: no lock
+// is lost. All sessions are on the silent server, each in a phase of its own, and nothing
+// else tells them of the silence. Exception: a lock may be lost while a healthy server
 // takes 0.23 T or more for a connection, its handshake and a write, as on a busy machine.
 func TestASilentServerOfThree(t *testing.T) {
 	eventstest.Turn(t, 3)
@@ -24,37 +24,23 @@ func TestASilentServerOfThree(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
-	leader, err := e.Leader(patiently(t))
-	if err != nil {
-		t.Fatal(err)
+	leads, others := leader(t, e)
+	silent := others[0]
+	proxies, servers := behind(t, e)
+	for i, p := range proxies {
+		p.Refuse(i != silent)
 	}
-	silent := (leader + 1) % e.Size()
-	proxies, servers := make([]*ensemble.Proxy, e.Size()), make([]string, e.Size())
-	for i := range proxies {
-		proxies[i] = ensemble.StartProxy(t, e.Addr(i))
-		servers[i] = proxies[i].Addr()
-		proxies[i].Refuse(i != silent)
-	}
-	near := connect(t, e.Addr(leader), 10*time.Second, tick)
-	type run struct {
-		*trial
-		again time.Duration // until the session was connected again
-		kept  bool
-	}
-	var runs []*run
-	trials := reliability.Trials(2, 16, 16)
-	timeouts := []time.Duration{4 * time.Second, 5 * time.Second, 6 * time.Second}
-	for i := range trials {
-		for _, timeout := range timeouts {
-			for name, told := range map[string]time.Duration{"told": tick, "not told": 0} {
-				r := &run{trial: &trial{
-					name: fmt.Sprintf("T = %v, tick %s, %d", timeout, name, i), timeout: timeout,
-					path: fmt.Sprintf("/locks/silent-of-three/%v-%d-%d", timeout, told, i),
-					away: connect(t, strings.Join(servers, ","), timeout, told), near: near,
-				}}
-				r.hold(t, nil)
-				runs = append(runs, r)
-			}
+	near := connect(t, e.Addr(leads), 10*time.Second, tick)
+	var all []*trial
+	var kinds []*kind
+	for _, timeout := range []time.Duration{4 * time.Second, 5 * time.Second, 6 * time.Second} {
+		k := &kind{name: fmt.Sprintf("T = %v", timeout), timeouts: [2]time.Duration{timeout, timeout}, mustNot: true}
+		kinds = append(kinds, k)
+		for i := range reliability.Trials(4, 32, 32) {
+			tr := k.trial(fmt.Sprintf("/locks/silent-of-three/%v-%d", timeout, i), near)
+			tr.away = connect(t, servers, timeout, time.Duration(i%2)*tick) // every second one is not told of the tick
+			tr.hold(t, nil)
+			all = append(all, tr)
 		}
 	}
 	for i, p := range proxies {
@@ -64,45 +50,29 @@ func TestASilentServerOfThree(t *testing.T) {
 		}
 	}
 	pause(t.Context(), time.Second) // there are probes on their way
-	news := make([]<-chan time.Duration, len(runs))
-	begun := time.Now()
+	begun, connected := time.Now(), make(chan struct{})
+	gaps := make(chan time.Duration, len(all))
+	var news []<-chan time.Duration
+	for _, tr := range all {
+		news = append(news, resumed(t, tr, begun))
+	}
 	proxies[silent].Hold(ensemble.BothWays)
-	for i, r := range runs {
-		news[i] = resumed(t, r.trial, begun)
-	}
-	var ending, connecting sync.WaitGroup
-	connecting.Add(len(runs))
-	for i, r := range runs {
-		ending.Go(func() {
-			r.again = <-news[i]
-			connecting.Done()
-			if r.reconnected(t) {
-				r.kept = r.handOver(t)
-			}
-		})
-	}
-	slowest := slowestAnswer(t, e.Addr(leader), &connecting)
-	ending.Wait()
-	kept, excused, again := map[time.Duration]int{}, map[time.Duration]int{}, spread{}
-	for _, r := range runs {
-		again.addPart(r.again, r.timeout)
-		switch {
-		case r.kept:
-			kept[r.timeout]++
-		case slowest >= r.timeout*23/100:
-			excused[r.timeout]++
-		default:
-			t.Errorf("%s: lost, connected again after %v, and a healthy server answers within %v", r.name, r.again, slowest)
+	go func() {
+		defer close(connected)
+		for _, at := range news {
+			gaps <- <-at
 		}
+	}()
+	slowest := slowestAnswer(t, e.Addr(leads), connected)
+	var again spread
+	for _, tr := range all {
+		again.add(<-gaps, tr.timeout)
+		tr.disturbed = !tr.held.Valid() && slowest >= tr.timeout*23/100
 	}
-	for _, timeout := range timeouts {
-		text := fmt.Sprintf("one silent server of three, T = %v: %d of %d kept", timeout, kept[timeout], 2*trials)
-		if n := excused[timeout]; n > 0 {
-			text += fmt.Sprintf(" (%d say nothing: a healthy server took up to %v; the machine was busy)", n, slowest)
-		}
-		reliability.Report(t, reliability.RowFault, "%s", text)
-	}
-	reliability.Report(t, reliability.RowFault, "one silent server of three: connected elsewhere after %.2f T in the middle, %.2f T at most", again.median(), again.max())
+	settle(t, all)
+	report(t, "one silent server of three", faultRow, kinds...)
+	reliability.Report(t, reliability.RowFault, "one silent server of three: connected elsewhere after %.2f T in the middle, %.2f T at most",
+		again.at(0.5), again.at(1))
 }
 
 // resumed returns a channel that gets the time from begun until the session was away and is connected again.
@@ -110,27 +80,22 @@ func resumed(t *testing.T, tr *trial, begun time.Time) <-chan time.Duration {
 	t.Helper()
 	at, news := make(chan time.Duration, 1), tr.away.Events(t.Context())
 	go func() {
+		defer func() { at <- time.Since(begun) }()
 		for ev := range news { // until the test is over
 			switch ev.(type) {
 			case events.Resumed, events.SessionExpired:
-				at <- time.Since(begun)
 				return
 			}
 		}
-		at <- time.Since(begun)
 	}()
 	return at
 }
 
-// slowestAnswer connects to a healthy server with the client library alone, and writes, again and again until all have connected. It returns
-// the longest time that one connection, its handshake and the write have taken.
-func slowestAnswer(t *testing.T, server string, all *sync.WaitGroup) (slowest time.Duration) {
+// slowestAnswer connects to a healthy server with the client library alone, and writes,
+// again and again until all have connected. It returns the longest time that one
+// connection, its handshake and the write have taken.
+func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) (slowest time.Duration) {
 	t.Helper()
-	connected := make(chan struct{})
-	go func() {
-		defer close(connected)
-		all.Wait()
-	}()
 	for {
 		begun := time.Now()
 		conn, news, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
@@ -147,4 +112,49 @@ func slowestAnswer(t *testing.T, server string, all *sync.WaitGroup) (slowest ti
 		default:
 		}
 	}
+}
+
+// behind returns a proxy for each server, and what to connect to.
+func behind(t *testing.T, e *ensemble.Ensemble) (proxies []*ensemble.Proxy, servers string) {
+	t.Helper()
+	var addrs []string
+	for i := range e.Size() {
+		p := ensemble.StartProxy(t, e.Addr(i))
+		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
+	}
+	return proxies, strings.Join(addrs, ",")
+}
+
+// Two of three servers refuse, and the third halts for 2.6 s at T = 10 s: no session is
+// connected again, and no lock is lost.
+func TestAHaltOfTheOnlyServerThatAnswersIsSatOut(t *testing.T) {
+	eventstest.Turn(t, 3)
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	const timeout, halt = 10 * time.Second, 2600 * time.Millisecond
+	e := ensemble.Start(t, 3, ensemble.Tick(500*time.Millisecond))
+	proxies, servers := behind(t, e)
+	for _, p := range proxies[1:] {
+		p.Refuse(true)
+	}
+	k := &kind{name: fmt.Sprintf("halts for %v", halt), timeouts: [2]time.Duration{timeout, timeout}, mustNot: true}
+	near := connect(t, e.Connect(), timeout, 0)
+	var all []*trial
+	for i := range reliability.Trials(6, 60, 60) {
+		tr := k.trial(fmt.Sprintf("/locks/halted/%d", i), near)
+		tr.away = connect(t, servers, timeout, 0)
+		tr.hold(t, nil)
+		all = append(all, tr)
+	}
+	pause(t.Context(), 2*time.Second) // there are probes on their way
+	before := proxies[0].Accepted()
+	proxies[0].Hold(ensemble.BothWays)
+	pause(t.Context(), halt)
+	proxies[0].Heal()
+	pause(t.Context(), timeout/2)
+	if again := proxies[0].Accepted() - before; again > 0 {
+		t.Errorf("after a halt of %v %d connections were made, want none", halt, again)
+	}
+	settle(t, all)
+	report(t, "the only server of three that answers", faultRow, k)
 }

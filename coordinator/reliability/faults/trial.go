@@ -2,6 +2,9 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -10,16 +13,112 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+// kind is trials that are alike: what has to become of their locks, and what did.
+type kind struct {
+	name     string
+	timeouts [2]time.Duration // T is between these
+	must     bool             // the lock must be lost
+	mustNot  bool             // the lock must not be lost
+	cached   bool             // the holder's lock is cached, and its grant a later turn of a node that was kept
+	expires  bool             // the servers are seen to delete the node
+
+	kept, lost, disturbed int
+	lead, early           spread // from the loss, or the end of Valid, to the next grant
+	expiry                spread // from the loss to the node's end
+}
+
+// trial returns a trial of the kind that has not begun.
+func (k *kind) trial(path string, near *coordinator.Coordinator) *trial {
+	timeout := k.timeouts[0] + rand.N(k.timeouts[1]-k.timeouts[0]+1)
+	name := fmt.Sprintf("%s, %s, T = %.2f s", path, k.name, timeout.Seconds())
+	return &trial{kind: k, name: name, path: path, timeout: timeout, near: near}
+}
+
+// count counts the outcome of a trial.
+func (k *kind) count(t *testing.T, tr *trial) {
+	t.Helper()
+	switch loss := tr.loss; {
+	case tr.granted.IsZero(): // the referee has said so
+	case tr.disturbed:
+		k.disturbed++
+	case tr.lost.IsZero():
+		if k.kept++; k.must || !tr.kept {
+			t.Errorf("%s: not lost", tr.name)
+		}
+	default:
+		k.lost++
+		if k.mustNot {
+			t.Errorf("%s: lost: %v, want it held", tr.name, loss.Reason)
+		}
+		if k.expires && tr.expired.IsZero() {
+			t.Errorf("%s: the servers were not seen to delete the node", tr.name)
+		}
+		end, want := tr.held.Err(), coordinator.ErrLeaseRanOut
+		if loss.Reason != events.ReasonLeaseRanOut || !errors.Is(loss.Err, want) || !errors.Is(end, want) {
+			t.Errorf("%s: lost because of %v (%v), and ended with %v", tr.name, loss.Reason, loss.Err, end)
+		}
+		if loss.Token != tr.grant.Token || loss.ID != tr.held.ID() {
+			t.Errorf("%s: granted %+v, lost %+v", tr.name, tr.grant, loss)
+		}
+		k.lead.add(tr.granted.Sub(tr.lost), tr.timeout)
+		k.early.add(tr.granted.Sub(tr.flipped), tr.timeout)
+		if !tr.expired.IsZero() {
+			k.expiry.add(tr.expired.Sub(tr.lost), tr.timeout)
+		}
+	}
+}
+
+// report reports the outcomes of the trials of all kinds, each in its row.
+func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds ...*kind) {
+	t.Helper()
+	trials := 0
+	for _, k := range kinds {
+		n := k.kept + k.lost
+		trials += n
+		text := fmt.Sprintf("%s, %s: %d trials, %d lost", what, k.name, n, k.lost)
+		if k.lost > 0 {
+			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T); "+
+				"Valid false %.3f T before it at least", k.lead.at(0), k.lead.at(0.5), k.early.at(0))
+		}
+		if len(k.expiry) > 0 {
+			text += fmt.Sprintf("; Lost %.3f T before the node went at least", k.expiry.at(0))
+		}
+		if k.disturbed > 0 {
+			text += fmt.Sprintf(" (%d more say nothing: the machine was busy)", k.disturbed)
+		}
+		if n == 0 {
+			t.Log(text)
+			continue
+		}
+		reliability.Report(t, rowOf(k), "%s", text)
+	}
+	if trials > 0 {
+		for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {
+			reliability.Report(t, row, "real servers, %s: 0 in %d trials", what, trials)
+		}
+	}
+}
+
+// faultRow is the row of most kinds.
+func faultRow(*kind) reliability.Row { return reliability.RowFault }
 
 // trial is one lock on its way from a holder, which a fault strikes, to the next holder, under the eyes of a referee.
 type trial struct {
+	kind       *kind
 	name       string
 	path       string
 	timeout    time.Duration // of the holder's session
 	away, near *coordinator.Coordinator
-	cached     bool // the holder's lock is cached, and its grant a later turn of a node that was kept
+	proxy      *ensemble.Proxy // on the holder's way to its server
+	second     *ensemble.Proxy // on its way to another one; nil if it knows none
+	disturbed  bool            // what becomes of the lock says nothing, because the machine was busy
+	kept       bool            // the lock was held until the end
 
 	held, wanted *coordinator.Acquisition
 	inside       context.Context // with which the holder works
@@ -45,16 +144,14 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	t.Helper()
 	tr.over = make(chan struct{})
 	ctx := patiently(t)
-	if tr.cached {
+	if tr.kind.cached {
 		tr.keep(t)
 	}
 	tr.held = tr.lock().Acquire(t.Context())
 	grant, err := tr.held.Wait(ctx)
-	if err != nil {
-		t.Fatalf("%s: %v", tr.name, err)
-	}
+	eventstest.Must(t, err)
 	tr.grant, tr.inside = grant, tr.held.Context(t.Context())
-	if tr.cached {
+	if tr.kind.cached {
 		if grant.Turn == 0 {
 			t.Fatalf("%s: granted %+v, want a later turn of the node that was kept", tr.name, grant)
 		}
@@ -77,7 +174,7 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 
 // lock is the holder's. If it is cached, only a loss ends its turns.
 func (tr *trial) lock() *coordinator.Lock {
-	if !tr.cached {
+	if !tr.kind.cached {
 		return tr.away.Mutex(tr.path)
 	}
 	return tr.away.Mutex(tr.path, coordinator.Cached(coordinator.CacheHandoffs(1000), coordinator.CacheFor(time.Hour)))
@@ -107,7 +204,7 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 		if tr.held.Valid() {
 			t.Errorf("%s: lost, and still valid", tr.name)
 		}
-		if tr.cached {
+		if tr.kind.cached {
 			tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
 			tr.held.Release()
 		}
@@ -214,4 +311,28 @@ func (tr *trial) reconnected(t *testing.T) bool {
 	return happens(t, tr.name+" is connected again", func() bool {
 		return tr.away.State() == coordinator.StateConnected
 	})
+}
+
+// settle waits until each holder's session has a connection again, has the locks passed
+// on, and counts what became of them.
+func settle(t *testing.T, all []*trial) {
+	t.Helper()
+	each(all, func(tr *trial) { tr.kept = tr.reconnected(t) && tr.handOver(t) })
+	count(t, all)
+}
+
+func count(t *testing.T, all []*trial) {
+	t.Helper()
+	for _, tr := range all {
+		tr.kind.count(t, tr)
+	}
+}
+
+// granted waits until all locks that must be lost are granted to other contenders.
+func granted(all []*trial) {
+	for _, tr := range all {
+		if tr.kind.must {
+			<-tr.over
+		}
+	}
 }
