@@ -2,6 +2,7 @@ package reliability
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -19,9 +20,9 @@ const (
 
 // Figure is a result of a measurement.
 type Figure struct {
-	Row  Row    `json:"row"`
-	Test string `json:"test"`
-	Text string `json:"text"`
+	Row  Row
+	Test string
+	Text string
 }
 
 // Report logs a figure with the test. Under `make reliability` it also hands it on to the table, unless the test has
@@ -30,28 +31,19 @@ func Report(tb testing.TB, row Row, format string, args ...any) {
 	tb.Helper()
 	figure := Figure{Row: row, Test: tb.Name(), Text: fmt.Sprintf(format, args...)}
 	tb.Logf("%s: %s", row, figure.Text)
-	if name := os.Getenv(FileVariable); name != "" && !tb.Failed() {
-		if err := appendTo(name, figure); err != nil {
-			tb.Errorf("handing a figure on: %v", err)
-		}
+	name := os.Getenv(FileVariable)
+	if name == "" || tb.Failed() {
+		return
 	}
-}
-
-// appendTo writes the figure with one call, so that the lines of several test processes do not mix.
-func appendTo(name string, figure Figure) error {
 	line, err := json.Marshal(figure)
-	if err != nil {
-		return err
-	}
+	eventstest.Check(tb, err)
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		tb.Errorf("handing a figure on: %v", err)
+		return
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
-		_ = file.Close() // the error of the write is returned
-		return err
-	}
-	return file.Close()
+	_, err = file.Write(append(line, '\n')) // one call, so that the lines of several test processes do not mix
+	eventstest.Check(tb, errors.Join(err, file.Close()))
 }
 
 // Trials returns how many trials a test has: quick by default, full at full length, and measured under `make reliability`.

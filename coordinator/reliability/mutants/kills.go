@@ -45,18 +45,6 @@ type Left struct {
 	Verdict Verdict
 }
 
-// why says in a word or two why the test is left out.
-func (l Left) why() string {
-	switch l.Verdict {
-	case Passed, Hung:
-		return "too slow"
-	case Broken:
-		return "skipped"
-	default:
-		return "fails alone"
-	}
-}
-
 // probe is a test without a bug.
 type probe struct {
 	Finder
@@ -272,9 +260,10 @@ func (k *Kills) Write(to io.Writer) error {
 	for _, f := range k.Tests {
 		fmt.Fprintf(out, "%4d %4d  %v\n", finds[f], alone[f], f)
 	}
-	fmt.Fprintf(out, "\n# Tests that were not run for each bug, and why; one is too slow if it takes more than %d times the median\n\n", slowest)
+	fmt.Fprintf(out, "\n# Tests that were not run for each bug, and how they ended\n\n")
+	fmt.Fprintf(out, "# One that passed takes more than %d times the median\n\n", slowest)
 	for _, l := range k.Left {
-		fmt.Fprintf(out, "%4d %4d  %v: %s\n", finds[l.Finder], alone[l.Finder], l.Finder, l.why())
+		fmt.Fprintf(out, "%4d %4d  %v: %v\n", finds[l.Finder], alone[l.Finder], l.Finder, l.Verdict)
 	}
 	return out.Flush()
 }
@@ -298,12 +287,6 @@ func (k *Kills) Summary() string {
 			one++
 		}
 	}
-	why := map[string]int{}
-	for _, l := range k.Left {
-		why[l.why()]++
-	}
-	return fmt.Sprintf("%d tests tried, %d left out (%d skipped, %d too slow, %d fail alone); "+
-		"%d of %d bugs are found by one test alone, the others by %.1f or more on average",
-		len(k.Tests), len(k.Left), why["skipped"], why["too slow"], why["fails alone"],
-		one, len(k.Bugs), float64(runs-one)/float64(max(len(k.Bugs)-one, 1)))
+	return fmt.Sprintf("%d tests tried, %d left out; %d of %d bugs are found by one test alone, "+
+		"the others by %.1f or more on average", len(k.Tests), len(k.Left), one, len(k.Bugs), float64(runs-one)/float64(max(len(k.Bugs)-one, 1)))
 }

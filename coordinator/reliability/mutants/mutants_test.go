@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability/mutants"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,13 +30,9 @@ const killsVariable = "ZKGRANT_KILLS"
 func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	bugs, err := mutants.ReadList("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return mutants.Tree{Root: root}, bugs
 }
 
@@ -53,9 +50,8 @@ func TestEverySeededBugFits(t *testing.T) {
 		for _, f := range b.Finders {
 			if tests[f.Pkg] == nil {
 				var err error
-				if tests[f.Pkg], err = tree.Tests(f.Pkg); err != nil {
-					t.Fatal(err)
-				}
+				tests[f.Pkg], err = tree.Tests(f.Pkg)
+				eventstest.Must(t, err)
 			}
 			if test, _, _ := strings.Cut(f.Test, "/"); tests[f.Pkg][test] == "" {
 				t.Errorf("%s: there is no test %v", b.Name, f)
@@ -85,9 +81,7 @@ func TestEverySeededBugIsFound(t *testing.T) {
 	}
 	began := time.Now()
 	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	fmt.Printf("built the tests with all bugs in %.0f s\n", time.Since(began).Seconds())
 	var seen progress
 	t.Run("bug", func(t *testing.T) {
@@ -100,8 +94,8 @@ func TestEverySeededBugIsFound(t *testing.T) {
 		}
 	})
 	if seen.bugs == len(bugs) {
-		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s", seen.found, len(bugs), seen.runs, time.Since(began).Seconds())
-		fmt.Printf("; the list has %d\n", all)
+		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s; the list has %d\n",
+			seen.found, len(bugs), seen.runs, time.Since(began).Seconds(), all)
 	}
 }
 
@@ -112,21 +106,16 @@ func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) 
 		command := exec.CommandContext(t.Context(), "git", arguments...)
 		command.Dir = tree.Root
 		out, err := command.Output()
-		if err != nil {
-			t.Fatalf("git %v: %v", arguments, err)
-		}
+		eventstest.Must(t, err)
 		return string(out)
 	}
 	dir, here := t.TempDir(), "coordinator/reliability/mutants/testdata/"
 	for _, name := range strings.Fields(git("ls-tree", "--name-only", commit, here)) {
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(git("show", commit+":"+name)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text := []byte(git("show", commit+":"+name))
+		eventstest.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o600))
 	}
 	old, err := mutants.ReadList(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	for _, b := range old {
 		b.Finders = b.Finders[:1]
 	}
@@ -135,46 +124,13 @@ func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) 
 		if f := b.Finders[0]; tests[mutants.Finder{Pkg: f.Pkg}] == "" {
 			tests[mutants.Finder{Pkg: f.Pkg}] = "read"
 			files, err := tree.Tests(f.Pkg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, err)
 			for test, file := range files {
 				tests[mutants.Finder{Pkg: f.Pkg, Test: test}] = file
 			}
 		}
 	}
 	return mutants.Changed(bugs, old, strings.Fields(git("diff", "--name-only", commit)), tests)
-}
-
-// TestChangedBugs: what changes a bug's source, its first test or its entry in the list has it run again.
-func TestChangedBugs(t *testing.T) {
-	bug := func(name, file, test, text string) *mutants.Bug {
-		return &mutants.Bug{Name: name, Finders: []mutants.Finder{{Pkg: "p", Test: test}}, Edits: []mutants.Edit{{File: file, New: text}}}
-	}
-	old := []*mutants.Bug{bug("one", "p/a.go", "TestA/sub", "x"), bug("two", "p/b.go", "TestB", "x")}
-	tests := map[mutants.Finder]string{{Pkg: "p", Test: "TestA"}: "p/a_test.go", {Pkg: "p", Test: "TestB"}: "p/b_test.go"}
-	for _, c := range []struct {
-		bugs  []*mutants.Bug
-		files []string
-		want  string
-	}{
-		{old, nil, ""},
-		{old, []string{"p/c.go", "README.md"}, ""},
-		{old, []string{"p/a.go"}, "one"},
-		{old, []string{"p/a_test.go"}, "one"},
-		{old, []string{"p/b_test.go", "p/a.go"}, "one two"},
-		{append(old[:1:1], bug("two", "p/b.go", "TestB", "y")), nil, "two"},
-		{append(old[:1:1], bug("two", "p/b.go", "TestA", "x")), nil, "two"},
-		{append(old[:2:2], bug("three", "p/b.go", "TestB", "x")), nil, "three"},
-	} {
-		var names []string
-		for _, b := range mutants.Changed(c.bugs, old, c.files, tests) {
-			names = append(names, b.Name)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("after a change of %v: %q, want %q", c.files, got, c.want)
-		}
-	}
 }
 
 // find runs each finder of a bug, and reports how many did not fail.
@@ -226,25 +182,17 @@ func TestKillMatrix(t *testing.T) {
 		t.Skipf("takes six minutes of two idle cores: run it with %s=FILE, or `make kills`", killsVariable)
 	}
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644) // before the work; what it has stays until it is done
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	tree, bugs := list(t)
 	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	began := time.Now()
 	kills, err := lab.KillMatrix(t.Context(), bugs, func(done int) {
 		if done%50 == 0 {
 			fmt.Printf("%d of %d seeded bugs\n", done, len(bugs))
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(file.Truncate(0), kills.Write(file), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
+	eventstest.Must(t, errors.Join(file.Truncate(0), kills.Write(file), file.Close()))
 	fmt.Printf("kill matrix in %.0f s: %s\n", time.Since(began).Seconds(), kills.Summary())
 }

@@ -29,17 +29,11 @@ type held struct {
 }
 
 // connect returns a coordinator that is closed at the end of the test.
-func connect(t *testing.T, srv *server) *coordinator.Coordinator {
+func connect(t *testing.T, srv server) *coordinator.Coordinator {
 	t.Helper()
-	c, err := coordinator.Connect(t.Context(), srv.addr, coordinator.WithSessionTimeout(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c, err := coordinator.Connect(t.Context(), string(srv), coordinator.WithSessionTimeout(10*time.Second))
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
 }
 
@@ -110,7 +104,7 @@ func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coor
 		return heap < locks*heapMax/2
 	})
 	all := take(t, func(path string) *coordinator.Lock { return lock(c, path) })
-	eventstest.Eventually(t, "every node is watched", func() bool { return srv.ask(t, askWatches) == locks })
+	eventstest.Eventually(t, "every node is watched", func() bool { return srv.watches(t) == locks })
 	var perLock, now int
 	// Requests that were just answered have goroutines that are about to end, and memory that is about to be free.
 	eventstest.Eventually(t, fmt.Sprintf("a held lock costs no goroutine, and at most %d bytes of heap", heapMax), func() bool {

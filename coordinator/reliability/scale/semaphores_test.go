@@ -39,7 +39,7 @@ func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 				waiting++
 			}
 		}
-		watched = max(watched, srv.ask(t, askWatches))
+		watched = max(watched, srv.watches(t))
 		for i, a := range holders {
 			a.Release()
 			eventstest.Receive(t, waiters[i].Granted(), "the permit that was given back")
@@ -47,7 +47,7 @@ func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 			eventstest.Receive(t, waiters[i].Done(), "the end")
 		}
 	}
-	left := srv.ask(t, askWatches)
+	left := srv.watches(t)
 	after, _ := inUse()
 	each := (after - before) / semaphores
 	t.Logf("up to %d watches with a waiter at each; when all are idle %d, and %d bytes of heap for each", watched, left, each)

@@ -1,36 +1,43 @@
-// Command table prints the table of what was measured, from a file of figures.
+// Command table prints the table of what was measured, in Markdown, from a file of
+// figures.
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
+	"log"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "table:", err)
-		os.Exit(1)
+	if len(os.Args) != 2 {
+		log.Fatalf("one file of figures is needed, not %d", len(os.Args)-1)
 	}
-}
-
-func run(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("one file of figures is needed, not %d", len(args))
-	}
-	file, err := os.Open(args[0])
+	text, err := os.ReadFile(os.Args[1])
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	figures, err := reliability.Read(file)
-	if closed := file.Close(); err == nil {
-		err = closed
+	texts, tests := map[reliability.Row][]string{}, map[reliability.Row][]string{}
+	for line := range strings.Lines(string(text)) {
+		var f reliability.Figure
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			log.Fatalf("%s: %v", line, err)
+		}
+		texts[f.Row] = append(texts[f.Row], f.Text)
+		if name, _, _ := strings.Cut(f.Test, "/"); !slices.Contains(tests[f.Row], name) {
+			tests[f.Row] = append(tests[f.Row], name)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", args[0], err)
+	cell := func(lines []string) string { return strings.ReplaceAll(strings.Join(lines, "<br>"), "|", `\|`) }
+	fmt.Println("| property | to reach | measured | by |\n|---|---|---|---|")
+	for _, r := range reliability.Rows() {
+		if texts[r.Row] == nil {
+			texts[r.Row] = []string{"**not measured**"}
+		}
+		fmt.Printf("| %s | %s | %s | %s |\n", r.Property, r.Goal, cell(texts[r.Row]), cell(tests[r.Row]))
 	}
-	_, err = io.WriteString(os.Stdout, reliability.Table(figures))
-	return err
 }

@@ -124,6 +124,13 @@ func (w *worker) hear(id, what string) news {
 	}
 }
 
+// releases gives the lock back, and waits for the end.
+func (w *worker) releases(id string) {
+	w.t.Helper()
+	w.tell(order{ID: id, Do: "release"})
+	w.over(id)
+}
+
 // over waits until the acquisition has ended by a release, without a loss.
 func (w *worker) over(id string) {
 	w.t.Helper()

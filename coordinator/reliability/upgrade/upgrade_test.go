@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,9 +35,7 @@ func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, servers: servers, root: root, inside: t.TempDir(), programs: map[string]string{before: earlier, after: present}}
 	conn, events, err := zk.Connect([]string{servers}, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	f.raw = conn
 	t.Cleanup(func() {
 		conn.Close()
@@ -50,10 +49,10 @@ func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 func (f *fleet) upgrade(first, second string) {
 	a, b := f.start(first, first, timeout), f.start(second, second, timeout)
 	for _, kind := range []string{"mutex", "write", "detect", "revocable"} {
-		f.inOrder(a, b, kind)
+		f.inOrder(a, b, kind, 1)
 	}
+	f.inOrder(a, b, "permit", 2)
 	f.readers(a, b)
-	f.permits(a, b)
 	f.kept(a, b)
 	f.revoked(a, b)
 	f.crashed(first, b)
@@ -74,27 +73,46 @@ func (f *fleet) acquired(w *worker, id, kind, at string) news {
 	return w.hear(id, "granted")
 }
 
-// inOrder has six contenders of both versions at one lock. Each is granted the lock after the one before.
-func (f *fleet) inOrder(a, b *worker, kind string) {
+// grow checks that tokens do.
+func (f *fleet) grow(at string, tokens ...int64) {
+	f.t.Helper()
+	if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) < len(tokens) {
+		f.t.Errorf("%s: the tokens are %#x, want them to grow", at, tokens)
+	}
+}
+
+// inOrder has six contenders of both versions at one lock, which so many hold at a time.
+// Each is granted the lock after the one before, and told of no crash.
+func (f *fleet) inOrder(a, b *worker, kind string, holders int) {
 	at := f.path("order-"+kind, a)
-	last := f.acquired(a, kind+"0", kind, at)
+	dir, nodes := at, 0 // of waiters, and of the holder of a mutex
+	if kind == "permit" {
+		dir, nodes = at+"/locks", -holders
+	}
 	queue := []*worker{a, b, a, b, b, a}
-	for i, w := range queue[1:] {
-		w.tell(order{fmt.Sprint(kind, i+1), "acquire", kind, at})
-		f.queued(at, i+2)
+	var tokens []int64
+	granted := func(i int) {
+		got := queue[i].hear(fmt.Sprint(kind, i), "granted")
+		if tokens = append(tokens, got.Token); got.Abandoned != 0 {
+			f.t.Errorf("%s: %+v of %s, want no crash", at, got, queue[i].name)
+		}
 	}
 	for i, w := range queue {
-		id := fmt.Sprint(kind, i)
-		w.tell(order{ID: id, Do: "release"})
-		if i+1 < len(queue) {
-			next := queue[i+1].hear(fmt.Sprint(kind, i+1), "granted")
-			if next.Token <= last.Token || next.Abandoned != 0 {
-				f.t.Errorf("%s: after %+v of %s comes %+v of %s; want a greater token, and no crash", at, last, w.name, next, queue[i+1].name)
-			}
-			last = next
+		w.tell(order{fmt.Sprint(kind, i), "acquire", kind, at})
+		if nodes++; i < holders {
+			granted(i)
+		} else {
+			f.queued(dir, nodes)
 		}
-		w.over(id)
 	}
+	for i, w := range queue {
+		w.tell(order{ID: fmt.Sprint(kind, i), Do: "release"})
+		if i+holders < len(queue) {
+			granted(i + holders)
+		}
+		w.over(fmt.Sprint(kind, i))
+	}
+	f.grow(at, tokens...)
 	f.empty(at)
 }
 
@@ -107,44 +125,12 @@ func (f *fleet) readers(a, b *worker) {
 	f.queued(at, 3)
 	a.tell(order{"reader behind", "acquire", "read", at})
 	f.queued(at, 4)
-	a.tell(order{ID: "reader a", Do: "release"})
-	a.over("reader a")
-	b.tell(order{ID: "reader b", Do: "release"})
-	b.over("reader b")
+	a.releases("reader a")
+	b.releases("reader b")
 	writer := b.hear("writer b", "granted")
-	b.tell(order{ID: "writer b", Do: "release"})
-	b.over("writer b")
-	last := a.hear("reader behind", "granted")
-	if first.Token >= writer.Token || writer.Token >= last.Token {
-		f.t.Errorf("%s: the tokens of reader, writer and reader are %#x, %#x and %#x; want them to grow", at, first.Token, writer.Token, last.Token)
-	}
-	a.tell(order{ID: "reader behind", Do: "release"})
-	a.over("reader behind")
-	f.empty(at)
-}
-
-// permits: a semaphore's two are taken by both versions, and a returned one goes to the first in the queue.
-func (f *fleet) permits(a, b *worker) {
-	at := f.path("permits", a)
-	f.acquired(a, "permit 0", "permit", at)
-	last := f.acquired(b, "permit 1", "permit", at)
-	queue := []*worker{a, b, a, b}
-	for i, w := range queue[2:] {
-		w.tell(order{fmt.Sprint("permit ", i+2), "acquire", "permit", at})
-		f.queued(at+"/locks", i+1)
-	}
-	for i, w := range queue {
-		id := fmt.Sprint("permit ", i)
-		w.tell(order{ID: id, Do: "release"})
-		w.over(id)
-		if i+2 < len(queue) {
-			next := queue[i+2].hear(fmt.Sprint("permit ", i+2), "granted")
-			if next.Token <= last.Token {
-				f.t.Errorf("%s: token %#x of %s comes after %#x, want it greater", at, next.Token, queue[i+2].name, last.Token)
-			}
-			last = next
-		}
-	}
+	b.releases("writer b")
+	f.grow(at, first.Token, writer.Token, a.hear("reader behind", "granted").Token)
+	a.releases("reader behind")
 	f.empty(at)
 }
 
@@ -152,30 +138,20 @@ func (f *fleet) permits(a, b *worker) {
 // locks it is a mutex.
 func (f *fleet) kept(a, b *worker) {
 	at := f.path("kept", a)
-	var last news
-	for i := range 2 {
-		id := fmt.Sprint("kept ", i)
-		last = f.acquired(a, id, "cached", at)
-		a.tell(order{ID: id, Do: "release"})
-		a.over(id)
+	var tokens []int64
+	for range 2 {
+		tokens = append(tokens[:0], f.acquired(a, "kept", "cached", at).Token)
+		a.releases("kept")
 	}
-	next := f.acquired(b, "kept", "mutex", at)
-	if next.Token <= last.Token {
-		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, next.Token, last.Token)
-	}
+	tokens = append(tokens, f.acquired(b, "kept", "mutex", at).Token)
 	a.tell(order{"kept again", "acquire", "cached", at})
 	f.queued(at, 2)
-	b.tell(order{ID: "kept", Do: "release"})
-	b.over("kept")
-	if again := a.hear("kept again", "granted"); again.Token <= next.Token {
-		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, again.Token, next.Token)
-	}
-	a.tell(order{ID: "kept again", Do: "release"})
-	a.over("kept again")
-	b.tell(order{"last", "acquire", "mutex", at}) // the node that is kept goes for it
-	b.hear("last", "granted")
-	b.tell(order{ID: "last", Do: "release"})
-	b.over("last")
+	b.releases("kept")
+	tokens = append(tokens, a.hear("kept again", "granted").Token)
+	a.releases("kept again")
+	tokens = append(tokens, f.acquired(b, "last", "mutex", at).Token) // the node that is kept goes for it
+	b.releases("last")
+	f.grow(at, tokens...)
 	f.empty(at)
 }
 
@@ -200,30 +176,24 @@ func (f *fleet) crashed(version string, b *worker) {
 	held := f.acquired(victim, "victim", "detect", at)
 	b.tell(order{"survivor", "acquire", "detect", at})
 	f.queued(at, 2)
-	if err := victim.Kill(); err != nil {
-		f.t.Fatal(err)
-	}
+	eventstest.Must(f.t, victim.Kill())
 	got := b.hear("survivor", "granted")
-	if got.Token <= held.Token || got.Abandoned != held.Token || got.Data != victim.name {
-		f.t.Errorf("%s: granted %+v, want a token greater than %#x, and that holder and its data %q as the one that crashed", at, got, held.Token, victim.name)
+	if f.grow(at, held.Token, got.Token); got.Abandoned != held.Token || got.Data != victim.name {
+		f.t.Errorf("%s: granted %+v, want the holder of %#x and its data %q as the one that crashed",
+			at, got, held.Token, victim.name)
 	}
-	b.tell(order{ID: "survivor", Do: "release"})
-	b.over("survivor")
+	b.releases("survivor")
 	if got = f.acquired(b, "next", "detect", at); got.Abandoned != 0 {
 		f.t.Errorf("%s: granted %+v after a release, want no crash", at, got)
 	}
-	b.tell(order{ID: "next", Do: "release"})
-	b.over("next")
+	b.releases("next")
 	f.empty(at)
 }
-
-// handoffs is how many handoffs there have to be from either version to the other one.
-func handoffs() int { return eventstest.Amount(10, 100) }
 
 // contend has two contenders of each version and kind in a loop, until there were enough handoffs from either to the other one.
 func (f *fleet) contend(a, b *worker, kinds []string) {
 	at := f.path("contend-"+kinds[0], a)
-	crew := []*worker{a, b}
+	crew, handoffs := []*worker{a, b}, eventstest.Amount(10, 100)
 	each := func(do string) {
 		for _, w := range crew {
 			for _, kind := range kinds {
@@ -235,7 +205,7 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 	}
 	each("loop")
 	there, back := 0, 0
-	eventstest.Eventually(f.t, fmt.Sprintf("%s goes %d times from each version to the other one", at, handoffs()), func() bool {
+	eventstest.Eventually(f.t, fmt.Sprintf("%s goes %d times from each version to the other", at, handoffs), func() bool {
 		there, back = 0, 0
 		all := f.grants(at)
 		for i := range len(all) - 1 {
@@ -246,7 +216,7 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 				back++
 			}
 		}
-		return min(there, back) >= handoffs()
+		return min(there, back) >= handoffs
 	}, func() string { return fmt.Sprintf("it went %d times there and %d times back", there, back) })
 	each("stop")
 	for _, w := range crew {
@@ -262,8 +232,7 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 	if kinds[0] == "cached" { // a node may be kept
 		for _, w := range crew {
 			f.acquired(w, "end of the loops", "mutex", at)
-			w.tell(order{ID: "end of the loops", Do: "release"})
-			w.over("end of the loops")
+			w.releases("end of the loops")
 		}
 	}
 	f.empty(at)
@@ -304,14 +273,8 @@ func (f *fleet) drained(a, b *worker) {
 	f.queued(at, 2)
 	b.tell(order{"heir", "acquire", "mutex", at})
 	f.queued(at, 3)
-	if err := a.HangUp(); err != nil {
-		f.t.Fatal(err)
-	}
-	if got := b.hear("heir", "granted"); got.Token <= held.Token {
-		f.t.Errorf("%s: token %#x comes after %#x, want it greater", at, got.Token, held.Token)
-	}
-	if err := b.HangUp(); err != nil {
-		f.t.Fatal(err)
-	}
+	eventstest.Must(f.t, a.HangUp())
+	f.grow(at, held.Token, b.hear("heir", "granted").Token)
+	eventstest.Must(f.t, b.HangUp())
 	f.empty(at)
 }
