@@ -17,7 +17,6 @@ require (
 	go.etcd.io/etcd/client/v3 v3.5.23
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
-	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b
 	gonum.org/v1/plot v0.16.0
 	google.golang.org/grpc v1.71.1
 )
@@ -52,6 +51,7 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap/exp v0.3.0 // indirect
 	golang.org/x/crypto v0.46.0 // indirect
+	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b // indirect
 	golang.org/x/image v0.25.0 // indirect
 	golang.org/x/mod v0.30.0 // indirect
 	golang.org/x/net v0.48.0 // indirect

@@ -3,11 +3,12 @@ package bridges
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"io/fs"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +22,10 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/bridge"
 	"github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock"
-	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// The functions below are the blocks of docs/bridges.md, in its order.
+// What follows are the blocks of docs/bridges.md, in its order.
 
 var _ = []any{migrations, lead, jobs, certificates, serve, uploads}
 
@@ -75,65 +76,190 @@ func jobs(ctx context.Context, c *coordinator.Coordinator, logger *zap.Logger) (
 	return gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 }
 
-func certificates(c *coordinator.Coordinator, logger *zap.Logger) {
-	locks := bridge.NewNames(c, "/certificates", bridge.OnLost(func(err error) {
-		logger.Warn("a certificate is obtained without its lock", zap.Error(err))
-	}))
-	certmagic.Default.Storage = certificateStorage{plainStorage{&certmagic.FileStorage{Path: "/shared/certificates"}}, locks}
+func certificates(c *coordinator.Coordinator) {
+	files := plainStorage{&certmagic.FileStorage{Path: "/shared/certificates"}}
+	certmagic.Default.Storage = certificateStorage{files, &certificateLocks{c: c, root: "/certificates"}}
 }
 
 type plainStorage struct{ certmagic.Storage } // one level down, so that its locks give way
 
 type certificateStorage struct {
 	plainStorage
-	*bridge.Names
+	*certificateLocks
+}
+
+// certificateLocks are certmagic's Locker and LockLeaseRenewer. Within a process a name stays taken until its Unlock.
+type certificateLocks struct {
+	c     *coordinator.Coordinator
+	root  string
+	names sync.Map // of each name that was ever locked, a *certificateLock
+}
+
+type certificateLock struct {
+	turn chan struct{} // full while a caller of this process has the name
+	held *coordinator.Acquisition
+}
+
+func (l *certificateLocks) Lock(ctx context.Context, name string) error {
+	found, _ := l.names.LoadOrStore(name, &certificateLock{turn: make(chan struct{}, 1)})
+	lock := found.(*certificateLock)
+	select {
+	case lock.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := l.acquire(ctx, name, lock)
+	if err != nil {
+		<-lock.turn
+	}
+	return err
+}
+
+func (l *certificateLocks) acquire(ctx context.Context, name string, lock *certificateLock) error {
+	a := l.c.Mutex(bridge.Path(l.root, name)).Acquire(ctx)
+	if _, err := a.Wait(ctx); err != nil {
+		a.Release()
+		return err
+	}
+	lock.held = a
+	return nil
+}
+
+// RenewLockLease is called before each attempt to obtain a certificate. After a loss it locks the name again.
+func (l *certificateLocks) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	found, ok := l.names.Load(name)
+	if !ok {
+		return bridge.ErrNotLocked
+	}
+	lock := found.(*certificateLock)
+	if lock.held.Valid() {
+		return nil
+	}
+	return l.acquire(ctx, name, lock)
+}
+
+func (l *certificateLocks) Unlock(_ context.Context, name string) error {
+	found, ok := l.names.Load(name)
+	if !ok {
+		return bridge.ErrNotLocked
+	}
+	lock := found.(*certificateLock)
+	lock.held.Release()
+	<-lock.held.Done()
+	err := lock.held.Err() // a *coordinator.LostError if the lock was lost
+	<-lock.turn
+	return err
 }
 
 func serve(ctx context.Context, c *coordinator.Coordinator, index func(context.Context, int64) error) error {
 	supervisor := suture.NewSimple("search")
-	supervisor.Add(bridge.NewService(c.Election("/search/indexer"), func(ctx context.Context, g events.Grant) error {
-		return index(ctx, g.Token) // the context ends with the term
-	}))
+	supervisor.Add(leader{c.Election("/search/indexer"), index})
 	return supervisor.Serve(ctx)
 }
 
-func uploads(c *coordinator.Coordinator, composer *handler.StoreComposer) {
-	composer.UseLocker(uploadLocker{bridge.NewUploads(c, "/uploads", 10*time.Second)})
+// leader is a Service that works while it leads.
+type leader struct {
+	election *coordinator.Election
+	work     func(ctx context.Context, token int64) error
 }
 
-type uploadLocker struct{ *bridge.Uploads }
+// Serve campaigns once. When it returns, the supervisor calls it again.
+func (l leader) Serve(ctx context.Context) error {
+	var err error
+	end := l.election.Run(ctx, coordinator.Callbacks{OnStartedLeading: func(ctx context.Context) {
+		term, _ := coordinator.FromContext(ctx)
+		err = l.work(ctx, term.Grant().Token) // ctx ends with the term
+	}})
+	return errors.Join(end, err) // end is a *coordinator.LostError after a loss
+}
 
-func (l uploadLocker) NewLock(id string) (handler.Lock, error) { return l.Uploads.NewLock(id) }
+func uploads(c *coordinator.Coordinator, composer *handler.StoreComposer) {
+	composer.UseLocker(uploadLocker{c, 10 * time.Second})
+}
 
-// TestPageShowsCodeThatCompiles: each block of Go in docs/bridges.md is in this file, and it has a block for each adapter.
+type uploadLocker struct {
+	c     *coordinator.Coordinator
+	grace time.Duration // a holder that has not unlocked by then loses the lock
+}
+
+func (l uploadLocker) NewLock(id string) (handler.Lock, error) {
+	return &uploadLock{uploadLocker: l, path: bridge.Path("/uploads", id)}, nil
+}
+
+type uploadLock struct {
+	uploadLocker
+	path string
+	held *coordinator.Acquisition
+}
+
+// Lock asks the holder, in whatever process it is, to unlock. It does not queue up: a request to the holder could reach the
+// waiter that has just become the holder.
+func (u *uploadLock) Lock(ctx context.Context, requestUnlock func()) error {
+	lock := u.c.Mutex(u.path, coordinator.Revocable())
+	for {
+		a := lock.Acquire(ctx, coordinator.Try())
+		_, err := a.Wait(ctx)
+		if err == nil {
+			u.held = a
+			go listen(a, requestUnlock)
+			return nil
+		}
+		a.Release()
+		if !errors.Is(err, coordinator.ErrNotAcquired) {
+			return err
+		}
+		if err := u.c.Revoke(ctx, u.path, u.grace); err != nil && !errors.Is(err, coordinator.ErrNotHeld) {
+			return err
+		}
+	}
+}
+
+// listen asks the holder to unlock when another request wants the upload, and when the lock is lost.
+func listen(a *coordinator.Acquisition, requestUnlock func()) {
+	held := a.Context(context.Background())
+	select {
+	case <-a.Revoked():
+		requestUnlock()
+	case <-held.Done():
+		if !errors.Is(context.Cause(held), coordinator.ErrReleased) {
+			requestUnlock()
+		}
+	}
+}
+
+func (u *uploadLock) Unlock() error {
+	u.held.Release()
+	<-u.held.Done()
+	return u.held.Err() // a *coordinator.LostError if the lock was lost
+}
+
+// TestPageShowsCodeThatCompiles: each block of Go in docs/bridges.md is in this file, and it has all of this file's functions.
 func TestPageShowsCodeThatCompiles(t *testing.T) {
 	t.Parallel()
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		return string(text)
 	}
 	code, page := words(read("example_test.go")), read("../../docs/bridges.md")
 	blocks := regexp.MustCompile("(?ms)^```golang\n(.*?)^```$").FindAllStringSubmatch(page, -1)
-	used := map[string]bool{}
+	var shown strings.Builder
 	for _, m := range blocks {
 		if !strings.Contains(code, words(m[1])) {
 			t.Errorf("this is on the page but is not compiled:\n%s", m[1])
 		}
-		for _, name := range regexp.MustCompile(`(?:bridge|gocronlock)\.New\w*`).FindAllString(m[1], -1) {
-			used[name] = true
+		shown.WriteString(m[1])
+	}
+	for _, use := range []string{
+		"bridge.NewMigrations", "bridge.NewElector", "gocronlock.New", "certificateStorage struct", ") Lock(", ") RenewLockLease(", ") Unlock(",
+		") Serve(", "UseLocker(", "func listen(",
+	} {
+		if !strings.Contains(shown.String(), use) {
+			t.Errorf("no block of the page has %s", use)
 		}
 	}
-	want := []string{"bridge.NewElector", "bridge.NewMigrations", "bridge.NewNames", "bridge.NewService", "bridge.NewUploads", "gocronlock.New"}
-	for _, name := range want {
-		if !used[name] {
-			t.Errorf("no block of the page uses %s", name)
-		}
-	}
-	if fences := strings.Count(page, "```golang"); fences != len(blocks) || len(used) != len(want) {
-		t.Errorf("%d blocks begin and %d end, and they use %d adapters, want all of %q", fences, len(blocks), len(used), slices.Sorted(slices.Values(want)))
+	if fences := strings.Count(page, "```golang"); fences != len(blocks) {
+		t.Errorf("%d blocks begin and %d end", fences, len(blocks))
 	}
 }

@@ -38,18 +38,17 @@ func schedule(s stage, when gocron.JobDefinition, job any, scheduler gocron.Sche
 // next jobs.
 func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	t.Parallel()
-	play := func(s stage, every time.Duration) {
-		const path = "/leader"
+	inVirtualTime(t, func(s stage) {
+		const path, every = "/leader", time.Minute
 		type run struct {
 			who string
 			at  time.Time
 		}
 		ran, cut, told := make(chan run, 99), make(chan struct{}, 1), make(chan error, 1)
-		ctx, stop := context.WithCancel(s.within())
+		ctx, stop := context.WithCancel(s.Context())
 		ended := make(chan error, 2)
-		options := []gocron.JobOption{gocron.WithSingletonMode(gocron.LimitModeReschedule)}
-		if s.virtual { // clocks agree to the nanosecond
-			options = append(options, gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(every))))
+		options := []gocron.JobOption{
+			gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(every))),
 		}
 		for i, who := range []string{"first", "second"} {
 			c := s.process()
@@ -68,7 +67,7 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 					s.Error("the job of the leader finds no term")
 					return
 				}
-				s.lose(c, path)
+				s.lose(c)
 				job := term.Context(ctx)
 				<-job.Done()
 				told <- context.Cause(job)
@@ -81,7 +80,7 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 			if now.who != who {
 				s.Errorf("the job was run by the %s, want the %s", now.who, who)
 			}
-			if s.virtual && now.at.Sub(last) < every {
+			if now.at.Sub(last) < every {
 				s.Errorf("a run at %v, and one at %v, want one each %v", last, now.at, every)
 			}
 			last = now.at
@@ -106,9 +105,7 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 				s.Errorf("Run: %v, want the end of its context", err)
 			}
 		}
-	}
-	inVirtualTime(t, func(s stage) { play(s, time.Minute) })
-	onARealServer(t, func(s stage) { play(s, 100*time.Millisecond) })
+	})
 }
 
 // TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than the job takes. With a minimum each tick runs once.
@@ -148,7 +145,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 // TestGocronSkipsALockedJob: it skips the job as long as the lock is kept, and the listener hears which contender has the lock.
 func TestGocronSkipsALockedJob(t *testing.T) {
 	t.Parallel()
-	play := func(s stage) {
+	inVirtualTime(t, func(s stage) {
 		var mu sync.Mutex
 		var ran []string
 		run := func(who string, c *coordinator.Coordinator) (*gocronlock.Locker, error) {
@@ -178,31 +175,5 @@ func TestGocronSkipsALockedJob(t *testing.T) {
 		if want := []string{"first", "third"}; !slices.Equal(ran, want) {
 			s.Errorf("the job was run by %q, want %q", ran, want)
 		}
-	}
-	inVirtualTime(t, play)
-	onARealServer(t, play)
-}
-
-// TestGocronTellsALostJob: OnLost tells the job, and another process runs it.
-func TestGocronTellsALostJob(t *testing.T) {
-	t.Parallel()
-	play := func(s stage) {
-		c, lost := s.process(), make(chan error, 1)
-		told, end := make(chan error), make(chan struct{})
-		schedule(s, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), func() {
-			s.lose(c, bridge.Path("/jobs", "the job"))
-			told <- <-lost
-			<-end
-		}, gocron.WithDistributedLocker(gocronlock.New(c, "/jobs", 0, gocronlock.OnLost(func(err error) { lost <- err }))))
-		if err := <-told; !isLoss(err) {
-			s.Errorf("OnLost says %v, want the loss", err)
-		}
-		other := make(chan struct{})
-		schedule(s, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), func() { close(other) },
-			gocron.WithDistributedLocker(gocronlock.New(s.process(), "/jobs", 0)))
-		<-other
-		close(end) // the first job runs until now
-	}
-	inVirtualTime(t, play)
-	onARealServer(t, play)
+	})
 }

@@ -47,7 +47,7 @@ func migrate(ctx context.Context, locker goose.ProviderOption, migration func(co
 // TestGooseMigratesInOneProcessAtATime: both of goose's interfaces use one lock, and a loss ends the migration.
 func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 	t.Parallel()
-	play := func(s stage) {
+	inVirtualTime(t, func(s stage) {
 		const path = "/migrations"
 		first, second := s.process(), s.process()
 		inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
@@ -60,13 +60,13 @@ func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		}
-		ctx, cancel := context.WithCancelCause(s.within())
+		ctx, cancel := context.WithCancelCause(s.Context())
 		go func() {
 			done <- migrate(ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
 		}()
 		<-inside
 		go func() {
-			done <- migrate(s.within(), goose.WithSessionLocker(bridge.NewMigrations(second.Mutex(path))), wait)
+			done <- migrate(s.Context(), goose.WithSessionLocker(bridge.NewMigrations(second.Mutex(path))), wait)
 		}()
 		s.queued(first.Mutex(path), 2)
 		select {
@@ -84,14 +84,12 @@ func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 			done <- migrate(ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
 		}()
 		<-inside
-		s.lose(first, path)
+		s.lose(first)
 		if err := <-done; !isLoss(err) {
 			s.Errorf("goose returns %v after a loss, want the loss", err)
 		}
 		if !isLoss(context.Cause(ctx)) {
 			s.Errorf("the context of the migration ended with %v, want the loss", context.Cause(ctx))
 		}
-	}
-	inVirtualTime(t, play)
-	onARealServer(t, play)
+	})
 }

@@ -1,12 +1,10 @@
 // Package bridge fits locks into the interfaces that other libraries call. It imports none of these libraries.
 //
 //   - [Migrations] serializes the migrations of goose (lock.Locker and lock.SessionLocker).
-//   - [Names] locks names for certmagic (Locker, TryLocker and LockLeaseRenewer).
 //   - [Elector] lets one of several gocron schedulers run the jobs (Elector).
-//   - [Service] works while it leads, under a supervisor of suture (Service).
-//   - [Uploads] locks uploads for tusd (handler.Lock), and interrupts the holder.
 //
-// Package gocronlock, a module of its own, has gocron's Locker. For callbacks as in Kubernetes, see [coordinator.Election.Run].
+// Package gocronlock, a module of its own, has gocron's Locker. docs/bridges.md has examples to copy for certmagic, suture and tusd. For
+// callbacks as in Kubernetes, see [coordinator.Election.Run].
 //
 // # Losses
 //

@@ -3,30 +3,63 @@ package bridge
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"sync"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
 // Migrations lets one process at a time migrate a database. It is lock.Locker and lock.SessionLocker of goose; the database is not used.
+// Within one Migrations, the lock stays taken until the unlock, even after a loss.
 //
 // A loss is told by [OnLost], and the unlock returns it, as goose's provider does in the end. goose works on until the context of its caller
 // ends, so let OnLost cancel that.
 type Migrations struct {
-	path  string
-	names *Names // with this one
+	lock *coordinator.Lock
+	cfg  config
+	turn chan struct{} // full while a caller has the lock, or waits for it
+
+	mu   sync.Mutex
+	held *coordinator.Acquisition
 }
 
 // NewMigrations returns a locker with the lock of the handle.
 func NewMigrations(lock *coordinator.Lock, options ...Option) *Migrations {
-	return &Migrations{lock.Path(), newNames(func(string) *coordinator.Lock { return lock }, options)}
+	return &Migrations{lock: lock, cfg: configOf(options), turn: make(chan struct{}, 1)}
 }
 
 // Lock waits for the lock, at most until ctx ends. Its errors are those of [coordinator.Acquisition.Wait].
-func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error { return m.names.Lock(ctx, m.path) }
+func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error {
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("zkgrant: locking %.256s: %w", m.lock.Path(), context.Cause(ctx))
+	}
+	a, err := m.cfg.hold(ctx, m.lock)
+	if err != nil {
+		<-m.turn
+		return err
+	}
+	m.mu.Lock()
+	m.held = a
+	m.mu.Unlock()
+	return nil
+}
 
 // Unlock gives the lock back, and waits until its node is gone or ctx ends. It returns a [*coordinator.LostError] if the lock was lost, and
 // [ErrNotLocked] if it is not locked.
-func (m *Migrations) Unlock(ctx context.Context, _ *sql.DB) error { return m.names.Unlock(ctx, m.path) }
+func (m *Migrations) Unlock(ctx context.Context, _ *sql.DB) error {
+	m.mu.Lock()
+	a := m.held
+	m.held = nil
+	m.mu.Unlock()
+	if a == nil {
+		return fmt.Errorf("%w: %.256s", ErrNotLocked, m.lock.Path())
+	}
+	err := giveBack(ctx, a)
+	<-m.turn
+	return err
+}
 
 // SessionLock is Lock.
 func (m *Migrations) SessionLock(ctx context.Context, _ *sql.Conn) error { return m.Lock(ctx, nil) }

@@ -1,0 +1,162 @@
+package bridges
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/thejerf/suture/v4"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/bridge"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// The tests in this file play the adapters that docs/bridges.md has as examples to copy.
+
+var (
+	_ certmagic.Storage          = certificateStorage{}
+	_ certmagic.LockLeaseRenewer = certificateStorage{}
+)
+
+// TestCertificatesAreLocked: one caller has a name, in its process and beside others. After a loss the next attempt locks it again.
+func TestCertificatesAreLocked(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(s stage) {
+		c := s.process()
+		ours, theirs := &certificateLocks{c: c, root: "/certificates"}, &certificateLocks{c: s.process(), root: "/certificates"}
+		for _, l := range []*certificateLocks{ours, theirs} {
+			if err := l.Unlock(s.Context(), "a"); !errors.Is(err, bridge.ErrNotLocked) {
+				s.Errorf("Unlock of a free name: %v, want ErrNotLocked", err)
+			}
+			eventstest.Must(s, ours.Lock(s.Context(), "a"))
+			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+			if err := l.Lock(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+				s.Errorf("Lock of a locked name, with a second to wait: %v, want its deadline", err)
+			}
+			cancel()
+			eventstest.Must(s, ours.Unlock(s.Context(), "a"))
+		}
+		eventstest.Must(s, ours.Lock(s.Context(), "a"))
+		eventstest.Check(s, ours.RenewLockLease(s.Context(), "a", time.Hour))
+		s.lose(c)
+		eventstest.Must(s, theirs.Lock(s.Context(), "a"))
+		synctest.Wait()
+		renewed := make(chan error, 1)
+		go func() { renewed <- ours.RenewLockLease(s.Context(), "a", time.Hour) }()
+		synctest.Wait()
+		if len(renewed) > 0 {
+			s.Errorf("RenewLockLease while another process has the name: %v, want it to wait", <-renewed)
+		}
+		eventstest.Must(s, theirs.Unlock(s.Context(), "a"))
+		eventstest.Must(s, <-renewed)
+		s.queued(c.Mutex("/certificates/a"), 1)
+		eventstest.Must(s, ours.Unlock(s.Context(), "a"))
+		eventstest.Must(s, ours.Lock(s.Context(), "a"))
+		s.lose(c)
+		time.Sleep(time.Minute)
+		if err := ours.Unlock(s.Context(), "a"); !isLoss(err) {
+			s.Errorf("Unlock of a lost lock: %v, want the loss", err)
+		}
+	})
+}
+
+// TestSutureLeadsAgainAfterALoss: the work stops, another process leads, and the supervisor lets the first one campaign again.
+func TestSutureLeadsAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(s stage) {
+		type turn struct {
+			of    *coordinator.Coordinator
+			token int64
+		}
+		leads, ends, failed := make(chan turn, 9), make(chan error, 9), make(chan error, 9)
+		ctx, stop := context.WithCancel(s.Context())
+		defer stop()
+		supervisor := suture.New("test", suture.Spec{EventHook: func(e suture.Event) {
+			if e, ok := e.(suture.EventServiceTerminate); ok {
+				err, _ := e.Err.(error)
+				failed <- err
+			}
+		}, FailureBackoff: time.Millisecond})
+		for range 2 {
+			c := s.process()
+			supervisor.Add(leader{c.Election("/leader"), func(ctx context.Context, token int64) error {
+				leads <- turn{c, token}
+				<-ctx.Done()
+				ends <- context.Cause(ctx)
+				return ctx.Err()
+			}})
+		}
+		over := supervisor.ServeBackground(ctx)
+		last, observer := turn{}, s.process().Mutex("/leader")
+		for range 4 {
+			now := <-leads
+			if now.of == last.of || now.token <= last.token {
+				s.Errorf("%+v leads after %+v, want the other one with a greater token", now, last)
+			}
+			last = now
+			s.queued(observer, 2)
+			s.lose(now.of)
+			for what, told := range map[string]<-chan error{"the work": ends, "the supervisor": failed} {
+				if err := <-told; !isLoss(err) {
+					s.Errorf("%s is told %v, want the loss", what, err)
+				}
+			}
+		}
+		<-leads
+		stop()
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			s.Errorf("the supervisor ended with %v, want the end of its context", err)
+		}
+		s.queued(observer, 0)
+	})
+}
+
+// TestUploadsAreInterrupted: a second request, in this process or another one, asks the holder to unlock, and then has the upload. A holder
+// that does not unlock loses it after the grace, and hears of each loss.
+func TestUploadsAreInterrupted(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(s stage) {
+		c := s.process()
+		here, there := uploadLocker{c, time.Minute}, uploadLocker{s.process(), time.Minute}
+		request := func(of uploadLocker) (l *uploadLock, asked chan struct{}) {
+			made, err := of.NewLock("a/b")
+			eventstest.Must(s, err)
+			asked = make(chan struct{}, 9)
+			eventstest.Must(s, made.Lock(s.Context(), func() { asked <- struct{}{} }))
+			return made.(*uploadLock), asked
+		}
+		holder, asked := request(here)
+		for turn, of := range []uploadLocker{there, there, here, here} {
+			unlocked := make(chan error, 1)
+			go func() {
+				<-asked
+				unlocked <- holder.Unlock()
+			}()
+			next, nextAsked := request(of)
+			eventstest.Check(s, <-unlocked)
+			time.Sleep(2 * time.Minute)
+			if len(asked) > 0 || len(nextAsked) > 0 {
+				s.Errorf("turn %d: the holder was asked %d times more, and the next one %d times, want 0", turn, len(asked), len(nextAsked))
+			}
+			holder, asked = next, nextAsked
+		}
+		began := time.Now()
+		next, nextAsked := request(there)
+		if took := time.Since(began); took < time.Minute {
+			s.Errorf("a holder that does not unlock has lost the upload after %v, want its grace of a minute", took)
+		}
+		<-asked
+		if err := holder.Unlock(); !errors.Is(err, coordinator.ErrRevoked) {
+			s.Errorf("its Unlock: %v, want ErrRevoked", err)
+		}
+		s.lose(there.c)
+		<-nextAsked
+		if err := next.Unlock(); !errors.Is(err, coordinator.ErrSessionExpired) {
+			s.Errorf("Unlock after the end of the session: %v, want ErrSessionExpired", err)
+		}
+	})
+}
