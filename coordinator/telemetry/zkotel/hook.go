@@ -23,11 +23,12 @@ const election = "election"
 type Hook struct {
 	tracer trace.Tracer
 	in     instruments
-	nameOf func(path string) string
+	choose func(path string) string // the user's function for labels, or nil
 	stop   metric.Registration
 
 	// Held for moments, and never while a provider is called: a collector waits for mu, and the library waits for the hook.
 	mu           sync.Mutex
+	labels       *words.Labels
 	acquisitions map[uint64]*acquisition
 	session      session
 }
@@ -72,7 +73,7 @@ func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
 	h := &Hook{
-		tracer: cfg.tracers.Tracer(scope), nameOf: newNames(cfg.choose, cfg.most).of,
+		tracer: cfg.tracers.Tracer(scope), choose: cfg.choose, labels: words.NewLabels(cfg.most, true),
 		acquisitions: map[uint64]*acquisition{}, session: session{state: words.Connecting},
 	}
 	var err error
@@ -92,6 +93,21 @@ func (h *Hook) Close() error {
 		return nil
 	}
 	return h.stop.Unregister() //nolint:wrapcheck // it is the provider's
+}
+
+// nameOf returns the name of the lock at a path in metrics.
+func (h *Hook) nameOf(path string) string {
+	chosen := ""
+	if h.choose != nil {
+		chosen = h.choose(path)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.choose != nil {
+		return h.labels.Given(chosen)
+	}
+	name, _ := h.labels.Of(path)
+	return name
 }
 
 // OnAcquire implements [coordinator.HookAcquire].
@@ -116,14 +132,14 @@ func (h *Hook) OnEvent(event events.Event) {
 	case events.Requeued:
 		if a := h.change(ev.ID, func(l *live) { l.ahead = 0 }); a != nil {
 			a.note(event)
-			a.count(h.in.requeued)
+			h.count(a, "requeued")
 		}
 	case events.Revoked:
 		if a := h.change(ev.ID, func(*live) {}); a != nil {
 			a.note(event)
 			if !a.revoked { // else the deadline is an earlier one
 				a.revoked = true
-				a.count(h.in.revoked)
+				h.count(a, "revoked")
 			}
 		}
 	case events.Grant:
@@ -137,7 +153,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	case events.Lost:
 		if a := h.forget(ev.ID); a != nil {
 			reason := words.Reason(ev.Reason)
-			a.count(h.in.lost, keyReason.String(reason))
+			h.count(a, "lost", keyReason.String(reason))
 			h.held(a, ev.Held, words.Lost, reason, ev.Err)
 		}
 	case events.Ended:
@@ -162,7 +178,7 @@ func (h *Hook) concerns(event events.Event) {
 	h.session = next
 	all := slices.Collect(maps.Values(h.acquisitions))
 	h.mu.Unlock()
-	h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(word)))
+	h.in.counters["session.events"].Add(context.Background(), 1, with(keyEvent.String(word)))
 	for _, a := range all {
 		a.note(event)
 	}
@@ -190,7 +206,7 @@ func (s session) behind(event events.Event) (session, string) {
 
 // OnRequest implements [coordinator.HookRequest].
 func (h *Hook) OnRequest(info coordinator.RequestInfo) {
-	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(words.Op(info.Op)), keyResult.String(words.Result(info.Err))))
+	h.in.histograms["request.duration"].Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(words.Op(info.Op)), keyResult.String(words.Result(info.Err))))
 	if info.Err != nil {
 		return
 	}
@@ -208,7 +224,7 @@ func (h *Hook) OnLease(info coordinator.LeaseInfo) {
 	h.session.lease = info.Deadline
 	h.mu.Unlock()
 	if info.RanOut {
-		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(words.LeaseOut)))
+		h.in.counters["session.events"].Add(context.Background(), 1, with(keyEvent.String(words.LeaseOut)))
 	}
 }
 

@@ -90,26 +90,8 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 	})
 }
 
-// TestAMultiLockIsHeldAtEachOfItsMembers by the metrics, and nowhere when it has ended.
-func TestAMultiLockIsHeldAtEachOfItsMembers(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		p := newProbe()
-		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
-		a := c.Multi(c.Mutex("/a"), c.ReadWrite("/b").Read()).Acquire(t.Context())
-		coordtest.Soon(t, a)
-		time.Sleep(time.Minute)
-		must(t, "while it is held", p.metrics(t), map[string]float64{
-			"held kind=multi lock=/a": 1, "held kind=multi lock=/b": 1, "longest_hold lock=/a": 60, "longest_hold lock=/b": 60,
-			"acquire.duration kind=multi lock=/a outcome=granted": 1, "acquire.duration kind=multi lock=/b outcome=granted": none,
-		})
-		ended(t, a)
-		must(t, "after the end", p.metrics(t), map[string]float64{"held kind=multi lock=/a": none, "held kind=multi lock=/b": none})
-	})
-}
-
 // TestEachKindOfEnd: acquisitions that are not simply granted and released.
 func TestEachKindOfEnd(t *testing.T) {
-	cause := errors.New("no longer needed")
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server)
 		want []string
@@ -120,25 +102,6 @@ func TestEachKindOfEnd(t *testing.T) {
 		"a longest wait": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
 			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second)).Done()
 		}, []string{"acquire client 1s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=timeout type=timeout Error | queued 0s queue.ahead=1"}},
-		"a context with a cause": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			a := c.Mutex(lockPath).Acquire(ctx)
-			synctest.Wait()
-			cancel(cause)
-			<-a.Done()
-		}, []string{"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=canceled | queued 0s queue.ahead=1"}},
-		"a bad path": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			<-c.Mutex("no path\xff").Acquire(t.Context()).Done()
-		}, []string{"acquire client 0s lock.path=no path\uFFFD lock.kind=mutex lock.try=false acquire.outcome=invalid type=invalid Error"}},
-		"a deadlock": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			a, _ := coordtest.Hold(t, c.Mutex("/a"))
-			<-c.Mutex("/a").Acquire(a.Context(t.Context())).Done()
-			ended(t, a)
-		}, []string{
-			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
-			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=deadlock type=deadlock Error",
-			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=released",
-		}},
 		"a second entry": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
 			lock := c.Mutex("/a", coordinator.Reentrant())
 			a, _ := coordtest.Hold(t, lock)
@@ -170,14 +133,22 @@ func TestEachKindOfEnd(t *testing.T) {
 			"acquire client 0s lock.path=/a lock.kind=semaphore lock.try=false lock.permits=2 acquire.outcome=granted",
 			"hold internal 0s lock.path=/a lock.kind=semaphore hold.end=released",
 		}},
-		"a Grant that nothing takes": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			a := c.Mutex("/a").Acquire(t.Context())
-			synctest.Wait()
-			a.Release()
-			<-a.Done()
+		// The trace on the page.
+		"a connection that drops, and a loss": {func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server) {
+			first, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/a"))
+			a := coordtest.Queue(c.Mutex("/a"))
+			time.Sleep(20 * time.Second)
+			srv.Cut(c.SessionID())
+			time.Sleep(40 * time.Second)
+			ended(t, first)
+			grant := coordtest.Soon(t, a)
+			time.Sleep(2 * time.Minute)
+			eventstest.Must(t, srv.Delete(grant.Node))
+			<-a.Lost()
 		}, []string{
-			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
-			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=withdrawn",
+			"acquire client 1m0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted" +
+				" | queued 0s queue.ahead=1 | suspended 20s | resumed 20s | queued 20s queue.ahead=1",
+			"hold internal 2m0s lock.path=/a lock.kind=mutex hold.end=lost type=node_removed Error",
 		}},
 		"a session that ends": {func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server) {
 			a := coordtest.Queue(c.Mutex(lockPath))
@@ -195,15 +166,6 @@ func TestEachKindOfEnd(t *testing.T) {
 		}, []string{
 			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
 			"hold internal 5s lock.path=/a lock.kind=mutex hold.end=lost type=revoked Error | revoked 0s",
-		}},
-		"Close": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			coordtest.Hold(t, c.Mutex("/a"))
-			coordtest.Queue(c.Mutex(lockPath))
-			eventstest.Must(t, c.Close())
-		}, []string{
-			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
-			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=closed",
-			"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=closed | queued 0s queue.ahead=1",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,6 +259,14 @@ func TestManyLocksLeaveNothing(t *testing.T) {
 	if p.Live() != 0 {
 		t.Errorf("behind the ends the hook knows %d acquisitions, want 0", p.Live())
 	}
+	for _, event := range []events.Event{ // of an acquisition that has ended
+		events.Queued{ID: 9}, events.Requeued{ID: 9}, events.Grant{ID: 9}, events.Revoked{ID: 9}, events.Lost{ID: 9}, events.Ended{ID: 9},
+	} {
+		p.OnEvent(event)
+	}
+	if n := len(p.recorder.Ended()); n != 20_000 || p.Live() != 0 {
+		t.Errorf("events after the end: %d spans and %d acquisitions, want 20,000 and 0", n, p.Live())
+	}
 	if n := len(p.metrics(t)); n > 400 {
 		t.Errorf("ten thousand tasks have %d values, want no more than 51 names of few metrics", n)
 	}
@@ -340,21 +310,8 @@ func TestNamesOfYourOwn(t *testing.T) {
 	}
 }
 
-// TestEventsOfUnknownAcquisitionsAreIgnored: as after the end of an acquisition.
-func TestEventsOfUnknownAcquisitionsAreIgnored(t *testing.T) {
-	p := newProbe()
-	for _, event := range []events.Event{
-		events.Queued{ID: 9}, events.Requeued{ID: 9}, events.Grant{ID: 9}, events.Revoked{ID: 9}, events.Lost{ID: 9}, events.Ended{ID: 9},
-	} {
-		p.OnEvent(event)
-	}
-	p.mustTell(t)
-	if p.Live() != 0 {
-		t.Errorf("the hook knows %d acquisitions, want 0", p.Live())
-	}
-}
-
-// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more than one holder is an alarm.
+// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more than one holder is an alarm. A multi-lock is held at
+// each of its members.
 func TestHeldCountsNodesAndPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -363,6 +320,8 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 		a, _ := coordtest.Hold(t, lock)
 		coordtest.Soon(t, lock.Acquire(a.Context(t.Context())))
 		coordtest.Soon(t, c.Semaphore("/s", 3).Acquire(t.Context(), coordinator.WithPermits(2)))
+		multi := c.Multi(c.Mutex("/m"), c.ReadWrite("/n").Read()).Acquire(t.Context())
+		coordtest.Soon(t, multi)
 		for _, grace := range []time.Duration{time.Hour, time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Revoke waits for the holder
 			if err := c.Revoke(ctx, "/a", grace); !errors.Is(err, context.DeadlineExceeded) {
@@ -372,7 +331,11 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 		}
 		must(t, "while all are held", p.metrics(t), map[string]float64{
 			"held kind=mutex lock=/a": 1, "held kind=semaphore lock=/s": 2, "revoked lock=/a": 2, // of two acquisitions, twice each
+			"held kind=multi lock=/m": 1, "held kind=multi lock=/n": 1, "longest_hold lock=/m": 2, "longest_hold lock=/n": 2,
+			"acquire.duration kind=multi lock=/m outcome=granted": 1, "acquire.duration kind=multi lock=/n outcome=granted": none,
 		})
+		ended(t, multi)
+		must(t, "after the end", p.metrics(t), map[string]float64{"held kind=multi lock=/m": none, "held kind=multi lock=/n": none})
 	})
 }
 

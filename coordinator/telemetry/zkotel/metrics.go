@@ -15,7 +15,7 @@ import (
 // scope names the package to the providers.
 const scope = "github.com/zkgrant/zkgrant/coordinator/telemetry/zkotel"
 
-// The attributes of metrics. With an exporter for Prometheus, metrics and attributes have the names that package zkprom gives them.
+// The attributes of metrics.
 const (
 	keyLock     = attribute.Key("lock")
 	keyKind     = attribute.Key("kind")
@@ -29,77 +29,50 @@ const (
 	keyResult   = attribute.Key("result")
 )
 
-// The bounds of buckets, in seconds. They are constant.
-//
-//nolint:gochecknoglobals // they are constant
-var (
-	waits    = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600}
-	requests = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
-)
-
-// instruments are what is measured.
+// instruments are what is measured, by the names in [words.Metrics].
 type instruments struct {
-	acquire, hold, request                            metric.Float64Histogram
-	lost, requeued, revoked, abandoned, sessionEvents metric.Int64Counter
+	histograms map[string]metric.Float64Histogram
+	counters   map[string]metric.Int64Counter
 
-	// These describe what is live, and are observed at each collection. Sums add up over several coordinators.
-	waiting, held, leader, state       metric.Int64ObservableUpDownCounter
-	nodes, nodeBytes, nodeBudget       metric.Int64ObservableUpDownCounter
-	ahead                              metric.Int64ObservableGauge
-	longestWait, longestHold, leaseEnd metric.Float64ObservableGauge
+	// These describe what is live, and are observed at each collection.
+	numbers map[string]metric.Int64Observable
+	seconds map[string]metric.Float64Observable
 }
 
 // newInstruments returns the instruments, and joins the errors. A meter returns an instrument also with an error.
-func newInstruments(m metric.Meter) (in instruments, _ error) {
-	var errs []error
-	histogram := func(name, text string, bounds []float64) metric.Float64Histogram {
-		made, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
-		errs = append(errs, err)
-		return made
+func newInstruments(m metric.Meter) (in instruments, err error) {
+	in = instruments{
+		map[string]metric.Float64Histogram{}, map[string]metric.Int64Counter{},
+		map[string]metric.Int64Observable{}, map[string]metric.Float64Observable{},
 	}
-	counter := func(name, unit, text string) metric.Int64Counter {
-		made, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		errs = append(errs, err)
-		return made
+	for _, each := range words.Metrics() {
+		name, unit, text := "zkgrant."+each.Name, metric.WithUnit(each.Unit), metric.WithDescription(each.Text)
+		var failed error
+		switch each.Kind {
+		case words.Histogram:
+			in.histograms[each.Name], failed = m.Float64Histogram(name, unit, text, metric.WithExplicitBucketBoundaries(each.Bounds()...))
+		case words.Counter:
+			in.counters[each.Name], failed = m.Int64Counter(name, unit, text)
+		case words.Number:
+			in.numbers[each.Name], failed = m.Int64ObservableUpDownCounter(name, unit, text)
+		case words.Gauge:
+			in.numbers[each.Name], failed = m.Int64ObservableGauge(name, unit, text)
+		case words.Seconds:
+			in.seconds[each.Name], failed = m.Float64ObservableGauge(name, unit, text)
+		}
+		err = errors.Join(err, failed)
 	}
-	number := func(name, unit, text string) metric.Int64ObservableUpDownCounter {
-		made, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		errs = append(errs, err)
-		return made
-	}
-	seconds := func(name, text string) metric.Float64ObservableGauge {
-		made, err := m.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
-		errs = append(errs, err)
-		return made
-	}
-	in.acquire = histogram("zkgrant.acquire.duration", "From Acquire to the Grant, or to the end without one.", waits)
-	in.hold = histogram("zkgrant.hold.duration", "From the Grant to the loss or the end.", waits)
-	in.request = histogram("zkgrant.request.duration", "Requests to the servers.", requests)
-	in.lost = counter("zkgrant.lost", "{loss}", "Losses of held locks.")
-	in.requeued = counter("zkgrant.requeued", "{event}", "Waiters that lost their place in the queue.")
-	in.revoked = counter("zkgrant.revoked", "{event}", "Holders that were asked to give the lock back.")
-	in.abandoned = counter("zkgrant.abandoned", "{event}", "Grants that tell of a holder that crashed.")
-	in.sessionEvents = counter("zkgrant.session.events", "{event}", "What happened to the session.")
-	in.waiting = number("zkgrant.waiting", "{acquisition}", "Acquisitions of this process without a Grant.")
-	in.held = number("zkgrant.held", "{acquisition}", "Locks that this process holds; permits of a semaphore.")
-	in.leader = number("zkgrant.leader", "{leader}", "1 if this process leads the election, 0 if it is a candidate.")
-	in.state = number("zkgrant.session.state", "{session}", "1 for the state of the session, 0 for the others.")
-	in.nodes = number("zkgrant.session.nodes", "{node}", "Nodes that the session has, or may have.")
-	in.nodeBytes = number("zkgrant.session.node_bytes", "By", "What these nodes take of the session's budget.")
-	in.nodeBudget = number("zkgrant.session.node_budget", "By", "The budget: beyond it a lock is refused.")
-	in.longestWait = seconds("zkgrant.longest_wait", "The longest wait that still goes on.")
-	in.longestHold = seconds("zkgrant.longest_hold", "The longest hold that still goes on.")
-	in.leaseEnd = seconds("zkgrant.lease.remaining", "How long the held locks are safe without contact.")
-	ahead, err := m.Int64ObservableGauge("zkgrant.queue.ahead", metric.WithUnit("{contender}"),
-		metric.WithDescription("Contenders ahead of the oldest waiter of this process, at its latest listing."))
-	in.ahead = ahead
-	return in, errors.Join(append(errs, err)...)
+	return in, err
 }
 
-func (in *instruments) observables() []metric.Observable {
-	return []metric.Observable{
-		in.waiting, in.held, in.leader, in.state, in.nodes, in.nodeBytes, in.nodeBudget, in.ahead, in.longestWait, in.longestHold, in.leaseEnd,
+func (in *instruments) observables() (all []metric.Observable) {
+	for _, each := range in.numbers {
+		all = append(all, each)
 	}
+	for _, each := range in.seconds {
+		all = append(all, each)
+	}
+	return all
 }
 
 // live is an acquisition between Acquire and its end, for metrics.
@@ -129,41 +102,23 @@ func (l live) places() []live {
 // place is a member of a multi-lock.
 type place struct{ lock, node string }
 
-// series tells acquisitions apart in metrics.
-type series struct{ lock, kind string }
-
-// tally is what gauges show for the live acquisitions of one series.
-type tally struct {
-	waiting, held int
-	ahead         int // of the oldest waiter
-	wait, hold    time.Duration
-}
-
-// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "". Acquisitions
-// that entered a lock again share its node, which counts once.
-func tallyOf(all []live, now time.Time) map[series]tally {
-	sums, nodes := map[series]tally{}, map[[2]string]bool{}
+// presentOf adds up what is live, by lock. Acquisitions that entered a lock again share its node, which counts once.
+func presentOf(all []live) map[string]*words.Present {
+	sums, nodes := map[string]*words.Present{}, map[[2]string]bool{}
 	for _, l := range all {
-		tenure := [2]string{l.kind, l.node} // a writer may read in its own place
-		again := nodes[tenure]
-		nodes[tenure] = l.holds
-		for _, at := range []series{{l.lock, l.kind}, {l.lock, ""}} {
-			sum := sums[at]
-			age := now.Sub(l.since)
-			switch {
-			case l.holds:
-				if !again {
-					sum.held += l.permits
-				}
-				sum.hold = max(sum.hold, age)
-			case sum.waiting == 0 || age > sum.wait:
-				sum.wait, sum.ahead = age, l.ahead
-				sum.waiting++
-			default:
-				sum.waiting++
-			}
-			sums[at] = sum
+		if sums[l.lock] == nil {
+			sums[l.lock] = words.NewPresent()
 		}
+		if !l.holds {
+			sums[l.lock].Waits(l.kind, l.since, l.ahead)
+			continue
+		}
+		tenure := [2]string{l.kind, l.node} // a writer may read in its own place
+		if nodes[tenure] {
+			l.permits = 0
+		}
+		nodes[tenure] = true
+		sums[l.lock].Holds(l.kind, l.permits, l.since)
 	}
 	return sums
 }
@@ -178,18 +133,23 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 	session := h.session
 	h.mu.Unlock()
 	now := time.Now()
-	held := 0
-	for at, sum := range tallyOf(all, now) {
-		held += sum.held
-		lock, kind := keyLock.String(at.lock), keyKind.String(at.kind)
-		if at.kind != "" {
-			o.ObserveInt64(h.in.waiting, int64(sum.waiting), with(lock, kind))
-			o.ObserveInt64(h.in.held, int64(sum.held), with(lock, kind))
-		} else {
-			h.observeLongest(o, sum, with(lock))
+	holds := false
+	for name, sum := range presentOf(all) {
+		lock := keyLock.String(name)
+		for kind, n := range sum.Waiting {
+			o.ObserveInt64(h.in.numbers["waiting"], int64(n), with(lock, keyKind.String(kind)))
+			o.ObserveInt64(h.in.numbers["held"], int64(sum.Held[kind]), with(lock, keyKind.String(kind)))
+			if kind == election {
+				o.ObserveInt64(h.in.numbers["leader"], int64(sum.Held[kind]), with(keyElection.String(name)))
+			}
 		}
-		if at.kind == election {
-			o.ObserveInt64(h.in.leader, int64(sum.held), with(keyElection.String(at.lock)))
+		if !sum.FirstWait.IsZero() {
+			o.ObserveFloat64(h.in.seconds["longest_wait"], now.Sub(sum.FirstWait).Seconds(), with(lock))
+			o.ObserveInt64(h.in.numbers["queue.ahead"], int64(sum.Ahead), with(lock))
+		}
+		if !sum.FirstHold.IsZero() {
+			holds = true
+			o.ObserveFloat64(h.in.seconds["longest_hold"], now.Sub(sum.FirstHold).Seconds(), with(lock))
 		}
 	}
 	for _, state := range words.SessionStates() {
@@ -197,25 +157,15 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 		if state == session.state {
 			is = 1
 		}
-		o.ObserveInt64(h.in.state, is, with(keyState.String(state)))
+		o.ObserveInt64(h.in.numbers["session.state"], is, with(keyState.String(state)))
 	}
-	o.ObserveInt64(h.in.nodes, int64(session.nodes.Nodes))
-	o.ObserveInt64(h.in.nodeBytes, int64(session.nodes.Bytes))
-	o.ObserveInt64(h.in.nodeBudget, int64(session.nodes.Budget))
-	if held > 0 {
-		o.ObserveFloat64(h.in.leaseEnd, max(0, session.lease.Sub(now).Seconds()))
+	o.ObserveInt64(h.in.numbers["session.nodes"], int64(session.nodes.Nodes))
+	o.ObserveInt64(h.in.numbers["session.node_bytes"], int64(session.nodes.Bytes))
+	o.ObserveInt64(h.in.numbers["session.node_budget"], int64(session.nodes.Budget))
+	if holds {
+		o.ObserveFloat64(h.in.seconds["lease.remaining"], max(0, session.lease.Sub(now).Seconds()))
 	}
 	return nil
-}
-
-func (h *Hook) observeLongest(o metric.Observer, sum tally, lock metric.MeasurementOption) {
-	if sum.waiting > 0 {
-		o.ObserveFloat64(h.in.longestWait, sum.wait.Seconds(), lock)
-		o.ObserveInt64(h.in.ahead, int64(sum.ahead), lock)
-	}
-	if sum.held > 0 {
-		o.ObserveFloat64(h.in.longestHold, sum.hold.Seconds(), lock)
-	}
 }
 
 func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
@@ -223,8 +173,8 @@ func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
 }
 
 // count adds 1 to a counter of the lock.
-func (a *acquisition) count(counter metric.Int64Counter, more ...attribute.KeyValue) {
-	counter.Add(a.measured(), 1, with(append(more, keyLock.String(a.lock))...))
+func (h *Hook) count(a *acquisition, counter string, more ...attribute.KeyValue) {
+	h.in.counters[counter].Add(a.measured(), 1, with(append(more, keyLock.String(a.lock))...))
 }
 
 // measured returns the context of a measurement, from which an exemplar gets the span.

@@ -4,6 +4,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
 // Option configures [New].
@@ -17,7 +19,7 @@ type config struct {
 }
 
 func configOf(options []Option) config {
-	cfg := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), most: mostChildren}
+	cfg := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), most: words.DefaultMost}
 	for _, o := range options {
 		if o != nil {
 			o(&cfg)

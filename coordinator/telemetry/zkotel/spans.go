@@ -66,7 +66,7 @@ func (h *Hook) granted(a *acquisition, grant events.Grant) {
 	}
 	h.acquired(a, grant.Waited, words.Granted, nil)
 	if grant.Abandoned != nil {
-		a.count(h.in.abandoned)
+		h.count(a, "abandoned")
 	}
 	acquire := a.span.SpanContext()
 	_, a.span = h.tracer.Start(a.ctx, "hold", trace.WithLinks(trace.Link{SpanContext: acquire}))
@@ -91,7 +91,7 @@ func (h *Hook) granted(a *acquisition, grant events.Grant) {
 
 // acquired ends the span acquire.
 func (h *Hook) acquired(a *acquisition, waited time.Duration, outcome string, err error) {
-	h.in.acquire.Record(a.measured(), waited.Seconds(),
+	h.in.histograms["acquire.duration"].Record(a.measured(), waited.Seconds(),
 		with(keyLock.String(a.lock), keyKind.String(a.kind), keyOutcome.String(outcome)))
 	if a.span.IsRecording() {
 		a.span.SetAttributes(h.current().attributes()...)
@@ -103,7 +103,7 @@ func (h *Hook) acquired(a *acquisition, waited time.Duration, outcome string, er
 
 // held ends the span hold. what is the type of the error, if it is one.
 func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err error) {
-	h.in.hold.Record(a.measured(), held.Seconds(), with(keyLock.String(a.lock), keyKind.String(a.kind), keyEnd.String(end)))
+	h.in.histograms["hold.duration"].Record(a.measured(), held.Seconds(), with(keyLock.String(a.lock), keyKind.String(a.kind), keyEnd.String(end)))
 	if a.span.IsRecording() {
 		a.span.SetAttributes(keyHold.String(end))
 		a.fail(end, what, err)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 const page = "../../../docs/observability.md"
@@ -73,9 +75,7 @@ func TestTheConfigOnThePage(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for name, text := range map[string]string{"prometheus.yml": block[1], "rules.yml": read(t, "rules.yml")} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	said, err := exec.CommandContext(t.Context(), promtool, "check", "config", filepath.Join(folder, "prometheus.yml")).CombinedOutput()
 	if err != nil || !strings.Contains(string(said), "rules found") {

@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// The upper bounds of the buckets in seconds. They are constant.
-//
-//nolint:gochecknoglobals // they are constant
-var (
-	waits    = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600}
-	requests = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
-)
-
 // histogram counts durations. It can be added to another one, which Prometheus's own cannot.
 type histogram struct {
 	bounds []float64

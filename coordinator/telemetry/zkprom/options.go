@@ -1,6 +1,10 @@
 package zkprom
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
+)
 
 const (
 	defaultInterval = 5 * time.Second
@@ -36,7 +40,7 @@ type config struct {
 }
 
 func configOf(options []Option) config {
-	cfg := config{most: defaultMost}
+	cfg := config{most: words.DefaultMost}
 	for _, o := range options {
 		if o != nil {
 			o.applyMetrics(&cfg)
@@ -46,7 +50,7 @@ func configOf(options []Option) config {
 }
 
 func queueConfigOf(options []QueueOption) config {
-	cfg := config{most: defaultMost, interval: defaultInterval, patience: defaultPatience}
+	cfg := config{most: words.DefaultMost, interval: defaultInterval, patience: defaultPatience}
 	for _, o := range options {
 		if o != nil {
 			o.applyQueues(&cfg)

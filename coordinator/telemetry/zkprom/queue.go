@@ -4,33 +4,37 @@ import (
 	"maps"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
-// The metrics of [Queues]. They are constant.
+// queueDescriptions are the metrics of [Queues]. They are constant.
 //
 //nolint:gochecknoglobals // they are constant
-var (
-	queueWaiting     = describe("queue_waiting", "Contenders of any process that wait.", "lock", "kind")
-	queueHeld        = describe("queue_held", "Contenders of any process that hold; permits of a semaphore.", "lock", "kind")
-	queueLongestWait = describe("queue_longest_wait_seconds", "Age of the oldest waiter's node; 0 without one.", "lock")
-	queueLongestHold = describe("queue_longest_hold_seconds", "For how long the oldest holder has been seen to hold; 0 without one.", "lock")
-	queueAge         = describe("queue_age_seconds", "Age of what is exported: the time since the lock that was looked at longest ago was read.")
-	queueSearched    = describe("queue_searched", "1 when the whole tree was searched once; until then there may be locks that are not exported.")
-	queuePollErrors  = describe("queue_poll_errors_total", "Nodes that could not be read, and looks that came to no end.")
-	queuePollSeconds = describe("queue_poll_duration_seconds", "How long the last look took.")
-)
-
-func queueDescriptions() []*prometheus.Desc {
-	return []*prometheus.Desc{queueWaiting, queueHeld, queueLongestWait, queueLongestHold, queueAge, queueSearched, queuePollErrors, queuePollSeconds}
-}
+var queueDescriptions = describe([]words.Metric{
+	{Name: "queue.waiting", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Contenders of any process that wait."},
+	{Name: "queue.held", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Contenders of any process that hold; permits of a semaphore."},
+	{Name: "queue.longest_wait", Unit: "s", Kind: words.Seconds, Labels: []string{"lock"}, Help: "Age of the oldest waiter's node; 0 without one."},
+	{
+		Name: "queue.longest_hold", Unit: "s", Kind: words.Seconds, Labels: []string{"lock"},
+		Help: "For how long the oldest holder has been seen to hold; 0 without one.",
+	},
+	{
+		Name: "queue.age", Unit: "s", Kind: words.Seconds,
+		Help: "Age of what is exported: the time since the lock that was looked at longest ago was read.",
+	},
+	{
+		Name: "queue.searched", Kind: words.Gauge,
+		Help: "1 when the whole tree was searched once; until then there may be locks that are not exported.",
+	},
+	{Name: "queue.poll_errors", Kind: words.Counter, Help: "Nodes that could not be read, and looks that came to no end."},
+	{Name: "queue.poll_duration", Unit: "s", Kind: words.Seconds, Help: "How long the last look took."},
+})
 
 // queues are what looks have shown. They have no clock, and no lock of their own.
 type queues struct {
 	choose func(path string) string
-	labels *labels
+	labels *words.Labels
 
 	locks    map[spot]*queue // as each was seen last
 	searched bool            // the whole tree, once
@@ -47,7 +51,7 @@ type spot struct {
 
 // queue is what was seen of a lock.
 type queue struct {
-	*present
+	*words.Present
 
 	look  int
 	seen  time.Time
@@ -55,7 +59,7 @@ type queue struct {
 }
 
 func newQueues(cfg config) *queues {
-	return &queues{choose: cfg.choose, labels: newLabels(cfg.most), locks: map[spot]*queue{}}
+	return &queues{choose: cfg.choose, labels: words.NewLabels(cfg.most, false), locks: map[spot]*queue{}}
 }
 
 // look is a look that is under way.
@@ -72,9 +76,9 @@ func (q *queues) begin() *look {
 // label returns the label of a path, which may be another one later.
 func (q *queues) label(path string) string {
 	if q.choose != nil {
-		return q.labels.given(q.choose(path))
+		return q.labels.Given(q.choose(path))
 	}
-	label, _ := q.labels.of(path)
+	label, _ := q.labels.Of(path)
 	return label
 }
 
@@ -82,13 +86,13 @@ func (q *queues) label(path string) string {
 func (k *look) see(now time.Time, lock coordinator.LockInfo) {
 	at, kind := spot{lock.Path, lock.Kind}, lock.Kind.String()
 	k.q.label(lock.Path) // locks have labels in the order in which they were found
-	found := &queue{present: newPresent(), look: k.q.looks, seen: lock.Seen, known: map[string]time.Time{}}
+	found := &queue{Present: words.NewPresent(), look: k.q.looks, seen: lock.Seen, known: map[string]time.Time{}}
 	before := k.q.locks[at]
-	found.present.seen(kind)
+	found.Seen(kind)
 	for _, c := range lock.Contenders {
 		if !c.Holding {
 			found.known[c.Node] = time.Time{}
-			found.waits(kind, c.Since, 0)
+			found.Waits(kind, c.Since, 0)
 			continue
 		}
 		since := c.Since
@@ -102,7 +106,7 @@ func (k *look) see(now time.Time, lock coordinator.LockInfo) {
 			}
 		}
 		found.known[c.Node] = since
-		found.holds(kind, max(1, c.Permits), since)
+		found.Holds(kind, max(1, c.Permits), since)
 	}
 	k.q.locks[at] = found
 }
@@ -120,30 +124,30 @@ func (k *look) end(took time.Duration) {
 }
 
 // snapshot returns what is exported at a moment.
-func (q *queues) snapshot(now time.Time) samples {
-	var all samples
-	shown, oldest := map[string]*present{}, now
+func (q *queues) snapshot(now time.Time) []sample {
+	all := samples{of: queueDescriptions}
+	shown, oldest := map[string]*words.Present{}, now
 	for at, lock := range q.locks {
 		label := q.label(at.path)
 		if shown[label] == nil {
-			shown[label] = newPresent()
+			shown[label] = words.NewPresent()
 		}
-		shown[label].absorb(lock.present)
+		shown[label].Absorb(lock.Present)
 		if !lock.seen.IsZero() && lock.seen.Before(oldest) {
 			oldest = lock.seen
 		}
 	}
 	for label, p := range shown {
-		for kind, n := range p.waiting {
-			all.gauge(queueWaiting, float64(n), label, kind)
-			all.gauge(queueHeld, float64(p.held[kind]), label, kind)
+		for kind, n := range p.Waiting {
+			all.gauge("queue.waiting", float64(n), label, kind)
+			all.gauge("queue.held", float64(p.Held[kind]), label, kind)
 		}
-		all.gauge(queueLongestWait, since(now, p.firstWait), label)
-		all.gauge(queueLongestHold, since(now, p.firstHold), label)
+		all.gauge("queue.longest_wait", since(now, p.FirstWait), label)
+		all.gauge("queue.longest_hold", since(now, p.FirstHold), label)
 	}
-	all.gauge(queueAge, now.Sub(oldest).Seconds())
-	all.gauge(queueSearched, one(q.searched))
-	all.counter(queuePollErrors, q.errors)
-	all.gauge(queuePollSeconds, q.took.Seconds())
-	return all
+	all.gauge("queue.age", now.Sub(oldest).Seconds())
+	all.gauge("queue.searched", one(q.searched))
+	all.counter("queue.poll_errors", q.errors)
+	all.gauge("queue.poll_duration", q.took.Seconds())
+	return all.all
 }

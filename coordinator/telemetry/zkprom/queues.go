@@ -38,8 +38,8 @@ func NewQueues(c *coordinator.Coordinator, root string, options ...QueueOption) 
 
 // Describe implements [prometheus.Collector].
 func (q *Queues) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range queueDescriptions() {
-		to <- desc
+	for _, desc := range queueDescriptions {
+		to <- desc.Desc
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestRules has promtool check the alert rules, and play the histories in rules_test.yml.
@@ -45,17 +47,17 @@ func TestEachRuleIsTested(t *testing.T) {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return string(text)
 }
 
 // names are the exported metrics.
 func names() map[string]bool {
 	all := map[string]bool{}
-	for _, desc := range append(descriptions(), queueDescriptions()...) {
-		all[regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1]] = true
+	for _, metrics := range []map[string]described{descriptions, queueDescriptions} {
+		for _, desc := range metrics {
+			all[regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1]] = true
+		}
 	}
 	return all
 }

@@ -198,13 +198,11 @@ func (w *witness) tasks(n int) {
 func (w *witness) queuesShow(q *Queues) {
 	w.t.Helper()
 	eventstest.Eventually(w.t, "what the queues show is what is held", func() bool {
-		got := exposed(w.t, q, []string{"queue_held", "queue_waiting"})
-		for _, line := range []string{
-			`queue_held{kind="mutex",lock="/entered"} 1`, `queue_held{kind="readwrite",lock="/rw"} 2`, `queue_held{kind="semaphore",lock="/permits"} 5`,
-			`queue_held{kind="mutex",lock="/m/a"} 1`, `queue_held{kind="mutex",lock="/m/b"} 1`, `queue_held{kind="unfair",lock="/claim"} 1`,
-			`queue_waiting{kind="readwrite",lock="/written"} 1`, `queue_held{kind="readwrite",lock="/written"} 1`,
-		} {
-			if !got[line] {
+		got := exposed(w.t, q)
+		for sample := range strings.FieldsSeq(`
+			queue_held{mutex,/entered}=1 queue_held{readwrite,/rw}=2 queue_held{semaphore,/permits}=5 queue_held{mutex,/m/a}=1
+			queue_held{mutex,/m/b}=1 queue_held{unfair,/claim}=1 queue_waiting{readwrite,/written}=1 queue_held{readwrite,/written}=1`) {
+			if !got[sample] {
 				return false
 			}
 		}

@@ -8,47 +8,30 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
-// The metrics of [Metrics]. They are constant.
-//
-//nolint:gochecknoglobals // they are constant
-var (
-	acquireDuration = describe("acquire_duration_seconds", "Time from Acquire to the Grant, or to the end of the wait.", "lock", "kind", "outcome")
-	holdDuration    = describe("hold_duration_seconds", "Time from the Grant to the end of the hold.", "lock", "kind", "end")
-	lostTotal       = describe("lost_total", "Grants that were taken, and lost.", "lock", "reason")
-	waiting         = describe("waiting", "Acquisitions that wait.", "lock", "kind")
-	held            = describe("held", "Locks that are held; permits of a semaphore.", "lock", "kind")
-	longestWait     = describe("longest_wait_seconds", "How long the oldest waiter has waited; 0 without one.", "lock")
-	longestHold     = describe("longest_hold_seconds", "How long the oldest holder has held; 0 without one.", "lock")
-	queueAhead      = describe("queue_ahead", "Contenders before the oldest waiter, at its latest listing; 0 without one.", "lock")
-	requeuedTotal   = describe("requeued_total", "Waiters that lost their place and queued again.", "lock")
-	revokedTotal    = describe("revoked_total", "Holders that were asked to give the lock back.", "lock")
-	abandonedTotal  = describe("abandoned_total", "Grants that told of a crashed holder.", "lock")
-	leader          = describe("leader", "1 while this process leads, 0 while it does not.", "election")
-	sessionState    = describe("session_state", "1 for the state of the session, 0 for the others.", "state")
-	sessionTotal    = describe("session_events_total", "What has happened to the session.", "event")
-	leaseRemaining  = describe("lease_remaining_seconds", "For how long held locks can be relied on; absent while none is held.")
-	sessionNodes    = describe("session_nodes", "Nodes that the session has, or may have.")
-	nodeBytes       = describe("session_node_bytes", "What these nodes take of the session's budget.")
-	nodeBudget      = describe("session_node_budget_bytes", "The budget: beyond it a lock is refused.")
-	requestDuration = describe("request_duration_seconds", "Time from a request to its answer, or to the end of the connection.", "op", "result")
-)
-
 const election = "election" // the kind
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("zkgrant_"+name, help, labels, nil)
+// described is a metric as Prometheus has it, without the bounds of other metrics than histograms.
+type described struct {
+	*prometheus.Desc
+	bounds []float64
 }
 
-func descriptions() []*prometheus.Desc {
-	return []*prometheus.Desc{
-		acquireDuration, holdDuration, lostTotal, waiting, held, longestWait, longestHold, queueAhead, requeuedTotal, revokedTotal,
-		abandonedTotal, leader, sessionState, sessionTotal, leaseRemaining, sessionNodes, nodeBytes, nodeBudget, requestDuration,
+// descriptions are the metrics of [Metrics], by the names in [words.Metrics]. They are constant.
+//
+//nolint:gochecknoglobals // they are constant
+var descriptions = describe(words.Metrics())
+
+func describe(metrics []words.Metric) map[string]described {
+	all := make(map[string]described, len(metrics))
+	for _, m := range metrics {
+		all[m.Name] = described{prometheus.NewDesc(m.Prometheus(), m.Help, m.Labels, nil), m.Bounds()}
 	}
+	return all
 }
 
 // sample is a value of a metric, before it becomes one of Prometheus.
 type sample struct {
-	desc      *prometheus.Desc
+	of        described
 	kind      prometheus.ValueType
 	value     float64
 	histogram *histogram // instead of a value
@@ -57,76 +40,79 @@ type sample struct {
 
 func (s sample) metric() prometheus.Metric {
 	if h := s.histogram; h != nil {
-		return prometheus.MustNewConstHistogram(s.desc, h.count, h.sum, h.cumulative(), s.labels...)
+		return prometheus.MustNewConstHistogram(s.of.Desc, h.count, h.sum, h.cumulative(), s.labels...)
 	}
-	return prometheus.MustNewConstMetric(s.desc, s.kind, s.value, s.labels...)
+	return prometheus.MustNewConstMetric(s.of.Desc, s.kind, s.value, s.labels...)
 }
 
-// samples collects what is exported.
-type samples []sample
-
-func (all *samples) gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	*all = append(*all, sample{desc: desc, kind: prometheus.GaugeValue, value: value, labels: labels})
+// samples collects what is exported of the described metrics.
+type samples struct {
+	of  map[string]described
+	all []sample
 }
 
-func (all *samples) counter(desc *prometheus.Desc, n uint64, labels ...string) {
-	*all = append(*all, sample{desc: desc, kind: prometheus.CounterValue, value: float64(n), labels: labels})
+func (s *samples) gauge(name string, value float64, labels ...string) {
+	s.all = append(s.all, sample{of: s.of[name], kind: prometheus.GaugeValue, value: value, labels: labels})
 }
 
-func (all *samples) durations(desc *prometheus.Desc, h *histogram, labels ...string) {
-	*all = append(*all, sample{desc: desc, histogram: h.clone(), labels: labels})
+func (s *samples) counter(name string, n uint64, labels ...string) {
+	s.all = append(s.all, sample{of: s.of[name], kind: prometheus.CounterValue, value: float64(n), labels: labels})
+}
+
+func (s *samples) durations(name string, h *histogram, labels ...string) {
+	s.all = append(s.all, sample{of: s.of[name], histogram: h.clone(), labels: labels})
 }
 
 // snapshot returns what is exported at a moment.
-func (s *state) snapshot(now time.Time) samples {
-	var all samples
+func (s *state) snapshot(now time.Time) []sample {
+	all := samples{of: descriptions}
 	standing, holds := s.standing()
 	for label, l := range s.locks {
 		l.counted(&all)
 		p := standing[l]
-		for kind, n := range p.waiting {
-			all.gauge(waiting, float64(n), label, kind)
-			all.gauge(held, float64(p.held[kind]), label, kind)
+		for kind, n := range p.Waiting {
+			all.gauge("waiting", float64(n), label, kind)
+			all.gauge("held", float64(p.Held[kind]), label, kind)
 		}
 		if l.kinds[election] {
-			all.gauge(leader, float64(p.held[election]), label)
+			all.gauge("leader", float64(p.Held[election]), label)
 		}
-		all.gauge(longestWait, since(now, p.firstWait), label)
-		all.gauge(longestHold, since(now, p.firstHold), label)
-		all.gauge(queueAhead, float64(p.ahead), label)
+		all.gauge("longest_wait", since(now, p.FirstWait), label)
+		all.gauge("longest_hold", since(now, p.FirstHold), label)
+		all.gauge("queue.ahead", float64(p.Ahead), label)
 	}
 	for _, each := range words.SessionStates() {
-		all.gauge(sessionState, one(each == s.session), each)
+		all.gauge("session.state", one(each == s.session), each)
 	}
 	for event, n := range s.heard {
-		all.counter(sessionTotal, n, event)
+		all.counter("session.events", n, event)
 	}
 	if holds {
-		all.gauge(leaseRemaining, max(0, s.lease.Sub(now).Seconds()))
+		all.gauge("lease.remaining", max(0, s.lease.Sub(now).Seconds()))
 	}
-	all.gauge(sessionNodes, float64(s.nodes.Nodes))
-	all.gauge(nodeBytes, float64(s.nodes.Bytes))
-	all.gauge(nodeBudget, float64(s.nodes.Budget))
+	all.gauge("session.nodes", float64(s.nodes.Nodes))
+	all.gauge("session.node_bytes", float64(s.nodes.Bytes))
+	all.gauge("session.node_budget", float64(s.nodes.Budget))
 	for r, h := range s.requests {
-		all.durations(requestDuration, h, r.op, r.result)
+		all.durations("request.duration", h, r.op, r.result)
 	}
-	return all
+	return all.all
 }
 
 // standing looks at every waiter and holder. Acquisitions that entered a lock again share its node, which counts once.
-func (s *state) standing() (all map[*lock]*present, holds bool) {
-	all = make(map[*lock]*present, len(s.locks))
+func (s *state) standing() (all map[*lock]*words.Present, holds bool) {
+	all = make(map[*lock]*words.Present, len(s.locks))
 	for _, l := range s.locks {
-		p := newPresent()
+		p := words.NewPresent()
 		for kind := range l.kinds {
-			p.seen(kind)
+			p.Seen(kind)
 		}
 		all[l] = p
 	}
 	nodes := map[tenure]bool{}
 	for _, a := range s.live {
 		if !a.holds() {
-			all[a.lock.now()].waits(a.kind, a.asked, a.ahead)
+			all[a.lock.now()].Waits(a.kind, a.asked, a.ahead)
 			continue
 		}
 		holds = true
@@ -136,7 +122,7 @@ func (s *state) standing() (all map[*lock]*present, holds bool) {
 				permits = 0
 			}
 			nodes[at.tenure] = true
-			all[at.lock.now()].holds(a.kind, permits, a.granted)
+			all[at.lock.now()].Holds(a.kind, permits, a.granted)
 		}
 	}
 	return all, holds
@@ -145,17 +131,17 @@ func (s *state) standing() (all map[*lock]*present, holds bool) {
 // counted appends what is counted of the lock.
 func (l *lock) counted(all *samples) {
 	for h, counted := range l.acquired {
-		all.durations(acquireDuration, counted, l.label, h.kind, h.end)
+		all.durations("acquire.duration", counted, l.label, h.kind, h.end)
 	}
 	for h, counted := range l.held {
-		all.durations(holdDuration, counted, l.label, h.kind, h.end)
+		all.durations("hold.duration", counted, l.label, h.kind, h.end)
 	}
 	for reason, n := range l.lost {
-		all.counter(lostTotal, n, l.label, reason)
+		all.counter("lost", n, l.label, reason)
 	}
-	all.counter(requeuedTotal, l.requeued, l.label)
-	all.counter(revokedTotal, l.revoked, l.label)
-	all.counter(abandonedTotal, l.abandoned, l.label)
+	all.counter("requeued", l.requeued, l.label)
+	all.counter("revoked", l.revoked, l.label)
+	all.counter("abandoned", l.abandoned, l.label)
 }
 
 // since returns how many seconds ago something began; 0 if it has not.

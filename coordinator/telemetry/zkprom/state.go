@@ -11,7 +11,7 @@ import (
 
 // state is what the hooks were told. It has no clock, and no lock of its own.
 type state struct {
-	labels *labels
+	labels *words.Labels
 	locks  map[string]*lock        // by label
 	live   map[uint64]*acquisition // by ID, until it holds nothing any more
 
@@ -65,7 +65,7 @@ type tenure struct{ kind, node string }
 
 func newState(most int) *state {
 	s := &state{
-		labels: newLabels(most), locks: map[string]*lock{}, live: map[uint64]*acquisition{},
+		labels: words.NewLabels(most, false), locks: map[string]*lock{}, live: map[uint64]*acquisition{},
 		session: words.Connecting, heard: map[string]uint64{}, requests: map[request]*histogram{},
 	}
 	for _, event := range sessionEvents() {
@@ -93,9 +93,9 @@ func (s *state) labelled(label string) *lock {
 // that replaces them.
 func (s *state) at(path, label string, given bool) *lock {
 	if given {
-		return s.labelled(s.labels.given(label))
+		return s.labelled(s.labels.Given(label))
 	}
-	label, replaced := s.labels.of(path)
+	label, replaced := s.labels.Of(path)
 	l := s.labelled(label)
 	for _, old := range replaced {
 		if o := s.locks[old]; o != nil && o != l {
@@ -112,10 +112,10 @@ func (l *lock) absorb(o *lock) {
 		l.kinds[kind] = true
 	}
 	for h, counted := range o.acquired {
-		histogramOf(l.acquired, h, waits).add(counted)
+		histogramOf(l.acquired, h, "acquire.duration").add(counted)
 	}
 	for h, counted := range o.held {
-		histogramOf(l.held, h, waits).add(counted)
+		histogramOf(l.held, h, "acquire.duration").add(counted)
 	}
 	for reason, n := range o.lost {
 		l.lost[reason] += n
@@ -133,10 +133,11 @@ func (l *lock) now() *lock {
 	return l
 }
 
-func histogramOf[K comparable](all map[K]*histogram, key K, bounds []float64) *histogram {
+// histogramOf returns the histogram with the key, which has the bounds of a metric.
+func histogramOf[K comparable](all map[K]*histogram, key K, metric string) *histogram {
 	h := all[key]
 	if h == nil {
-		h = newHistogram(bounds)
+		h = newHistogram(descriptions[metric].bounds)
 		all[key] = h
 	}
 	return h
@@ -198,7 +199,7 @@ func (s *state) grant(now time.Time, g events.Grant, given []string) {
 		a.places = append(a.places, place{at, tenure{a.kind, member.Node}})
 	}
 	l := a.lock.now()
-	histogramOf(l.acquired, how{a.kind, words.Granted}, waits).observe(g.Waited)
+	histogramOf(l.acquired, how{a.kind, words.Granted}, "acquire.duration").observe(g.Waited)
 	if g.Abandoned != nil {
 		l.abandoned++
 	}
@@ -218,14 +219,14 @@ func (s *state) ended(now time.Time, e events.Ended) {
 		}
 		return
 	}
-	histogramOf(a.lock.now().acquired, how{a.kind, words.Outcome(a.ctx, a.try, e.Err)}, waits).observe(now.Sub(a.asked))
+	histogramOf(a.lock.now().acquired, how{a.kind, words.Outcome(a.ctx, a.try, e.Err)}, "acquire.duration").observe(now.Sub(a.asked))
 }
 
 func (a *acquisition) holds() bool { return !a.granted.IsZero() }
 
 // ends counts a hold.
 func (a *acquisition) ends(end string, held time.Duration) {
-	histogramOf(a.lock.now().held, how{a.kind, end}, waits).observe(held)
+	histogramOf(a.lock.now().held, how{a.kind, end}, "acquire.duration").observe(held)
 }
 
 func (s *state) sessionEvent(event events.Event) {
@@ -249,7 +250,7 @@ func (s *state) sessionEvent(event events.Event) {
 
 // request takes in a request.
 func (s *state) request(r coordinator.RequestInfo) {
-	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, requests).observe(r.Duration)
+	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, "request.duration").observe(r.Duration)
 	if r.Op == words.Closing && r.Err == nil {
 		s.session = words.Closed
 	}

@@ -38,8 +38,8 @@ func New(options ...Option) *Metrics {
 
 // Describe implements [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range descriptions() {
-		to <- desc
+	for _, desc := range descriptions {
+		to <- desc.Desc
 	}
 }
 

@@ -1,0 +1,120 @@
+package words
+
+import "strings"
+
+// Kind is the kind of a metric.
+type Kind int
+
+// The kinds. A Number adds up over several coordinators, a Gauge does not.
+const (
+	Histogram Kind = iota // of seconds
+	Counter
+	Number
+	Gauge
+	Seconds // a gauge
+)
+
+// Metric is a metric of one coordinator, as zkotel and zkprom both have it.
+type Metric struct {
+	Name   string // in OpenTelemetry, without the prefix zkgrant.
+	Kind   Kind
+	Unit   string
+	Labels []string // attributes of OpenTelemetry
+	Help   string   // in Prometheus
+	Text   string   // in OpenTelemetry, its description
+}
+
+// Metrics are all metrics of one coordinator.
+func Metrics() []Metric {
+	lock, lockKind := []string{"lock"}, []string{"lock", "kind"}
+	return []Metric{
+		{
+			"acquire.duration", Histogram, "s", []string{"lock", "kind", "outcome"},
+			"Time from Acquire to the Grant, or to the end of the wait.", "From Acquire to the Grant, or to the end without one.",
+		},
+		{
+			"hold.duration", Histogram, "s", []string{"lock", "kind", "end"},
+			"Time from the Grant to the end of the hold.", "From the Grant to the loss or the end.",
+		},
+		{"lost", Counter, "{loss}", []string{"lock", "reason"}, "Grants that were taken, and lost.", "Losses of held locks."},
+		{"waiting", Number, "{acquisition}", lockKind, "Acquisitions that wait.", "Acquisitions of this process without a Grant."},
+		{
+			"held", Number, "{acquisition}", lockKind,
+			"Locks that are held; permits of a semaphore.", "Locks that this process holds; permits of a semaphore.",
+		},
+		{
+			"longest_wait", Seconds, "s", lock,
+			"How long the oldest waiter has waited; 0 without one.", "The longest wait that still goes on.",
+		},
+		{
+			"longest_hold", Seconds, "s", lock,
+			"How long the oldest holder has held; 0 without one.", "The longest hold that still goes on.",
+		},
+		{
+			"queue.ahead", Gauge, "{contender}", lock,
+			"Contenders before the oldest waiter, at its latest listing; 0 without one.",
+			"Contenders ahead of the oldest waiter of this process, at its latest listing.",
+		},
+		{
+			"requeued", Counter, "{event}", lock,
+			"Waiters that lost their place and queued again.", "Waiters that lost their place in the queue.",
+		},
+		{
+			"revoked", Counter, "{event}", lock,
+			"Holders that were asked to give the lock back.", "Holders that were asked to give the lock back.",
+		},
+		{"abandoned", Counter, "{event}", lock, "Grants that told of a crashed holder.", "Grants that tell of a holder that crashed."},
+		{
+			"leader", Number, "{leader}", []string{"election"},
+			"1 while this process leads, 0 while it does not.", "1 if this process leads the election, 0 if it is a candidate.",
+		},
+		{
+			"session.state", Number, "{session}", []string{"state"},
+			"1 for the state of the session, 0 for the others.", "1 for the state of the session, 0 for the others.",
+		},
+		{"session.events", Counter, "{event}", []string{"event"}, "What has happened to the session.", "What happened to the session."},
+		{
+			"lease.remaining", Seconds, "s", nil,
+			"For how long held locks can be relied on; absent while none is held.", "How long the held locks are safe without contact.",
+		},
+		{
+			"session.nodes", Number, "{node}", nil,
+			"Nodes that the session has, or may have.", "Nodes that the session has, or may have.",
+		},
+		{
+			"session.node_bytes", Number, "By", nil,
+			"What these nodes take of the session's budget.", "What these nodes take of the session's budget.",
+		},
+		{
+			"session.node_budget", Number, "By", nil,
+			"The budget: beyond it a lock is refused.", "The budget: beyond it a lock is refused.",
+		},
+		{
+			"request.duration", Histogram, "s", []string{"op", "result"},
+			"Time from a request to its answer, or to the end of the connection.", "Requests to the servers.",
+		},
+	}
+}
+
+// Prometheus is the name in Prometheus, which an exporter of OpenTelemetry also makes of Name, Unit and Kind.
+func (m Metric) Prometheus() string {
+	name := "zkgrant_" + strings.ReplaceAll(m.Name, ".", "_")
+	switch {
+	case m.Kind == Counter:
+		return name + "_total"
+	case m.Unit == "s":
+		return name + "_seconds"
+	case m.Unit == "By" && !strings.HasSuffix(name, "_bytes"):
+		return name + "_bytes"
+	default:
+		return name
+	}
+}
+
+// Bounds are the upper bounds of the buckets of a histogram, in seconds.
+func (m Metric) Bounds() []float64 {
+	if m.Name == "request.duration" {
+		return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	}
+	return []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600}
+}
