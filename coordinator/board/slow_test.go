@@ -23,7 +23,7 @@ func TestAProgramThatDoesNotReadCostsNoLooks(t *testing.T) {
 		server := zktest.Start(t)
 		asked := new(requests)
 		b := boardOf(t, connect(t, server, coordinator.WithHooks(asked)))
-		p := visitAt(b, "/queues.json", true)
+		p := visitAs(b, "/queues.json", "", make(chan struct{}))
 		defer p.leave()
 		time.Sleep(2 * time.Second)
 		before := asked.Load()
@@ -40,9 +40,7 @@ func TestAProgramThatDoesNotReadCostsNoLooks(t *testing.T) {
 }
 
 func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		c := connect(t, server)
+	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		ann := acquire(t, c, "/locks/a", "ann")
 		b := boardOf(t, c)
 		p := visit(b, false)
@@ -89,9 +87,7 @@ func serveOn(t *testing.T, b *Board) (*httptest.Server, net.Conn) {
 	server.Start()
 	t.Cleanup(server.Close)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	eventstest.Check(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 	return server, conn
@@ -155,9 +151,7 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	}))
 	defer server.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	text := `{"board":"` + b.epoch + `","lock":"1","grace_seconds":3600}`
 	fmt.Fprintf(conn, "POST /revoke HTTP/1.1\r\nHost: board\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
 	asked := func() bool {
