@@ -22,160 +22,116 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
 /**
- * Runs contenders that use the locks of Apache Curator. player_test.go describes orders and news.
+ * Runs contenders that use the locks of Apache Curator. player_test.go describes orders and answers.
  *
  * <p>Arguments: where the server is, the session timeout in milliseconds.
  */
 public final class Player {
     /** What a contender does with its lock, always from its own thread. */
     interface Lock {
-        /** The session that the lock's nodes belong to. */
-        long session() throws Exception;
-
         /** Waits for the lock, at most that many milliseconds, or without end if negative. */
         boolean acquire(long ms) throws Exception;
 
-        /** Becomes a reader as well, if the form can. */
-        default boolean shares() throws Exception {
-            return false;
-        }
-
-        /** Is a reader only, from here on. */
-        default void share() throws Exception {}
-
         void release() throws Exception;
 
-        /** Asks the owner of the node to release it. */
-        default void revoke(String node) throws Exception {
-            throw new UnsupportedOperationException("revoke");
+        /** A writer becomes a reader as well. */
+        default void shares() throws Exception {
+            throw new UnsupportedOperationException("shares");
         }
 
-        /** Calls it whenever the lock is asked back. */
-        default void revocable(Runnable told) {}
+        /** And then a reader only. */
+        default void share() throws Exception {
+            throw new UnsupportedOperationException("share");
+        }
+    }
 
-        /** Ends the session. */
+    /** A session of a library, with locks. */
+    interface Session {
+        long id() throws Exception;
+
+        /** A lock, which calls revoked whenever it is asked for, if its form can be. */
+        Lock lock(String form, String path, Runnable revoked) throws Exception;
+
+        /** Asks the owner of the node to release it. */
+        void revoke(String node) throws Exception;
+
         void close() throws Exception;
     }
 
-    private static final class Contender {
-        final String name;
-        final BlockingQueue<String> orders = new LinkedBlockingQueue<>();
-        final BlockingQueue<String> answers = new LinkedBlockingQueue<>();
-        volatile boolean stopped;
-
-        Contender(String name) {
-            this.name = name;
-        }
-    }
-
-    private final String addr;
-    private final int timeout;
-
-    private Player(String addr, int timeout) {
-        this.addr = addr;
-        this.timeout = timeout;
-    }
-
     public static void main(String[] args) throws Exception {
-        Player player = new Player(args[0], Integer.parseInt(args[1]));
-        Map<String, Contender> contenders = new HashMap<>();
+        Map<String, BlockingQueue<String[]>> contenders = new HashMap<>();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] order = line.split(" ");
-            Contender c = contenders.get(order[1]);
-            switch (order[0]) {
-                case "open":
-                    Contender opened = new Contender(order[1]);
-                    contenders.put(opened.name, opened);
-                    Thread thread = new Thread(() -> player.contend(opened, order[2], order[3]), opened.name);
-                    thread.setDaemon(true);
-                    thread.start();
-                    break;
-                case "go":
-                case "ok":
-                    c.answers.add(order[0]);
-                    break;
-                case "stop":
-                    c.stopped = true;
-                    c.orders.add(line);
-                    break;
-                default:
-                    c.orders.add(line);
-            }
+            contenders.computeIfAbsent(order[1], name -> {
+                BlockingQueue<String[]> orders = new LinkedBlockingQueue<>();
+                Thread thread = new Thread(() -> contend(name, orders, args[0], Integer.parseInt(args[1])), name);
+                thread.setDaemon(true);
+                thread.start();
+                return orders;
+            }).add(order);
         }
         System.exit(0); // a contender that waits for a lock is left where it is
     }
 
-    private void contend(Contender c, String form, String path) {
-        try {
-            Lock lock = open(form, path);
-            lock.revocable(() -> say("revoked " + c.name));
-            say("opened " + c.name + " " + lock.session());
-            while (!c.stopped) {
-                String[] order = c.orders.take().split(" ");
+    private static void contend(String name, BlockingQueue<String[]> orders, String addr, int timeout) {
+        Session session = null;
+        Lock lock = null;
+        while (true) {
+            String said = "fail";
+            String text = "";
+            try {
+                String[] order = orders.take();
+                said = order[0];
                 switch (order[0]) {
-                    case "run":
-                        while (!c.stopped) {
-                            lock.acquire(-1);
-                            section(c, lock);
+                    case "open":
+                        if (session == null) {
+                            session = open(order[2], addr, timeout);
+                        }
+                        lock = session.lock(order[2], order[3], () -> say("revoked", name, ""));
+                        text = String.valueOf(session.id());
+                        break;
+                    case "acquire":
+                        if (!lock.acquire(Long.parseLong(order[2]))) {
+                            said = "busy";
                         }
                         break;
-                    case "try":
-                        if (lock.acquire(Long.parseLong(order[2]))) {
-                            section(c, lock);
-                            say("idle " + c.name);
-                        } else {
-                            say("busy " + c.name);
-                        }
+                    case "shares":
+                        lock.shares();
+                        break;
+                    case "share":
+                        lock.share();
+                        break;
+                    case "release":
+                        lock.release();
                         break;
                     case "revoke":
-                        lock.revoke(order[2]);
+                        session.revoke(order[2]);
                         break;
-                    case "stop":
+                    case "close":
+                        session.close();
                         break;
                     default:
                         throw new IllegalArgumentException(order[0]);
                 }
+            } catch (Throwable e) {
+                said = "fail";
+                text = String.valueOf(e).replace('\n', ' ');
             }
-            lock.close();
-            say("stopped " + c.name);
-        } catch (Throwable e) {
-            say("fail " + c.name + " " + String.valueOf(e).replace('\n', ' '));
-        }
-    }
-
-    private static void section(Contender c, Lock lock) throws Exception {
-        say("enter " + c.name);
-        await(c, "go");
-        if (lock.shares()) {
-            say("share " + c.name);
-            await(c, "go");
-            lock.share();
-        }
-        say("leave " + c.name);
-        await(c, "ok");
-        lock.release();
-    }
-
-    private static void await(Contender c, String word) throws Exception {
-        String answer = c.answers.take();
-        if (!answer.equals(word)) {
-            throw new IllegalStateException("told " + answer + " instead of " + word);
+            say(said, name, text);
         }
     }
 
     /** One write for each line, so that lines of several threads never mix. */
-    private static synchronized void say(String news) {
-        byte[] line = (news + "\n").getBytes(StandardCharsets.UTF_8);
+    private static synchronized void say(String word, String name, String text) {
+        byte[] line = (word + " " + name + " " + text + "\n").getBytes(StandardCharsets.UTF_8);
         System.out.write(line, 0, line.length);
         System.out.flush();
     }
 
-    private Lock open(String form, String path) throws Exception {
+    private static Session open(String form, String addr, int timeout) throws Exception {
         if (form.equals("writelock")) { // a class of its own, compiled only where there is a WriteLock
-            return (Lock) Class.forName("WriteLocks")
-                    .getConstructor(String.class, int.class, String.class)
-                    .newInstance(addr, timeout, path);
+            return (Session) Class.forName("WriteLocks").getConstructor(String.class, int.class).newInstance(addr, timeout);
         }
         CuratorFramework client = CuratorFrameworkFactory.builder()
                 .connectString(addr)
@@ -185,28 +141,58 @@ public final class Player {
                 .build();
         client.start();
         client.blockUntilConnected();
-        if (form.startsWith("semaphore:")) {
-            int leases = Integer.parseInt(form.substring("semaphore:".length()));
-            return new Permit(client, new InterProcessSemaphoreV2(client, path, leases));
+        return new Curator(client);
+    }
+
+    private static final class Curator implements Session {
+        private final CuratorFramework client;
+
+        Curator(CuratorFramework client) {
+            this.client = client;
         }
-        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
-        switch (form) {
-            case "mutex":
-                return new Plain(client, new InterProcessMutex(client, path));
-            case "mutex-revocable":
-                return new Revocable(client, new InterProcessMutex(client, path));
-            case "semaphore-mutex":
-                return new Plain(client, new InterProcessSemaphoreMutex(client, path));
-            case "read":
-                return new Plain(client, both.readLock());
-            case "write":
-                return new Plain(client, both.writeLock());
-            case "downgrade":
-                return new Downgrade(client, both, both.readLock());
-            case "downgrade-in-place":
-                return new Downgrade(client, both, inPlace(client, path, both));
-            default:
-                throw new IllegalArgumentException("no form " + form);
+
+        @Override
+        public long id() throws Exception {
+            return client.getZookeeperClient().getZooKeeper().getSessionId();
+        }
+
+        @Override
+        public Lock lock(String form, String path, Runnable revoked) {
+            if (form.startsWith("semaphore:")) {
+                int leases = Integer.parseInt(form.substring("semaphore:".length()));
+                return new Permit(new InterProcessSemaphoreV2(client, path, leases));
+            }
+            InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
+            switch (form) {
+                case "mutex":
+                    return new Plain(new InterProcessMutex(client, path));
+                case "mutex-revocable":
+                    InterProcessMutex mutex = new InterProcessMutex(client, path);
+                    mutex.makeRevocable(ignored -> revoked.run());
+                    return new Plain(mutex);
+                case "semaphore-mutex":
+                    return new Plain(new InterProcessSemaphoreMutex(client, path));
+                case "read":
+                    return new Plain(both.readLock());
+                case "write":
+                    return new Plain(both.writeLock());
+                case "downgrade":
+                    return new Downgrade(both, both.readLock());
+                case "downgrade-in-place":
+                    return new Downgrade(both, inPlace(client, path, both));
+                default:
+                    throw new IllegalArgumentException("no form " + form);
+            }
+        }
+
+        @Override
+        public void revoke(String node) throws Exception {
+            Revoker.attemptRevoke(client, node);
+        }
+
+        @Override
+        public void close() {
+            client.close();
         }
     }
 
@@ -234,36 +220,11 @@ public final class Player {
         });
     }
 
-    /** A session of Curator's. */
-    private abstract static class Session implements Lock {
-        private final CuratorFramework client;
-
-        Session(CuratorFramework client) {
-            this.client = client;
-        }
-
-        @Override
-        public long session() throws Exception {
-            return client.getZookeeperClient().getZooKeeper().getSessionId();
-        }
-
-        @Override
-        public void revoke(String node) throws Exception {
-            Revoker.attemptRevoke(client, node);
-        }
-
-        @Override
-        public void close() {
-            client.close();
-        }
-    }
-
     /** Any lock that is acquired and released. */
-    private static class Plain extends Session {
+    private static class Plain implements Lock {
         private final InterProcessLock lock;
 
-        Plain(CuratorFramework client, InterProcessLock lock) {
-            super(client);
+        Plain(InterProcessLock lock) {
             this.lock = lock;
         }
 
@@ -282,50 +243,25 @@ public final class Player {
         }
     }
 
-    /** A mutex that can be asked back. */
-    private static final class Revocable extends Plain {
-        private final InterProcessMutex mutex;
-
-        Revocable(CuratorFramework client, InterProcessMutex mutex) {
-            super(client, mutex);
-            this.mutex = mutex;
-        }
-
-        @Override
-        public void revocable(Runnable told) {
-            mutex.makeRevocable(lock -> told.run());
-        }
-    }
-
     /** A writer that becomes a reader. */
-    private static final class Downgrade extends Session {
-        private final InterProcessReadWriteLock both;
+    private static final class Downgrade extends Plain {
+        private final InterProcessLock writer;
         private final InterProcessLock reader;
 
-        Downgrade(CuratorFramework client, InterProcessReadWriteLock both, InterProcessLock reader) {
-            super(client);
-            this.both = both;
+        Downgrade(InterProcessReadWriteLock both, InterProcessLock reader) {
+            super(both.writeLock());
+            this.writer = both.writeLock();
             this.reader = reader;
         }
 
         @Override
-        public boolean acquire(long ms) throws Exception {
-            if (ms < 0) {
-                both.writeLock().acquire();
-                return true;
-            }
-            return both.writeLock().acquire(ms, TimeUnit.MILLISECONDS);
-        }
-
-        @Override
-        public boolean shares() throws Exception {
+        public void shares() throws Exception {
             reader.acquire();
-            return true;
         }
 
         @Override
         public void share() throws Exception {
-            both.writeLock().release();
+            writer.release();
         }
 
         @Override
@@ -335,12 +271,11 @@ public final class Player {
     }
 
     /** One of several permits. */
-    private static final class Permit extends Session {
+    private static final class Permit implements Lock {
         private final InterProcessSemaphoreV2 semaphore;
         private Lease lease;
 
-        Permit(CuratorFramework client, InterProcessSemaphoreV2 semaphore) {
-            super(client);
+        Permit(InterProcessSemaphoreV2 semaphore) {
             this.semaphore = semaphore;
         }
 

@@ -13,7 +13,7 @@ import org.apache.zookeeper.recipes.lock.WriteLock;
  * ZooKeeper's own WriteLock, with a session of the plain client. The player finds this class by its name, so that
  * it works without WriteLock, too.
  */
-public final class WriteLocks implements Player.Lock {
+public final class WriteLocks implements Player.Session {
     /**
      * How long a waiter waits for a grant before it asks again. If a WriteLock's predecessor goes between the listing
      * and the look at the predecessor, the WriteLock returns without a watch, and nothing ever wakes it. So a caller
@@ -22,12 +22,9 @@ public final class WriteLocks implements Player.Lock {
     private static final long PATIENCE = 100;
 
     private final ZooKeeper zookeeper;
-    private final String path;
-    private WriteLock held;
 
     /** Returns when there is a session. */
-    public WriteLocks(String addr, int timeout, String path)
-            throws IOException, InterruptedException, KeeperException {
+    public WriteLocks(String addr, int timeout) throws IOException, InterruptedException {
         CountDownLatch connected = new CountDownLatch(1);
         zookeeper = new ZooKeeper(addr, timeout, event -> {
             if (event.getState() == KeeperState.SyncConnected) {
@@ -35,7 +32,15 @@ public final class WriteLocks implements Player.Lock {
             }
         });
         connected.await();
-        this.path = path;
+    }
+
+    @Override
+    public long id() {
+        return zookeeper.getSessionId();
+    }
+
+    @Override
+    public Player.Lock lock(String form, String path, Runnable revoked) throws InterruptedException, KeeperException {
         for (int end = path.indexOf('/', 1); end > 0; end = path.indexOf('/', end + 1)) {
             try { // a WriteLock makes its directory, but none above it
                 zookeeper.create(path.substring(0, end), new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
@@ -43,35 +48,46 @@ public final class WriteLocks implements Player.Lock {
                 continue;
             }
         }
+        return new Lock(path);
     }
 
-    @Override
-    public long session() {
-        return zookeeper.getSessionId();
-    }
+    private final class Lock implements Player.Lock {
+        private final String path;
+        private WriteLock held;
 
-    @Override
-    public boolean acquire(long ms) throws KeeperException, InterruptedException {
-        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
-        CountDownLatch acquired = new CountDownLatch(1);
-        WriteLock lock = new WriteLock(zookeeper, path, null, new LockListener() {
-            @Override
-            public void lockAcquired() {
-                acquired.countDown();
-            }
+        Lock(String path) {
+            this.path = path;
+        }
 
-            @Override
-            public void lockReleased() {}
-        });
-        while (true) {
-            if (lock.lock() || acquired.await(PATIENCE, TimeUnit.MILLISECONDS)) {
-                held = lock;
-                return true;
+        @Override
+        public boolean acquire(long ms) throws KeeperException, InterruptedException {
+            long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+            CountDownLatch acquired = new CountDownLatch(1);
+            WriteLock lock = new WriteLock(zookeeper, path, null, new LockListener() {
+                @Override
+                public void lockAcquired() {
+                    acquired.countDown();
+                }
+
+                @Override
+                public void lockReleased() {}
+            });
+            while (true) {
+                if (lock.lock() || acquired.await(PATIENCE, TimeUnit.MILLISECONDS)) {
+                    held = lock;
+                    return true;
+                }
+                if (ms >= 0 && System.nanoTime() >= end) {
+                    withdraw(lock);
+                    return false;
+                }
             }
-            if (ms >= 0 && System.nanoTime() >= end) {
-                withdraw(lock);
-                return false;
-            }
+        }
+
+        @Override
+        public void release() {
+            withdraw(held);
+            held = null;
         }
     }
 
@@ -88,9 +104,8 @@ public final class WriteLocks implements Player.Lock {
     }
 
     @Override
-    public void release() {
-        withdraw(held);
-        held = null;
+    public void revoke(String node) {
+        throw new UnsupportedOperationException("revoke");
     }
 
     @Override

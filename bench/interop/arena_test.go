@@ -29,14 +29,18 @@ const (
 	writeLock family = "writelock" // ZooKeeper's own
 )
 
-//go:embed Player.java
-var javaPlayer string
+var (
+	//go:embed Player.java
+	javaPlayer string
+	//go:embed WriteLocks.java
+	javaWriteLocks string
+	//go:embed player.py
+	pythonPlayer string
+)
 
 const (
 	// javaClass is the class of the player in Java.
 	javaClass = "Player"
-	// playEnv, in its environment, makes the test binary the player of the family that it names.
-	playEnv = "ZKGRANT_INTEROP_PLAYER"
 
 	serverTick = 500 * time.Millisecond
 	// longSession is the session timeout of contenders that live. The machine is busy with all of them, so it is nearly the longest that the
@@ -45,28 +49,6 @@ const (
 	// shortSession is the session timeout of contenders that are killed, as the others wait for its end.
 	shortSession = 4 * time.Second
 )
-
-// playRole is what a player's process in Go does. Its arguments are those of every player.
-func playRole(ctx context.Context, role string, args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("arguments %q", args)
-	}
-	ms, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	timeout := time.Duration(ms) * time.Millisecond
-	var p goPlayer
-	switch family(role) {
-	case zkgrant:
-		p.open = openOurs(args[0], timeout)
-	case stock:
-		p.open = openStock(args[0], timeout)
-	default:
-		return fmt.Errorf("%s does not play in Go", role)
-	}
-	return p.play(ctx, os.Stdin, os.Stdout)
-}
 
 // arena is where contenders meet: a server, and the commands of the families. It opens when the first test needs it.
 type arena struct {
@@ -77,11 +59,25 @@ type arena struct {
 	folder  string        // of compiled classes
 	witness witness
 
-	java sync.Once
-	jvm  peers.Curator
-	jerr error
+	curator, writeLock lazy[peers.Curator]
+	kazoo              lazy[peers.Kazoo]
+}
 
-	guests guests
+// lazy is a library that is looked for when the first test needs it.
+type lazy[T any] struct {
+	once  sync.Once
+	found T
+	err   error
+}
+
+// get returns the library. It fails the test if it is not on this machine.
+func (l *lazy[T]) get(tb testing.TB, find func() (T, error)) T {
+	tb.Helper()
+	l.once.Do(func() { l.found, l.err = find() })
+	if l.err != nil {
+		tb.Fatal(l.err)
+	}
+	return l.found
 }
 
 var theArena arena
@@ -104,7 +100,7 @@ func (a *arena) open(ctx context.Context) (err error) {
 	if a.folder, err = os.MkdirTemp("", "zkgrant-interop"); err != nil {
 		return err
 	}
-	if a.server, err = peers.StartServerIn(ctx, peers.RAMDisk(), ensemble.Tick(serverTick)); err != nil {
+	if a.server, err = peers.StartServer(ctx, peers.RAMDisk(), ensemble.Tick(serverTick)); err != nil {
 		return err
 	}
 	a.addr = a.server.Addr
@@ -126,46 +122,40 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// command returns the command of a player of the family, with the session timeout. It fails the test if the family is not on this
-// machine.
-func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cmd {
+// command returns the command of a player of the family at a server, with the session timeout.
+func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Duration) *exec.Cmd {
 	tb.Helper()
-	args := []string{a.addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
+	args := []string{addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
 	switch f {
 	case zkgrant, stock:
-		self, err := os.Executable()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		cmd := exec.Command(self, args...)
+		cmd := exec.Command(os.Args[0], args...)
 		cmd.Env = append(os.Environ(), playEnv+"="+string(f))
 		return cmd
-	case curator:
-		a.java.Do(func() { a.jvm, a.jerr = a.compile(context.Background()) })
-		if a.jerr != nil {
-			tb.Fatal(a.jerr)
-		}
-		return lean(a.jvm.Command(a.folder, javaClass, args...))
-	case kazoo, writeLock:
-		return a.guest(tb, f, args)
-	default:
-		tb.Fatalf("there is no way to run %s", f)
-		return nil
+	case kazoo:
+		return a.kazoo.get(tb, func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) }).Command(pythonPlayer, args...)
+	case curator, writeLock:
 	}
-}
-
-// lean makes Java start quickly. No player lives long enough to gain from a second compiler or several collectors.
-func lean(cmd *exec.Cmd) *exec.Cmd {
+	jvm := a.curator.get(tb, func() (peers.Curator, error) {
+		found, err := peers.FindCurator(a.server.Installation)
+		if err != nil {
+			return found, err
+		}
+		return found, found.Compile(context.Background(), a.folder, javaClass, javaPlayer)
+	})
+	if f == writeLock { // the player is Curator's, with one class more
+		jvm = a.writeLock.get(tb, func() (peers.Curator, error) {
+			jar, err := peers.FindWriteLock()
+			if err != nil {
+				return peers.Curator{}, err
+			}
+			found := jvm.With(jar)
+			return found, found.With(a.folder).Compile(context.Background(), a.folder, "WriteLocks", javaWriteLocks)
+		})
+	}
+	cmd := jvm.Command(a.folder, javaClass, args...)
+	// No player lives long enough to gain from a second compiler or several collectors.
 	cmd.Args = slices.Insert(cmd.Args, 1, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	return cmd
-}
-
-func (a *arena) compile(ctx context.Context) (peers.Curator, error) {
-	found, err := peers.FindCurator(a.server.Installation)
-	if err != nil {
-		return found, err
-	}
-	return found, found.Compile(ctx, a.folder, javaClass, javaPlayer)
 }
 
 // keepsItsPlace tells whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
@@ -175,7 +165,7 @@ func (a *arena) keepsItsPlace(c *contender) bool {
 		return true
 	}
 	var major, minor int
-	if _, err := fmt.Sscanf(a.jvm.Version, "%d.%d", &major, &minor); err != nil {
+	if _, err := fmt.Sscanf(a.curator.found.Version, "%d.%d", &major, &minor); err != nil {
 		return true
 	}
 	return major > 5 || major == 5 && minor >= 5

@@ -3,34 +3,32 @@ package interop
 import (
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of each other library's. While one is inside, the
 // other waits. When the one has left, the other is soon inside, even if the one kept its node for itself until then and asks again at once.
 func TestACachedLockTakesTurns(t *testing.T) {
 	t.Parallel()
-	for _, c := range some([]role{{curator, formMutex}, {stock, formLock}, {kazoo, formLockExtra}, {zkgrant, formMutex}}) {
-		t.Run(string(c.family), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
-			ours, theirs := s.connect(zkgrant, formCached), s.connect(c.family, c.form)
-			for range 3 {
-				s.keeps(ours)
-				s.enters(ours)
-				s.queueUp(theirs)
-				s.silent(theirs)
-				s.departs(ours)
-				s.interrupts(theirs, ours, time.Now())
-				s.keeps(ours) // and it is idle
-				began := time.Now()
-				s.acquire(theirs)
-				s.interrupts(theirs, ours, began)
-			}
-			s.order(ours, orderStop)
-			s.says(ours, newsStopped)
-			s.clears(s.dir)
-		})
-	}
+	all := []role{{curator, formMutex}, {stock, formLock}, {kazoo, formLockExtra}, {zkgrant, formMutex}}
+	scenes(t, all, func(s *stage, other role) {
+		ours, theirs := s.connect(zkgrant, formCached), s.connect(other.family, other.form)
+		for range 3 {
+			s.keeps(ours)
+			s.enters(ours)
+			s.queueUp(theirs)
+			s.silent(theirs)
+			s.leaves(ours)
+			s.interrupts(theirs, ours, time.Now())
+			s.keeps(ours) // and it is idle
+			began := time.Now()
+			s.acquire(theirs)
+			s.interrupts(theirs, ours, began)
+		}
+		s.does(ours, orderClose)
+		s.clears()
+	})
 }
 
 // keeps makes a contender visit until one node has served it five times. A node that is interrupted that late does not prevent the next
@@ -40,14 +38,12 @@ func (s *stage) keeps(c *contender) {
 	last, same := "", 0
 	for visits := 0; same < 5; visits++ {
 		if visits > 20 {
-			s.t.Fatalf("%s has visited %d times, and keeps no node", c.name, visits)
+			s.t.Fatalf("%v has visited %d times, and keeps no node", c, visits)
 		}
 		s.enters(c)
 		node, _, err := s.arena.witness.nodeOf(s.dir, c.session, 1)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.departs(c)
+		eventstest.Must(s.t, err)
+		s.leaves(c)
 		if node != last {
 			last, same = node, 0
 		}
@@ -59,12 +55,12 @@ func (s *stage) keeps(c *contender) {
 // again. The latter waits until the first one has left.
 func (s *stage) interrupts(theirs, ours *contender, since time.Time) {
 	s.t.Helper()
-	s.says(theirs, newsEnter)
+	s.says(theirs, orderAcquire)
 	if took, most := time.Since(since), 2*longSession/10; took > most {
-		s.t.Errorf("%s comes in after %v, want %v at most", theirs.name, took, most)
+		s.t.Errorf("%v comes in after %v, want %v at most", theirs, took, most)
 	}
 	s.queueUp(ours)
 	s.silent(ours)
-	s.departs(theirs)
+	s.leaves(theirs)
 	s.passes(ours)
 }

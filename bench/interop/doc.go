@@ -11,26 +11,25 @@
 // # Players
 //
 // A player is a process of one family: Curator or ZooKeeper's own WriteLock on Java, kazoo on Python, go-zookeeper or zkgrant in the test
-// binary. It runs contenders, each with its own session, thread and lock object. It reads orders and prints news, in lines
-// (player_test.go).
+// binary. It runs contenders, each with its own session, thread and lock object. A player only obeys: connect, acquire, release, close. Its
+// orders and answers are lines (player_test.go). What contenders do when is in the tests.
 //
 // # Plays
 //
 //   - TestOneQueue and TestOneQueueWithGuests: families that see each other share a path.
 //   - TestWaitingBehind: zkgrant shares a path with a family that does not see it. No contender of zkgrant may enter beside an older one of
 //     that family. The test fails unless the referee has seen one of that family beside a holder, so the plays can fail.
-//   - TestMatrix: every form comes to a lock that any other form holds. The outcomes are in verdicts_test.go and, for people, in MATRIX.md,
-//     which TestPage checks.
+//   - TestMatrix: every form comes to a lock that any other form holds. The outcomes are those in MATRIX.md.
 //   - TestTheReferee plays to the referee alone, what is allowed and each violation. It needs no other library and no Java.
 //
 // The other tests play one scene each.
 //
 // # The referee
 //
-// The referee is in the test, outside of all locks. A contender that has acquired its lock says so and waits to be let in. Before it
-// releases, it says so and waits until that is noted. So an entry is noted after its acquisition, and a departure before its release. Two
-// contenders that are inside together have held the lock together, however long the lines took. The reverse may be missed for a moment,
-// but not in the long run: a contender that enters too early finds another one inside that waits for an answer.
+// The referee is in the test, outside of all locks. It notes an entry when a contender has said that it has acquired its lock, and a
+// departure before that contender is told to release it. Two contenders that are inside together have held the lock together, however long
+// the lines took. The reverse may be missed for a moment, but not in the long run: a contender that enters too early finds another one
+// inside that waits to be told.
 //
 // At each entry the referee looks up the node at the server by its owner, the contender's session. The zxid that created it gives the
 // order. An entry with a smaller zxid than an earlier entry is an inversion, unless both read. Permits of a semaphore are counted, not

@@ -2,10 +2,10 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -98,9 +98,7 @@ func (a *arena) play(t *testing.T, w workload) *game {
 	players, doomed := g.open(ctx, t, a)
 	began := time.Now()
 	g.run(ctx, t, players, doomed)
-	if err := context.Cause(ctx); err != nil {
-		t.Error(err)
-	}
+	eventstest.Check(t, context.Cause(ctx))
 	g.took = time.Since(began)
 	g.check(t)
 	return g
@@ -110,14 +108,12 @@ func (a *arena) play(t *testing.T, w workload) *game {
 func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doomed []*contender) {
 	t.Helper()
 	add := func(p *player, f form) *contender {
-		c, err := p.open(fmt.Sprintf("%s-%s-%d", p.family, f, len(players)+len(doomed)), f, g.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, err := p.open(ctx, fmt.Sprintf("%s-%s-%d", p.family, f, len(players)+len(doomed)), f, g.dir)
+		eventstest.Must(t, err)
 		return c
 	}
 	for _, team := range g.teams {
-		p := a.start(t, team.family)
+		p := a.start(t, team.family, a.addr)
 		for _, f := range team.forms {
 			c := add(p, f)
 			players = append(players, c)
@@ -131,12 +127,7 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 			break // the end of a session takes longer than a few hundred sections
 		}
 		for _, f := range team.killed {
-			doomed = append(doomed, add(a.startMortal(t, team.family), f))
-		}
-	}
-	for _, c := range slices.Concat(players, doomed) {
-		if err := c.opened(ctx); err != nil {
-			t.Fatal(err)
+			doomed = append(doomed, add(a.start(t, team.family, a.addr, shortSession), f))
 		}
 	}
 	return players, doomed
@@ -147,46 +138,97 @@ func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contend
 	t.Helper()
 	var all, dying sync.WaitGroup
 	defer all.Wait()
-	attend := func(c *contender, lives bool) {
-		if err := g.attend(ctx, c, lives); err != nil {
+	live := func(c *contender) {
+		if err := g.live(ctx, c); err != nil {
 			g.giveUp(err) // await reports it, once
 		}
 	}
-	begin := func(cs ...*contender) {
-		for _, c := range cs {
-			if err := g.begin(c); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	for _, c := range players {
-		all.Go(func() { attend(c, true) })
-	}
-	begin(players[0])
+	all.Go(func() { live(players[0]) })
 	g.await(ctx, t, func(r *referee) bool { return len(r.inside) > 0 })
-	begin(players[1:]...)
+	for _, c := range players[1:] {
+		all.Go(func() { live(c) })
+	}
 	for i, c := range doomed {
 		g.after(ctx, t, g.total*(i+1)/(len(doomed)+1))
-		begin(c)
-		dying.Go(func() { attend(c, false) })
+		dying.Go(func() {
+			err := errors.Join(c.ask(endless), c.says(ctx, orderAcquire))
+			if err == nil {
+				err = g.entered(c, false)
+			}
+			if err != nil {
+				g.giveUp(err)
+			}
+		})
 	}
 	dying.Wait()
 	g.after(ctx, t, g.total)
 	g.await(ctx, t, func(r *referee) bool { return len(r.dead()) == 0 })
 	close(g.over)
-	for _, c := range players {
-		if err := c.order(orderStop); err != nil {
-			t.Error(err)
+}
+
+// live lets a contender enter again and again, until the game is over.
+func (g *game) live(ctx context.Context, c *contender) error {
+	if err := c.ask(endless); err != nil {
+		return err
+	}
+	for {
+		if err := c.says(ctx, orderAcquire); err != nil {
+			return err
+		}
+		if err := g.section(ctx, c); err != nil {
+			return err
+		}
+		if over, err := g.leave(ctx, c); over || err != nil {
+			return err
 		}
 	}
 }
 
-// begin makes a contender enter again and again, or once if it comes seldom.
-func (g *game) begin(c *contender) error {
-	if g.seldom[c] > 0 {
-		return c.order(orderTry, strconv.FormatInt(endless.Milliseconds(), 10))
+// leave makes a contender release its lock and ask again, unless the game is over. One that does not come seldom asks before it hears that
+// the lock is released.
+func (g *game) leave(ctx context.Context, c *contender) (over bool, err error) {
+	if err := c.order(orderRelease); err != nil {
+		return false, err
 	}
-	return c.order(orderRun)
+	if g.seldom[c] == 0 && !g.isOver() {
+		return false, errors.Join(c.ask(endless), c.says(ctx, orderRelease))
+	}
+	if err := errors.Join(c.says(ctx, orderRelease), g.rest(ctx, c)); err != nil {
+		return false, err
+	}
+	if g.isOver() {
+		return true, c.do(ctx, orderClose)
+	}
+	return false, c.ask(endless)
+}
+
+func (g *game) isOver() bool {
+	select {
+	case <-g.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// section is what happens between an acquisition and the release.
+func (g *game) section(ctx context.Context, c *contender) error {
+	g.silent.Reset(patience)
+	if err := g.entered(c, true); err != nil {
+		return err
+	}
+	g.gather(ctx)
+	if c.form.downgrades() {
+		if err := c.do(ctx, orderShares); err != nil {
+			return err
+		}
+		g.note(func(r *referee) { r.share(c.name) })
+		if err := c.do(ctx, orderShare); err != nil {
+			return err
+		}
+	}
+	g.note(func(r *referee) { r.leave(c.name) })
+	return nil
 }
 
 // gathering is how long a contender with a permit waits for all permits to be taken, at most.
@@ -212,8 +254,8 @@ func (g *game) gather(ctx context.Context) {
 	}
 }
 
-// again lets a contender that has left come again when it is time, unless the game is over.
-func (g *game) again(ctx context.Context, c *contender) error {
+// rest waits until a contender that comes seldom may come again, or the game is over.
+func (g *game) rest(ctx context.Context, c *contender) error {
 	reached := make(chan struct{})
 	g.note(func(r *referee) {
 		next := r.sections() + g.seldom[c]
@@ -221,12 +263,11 @@ func (g *game) again(ctx context.Context, c *contender) error {
 	})
 	select {
 	case <-reached:
-		return g.begin(c)
 	case <-g.over:
-		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // after waits until that many sections were entered.
@@ -251,39 +292,6 @@ func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bo
 	}
 }
 
-// attend hears a contender and answers, until it has stopped or is dead.
-func (g *game) attend(ctx context.Context, c *contender, lives bool) error {
-	for {
-		n, err := c.next(ctx, newsEnter, newsShare, newsLeave, newsIdle, newsStopped)
-		if err != nil {
-			return err
-		}
-		g.silent.Reset(patience)
-		switch n.word {
-		case newsEnter:
-			err = g.entered(c, lives)
-			if !lives || err != nil {
-				return err
-			}
-			g.gather(ctx)
-			err = c.order(orderGo)
-		case newsShare:
-			g.note(func(r *referee) { r.share(c.name) })
-			err = c.order(orderGo)
-		case newsLeave:
-			g.note(func(r *referee) { r.leave(c.name) })
-			err = c.order(orderOK)
-		case newsIdle:
-			err = g.again(ctx, c)
-		default:
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 func (g *game) note(what func(*referee)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -300,7 +308,7 @@ func (g *game) entered(c *contender, lives bool) error {
 	_, takes := c.form.permits()
 	node, czxid, err := g.witness.nodeOf(g.nodes, c.session, takes)
 	if err != nil {
-		return fmt.Errorf("%s (%s %s): %w", c.name, c.player.family, c.form, err)
+		return fmt.Errorf("%v: %w", c, err)
 	}
 	g.referee.enter(entry{contender: c.name, family: c.player.family, form: c.form, node: node, czxid: czxid})
 	g.awaited = slices.DeleteFunc(g.awaited, func(m milestone) bool {

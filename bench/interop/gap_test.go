@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestAGapInTheQueueLetsNobodyIn: waiters of each family vanish, killed or because their wait is over, while others stand behind them. The
@@ -11,58 +13,42 @@ import (
 func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
-		for _, holding := range some([]family{zkgrant, curator, stock}) {
-			name := fmt.Sprintf("a waiter behind %s gives up", holding)
-			if killed {
-				name = fmt.Sprintf("a waiter behind %s is killed", holding)
-			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := enter(t).set(t)
-				holder := s.connect(holding, mutexOf(holding))
-				s.enters(holder)
-				s.openGaps(killed, holder)
-			})
-		}
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
+			t.Parallel()
+			all := []role{{zkgrant, formMutex}, {curator, formMutex}, {stock, formLock}}
+			scenes(t, all, func(s *stage, holding role) { s.openGaps(killed, holding) })
+		})
 	}
-}
-
-// mutexOf is the form of a family's mutex.
-func mutexOf(f family) form {
-	if f == stock {
-		return formLock
-	}
-	return formMutex
 }
 
 // openGaps plays the scene behind a holder that is inside.
-func (s *stage) openGaps(killed bool, holder *contender) {
+func (s *stage) openGaps(killed bool, holding role) {
 	s.t.Helper()
+	ours, curators, stocks := role{zkgrant, formMutex}, role{curator, formMutex}, role{stock, formLock}
+	holder := s.connect(holding.family, holding.form)
+	s.enters(holder)
 	var vanishing, waiting []*contender
 	joining := time.Duration(0) // the longest that a contender took to come into the queue
-	for _, pair := range [][2]family{
-		{zkgrant, curator}, {zkgrant, stock}, {curator, zkgrant}, {stock, zkgrant}, {zkgrant, zkgrant},
-	} {
-		vanishing = append(vanishing, s.alone(pair[0], mutexOf(pair[0])))
-		waiting = append(waiting, s.connect(pair[1], mutexOf(pair[1])))
+	for _, pair := range [][2]role{{ours, curators}, {ours, stocks}, {curators, ours}, {stocks, ours}, {ours, ours}} {
+		vanishing = append(vanishing, s.alone(pair[0].family, pair[0].form))
+		waiting = append(waiting, s.connect(pair[1].family, pair[1].form))
 	}
 	for i, c := range vanishing {
-		if killed {
-			s.acquire(c)
-		} else {
-			// Long enough for all contenders to come into the queue behind it.
-			s.acquireWithin(c, 6*time.Second+time.Duration(10*len(vanishing))*joining)
+		wait := endless
+		if !killed { // long enough for all contenders to come into the queue behind it
+			wait = 6*time.Second + time.Duration(10*len(vanishing))*joining
 		}
+		eventstest.Must(s.t, c.ask(wait))
 		s.appears(c, s.dir)
 		came := time.Now()
 		s.queueUp(waiting[i])
 		joining = max(joining, time.Since(came))
 	}
 	for _, c := range vanishing {
-		if !killed {
+		if killed {
+			eventstest.Must(s.t, c.player.process.Kill())
+		} else {
 			s.says(c, newsBusy)
-		} else if err := c.player.process.Kill(); err != nil {
-			s.t.Fatal(err)
 		}
 	}
 	s.until(func() error {
@@ -73,11 +59,11 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		return err
 	})
 	s.silent(waiting...)
-	s.departs(holder)
+	s.leaves(holder)
 	for i, c := range waiting {
-		s.says(c, newsEnter)
+		s.says(c, orderAcquire)
 		s.silent(waiting[i+1:]...)
-		s.departs(c)
+		s.leaves(c)
 	}
-	s.clears(s.dir)
+	s.clears()
 }

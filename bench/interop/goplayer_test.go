@@ -3,204 +3,286 @@ package interop
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
+
+// playEnv, in its environment, makes the test binary the player of the family that it names.
+const playEnv = "ZKGRANT_INTEROP_PLAYER"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(playEnv); role != "" {
+		if err := play(context.Background(), family(role), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(closing{m})
+}
+
+// closing ends what the tests share, before the check for what is left.
+type closing struct{ *testing.M }
+
+// Run runs the tests.
+func (c closing) Run() int {
+	status := c.M.Run()
+	if err := theArena.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	return status
+}
 
 // goLock is what a contender of one of the Go libraries does with its lock, always from one goroutine.
 type goLock interface {
 	session() int64
 	// acquire waits for the lock, at most that long, or without end if wait is negative.
 	acquire(ctx context.Context, wait time.Duration) (bool, error)
-	// lost says that the library has lost the lock.
-	lost() <-chan events.Lost
 	release() error
 	close() error
 }
 
-// goSharer is a lock of a form that downgrades.
-type goSharer interface {
-	// shares becomes a reader as well, and share a reader only.
-	shares(ctx context.Context) error
-	share() error
-}
-
-// goRevocable is a lock that can be asked back. It reports that from its own goroutine, until its session ends.
-type goRevocable interface{ revoked(say func()) }
-
 // goPlayer runs contenders of one of the Go libraries.
 type goPlayer struct {
-	open func(ctx context.Context, f form, path string) (goLock, error)
+	addr    string
+	timeout time.Duration
+	// open makes a lock object. With another one before, it has the session of that one.
+	open func(ctx context.Context, p *goPlayer, before goLock, f form, path string, revoked func()) (goLock, error)
 
-	mu         sync.Mutex // guards the output, so that lines never mix
-	output     io.Writer
-	contenders map[string]*goContender
+	mu sync.Mutex // guards the output, so that lines never mix
 }
 
-type goContender struct {
-	name            string
-	orders, answers chan string
-	stopped         chan struct{}
-}
-
-// play carries out the orders until the input ends. A contender that waits then is left where it is.
-func (p *goPlayer) play(ctx context.Context, input io.Reader, output io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p.output, p.contenders = output, make(map[string]*goContender)
-	lines := bufio.NewScanner(input)
+// play is what a player's process in Go does. It carries out the orders until the input ends. A contender that waits then is left where it
+// is.
+func play(ctx context.Context, f family, args []string) error {
+	ms, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	p := &goPlayer{addr: args[0], timeout: time.Duration(ms) * time.Millisecond, open: openOurs}
+	if f == stock {
+		p.open = openStock
+	}
+	contenders := make(map[string]chan []string)
+	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if err := p.order(ctx, strings.Fields(lines.Text())); err != nil {
-			return err
+		order := strings.Fields(lines.Text())
+		orders := contenders[order[1]]
+		if orders == nil {
+			orders = make(chan []string, 8)
+			contenders[order[1]] = orders
+			go p.contend(ctx, order[1], orders)
 		}
+		orders <- order
 	}
 	return lines.Err()
-}
-
-func (p *goPlayer) order(ctx context.Context, order []string) error {
-	if len(order) < 2 {
-		return fmt.Errorf("an order that is none: %q", order)
-	}
-	name := order[1]
-	if order[0] == orderOpen && len(order) == 4 {
-		c := &goContender{
-			name: name, orders: make(chan string, 8), answers: make(chan string, 8), stopped: make(chan struct{}),
-		}
-		p.contenders[name] = c
-		go func() {
-			if err := p.contend(ctx, c, form(order[2]), order[3]); err != nil {
-				p.say(newsFail, name, strings.Join(strings.Fields(err.Error()), " "))
-			}
-		}()
-		return nil
-	}
-	c := p.contenders[name]
-	if c == nil {
-		return fmt.Errorf("no contender for %q", order)
-	}
-	switch order[0] {
-	case orderGo, orderOK:
-		c.answers <- order[0]
-	case orderStop:
-		close(c.stopped)
-	default:
-		c.orders <- strings.Join(order, " ")
-	}
-	return nil
 }
 
 func (p *goPlayer) say(words ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A player that is not heard learns it from the end of its input.
-	_, _ = io.WriteString(p.output, strings.Join(words, " ")+"\n")
+	_, _ = io.WriteString(os.Stdout, strings.Join(words, " ")+"\n")
 }
 
 // contend is the life of a contender.
-func (p *goPlayer) contend(ctx context.Context, c *goContender, f form, path string) error {
-	lock, err := p.open(ctx, f, path)
+func (p *goPlayer) contend(ctx context.Context, name string, orders <-chan []string) {
+	var lock goLock
+	for order := range orders {
+		word, text := order[0], ""
+		var err error
+		switch word {
+		case orderOpen:
+			lock, err = p.open(ctx, p, lock, form(order[2]), order[3], func() { p.say(newsRevoked, name) })
+			if err == nil {
+				text = strconv.FormatInt(lock.session(), 10)
+			}
+		case orderAcquire:
+			ms, bad := strconv.Atoi(order[2])
+			entered, failed := lock.acquire(ctx, time.Duration(ms)*time.Millisecond)
+			if err = errors.Join(bad, failed); !entered {
+				word = newsBusy
+			}
+		case orderShares:
+			err = lock.(*ourLock).shares(ctx)
+		case orderShare:
+			err = lock.(*ourLock).share()
+		case orderRelease:
+			err = lock.release()
+		case orderClose:
+			err = lock.close()
+		default:
+			err = errors.New("no order")
+		}
+		if err != nil {
+			word, text = newsFail, strings.Join(strings.Fields(err.Error()), " ")
+		}
+		p.say(word, name, text)
+	}
+}
+
+// ourLock is a lock of zkgrant's.
+type ourLock struct {
+	c       *coordinator.Coordinator
+	ask     func(context.Context, ...coordinator.AcquireOption) *coordinator.Acquisition
+	options []coordinator.AcquireOption
+	reading *coordinator.Lock // of a writer that becomes a reader
+	current *coordinator.Acquisition
+	before  *coordinator.Acquisition // released, or the writer
+}
+
+// openOurs connects a coordinator for one contender.
+func openOurs(ctx context.Context, p *goPlayer, _ goLock, f form, path string, revoked func()) (goLock, error) {
+	c, err := coordinator.Connect(ctx, p.addr, coordinator.WithSessionTimeout(p.timeout), coordinator.WithTickTime(serverTick))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.say(newsOpened, c.name, strconv.FormatInt(lock.session(), 10))
-	if l, ok := lock.(goRevocable); ok {
-		go l.revoked(func() { p.say(newsRevoked, c.name) })
+	l := &ourLock{c: c}
+	if permits, takes := f.permits(); permits > 0 {
+		l.ask, l.options = c.Semaphore(path, permits).Acquire, []coordinator.AcquireOption{coordinator.WithPermits(takes)}
+		return l, nil
 	}
-	for {
-		select {
-		case order := <-c.orders:
-			if err := p.carryOut(ctx, c, lock, strings.Fields(order)); err != nil {
-				return err
-			}
-		case <-c.stopped:
-			if err := lock.close(); err != nil {
-				return err
-			}
-			p.say(newsStopped, c.name)
-			return nil
-		}
+	var options []coordinator.LockOption
+	plain, asKazoo := strings.CutSuffix(string(f), "-kazoo")
+	if asKazoo {
+		options = append(options, coordinator.AsKazoo())
 	}
-}
-
-func (p *goPlayer) carryOut(ctx context.Context, c *goContender, lock goLock, order []string) error {
-	switch {
-	case order[0] == orderRun:
-		for {
-			select {
-			case <-c.stopped:
-				return nil
-			default:
+	switch form(plain) {
+	case formMutex:
+		l.ask = c.Mutex(path, options...).Acquire
+	case formCached:
+		l.ask = c.Mutex(path, coordinator.Cached()).Acquire
+	case formRevocable:
+		l.ask = c.Mutex(path).Acquire
+		stream := c.Events(ctx)
+		go func() {
+			for event := range stream {
+				if _, ok := event.(events.Revoked); ok {
+					revoked()
+				}
 			}
-			if _, err := lock.acquire(ctx, -1); err != nil {
-				return err
-			}
-			if err := p.section(ctx, c, lock); err != nil {
-				return err
-			}
-		}
-	case order[0] == orderTry && len(order) == 3:
-		ms, err := strconv.Atoi(order[2])
-		if err != nil {
-			return err
-		}
-		entered, err := lock.acquire(ctx, time.Duration(ms)*time.Millisecond)
-		if err != nil {
-			return err
-		}
-		if !entered {
-			p.say(newsBusy, c.name)
-			return nil
-		}
-		if err := p.section(ctx, c, lock); err != nil {
-			return err
-		}
-		p.say(newsIdle, c.name)
-		return nil
+		}()
+	case formRead:
+		l.ask = c.ReadWrite(path, options...).Read().Acquire
+	case formWrite:
+		l.ask = c.ReadWrite(path, options...).Write().Acquire
+	case formDowngrade:
+		l.ask, l.reading = c.ReadWrite(path).Write().Acquire, c.ReadWrite(path).Read()
 	default:
-		return fmt.Errorf("an order that is none: %q", order)
+		return nil, errors.Join(fmt.Errorf("zkgrant has no form %q", f), c.Close())
 	}
+	return l, nil
 }
 
-// section is what happens between an acquisition and the release.
-func (p *goPlayer) section(ctx context.Context, c *goContender, lock goLock) error {
-	p.say(newsEnter, c.name)
-	if err := c.await(orderGo, lock); err != nil {
-		return err
+func (l *ourLock) session() int64 { return l.c.SessionID() }
+
+func (l *ourLock) acquire(ctx context.Context, wait time.Duration) (bool, error) {
+	options := slices.Clone(l.options)
+	if wait >= 0 {
+		options = append(options, coordinator.WithMaxWait(wait))
 	}
-	if sharer, ok := lock.(goSharer); ok {
-		if err := sharer.shares(ctx); err != nil {
-			return err
-		}
-		p.say(newsShare, c.name)
-		if err := c.await(orderGo, lock); err != nil {
-			return err
-		}
-		if err := sharer.share(); err != nil {
-			return err
-		}
+	l.current = l.ask(ctx, options...)
+	_, err := l.current.Wait(ctx)
+	if errors.Is(err, coordinator.ErrTimeout) {
+		return false, nil
 	}
-	p.say(newsLeave, c.name)
-	if err := c.await(orderOK, lock); err != nil {
-		return err
-	}
-	return lock.release()
+	return err == nil, errors.Join(err, l.past())
 }
 
-// await waits for an answer, inside.
-func (c *goContender) await(word string, lock goLock) error {
-	select {
-	case answer := <-c.answers:
-		if answer != word {
-			return fmt.Errorf("told %s instead of %s", answer, word)
-		}
+// past returns the error of the acquisition before, which is over when there is another one.
+func (l *ourLock) past() error {
+	if l.before == nil {
 		return nil
-	case lost := <-lock.lost():
-		return fmt.Errorf("lost: %v", lost.Reason)
 	}
+	<-l.before.Done()
+	return l.before.Err()
+}
+
+func (l *ourLock) shares(ctx context.Context) error {
+	reader := l.reading.Acquire(l.current.Context(ctx))
+	_, err := reader.Wait(ctx)
+	l.before, l.current = l.current, reader
+	return err
+}
+
+func (l *ourLock) share() error {
+	l.before.Release()
+	return l.past()
+}
+
+// release gives the lock back without a wait, as callers do: the next acquire is under way before the node is gone.
+func (l *ourLock) release() error {
+	select {
+	case lost := <-l.current.Lost():
+		return fmt.Errorf("lost: %v", lost.Reason)
+	default:
+	}
+	l.current.Release()
+	l.before = l.current
+	return nil
+}
+
+func (l *ourLock) close() error { return errors.Join(l.c.Close(), l.past()) }
+
+// stockLock is the lock that comes with go-zookeeper.
+type stockLock struct {
+	conn *zk.Conn
+	lock *zk.Lock
+}
+
+func openStock(ctx context.Context, p *goPlayer, before goLock, f form, path string, _ func()) (goLock, error) {
+	if f != formLock {
+		return nil, fmt.Errorf("go-zookeeper has no form %q", f)
+	}
+	l, connected := before.(stockLock)
+	if !connected {
+		var err error
+		if l.conn, err = peers.Connect(ctx, p.addr, p.timeout, nil); err != nil {
+			return nil, err
+		}
+	}
+	l.lock = zk.NewLock(l.conn, path, zk.WorldACL(zk.PermAll))
+	return l, nil
+}
+
+func (l stockLock) session() int64 { return l.conn.SessionID() }
+
+// acquire ends the session to end the wait, as the lock has no other way. Nothing can be acquired afterwards.
+func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) {
+	if wait < 0 {
+		return true, l.lock.Lock()
+	}
+	overdue := time.AfterFunc(wait, l.conn.Close)
+	err := l.lock.Lock()
+	if overdue.Stop() {
+		return err == nil, err
+	}
+	// Even if granted in the last moment, it is over.
+	if err != nil && !errors.Is(err, zk.ErrClosing) && !errors.Is(err, zk.ErrConnectionClosed) {
+		return false, err
+	}
+	return false, nil
+}
+
+func (l stockLock) release() error { return l.lock.Unlock() }
+
+func (l stockLock) close() error {
+	l.conn.Close()
+	return nil
 }

@@ -1,11 +1,14 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the directory was empty for long enough to be reaped, if
@@ -13,34 +16,30 @@ import (
 // containers. Other directories of ours are gone, and kazoo fails there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range some([]struct {
-		ours  form
-		stays bool
-	}{{formMutexKazoo, true}, {formReadKazoo, true}, {formMutex, false}}) {
-		t.Run(string(c.ours), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
-			ours, kazoos := s.connect(zkgrant, c.ours), s.connect(kazoo, formLock)
-			s.visits(ours)
-			s.visits(kazoos)
-			s.clears(s.dir)
-			s.reaped()
-			s.reaped() // the first removal may come before that of other directories found empty together with it
-			if there, err := s.arena.witness.exists(s.dir); err != nil || there != c.stays {
-				t.Fatalf("the directory is there: %v, %v; want %v", there, err, c.stays)
+	scenes(t, []form{formMutexKazoo, formReadKazoo, formMutex}, func(s *stage, form form) {
+		stays := form != formMutex
+		ours, kazoos := s.connect(zkgrant, form), s.connect(kazoo, formLock)
+		s.visits(ours)
+		s.visits(kazoos)
+		s.clears()
+		s.reaped()
+		s.reaped() // the first removal may come before that of other directories found empty together with it
+		if there, err := s.arena.witness.exists(s.dir); err != nil || there != stays {
+			s.t.Fatalf("the directory is there: %v, %v; want %v", there, err, stays)
+		}
+		s.acquire(kazoos)
+		if stays {
+			s.passes(kazoos)
+			return
+		}
+		s.must(func(ctx context.Context) error {
+			n, err := kazoos.next(ctx)
+			if n.word != newsFail || !strings.HasPrefix(n.text, "NoNodeError") {
+				err = fmt.Errorf("without the directory kazoo said %+v, %w; want a NoNodeError", n, err)
 			}
-			s.acquire(kazoos)
-			if c.stays {
-				s.passes(kazoos)
-				return
-			}
-			ctx, cancel := s.patience()
-			defer cancel()
-			if n, err := kazoos.next(ctx, newsFail); err != nil || !strings.HasPrefix(n.text, "NoNodeError") {
-				t.Errorf("without the directory kazoo said %s %s, %v; want a NoNodeError", n.word, n.text, err)
-			}
+			return err
 		})
-	}
+	})
 }
 
 // reaped returns when the server has looked for empty containers, and removed one made for that.
@@ -52,9 +51,7 @@ func (s *stage) reaped() {
 		s.t.Fatal(err)
 	}
 	for _, err := range []error{w.make(bait + "/child"), w.remove(bait + "/child")} {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		eventstest.Must(s.t, err)
 	}
 	s.until(func() error {
 		there, err := w.exists(bait)
@@ -70,25 +67,21 @@ func (s *stage) reaped() {
 // contenders.
 func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ first, reader, last role }{
-		{role{kazoo, formWrite}, role{kazoo, formRead}, role{kazoo, formWrite}},
-		{role{zkgrant, formWriteKazoo}, role{kazoo, formRead}, role{zkgrant, formWriteKazoo}},
-		{role{kazoo, formWrite}, role{zkgrant, formReadKazoo}, role{kazoo, formWrite}},
+	writer, ourWriter := role{kazoo, formWrite}, role{zkgrant, formWriteKazoo}
+	for _, each := range [][3]role{
+		{writer, {kazoo, formRead}, writer}, {ourWriter, {kazoo, formRead}, ourWriter}, {writer, {zkgrant, formReadKazoo}, writer},
 	} {
-		t.Run(fmt.Sprintf("%v, %v, %v", c.first, c.reader, c.last), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
+		scenes(t, [][3]role{each}, func(s *stage, roles [3]role) {
 			var all []*contender
-			for _, r := range []role{c.first, c.reader, c.last} {
+			for _, r := range roles {
 				all = append(all, s.connect(r.family, r.form))
 			}
 			s.enters(all[0])
 			s.queueUp(all[1])
 			s.queueUp(all[2])
-			s.goes(all[0])
 			s.silent(all[1], all[2])
 			s.leaves(all[0])
-			if c.reader.family == kazoo && waitsForAll(t, s.arena.guests.kazoo.Version) {
+			if roles[1].family == kazoo && waitsForAll(s.t, s.arena.kazoo.found.Version) {
 				s.silent(all[1], all[2]) // both stay silent
 				return
 			}

@@ -1,4 +1,4 @@
-"""The player of kazoo. player_test.go describes the orders and the news.
+"""The player of kazoo. player_test.go describes the orders and the answers.
 
 Arguments: where the server is, the session timeout in milliseconds.
 """
@@ -16,9 +16,8 @@ telling = threading.Lock()
 
 def say(*words):
     """Tells a piece of news, whole, whichever thread it comes from."""
-    line = " ".join(words) + "\n"
     with telling:
-        sys.stdout.write(line)
+        sys.stdout.write(" ".join(words) + "\n")
         sys.stdout.flush()
 
 
@@ -40,96 +39,59 @@ FORMS = {
 class Contender:
     """A session and a lock, in a thread of their own."""
 
-    def __init__(self, name, form, path, addr, timeout):
-        self.name, self.form = name, form
+    def __init__(self, name, addr, timeout):
         self.orders = queue.Queue()
-        self.stopping = threading.Event()
-        self.go, self.ok = threading.Semaphore(0), threading.Semaphore(0)
-        threading.Thread(target=self.live, args=(path, addr, timeout), daemon=True).start()
+        self.client = self.lock = self.form = None
+        threading.Thread(target=self.live, args=(name, addr, timeout / 1000), daemon=True).start()
 
-    def live(self, path, addr, timeout):
-        try:
-            self.client = KazooClient(hosts=addr, timeout=timeout / 1000)
-            self.client.start()
-            self.lock = FORMS[self.form](self.client, path)
-        except Exception as e:
-            self.fail(e)
-            return
-        say("opened", self.name, str(self.client.client_id[0]))
+    def live(self, name, addr, timeout):
         while True:
-            order, also = self.orders.get()
+            order, *rest = self.orders.get()
+            said, text = order, ""
             try:
-                if order == "run":
-                    self.run()
-                elif order == "try":
-                    self.once(also / 1000)
-                else:
+                if order == "open":
+                    self.form, path = rest
+                    if self.client is None:
+                        self.client = KazooClient(hosts=addr, timeout=timeout)
+                        self.client.start()
+                    self.lock = FORMS[self.form](self.client, path)
+                    text = str(self.client.client_id[0])
+                elif order == "acquire":
+                    if not self.acquire(int(rest[0]) / 1000):
+                        said = "busy"
+                elif order == "release":
+                    self.lock.release()
+                elif order == "close":
                     self.client.stop()
                     self.client.close()
-                    say("stopped", self.name)
-                    return
+                else:
+                    raise NotImplementedError(order)
             except Exception as e:
-                self.fail(e)
-                return
+                said, text = "fail", type(e).__name__ + " " + str(e).replace("\n", " ")
+            say(said, name, text)
 
-    def fail(self, e):
-        say("fail", self.name, type(e).__name__, str(e).replace("\n", " "))
-
-    def run(self):
-        while not self.stopping.is_set():
-            self.acquire()
-            self.section()
-
-    def once(self, seconds):
-        try:
-            got = self.lock.acquire(timeout=seconds)
-        except LockTimeout:
-            got = False
-        if not got:
-            say("busy", self.name)
-            return
-        self.section()
-        say("idle", self.name)
-
-    def acquire(self):
-        if self.form != "read-again":
-            self.lock.acquire()
-            return
-        while True:
-            try:
-                if self.lock.acquire(timeout=PATIENCE):
-                    return
-            except LockTimeout:
+    def acquire(self, seconds):
+        if self.form == "read-again":
+            while not self.tries(PATIENCE):
                 pass
+            return True
+        return self.tries(seconds if seconds >= 0 else None)
 
-    def section(self):
-        say("enter", self.name)
-        self.go.acquire()
-        say("leave", self.name)
-        self.ok.acquire()
-        self.lock.release()
+    def tries(self, seconds):
+        try:
+            return self.lock.acquire(timeout=seconds)
+        except LockTimeout:
+            return False
 
 
 def main():
     threading.stack_size(256 << 10)
-    addr, timeout = sys.argv[1], int(sys.argv[2])
     contenders = {}
     for line in sys.stdin:
         order, name, *rest = line.split()
-        if order == "open":
-            form, path = rest
-            contenders[name] = Contender(name, form, path, addr, timeout)
-            continue
-        contender = contenders[name]
-        if order == "go":
-            contender.go.release()
-        elif order == "ok":
-            contender.ok.release()
-        elif order == "stop":
-            contender.stopping.set()
-            contender.orders.put(("stop", 0))
-        else:
-            contender.orders.put((order, int(rest[0]) if rest else 0))
+        if name not in contenders:
+            contenders[name] = Contender(name, sys.argv[1], int(sys.argv[2]))
+        contenders[name].orders.put((order, *rest))
     # Contenders that wait for a lock are left where they are.
     os._exit(0)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,36 @@ import (
 
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
+
+// Lines to a player are orders: a word, the contender, and what follows here. A contender obeys one after the other, and answers each with
+// a line: the same word, the contender, and perhaps a text. The answer may also be fail, the contender, and why.
+//
+//	open c form path   make a lock object; the first one connects a session, which is the text as a signed decimal
+//	acquire c ms       wait for the lock, ms at most, or without end if negative; the answer is busy if that was too short
+//	shares c           a writer becomes a reader as well
+//	share c            and then a reader only
+//	release c
+//	revoke c node      ask the owner of the node to release it
+//	close c            end the session
+//
+// A revocable contender says revoked c when it is asked for the lock, at any time. The process ends when its input does, and leaves its
+// waiters where they are.
+const (
+	orderOpen    = "open"
+	orderAcquire = "acquire"
+	orderShares  = "shares"
+	orderShare   = "share"
+	orderRelease = "release"
+	orderRevoke  = "revoke"
+	orderClose   = "close"
+
+	newsBusy    = "busy"
+	newsRevoked = "revoked"
+	newsFail    = "fail"
+)
+
+// news is what a player says of one of its contenders.
+type news struct{ word, text string }
 
 // player is a process with contenders of one family. It ends with the test. A bad end fails the test.
 type player struct {
@@ -28,30 +59,22 @@ type player struct {
 type contender struct {
 	name    string
 	form    form
-	path    string
-	session int64 // of its nodes; set by opened
-
-	player *player
-	heard  chan news
+	session int64 // of its nodes
+	player  *player
+	heard   chan news
 }
 
-// start runs a player.
-func (a *arena) start(tb testing.TB, f family) *player {
-	tb.Helper()
-	return a.startFor(tb, f, longSession)
+// String names the contender in messages.
+func (c *contender) String() string {
+	return fmt.Sprintf("%s (%s %s)", c.name, c.player.family, c.form)
 }
 
-// startMortal runs a player that will be killed.
-func (a *arena) startMortal(tb testing.TB, f family) *player {
-	tb.Helper()
-	return a.startFor(tb, f, shortSession)
-}
-
-func (a *arena) startFor(tb testing.TB, f family, timeout time.Duration) *player {
+// start runs a player at a server. Without a timeout its sessions are those of contenders that live.
+func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Duration) *player {
 	tb.Helper()
 	p := &player{family: f, contenders: make(map[string]*contender), deaf: make(chan struct{})}
 	var err error
-	if p.process, err = peers.Start(a.command(tb, f, timeout), p.hear); err != nil {
+	if p.process, err = peers.Start(a.command(tb, f, addr, append(timeout, longSession)[0]), p.hear); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
@@ -69,41 +92,29 @@ func (a *arena) startFor(tb testing.TB, f family, timeout time.Duration) *player
 
 // hear gives the news to the contender that they are about.
 func (p *player) hear(line peers.Line) {
-	n, err := parseNews(line.Text)
+	fields := append(strings.SplitN(line.Text, " ", 3), "", "")
 	p.mu.Lock()
-	c := p.contenders[n.contender]
-	if err == nil && c == nil {
-		err = fmt.Errorf("news of an unknown contender: %q", line.Text)
-	}
-	if err != nil {
-		p.strange = append(p.strange, err)
+	c := p.contenders[fields[1]]
+	if c == nil {
+		p.strange = append(p.strange, fmt.Errorf("news of no contender: %.100q", line.Text))
 	}
 	p.mu.Unlock()
-	if err == nil {
-		select {
-		case c.heard <- n:
-		case <-p.deaf:
-		}
+	if c == nil {
+		return
+	}
+	select {
+	case c.heard <- news{fields[0], fields[2]}:
+	case <-p.deaf:
 	}
 }
 
-// open orders a contender to connect. It is ready when opened returns.
-func (p *player) open(name string, f form, path string) (*contender, error) {
-	c := &contender{name: name, form: f, path: path, player: p, heard: make(chan news, 8)}
+// open connects a contender.
+func (p *player) open(ctx context.Context, name string, f form, path string) (*contender, error) {
+	c := &contender{name: name, form: f, player: p, heard: make(chan news, 8)}
 	p.mu.Lock()
 	p.contenders[name] = c
 	p.mu.Unlock()
-	return c, c.order(orderOpen, string(f), path)
-}
-
-// opened waits for the session.
-func (c *contender) opened(ctx context.Context) error {
-	n, err := c.next(ctx, newsOpened)
-	if err != nil {
-		return err
-	}
-	c.session, err = strconv.ParseInt(n.text, 10, 64)
-	return err
+	return c, c.do(ctx, orderOpen, string(f), path)
 }
 
 // order gives the contender an order.
@@ -111,84 +122,58 @@ func (c *contender) order(word string, more ...string) error {
 	return c.player.process.Say(strings.Join(append([]string{word, c.name}, more...), " "))
 }
 
-// next waits for news of the contender. Any other word is an error.
-func (c *contender) next(ctx context.Context, words ...string) (news, error) {
+// ask makes the contender ask for its lock, without end if wait is negative.
+func (c *contender) ask(wait time.Duration) error {
+	return c.order(orderAcquire, strconv.FormatInt(wait.Milliseconds(), 10))
+}
+
+// do gives the contender an order, and waits until it has obeyed.
+func (c *contender) do(ctx context.Context, word string, more ...string) error {
+	if err := c.order(word, more...); err != nil {
+		return err
+	}
+	return c.says(ctx, word)
+}
+
+// says waits for news of the contender. Any other word is an error.
+func (c *contender) says(ctx context.Context, word string) error {
+	n, err := c.next(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("waiting for %s: %w", word, err)
+	case n.word != word:
+		return fmt.Errorf("%v said %s %s and not %s", c, n.word, n.text, word)
+	case word == orderOpen:
+		c.session, err = strconv.ParseInt(n.text, 10, 64)
+	}
+	return err
+}
+
+// next waits for news of the contender.
+func (c *contender) next(ctx context.Context) (news, error) {
 	select {
 	case n := <-c.heard:
-		return n, c.check(n, words)
+		return n, nil
 	case <-c.player.process.Ended():
 		select {
 		case n := <-c.heard:
-			return n, c.check(n, words)
+			return n, nil
 		default:
-			return news{}, fmt.Errorf("the process of %s has ended: %s", c.name, c.player.process.Complaints())
+			return news{}, fmt.Errorf("the process of %v has ended: %s", c, c.player.process.Complaints())
 		}
 	case <-ctx.Done():
-		return news{}, fmt.Errorf("no news of %s, which was to say one of %q: %w", c.name, words, context.Cause(ctx))
+		return news{}, fmt.Errorf("no news of %v: %w", c, context.Cause(ctx))
 	}
 }
 
-func (c *contender) check(n news, words []string) error {
-	for _, word := range words {
-		if n.word == word {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s (%s %s) said %s %s and not %q", c.name, c.player.family, c.form, n.word, n.text, words)
+// role is a form of a family's lock.
+type role struct {
+	family family
+	form   form
 }
 
-// Lines to a player are orders, lines from it are news. The second word is the contender that they are about.
-//
-//	open c form path   connect a session, and make the lock object   opened c session, as a signed decimal
-//	run c              enter again and again, until told to stop     enter c ... leave c, each section
-//	try c ms           enter once, with a wait of ms at most         enter c ... leave c ... idle c; or busy c
-//	go c               the answer to enter and share
-//	ok c               the answer to leave, behind which the lock is released
-//	revoke c node      ask the owner of the node to release it
-//	stop c             finish the section, and end the session       stopped c
-//
-// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up writing when
-// it is told to go. A revocable contender says revoked c when it is asked for the lock. An error is fail c and a text, and nothing
-// follows it.
-//
-// The process ends when its input does, and leaves its waiters where they are.
-const (
-	orderOpen   = "open"
-	orderRun    = "run"
-	orderTry    = "try"
-	orderGo     = "go"
-	orderOK     = "ok"
-	orderRevoke = "revoke"
-	orderStop   = "stop"
-
-	newsOpened  = "opened"
-	newsEnter   = "enter"
-	newsShare   = "share"
-	newsLeave   = "leave"
-	newsRevoked = "revoked"
-	newsIdle    = "idle"
-	newsBusy    = "busy"
-	newsStopped = "stopped"
-	newsFail    = "fail"
-)
-
-// news is what a player says of one of its contenders.
-type news struct {
-	word, contender, text string
-}
-
-// parseNews reads a line.
-func parseNews(line string) (news, error) {
-	fields := strings.SplitN(line, " ", 3)
-	if len(fields) < 2 {
-		return news{}, fmt.Errorf("news that are none: %.100q", line)
-	}
-	n := news{word: fields[0], contender: fields[1]}
-	if len(fields) > 2 {
-		n.text = fields[2]
-	}
-	return n, nil
-}
+// String names the role.
+func (r role) String() string { return string(r.family) + " " + string(r.form) }
 
 // form is what a contender takes: a mutex, a side of a read/write lock, or a permit.
 type form string
@@ -225,25 +210,15 @@ func (f form) permits() (permits, takes int) {
 	if f == formSemaphoreMutex {
 		return 1, 1
 	}
-	text, ok := strings.CutPrefix(string(f), "semaphore:")
-	if !ok {
-		return 0, 1
-	}
-	size, count, ok := strings.Cut(text, "x")
-	if !ok {
-		count = "1"
-	}
-	permits, bad := strconv.Atoi(size)
-	takes, worse := strconv.Atoi(count)
-	if bad != nil || worse != nil {
-		return 0, 1
+	if _, err := fmt.Sscanf(string(f), "semaphore:%dx%d", &permits, &takes); err != nil {
+		takes = 1
 	}
 	return permits, takes
 }
 
 // shared tells whether several contenders of the form hold together.
 func (f form) shared() bool {
-	return f == formRead || strings.HasPrefix(string(f), string(formRead)+"-")
+	return slices.Contains([]form{formRead, formReadAgain, formReadKazoo}, f)
 }
 
 // downgrades tells whether the form is a writer that becomes a reader.

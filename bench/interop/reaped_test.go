@@ -10,50 +10,40 @@ import (
 // empty directory, and uses its lock object again. Both contenders find nothing wrong, and wait for each other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range some([]struct {
-		family family
-		form   form
-		ours   form
-	}{
-		{curator, formMutex, formMutex},
-		{curator, formRead, formWrite},
-		{curator, formWrite, formRead},
-		{curator, semaphore(1), semaphore(1)},
-		{curator, formSemaphoreMutex, semaphore(1)},
-		{stock, formLock, formMutex},
-	}) {
-		t.Run(string(c.family)+" "+string(c.form), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
-			ours, other := s.connect(zkgrant, c.ours), s.connect(c.family, c.form)
-			dirs, queue := []string{s.dir}, s.dir
-			if permits, _ := c.ours.permits(); permits > 0 {
-				dirs = []string{path.Join(s.dir, "locks"), path.Join(s.dir, "leases")}
-				queue = dirs[0]
-			}
-			for range 2 {
-				s.visits(ours)
-				s.meet(ours, other, queue)
-				s.meet(other, ours, queue)
-				s.until(func() (still error) {
-					for _, dir := range dirs {
-						still = errors.Join(still, s.arena.witness.gone(dir))
-					}
-					return still
-				})
-			}
-			s.visits(other)
-		})
+	type pair struct {
+		other role
+		ours  form
 	}
-}
-
-// meet makes the second one wait in the queue until the first one has left.
-func (s *stage) meet(first, second *contender, queue string) {
-	s.t.Helper()
-	s.enters(first)
-	s.acquire(second)
-	s.appears(second, queue)
-	s.silent(second)
-	s.departs(first)
-	s.passes(second)
+	scenes(t, []pair{
+		{role{curator, formMutex}, formMutex},
+		{role{curator, formRead}, formWrite},
+		{role{curator, formWrite}, formRead},
+		{role{curator, semaphore(1)}, semaphore(1)},
+		{role{curator, formSemaphoreMutex}, semaphore(1)},
+		{role{stock, formLock}, formMutex},
+	}, func(s *stage, c pair) {
+		ours, other := s.connect(zkgrant, c.ours), s.connect(c.other.family, c.other.form)
+		dirs := []string{s.dir}
+		if permits, _ := c.ours.permits(); permits > 0 {
+			dirs = []string{path.Join(s.dir, "locks"), path.Join(s.dir, "leases")}
+		}
+		for range 2 {
+			s.visits(ours)
+			for _, order := range [][2]*contender{{ours, other}, {other, ours}} { // the second one waits until the first one has left
+				s.enters(order[0])
+				s.acquire(order[1])
+				s.appears(order[1], dirs[0])
+				s.silent(order[1])
+				s.leaves(order[0])
+				s.passes(order[1])
+			}
+			s.until(func() (still error) {
+				for _, dir := range dirs {
+					still = errors.Join(still, s.arena.witness.gone(dir))
+				}
+				return still
+			})
+		}
+		s.visits(other)
+	})
 }

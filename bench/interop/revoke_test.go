@@ -1,56 +1,41 @@
 package interop
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestCuratorsRevokerIsHeard: Curator's Revoker asks for a lock. A holder of zkgrant's is told so once, and holds on. No waiter takes the
 // holder's node for gone, whichever library holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
-	for _, holding := range some([]struct {
-		family family
-		form   form
-	}{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}) {
-		t.Run(string(holding.family), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
-			holder, asker := s.connect(holding.family, holding.form), s.connect(curator, formMutex)
-			waiting := []*contender{
-				s.connect(zkgrant, formRevocable), s.connect(stock, formLock), s.connect(curator, formMutex),
-			}
-			s.enters(holder)
-			for _, c := range waiting {
-				s.queueUp(c)
-			}
-			node, _, err := s.arena.witness.nodeOf(s.dir, holder.session, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				s.order(asker, orderRevoke, node)
-			}
-			s.until(func() error {
-				data, err := s.arena.witness.data(node)
-				if err == nil && string(data) != "__REVOKE__" {
-					err = fmt.Errorf("%s has data %q", node, data)
-				}
-				return err
-			})
-			if holding.form == formRevocable {
-				s.says(holder, newsRevoked)
-			}
-			s.silent(append(waiting, holder)...)
-			s.departs(holder)
-			for _, c := range waiting {
-				s.passes(c)
-			}
-		})
-	}
+	scenes(t, []role{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}, func(s *stage, holding role) {
+		holder, asker := s.connect(holding.family, holding.form), s.connect(curator, formMutex)
+		waiting := []*contender{s.connect(zkgrant, formRevocable), s.connect(stock, formLock), s.connect(curator, formMutex)}
+		s.enters(holder)
+		for _, c := range waiting {
+			s.queueUp(c)
+		}
+		node, _, err := s.arena.witness.nodeOf(s.dir, holder.session, 1)
+		eventstest.Must(s.t, err)
+		for range 2 {
+			s.does(asker, orderRevoke, node)
+		}
+		if data, err := s.arena.witness.data(node); err != nil || string(data) != "__REVOKE__" {
+			s.t.Errorf("%s has data %q, %v", node, data, err)
+		}
+		if holding.form == formRevocable {
+			s.says(holder, newsRevoked)
+		}
+		s.silent(append(waiting, holder)...)
+		s.leaves(holder)
+		for _, c := range waiting {
+			s.passes(c)
+		}
+	})
 }
 
 // TestCuratorsHoldersAreAsked: zkgrant's Revoke asks a holder of Curator's. A revocable holder hears it and gives the lock back. Any other
@@ -58,45 +43,33 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second
-	for _, holding := range some([]form{formRevocable, formMutex, "semaphore:1"}) {
-		t.Run(string(holding), func(t *testing.T) {
-			t.Parallel()
-			s := enter(t).set(t)
-			holder, waiter := s.connect(curator, holding), s.connect(zkgrant, formMutex)
-			if holding == "semaphore:1" {
-				waiter = s.connect(zkgrant, holding)
-			}
-			operator, err := coordinator.Connect(t.Context(), s.arena.addr, coordinator.WithSessionTimeout(timeout))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := operator.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			s.enters(holder)
-			s.acquire(waiter)
-			s.silent(waiter)
-			grace := time.Second
-			if holding == formRevocable {
-				grace = time.Minute // a busy machine gives the lock back long before that
-			}
-			began := time.Now()
-			revoked := make(chan error, 1)
-			go func() { revoked <- operator.Revoke(t.Context(), s.dir, grace) }()
-			if holding == formRevocable {
-				s.says(holder, newsRevoked)
-				s.departs(holder)
-			}
-			if err := <-revoked; err != nil {
-				t.Errorf("Revoke: %v", err)
-			}
-			took := time.Since(began)
-			if removed := took >= grace+timeout; removed == (holding == formRevocable) {
-				t.Errorf("Revoke took %v: removed %v, want %v", took, removed, !removed)
-			}
-			s.passes(waiter)
-		})
-	}
+	scenes(t, []form{formRevocable, formMutex, semaphore(1)}, func(s *stage, holding form) {
+		revocable, waits := holding == formRevocable, formMutex
+		if holding == semaphore(1) {
+			waits = holding
+		}
+		holder, waiter := s.connect(curator, holding), s.connect(zkgrant, waits)
+		operator, err := coordinator.Connect(s.t.Context(), s.arena.addr, coordinator.WithSessionTimeout(timeout))
+		eventstest.Must(s.t, err)
+		s.t.Cleanup(func() { eventstest.Check(s.t, operator.Close()) })
+		s.enters(holder)
+		s.acquire(waiter)
+		s.silent(waiter)
+		grace := time.Second
+		if revocable {
+			grace = time.Minute // a busy machine gives the lock back long before that
+		}
+		began := time.Now()
+		revoked := make(chan error, 1)
+		go func() { revoked <- operator.Revoke(s.t.Context(), s.dir, grace) }()
+		if revocable {
+			s.says(holder, newsRevoked)
+			s.leaves(holder)
+		}
+		eventstest.Check(s.t, <-revoked)
+		if took := time.Since(began); (took >= grace+timeout) == revocable {
+			s.t.Errorf("Revoke took %v, want that the node is removed: %v", took, !revocable)
+		}
+		s.passes(waiter)
+	})
 }

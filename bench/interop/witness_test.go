@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // witness looks at the server's nodes on the referee's behalf. Its methods may be called by several goroutines.
@@ -16,19 +18,15 @@ type witness struct{ conn *zk.Conn }
 
 // callWitness connects a witness. The caller must Close its connection.
 func callWitness(ctx context.Context, addr string) (witness, error) {
-	conn, err := connectStock(ctx, addr, 30*time.Second)
-	if err != nil {
-		return witness{}, fmt.Errorf("connecting the witness: %w", err)
-	}
-	return witness{conn}, nil
+	conn, err := peers.Connect(ctx, addr, 30*time.Second, nil)
+	return witness{conn}, err
 }
 
-// nodeOf returns a node that the session owns in the directory, and the zxid that created it. The session must own that many nodes; any
-// other number is an error.
-func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
-	children, _, err := w.conn.Children(dir)
+// owned returns the nodes that the session owns in the directory, the zxid that created the last of them, and all children.
+func (w witness) owned(dir string, session int64) (found []string, czxid int64, children []string, _ error) {
+	children, err := w.children(dir)
 	if err != nil {
-		return "", 0, fmt.Errorf("listing %s: %w", dir, err)
+		return nil, 0, nil, err
 	}
 	stats := make([]*zk.Stat, len(children))
 	failed := make([]error, len(children))
@@ -43,19 +41,34 @@ func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxi
 	}
 	all.Wait()
 	if err := errors.Join(failed...); err != nil {
-		return "", 0, fmt.Errorf("looking at %s: %w", dir, err)
+		return nil, 0, nil, fmt.Errorf("looking at %s: %w", dir, err)
 	}
-	var found []string
 	for i, stat := range stats {
 		if stat != nil && stat.EphemeralOwner == session {
 			found = append(found, path.Join(dir, children[i]))
 			czxid = stat.Czxid
 		}
 	}
-	if len(found) != nodes {
-		return "", 0, fmt.Errorf("session 0x%x has %d nodes in %s: %q of %q", session, len(found), dir, found, children)
+	return found, czxid, children, nil
+}
+
+// nodeOf returns a node that the session owns in the directory, and the zxid that created it. The session must own that many nodes; any
+// other number is an error.
+func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
+	found, czxid, children, err := w.owned(dir, session)
+	if err == nil && len(found) != nodes {
+		err = fmt.Errorf("session 0x%x has %d nodes in %s: %q of %q", session, len(found), dir, found, children)
+	}
+	if err != nil {
+		return "", 0, err
 	}
 	return found[0], czxid, nil
+}
+
+// owns tells whether the session has a node in the directory.
+func (w witness) owns(dir string, session int64) (bool, error) {
+	found, _, _, err := w.owned(dir, session)
+	return len(found) > 0, err
 }
 
 // gone is an error while the directory exists. The server keeps a plain directory, so the witness removes it. go-zookeeper's lock makes one
@@ -76,10 +89,7 @@ func (w witness) gone(dir string) error {
 // exists tells whether the node is there.
 func (w witness) exists(node string) (bool, error) {
 	there, _, err := w.conn.Exists(node)
-	if err != nil {
-		return false, fmt.Errorf("looking at %s: %w", node, err)
-	}
-	return there, nil
+	return there, wrap(err, node)
 }
 
 // children lists a directory. One that does not exist has none.
@@ -88,17 +98,36 @@ func (w witness) children(dir string) ([]string, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", dir, err)
-	}
-	return children, nil
+	return children, wrap(err, dir)
 }
 
 // data are those of a node.
 func (w witness) data(node string) ([]byte, error) {
 	data, _, err := w.conn.Get(node)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", node, err)
+	return data, wrap(err, node)
+}
+
+// make creates a persistent node and its missing parents.
+func (w witness) make(node string) error {
+	for end, all := 1, node+"/"; end < len(all); end++ {
+		if all[end] != '/' {
+			continue
+		}
+		_, err := w.conn.Create(all[:end], nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return wrap(err, all[:end])
+		}
 	}
-	return data, nil
+	return nil
+}
+
+// remove deletes a node.
+func (w witness) remove(node string) error { return wrap(w.conn.Delete(node, -1), node) }
+
+// wrap says which node an error is about.
+func wrap(err error, node string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", node, err)
 }

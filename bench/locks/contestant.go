@@ -93,7 +93,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	zookeeper, err := peers.StartServerIn(ctx, a.disk, serverSettings()...)
+	zookeeper, err := peers.StartServer(ctx, a.disk, serverSettings()...)
 	if err != nil {
 		return a, err
 	}

@@ -5,35 +5,13 @@ import (
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
-
-// quiet drops the client's log.
-type quiet struct{}
-
-// Printf does nothing.
-func (quiet) Printf(string, ...any) {}
 
 // connectStock opens a session with the go-zookeeper client.
 func connectStock(ctx context.Context, addr string, m *meter) (*zk.Conn, error) {
-	conn, news, err := zk.Connect([]string{addr}, sessionTimeout,
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false), zk.WithDialer(m.dialWithin))
-	if err != nil {
-		return nil, err
-	}
-	for {
-		select {
-		case event, open := <-news:
-			if !open {
-				return nil, zk.ErrClosing
-			}
-			if event.State == zk.StateHasSession {
-				return conn, nil
-			}
-		case <-ctx.Done():
-			conn.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
+	return peers.Connect(ctx, addr, sessionTimeout, m.dialWithin)
 }
 
 // stock is a client with the lock that comes with go-zookeeper.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -21,9 +22,8 @@ var ErrNotFound = errors.New("peers: no Apache Curator to run")
 const howToGet = "run bench/deps, or set CURATOR_HOME to a folder with its jars (recipes, framework, client) and guava"
 
 const (
-	systemJars = "/usr/share/java"     // where Debian installs them
-	compiler   = "jdk.compiler"        // the module of a Java that compiles; Debian's headless runtime has it
-	recipesJar = "curator-recipes.jar" // the jar by which Curator is recognised
+	systemJars = "/usr/share/java" // where Debian installs them
+	compiler   = "jdk.compiler"    // the module of a Java that compiles; Debian's headless runtime has it
 	separator  = string(os.PathListSeparator)
 )
 
@@ -31,7 +31,6 @@ const (
 type Curator struct {
 	Java      string   // the java program
 	Classpath []string // jars of Curator and of ZooKeeper's client; an element may be a folder followed by /*
-	Origin    string   // the file or folder where it was found, for messages
 	Version   string   // such as 5.4.0
 }
 
@@ -43,39 +42,69 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	if err != nil {
 		return Curator{}, err
 	}
-	classpath, recipes, err := findJars(os.Getenv("CURATOR_HOME"), systemJars, deps)
+	recipes, err := findJar("curator-recipes", os.Getenv("CURATOR_HOME"), systemJars, inDeps(deps, "curator"))
 	if err != nil {
-		return Curator{}, err
+		return Curator{}, fmt.Errorf("%w: %w; %s", ErrNotFound, err, howToGet)
 	}
 	version, err := versionOf(recipes)
 	if err != nil {
 		return Curator{}, err
 	}
-	return Curator{
-		Java:      zookeeper.Java,
-		Classpath: append(classpath, zookeeper.Classpath...),
-		Origin:    recipes,
-		Version:   version,
-	}, nil
+	classpath := []string{filepath.Join(filepath.Dir(recipes), "*")}
+	if filepath.Dir(recipes) == systemJars {
+		classpath = []string{recipes} // its manifest names all other jars by absolute path
+	}
+	return Curator{Java: zookeeper.Java, Classpath: append(classpath, zookeeper.Classpath...), Version: version}, nil
 }
 
-// findJars returns the class path and the jar of the recipes. An empty folder is skipped.
-func findJars(home, system, deps string) (classpath []string, recipes string, err error) {
+// ErrNoWriteLock is what [FindWriteLock] returns, wrapped with where it has looked, on a machine without WriteLock.
+var ErrNoWriteLock = errors.New("peers: no WriteLock to run; " +
+	"run bench/deps, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar")
+
+// FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the client's jar: from WRITELOCK_HOME, which must then
+// have it; as Debian's package installs it; from .deps of the project of the working directory. The error wraps [ErrNoWriteLock] if there
+// is none.
+func FindWriteLock() (string, error) {
+	deps, err := ensemble.Deps()
+	if err != nil {
+		return "", err
+	}
+	jar, err := findJar("zookeeper-recipes-lock", os.Getenv("WRITELOCK_HOME"), systemJars, inDeps(deps, "writelock"))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoWriteLock, err)
+	}
+	return jar, nil
+}
+
+// inDeps is a folder in .deps, or empty if there is no project.
+func inDeps(deps, folder string) string {
+	if deps == "" {
+		return ""
+	}
+	return filepath.Join(deps, folder)
+}
+
+// findJar looks for a jar: only in home, if that is set, where a version may follow its name; or else in the other folders.
+func findJar(name, home string, folders ...string) (string, error) {
 	if home != "" {
-		found, err := filepath.Glob(filepath.Join(home, "curator-recipes*.jar"))
+		found, err := filepath.Glob(filepath.Join(home, name+"*.jar"))
 		if err != nil || len(found) == 0 {
-			return nil, "", fmt.Errorf("%w: CURATOR_HOME is %s, which holds no curator-recipes*.jar; %s",
-				ErrNotFound, home, howToGet)
+			return "", fmt.Errorf("%s holds no %s*.jar", home, name)
 		}
-		return []string{filepath.Join(home, "*")}, found[0], nil
+		return found[0], nil
 	}
-	if jar := filepath.Join(system, recipesJar); isFile(jar) {
-		return []string{jar}, jar, nil // its manifest names all other jars by absolute path
+	for _, folder := range folders {
+		if jar := filepath.Join(folder, name+".jar"); folder != "" && isFile(jar) {
+			return jar, nil
+		}
 	}
-	if jar := filepath.Join(deps, "curator", recipesJar); deps != "" && isFile(jar) {
-		return []string{filepath.Join(deps, "curator", "*")}, jar, nil
-	}
-	return nil, "", fmt.Errorf("%w; %s", ErrNotFound, howToGet)
+	return "", fmt.Errorf("there is no %s.jar in %q", name, folders)
+}
+
+// With returns the same Curator with more jars on its class path.
+func (c Curator) With(jars ...string) Curator {
+	c.Classpath = append(slices.Clip(c.Classpath), jars...)
+	return c
 }
 
 // versionOf reads the version that Maven wrote into the jar.
@@ -153,9 +182,4 @@ func (c Curator) Command(folder, class string, args ...string) *exec.Cmd {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -81,7 +81,10 @@ func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %s --version: %w", program, err)
 	}
-	e := &Etcd{program: program, Version: etcdVersion(string(said))}
+	e := &Etcd{program: program, Version: "?"}
+	if found := regexp.MustCompile(`etcd Version: (\S+)`).FindSubmatch(said); found != nil {
+		e.Version = string(found[1])
+	}
 	if e.Addr, err = freeAddr(ctx); err == nil {
 		e.folder, err = os.MkdirTemp(parent, "zkgrant-etcd")
 	}
@@ -89,14 +92,6 @@ func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
 	return e, nil
-}
-
-// etcdVersion parses the program's version.
-func etcdVersion(said string) string {
-	if found := regexp.MustCompile(`etcd Version: (\S+)`).FindStringSubmatch(said); found != nil {
-		return found[1]
-	}
-	return "?"
 }
 
 // member is how the members of a cluster find each other.

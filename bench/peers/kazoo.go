@@ -38,7 +38,7 @@ func FindKazoo(ctx context.Context) (Kazoo, error) {
 		}
 	}
 	k.Path = os.Getenv("KAZOO_HOME")
-	if folder := filepath.Join(deps, "kazoo"); k.Path == "" && deps != "" && isFolder(folder) {
+	if folder := inDeps(deps, "kazoo"); k.Path == "" && isFile(filepath.Join(folder, "kazoo", "client.py")) {
 		k.Path = folder
 	}
 	const ask = "import sys, kazoo.client, kazoo.version; " +

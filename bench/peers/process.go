@@ -150,3 +150,14 @@ func (p *Process) ProcessorTime() (time.Duration, error) { return ProcessorTime(
 
 // Memory is the process's memory in bytes; see [Memory].
 func (p *Process) Memory() (int64, error) { return Memory(p.cmd.Process.Pid) }
+
+// Together calls f with each number below n, at once, and returns when all have returned.
+func Together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}

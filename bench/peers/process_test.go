@@ -1,128 +1,93 @@
 package peers
 
 import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
+
+// playEnv, in its environment, makes the test binary one of the tests' processes.
+const playEnv = "ZKGRANT_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(playEnv) {
+	case "polite": // complains, and ends with its input
+		fmt.Fprintln(os.Stderr, "a remark")
+		fmt.Println("ready")
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			fmt.Println("heard", in.Text())
+		}
+		fmt.Println("bye")
+	case "failing":
+		fmt.Fprintln(os.Stderr, "what went wrong")
+		os.Exit(3)
+	case "stubborn": // ignores its input
+		fmt.Println("ready")
+		<-time.After(time.Hour)
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
 
 // start runs a process and returns it with its lines, which only the caller reads.
 func start(t *testing.T, role string) (*Process, <-chan Line) {
 	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), playEnv+"="+role)
 	lines := make(chan Line, 10) // more than there are lines
-	p, err := Start(play(role), func(l Line) { lines <- l })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, err := Start(cmd, func(l Line) { lines <- l })
+	eventstest.Must(t, err)
 	t.Cleanup(func() { _ = p.Close() }) // the test has checked its result already
 	return p, lines
 }
 
 func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	t.Parallel()
-	before := time.Now()
 	p, lines := start(t, "polite")
-	var heard []Line
-	for len(heard) == 0 || heard[len(heard)-1].Text != "ready" {
-		heard = append(heard, eventstest.Receive(t, lines, "a line of the process"))
+	eventstest.Must(t, p.Say("this"))
+	var heard []string
+	for len(heard) < 2 {
+		heard = append(heard, eventstest.Receive(t, lines, "a line of the process").Text)
 	}
 	select {
 	case <-p.Ended():
 		t.Error("it ended before its input")
 	default:
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
-	heard = append(heard, eventstest.Receive(t, lines, "its last line")) // it was heard when Close returns
-	var texts []string
-	for _, l := range heard {
-		texts = append(texts, l.Text)
-		if l.At.Before(before) || l.At.After(time.Now()) {
-			t.Errorf("%q was heard at %v, want a time after %v, and not in the future", l.Text, l.At, before)
-		}
-		before = l.At
-	}
-	if want := []string{"line 0", "line 1", "line 2", "ready", "bye"}; !slices.Equal(texts, want) {
-		t.Errorf("heard %q, want %q", texts, want)
-	}
-	if said := p.Complaints(); said != "a remark\n" {
-		t.Errorf("complaints %q, want what the process wrote to its standard error", said)
-	}
-	if err := p.Close(); err != nil {
-		t.Errorf("closed a second time: %v, want no error", err)
+	eventstest.Check(t, p.Close())
+	heard = append(heard, (<-lines).Text) // it was heard when Close returns
+	if want := []string{"ready", "heard this", "bye"}; !slices.Equal(heard, want) || p.Complaints() != "a remark\n" {
+		t.Errorf("heard %q and the complaints %q, want %q and a remark", heard, p.Complaints(), want)
 	}
 }
 
-func TestProcessThatFails(t *testing.T) {
+func TestProcessThatFailsOrDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	p, _ := start(t, "failing")
-	eventstest.Receive(t, p.Ended(), "the end of the process")
-	err := p.Close()
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "what went wrong") {
-		t.Errorf("Close of a process that failed: %v; want its exit status 3 and what it complained of", err)
-	}
-}
-
-func TestProcessThatDoesNotEndIsKilled(t *testing.T) {
-	t.Parallel()
-	p, lines := start(t, "stubborn")
+	failing, _ := start(t, "failing")
+	eventstest.Receive(t, failing.Ended(), "the end of the process")
+	stubborn, lines := start(t, "stubborn")
 	eventstest.Receive(t, lines, "a line of the process")
-	p.patience = 10 * time.Millisecond
-	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("Close of a process that does not end: %v; want that it was killed", err)
-	}
-	select {
-	case <-p.Ended():
-	default:
-		t.Error("Close has returned, and it lives")
-	}
-}
-
-func TestProcessThatIsNoProgram(t *testing.T) {
-	t.Parallel()
-	cmd := play("polite")
-	cmd.Path = t.TempDir()
-	if p, err := Start(cmd, func(Line) {}); err == nil {
-		t.Errorf("Start of a folder = %v, want an error", p)
-	}
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	t.Parallel()
-	var said tail
-	for range 3 {
-		if n, err := said.Write([]byte(strings.Repeat("x", tailSize))); n != tailSize || err != nil {
-			t.Errorf("writing %d bytes: %d, %v", tailSize, n, err)
+	stubborn.patience = 10 * time.Millisecond
+	for p, wants := range map[*Process][]string{failing: {"exit status 3", "what went wrong"}, stubborn: {"did not end", "killed"}} {
+		err := p.Close()
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Close: %v; want %s", err, want)
+			}
 		}
 	}
-	if n, err := said.Write([]byte("end")); n != 3 || err != nil {
-		t.Errorf("writing 3 bytes: %d, %v", n, err)
-	}
-	if kept := said.String(); len(kept) != tailSize || !strings.HasSuffix(kept, "xend") {
-		t.Errorf("kept %d bytes, ending in %q; want %d, ending in xend", len(kept), kept[len(kept)-10:], tailSize)
-	}
-}
-
-func TestProcessIsKilled(t *testing.T) {
-	t.Parallel()
-	p, lines := start(t, "stubborn")
+	killed, lines := start(t, "stubborn")
 	eventstest.Receive(t, lines, "a line of the process")
-	if err := p.Kill(); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-p.Ended():
-	default:
-		t.Error("Kill has returned, and it lives")
-	}
-	if err := p.Kill(); err != nil {
-		t.Errorf("again: %v", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Errorf("closing it: %v", err)
-	}
+	eventstest.Check(t, killed.Kill())
+	eventstest.Receive(t, killed.Ended(), "the end of what was killed")
+	eventstest.Check(t, killed.Close())
 }

@@ -24,12 +24,6 @@ type Server struct {
 	folder  string
 }
 
-// StartServer starts a server in its own temporary folder and returns when it serves. The caller must Close it. The error wraps
-// [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
-func StartServer(ctx context.Context, settings ...ensemble.Setting) (*Server, error) {
-	return StartServerIn(ctx, "", settings...)
-}
-
 // RAMDisk returns a folder with its files in memory, or the empty string if this machine is not known to have one. With such a folder,
 // servers are compared by what they do, not by the disk.
 func RAMDisk() string {
@@ -41,8 +35,9 @@ func RAMDisk() string {
 	return shared
 }
 
-// StartServerIn is StartServer with the folder below parent, or among the other temporary files if parent is empty.
-func StartServerIn(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
+// StartServer starts a server in its own folder below parent, or among the other temporary files if parent is empty, and returns when it
+// serves. The caller must Close it. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
+func StartServer(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
 	s := new(Server)
 	err := s.launch(ctx, parent, 1, settings)
 	if err == nil {

@@ -1,12 +1,16 @@
 package peers
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // Watcher is a client close to the servers, which sees when a node is deleted.
@@ -15,15 +19,34 @@ type Watcher struct {
 	news <-chan zk.Event
 }
 
-// quiet drops the client's log.
-type quiet struct{}
-
-// Printf does nothing.
-func (quiet) Printf(string, ...any) {}
+// Connect opens a session with the go-zookeeper client. A nil dialer is the usual one. The caller must Close it.
+func Connect(ctx context.Context, addr string, timeout time.Duration, dial zk.Dialer) (*zk.Conn, error) {
+	if dial == nil {
+		dial = net.DialTimeout
+	}
+	conn, news, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), zk.WithDialer(dial))
+	if err != nil {
+		return nil, fmt.Errorf("peers: connecting to %s: %w", addr, err)
+	}
+	for {
+		select {
+		case event, open := <-news:
+			if !open {
+				return nil, zk.ErrClosing
+			}
+			if event.State == zk.StateHasSession {
+				return conn, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
 
 // NewWatcher connects to one of the servers. The caller must Close the Watcher.
 func NewWatcher(servers string) (*Watcher, error) {
-	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("peers: watching %s: %w", servers, err)
 	}

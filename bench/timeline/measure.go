@@ -28,7 +28,7 @@ const contenderClass = "Contender"
 // measure plays the script as often as settings say.
 func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
-	server, err := peers.StartServer(ctx, ensemble.Tick(s.tick))
+	server, err := peers.StartServer(ctx, "", ensemble.Tick(s.tick))
 	if err != nil {
 		return nil, err
 	}
