@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
@@ -163,16 +164,5 @@ func (c *child) report(with verb) (r report) {
 
 // close ends all sessions at once.
 func (c *child) close() error {
-	return together(len(c.sessions), func(i int) error { return c.sessions[i].c.Close() })
-}
-
-// together calls f with each number below n, at once, and returns when all have returned.
-func together(n int, f func(i int) error) error {
-	errs := make([]error, n)
-	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() { errs[i] = f(i) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
+	return peers.Together(len(c.sessions), func(i int) error { return c.sessions[i].c.Close() })
 }

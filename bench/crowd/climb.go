@@ -30,9 +30,8 @@ func (h Hold) stops(interval float64) string {
 func (d *director) climb(ctx context.Context, r *Results) error {
 	try := func(sessions int) (bool, error) {
 		h := Hold{Sessions: sessions, Asked: d.asked(sessions), Servers: make([]float64, servers)}
-		err := d.with(ctx, sessions, min(sessions, d.climbers), func(c *crowd) (err error) {
-			h, err = d.hold(ctx, c, d.rung)
-			return err
+		err := d.with(ctx, sessions, min(sessions, d.climbers), func(c *crowd) {
+			h = d.hold(c, d.rung)
 		})
 		if errors.Is(err, errNeverHeld) && ctx.Err() == nil {
 			d.say("%d sessions: %.500v", sessions, err)
@@ -44,16 +43,16 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 		return stopped != "", err
 	}
 	below, above := 0, 0
-	for _, sessions := range d.ladder {
-		stops, err := try(sessions)
+	for i := 0; i < len(d.ladder) && above == 0; i++ {
+		stops, err := try(d.ladder[i])
 		if err != nil {
 			return err
 		}
 		if stops {
-			above = sessions
-			break
+			above = d.ladder[i]
+		} else {
+			below = d.ladder[i]
 		}
-		below = sessions
 	}
 	for range d.halves {
 		if above == 0 {

@@ -5,6 +5,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 func TestWhatStopsACrowd(t *testing.T) {
@@ -46,17 +51,22 @@ func results() *Results {
 
 func TestKnee(t *testing.T) {
 	t.Parallel()
-	r := results()
-	if served, stopped := r.knee(); served == nil || served.Sessions != 2000 || stopped == nil || stopped.Sessions != 4000 {
-		t.Errorf("the knee is between %v and %v, want 2000 and 4000 sessions", served, stopped)
-	}
-	r.Rungs = r.Rungs[:2]
-	if served, stopped := r.knee(); served == nil || served.Sessions != 2000 || stopped != nil {
-		t.Errorf("the knee is between %v and %v, want 2000 sessions and none", served, stopped)
-	}
-	r.Rungs = []Hold{climbed(4000, 2500)}
-	if served, stopped := r.knee(); served != nil || stopped == nil {
-		t.Errorf("the knee is between %v and %v, want none and 4000 sessions", served, stopped)
+	small, large, stops := climbed(1000, 1000), climbed(2000, 1990), climbed(4000, 2500)
+	for _, c := range []struct {
+		rungs           []Hold
+		served, stopped int // 0 for none
+	}{{[]Hold{small, large, stops}, 2000, 4000}, {[]Hold{small, large}, 2000, 0}, {[]Hold{stops}, 0, 4000}} {
+		r := results()
+		r.Rungs = c.rungs
+		sessions := func(h *Hold) int {
+			if h == nil {
+				return 0
+			}
+			return h.Sessions
+		}
+		if served, stopped := r.knee(); sessions(served) != c.served || sessions(stopped) != c.stopped {
+			t.Errorf("the knee is between %v and %v, want %d and %d sessions", served, stopped, c.served, c.stopped)
+		}
 	}
 }
 
@@ -136,14 +146,31 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestReportsAddUp(t *testing.T) {
+func TestASessionCountsItsWrites(t *testing.T) {
 	t.Parallel()
-	var r report
-	r.add(report{Holding: 1, Lost: 2, Writes: 3, Gap: 9, Stood: 1, LastStood: 50, Back: 1, FirstBack: 40, LastBack: 60, Times: []int64{7}})
-	r.add(report{Holding: 1, Gap: 4, LastStood: 30, LastGrant: 8, Fates: map[string]int64{"/a": 1}})
-	r.add(report{Err: "x", Back: 2, FirstBack: 20, LastBack: 45, Times: []int64{8}})
-	if r.Holding != 2 || r.Lost != 2 || r.Writes != 3 || r.Gap != 9 || r.LastStood != 50 || r.LastGrant != 8 || r.Back != 3 ||
-		r.FirstBack != 20 || r.LastBack != 60 || len(r.Times) != 2 || len(r.Fates) != 1 || r.Err != "x" {
-		t.Errorf("together: %+v", r)
+	s := &session{fates: make(map[string]int64)}
+	s.OnEvent(events.Grant{Node: "/a/1"})
+	s.answered = time.Now().Add(-time.Hour)
+	s.begin(time.Now())
+	s.OnRequest(coordinator.RequestInfo{Op: "ping"})
+	s.OnRequest(coordinator.RequestInfo{Op: writeOp, Err: zk.ErrConnectionClosed})
+	if r := s.report(verbTimes); r.Writes != 0 || r.Back != 0 || time.Duration(r.Gap) < time.Hour {
+		t.Errorf("a ping and a write without an answer: %+v, want neither counted, and a gap that outlives the mark", r)
+	}
+	s.OnRequest(coordinator.RequestInfo{Op: writeOp, Duration: time.Hour})
+	if r := s.report(verbTimes); r.Writes != 1 || r.Times[0] != time.Hour.Microseconds() || r.Back != 0 || time.Duration(r.Gap) < time.Hour {
+		t.Errorf("a write that was sent before the mark: %+v, want it counted, and no session back", r)
+	}
+	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
+	first := s.report(verbLook)
+	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
+	if last := s.report(verbLook); first.Back != 1 || last.LastBack != first.LastBack || last.Writes != 3 {
+		t.Errorf("writes that were sent after the mark: %+v, then %+v; want it back with the first", first, last)
+	}
+	s.OnEvent(events.Lost{})
+	s.begin(time.Now())
+	s.answered = time.Now().Add(-time.Hour)
+	if r := s.report(verbFates); r.Gap != 0 || r.Holding != 0 || r.Lost != 1 {
+		t.Errorf("after a loss: %+v, want no gap while nothing is held", r)
 	}
 }

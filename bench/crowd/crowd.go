@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
@@ -19,8 +18,10 @@ const (
 	lookRest  = 3
 )
 
-// crowd is sessions in several processes.
+// crowd is sessions in several processes. After the first error its methods do nothing.
 type crowd struct {
+	ctx       context.Context
+	err       error
 	sessions  int
 	folder    string // of the locks
 	processes []*peers.Dialogue
@@ -30,51 +31,55 @@ type crowd struct {
 type size struct{ sessions, processes int }
 
 // gather starts the processes, and returns when all sessions are connected. The caller must close the crowd.
-func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) (c *crowd, err error) {
-	c = &crowd{sessions: of.sessions}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.close())
-		}
-	}()
+func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) *crowd {
+	c := &crowd{ctx: ctx, sessions: of.sessions}
 	for range of.processes {
 		p, err := peers.StartDialogue(command())
 		if err != nil {
-			return c, err
+			c.err = err
+			return c
 		}
 		c.processes = append(c.processes, p)
 	}
-	_, err = c.each(ctx, func(i int) order {
+	c.each(func(i int) order {
 		part := as
 		part.First = i * of.sessions / of.processes
 		part.N, part.Of = (i+1)*of.sessions/of.processes-part.First, of.sessions
 		return order{Verb: verbOpen, Opening: &part}
 	})
-	return c, err
+	return c
 }
 
 // tell gives all processes the order, and returns the sum of their reports.
-func (c *crowd) tell(ctx context.Context, o order) (report, error) {
-	return c.each(ctx, func(int) order { return o })
-}
+func (c *crowd) tell(o order) report { return c.each(func(int) order { return o }) }
 
 // each is tell with an order for each process.
-func (c *crowd) each(ctx context.Context, orderOf func(i int) order) (all report, _ error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer within %v", 2*patience))
-	defer cancel()
+func (c *crowd) each(orderOf func(i int) order) (all report) {
+	if c.err != nil {
+		return all
+	}
 	var mu sync.Mutex
-	err := together(len(c.processes), func(i int) error {
-		r, err := ask(ctx, c.processes[i], orderOf(i))
+	c.err = peers.Together(len(c.processes), func(i int) error {
+		r, err := ask(c.ctx, c.processes[i], orderOf(i))
 		mu.Lock()
 		defer mu.Unlock()
 		all.add(r)
 		return err
 	})
-	return all, err
+	return all
+}
+
+// do does something else, unless there was an error.
+func (c *crowd) do(f func() error) {
+	if c.err == nil {
+		c.err = f()
+	}
 }
 
 // ask gives one process the order.
 func ask(ctx context.Context, p *peers.Dialogue, o order) (r report, _ error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer within %v", 2*patience))
+	defer cancel()
 	line, err := json.Marshal(o)
 	if err != nil {
 		return r, err
@@ -93,25 +98,27 @@ func ask(ctx context.Context, p *peers.Dialogue, o order) (r report, _ error) {
 }
 
 // until looks at the crowd until the condition holds, and returns the last report.
-func (c *crowd) until(ctx context.Context, what string, done func(report) bool) (r report, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
+func (c *crowd) until(what string, done func(report) bool) (r report) {
+	for start := time.Now(); ; {
 		began := time.Now()
-		if r, err = c.tell(ctx, order{Verb: verbLook}); err != nil || done(r) {
-			return r, err
+		if r = c.tell(order{Verb: verbLook}); c.err != nil || done(r) {
+			return r
 		}
 		r.Fates = nil
-		if err := pause(ctx, max(lookEvery, lookRest*time.Since(began))); err != nil {
-			return r, fmt.Errorf("waiting until %s: %w, at %+v", what, err, r)
+		c.rest(max(lookEvery, lookRest*time.Since(began)))
+		if c.err == nil && time.Since(start) > patience {
+			c.err = fmt.Errorf("waiting until %s, for %v: %+v", what, patience, r)
 		}
 	}
 }
 
 // holding waits until every session holds.
-func (c *crowd) holding(ctx context.Context) (report, error) {
-	return c.until(ctx, "every session holds", func(r report) bool { return r.Holding == c.sessions })
+func (c *crowd) holding() report {
+	return c.until("every session holds", func(r report) bool { return r.Holding == c.sessions })
 }
+
+// rest lets time pass.
+func (c *crowd) rest(d time.Duration) { c.do(func() error { return pause(c.ctx, d) }) }
 
 // sum adds up a usage over the processes.
 func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)) (all T, _ error) {
@@ -127,7 +134,7 @@ func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)
 
 // close ends all processes.
 func (c *crowd) close() error {
-	return together(len(c.processes), func(i int) error { return c.processes[i].Close() })
+	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }
 
 // pause lets time pass, unless ctx ends first.

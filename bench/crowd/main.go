@@ -8,9 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
@@ -18,15 +16,7 @@ import (
 // joinCommand, as the first argument, makes the program a part of the crowd.
 const joinCommand = "join"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crowd:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main("crowd", run) }
 
 func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
 	if len(args) == 1 && args[0] == joinCommand {

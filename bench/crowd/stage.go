@@ -155,7 +155,7 @@ func fit(sessions, processes int, free int64) (size, error) {
 }
 
 // with runs f with a crowd of which each session holds a lock.
-func (d *director) with(ctx context.Context, sessions, processes int, f func(*crowd) error) (err error) {
+func (d *director) with(ctx context.Context, sessions, processes int, f func(*crowd)) error {
 	free, err := peers.FreeMemory()
 	if err != nil {
 		return err
@@ -165,25 +165,20 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 		return err
 	}
 	d.say("connecting %d sessions in %d processes", of.sessions, of.processes)
-	c, err := gather(ctx, d.command, of, opening{Servers: d.e.Connect(), Timeout: d.timeout, Tick: d.tick})
-	if err != nil {
-		return errors.Join(errNeverHeld, err)
-	}
-	defer func() {
-		// A server that no longer serves does not hear that sessions end: they expire.
-		if left := c.close(); left != nil {
-			d.say("closing: %.300v", left)
-			err = errors.Join(err, pause(ctx, d.timeout+2*d.tick))
-		}
-	}()
+	c := gather(ctx, d.command, of, opening{Servers: d.e.Connect(), Timeout: d.timeout, Tick: d.tick})
 	c.folder = d.folder()
-	if _, err := c.tell(ctx, order{Verb: verbHold, Path: c.folder, Spread: d.spread(sessions)}); err != nil {
-		return err
+	c.tell(order{Verb: verbHold, Path: c.folder, Spread: d.spread(sessions)})
+	if c.holding(); c.err != nil {
+		c.err = errors.Join(errNeverHeld, c.err)
+	} else {
+		f(c)
 	}
-	if _, err := c.holding(ctx); err != nil {
-		return errors.Join(errNeverHeld, err)
+	// A server that no longer serves does not hear that sessions end: they expire.
+	if left := c.close(); left != nil {
+		d.say("closing: %.300v", left)
+		c.err = errors.Join(c.err, pause(ctx, d.timeout+2*d.tick))
 	}
-	return f(c)
+	return c.err
 }
 
 // spread is a whole number of intervals, in which that many sessions come at no more than arrivals a second. So their probes are spread
@@ -201,78 +196,54 @@ func (d *director) folder() string {
 
 // stages does all the measurements that use one crowd.
 func (d *director) stages(ctx context.Context, r *Results) error {
-	return d.with(ctx, d.sessions, d.processes, func(c *crowd) (err error) {
+	return d.with(ctx, d.sessions, d.processes, func(c *crowd) {
 		r.Processes = len(c.processes)
-		if err := d.holdNow(ctx, c, r); err != nil {
+		d.holdNow(c, r)
+		c.do(func() (err error) {
+			r.Memory, err = sum(c, (*peers.Process).Memory)
+			r.Memory /= int64(d.sessions)
 			return err
-		}
-		memory, err := sum(c, (*peers.Process).Memory)
-		if err != nil {
+		})
+		d.restart(c, r, "leader killed, back when every session is served", d.leader(c), true)
+		var followers []int
+		c.do(func() (err error) {
+			followers, err = d.e.Followers(ctx)
 			return err
-		}
-		r.Memory = memory / int64(d.sessions)
-		leader, err := d.e.Leader(ctx)
-		if err != nil {
-			return err
-		}
-		if err := d.restart(ctx, c, r, "leader killed, back when every session is served", leader, true); err != nil {
-			return err
-		}
-		followers, err := d.e.Followers(ctx)
-		if err != nil {
-			return err
-		}
+		})
 		for i, f := range followers {
-			if err := d.restart(ctx, c, r, fmt.Sprintf("rolling restart: follower %d", i+1), f, false); err != nil {
-				return err
-			}
+			d.restart(c, r, fmt.Sprintf("rolling restart: follower %d", i+1), f, false)
 		}
-		if leader, err = d.e.Leader(ctx); err != nil {
-			return err
-		}
-		if err := d.restart(ctx, c, r, "rolling restart: leader", leader, false); err != nil {
-			return err
-		}
-		return d.storms(ctx, c, r)
+		d.restart(c, r, "rolling restart: leader", d.leader(c), false)
+		d.storms(c, r)
 	})
 }
 
-// holdNow measures the crowd of all stages while it holds.
-func (d *director) holdNow(ctx context.Context, c *crowd, r *Results) error {
-	d.say("holding for %v", d.window)
-	h, err := d.hold(ctx, c, d.window)
-	r.Holds = append(r.Holds, h)
-	return err
+// leader is the index of the present leader.
+func (d *director) leader(c *crowd) (leader int) {
+	c.do(func() (err error) {
+		leader, err = d.e.Leader(c.ctx)
+		return err
+	})
+	return leader
 }
 
-// hold measures a crowd that holds, for the window.
-func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h Hold, err error) {
-	if err := pause(ctx, d.interval()); err != nil {
-		return h, err
-	}
-	if h.Leader, err = d.e.Leader(ctx); err != nil {
-		return h, err
-	}
-	began, err := c.tell(ctx, order{Verb: verbMark})
-	if err != nil {
-		return h, err
-	}
-	start := time.Now()
-	before, err := d.used(c)
-	if err != nil {
-		return h, err
-	}
-	if err := pause(ctx, window); err != nil {
-		return h, err
-	}
-	after, err := d.used(c)
-	if err != nil {
-		return h, err
-	}
-	seconds := time.Since(start).Seconds()
-	ended, err := c.tell(ctx, order{Verb: verbTimes})
-	if err != nil {
-		return h, err
+// holdNow measures the crowd of all stages while it holds.
+func (d *director) holdNow(c *crowd, r *Results) {
+	d.say("holding for %v", d.window)
+	r.Holds = append(r.Holds, d.hold(c, d.window))
+}
+
+// hold measures a crowd while every session holds. Probes begin one interval after the grant.
+func (d *director) hold(c *crowd, window time.Duration) (h Hold) {
+	c.rest(d.interval())
+	h.Leader = d.leader(c)
+	began, start := c.tell(order{Verb: verbMark}), time.Now()
+	before := d.used(c)
+	c.rest(window)
+	after, seconds := d.used(c), time.Since(start).Seconds()
+	ended := c.tell(order{Verb: verbTimes})
+	if c.err != nil {
+		return h
 	}
 	h.Sessions, h.Seconds, h.Asked = c.sessions, seconds, d.asked(c.sessions)
 	h.Writes = float64(ended.Writes) / time.Since(start).Seconds()
@@ -284,72 +255,53 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 		h.Servers = append(h.Servers, (after[i]-before[i]).Seconds()/seconds)
 	}
 	h.Clients = (after[servers] - before[servers]).Seconds() / seconds
-	return h, nil
+	return h
 }
 
 // asked is how many writes a second that many sessions ask for.
 func (d *director) asked(sessions int) float64 { return float64(sessions) / d.interval().Seconds() }
 
 // used is the processor time so far of each server and, last, of the crowd.
-func (d *director) used(c *crowd) (all []time.Duration, err error) {
+func (d *director) used(c *crowd) (all []time.Duration) {
 	for i := range servers {
-		used, err := peers.ProcessorTime(d.e.Pid(i))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, used)
+		c.do(func() error {
+			used, err := peers.ProcessorTime(d.e.Pid(i))
+			all = append(all, used)
+			return err
+		})
 	}
-	used, err := sum(c, (*peers.Process).ProcessorTime)
-	return append(all, used), err
+	c.do(func() error {
+		used, err := sum(c, (*peers.Process).ProcessorTime)
+		all = append(all, used)
+		return err
+	})
+	return all
 }
 
 // millis converts nanoseconds to milliseconds.
 func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
 
 // restart kills a server and starts it again: at once, or, if late, when every session has had an answer without it.
-func (d *director) restart(ctx context.Context, c *crowd, r *Results, name string, server int, late bool) error {
+func (d *director) restart(c *crowd, r *Results, name string, server int, late bool) {
 	d.say("%s", name)
-	before, err := c.tell(ctx, order{Verb: verbLook})
-	if err != nil {
-		return err
+	before, start := c.tell(order{Verb: verbLook}), time.Now()
+	c.do(func() error { return d.e.Kill(server) })
+	c.tell(order{Verb: verbMark}) // from here on the server answers nothing; a gap that has begun counts on
+	back := func() {
+		c.until("every session is served", func(r report) bool { return r.Back == c.sessions && r.Holding == c.sessions })
 	}
-	start := time.Now()
-	if err := d.e.Kill(server); err != nil {
-		return err
-	}
-	// From here on the server answers nothing. A gap that has begun counts on.
-	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
-		return err
-	}
-	back := func() error {
-		_, err := c.until(ctx, "every session is served", func(r report) bool { return r.Back == c.sessions && r.Holding == c.sessions })
-		return err
-	}
-	again := func() error {
-		if err := d.e.Restart(server); err != nil {
-			return err
-		}
-		return d.e.Wait(ctx)
-	}
-	steps := []func() error{again, back}
 	if late {
-		steps = []func() error{back, again}
+		back()
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
+	c.do(func() error { return d.e.Restart(server) })
+	c.do(func() error { return d.e.Wait(c.ctx) })
+	if !late {
+		back()
 	}
 	f := Fault{What: name, Outage: millis(time.Since(start).Nanoseconds())}
-	if err := pause(ctx, 2*d.interval()); err != nil { // for a loss that is on its way
-		return err
-	}
-	ended, err := c.holding(ctx)
-	if err != nil {
-		return err
-	}
+	c.rest(2 * d.interval()) // for a loss that is on its way
+	ended := c.holding()
 	f.First, f.Last = millis(ended.FirstBack-start.UnixNano()), millis(ended.LastBack-start.UnixNano())
 	f.Gap, f.Lost = millis(ended.Gap), ended.Lost-before.Lost
 	r.Faults = append(r.Faults, f)
-	return nil
 }

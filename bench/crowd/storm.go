@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -11,44 +10,23 @@ import (
 )
 
 // storms expires all sessions at once, twice: with a lock each, and in one queue.
-func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
+func (d *director) storms(c *crowd, r *Results) {
 	var paths []string
 	for i := range c.sessions {
 		paths = append(paths, lockPath(c.folder, i))
 	}
-	own, err := d.storm(ctx, c, "a lock each", paths)
-	if err != nil {
-		return err
-	}
-	if _, err := c.holding(ctx); err != nil {
-		return err
-	}
+	own := d.storm(c, "a lock each", paths)
+	c.holding()
 	r.Storms = append(r.Storms, own)
-	if err := d.holdNow(ctx, c, r); err != nil {
-		return err
-	}
-	if _, err := d.hand(ctx, c); err != nil {
-		return err
-	}
+	d.holdNow(c, r)
+	d.hand(c)
 	path := d.folder()
-	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
-		return err
-	}
-	if _, err := c.tell(ctx, order{Verb: verbHold, Path: path, Shared: true}); err != nil {
-		return err
-	}
-	if _, err := c.until(ctx, "every session stands in the queue", c.standing(1)); err != nil {
-		return err
-	}
-	one, err := d.storm(ctx, c, "one lock for all", []string{path})
-	if err != nil {
-		return err
-	}
-	if one.Handed, err = d.hand(ctx, c); err != nil {
-		return err
-	}
+	c.tell(order{Verb: verbMark})
+	c.tell(order{Verb: verbHold, Path: path, Shared: true})
+	c.until("every session stands in the queue", c.standing(1))
+	one := d.storm(c, "one lock for all", []string{path})
+	one.Handed = d.hand(c)
 	r.Storms = append(r.Storms, one)
-	return nil
 }
 
 // standing tells whether all sessions have queued up since the mark, and that many of them hold.
@@ -57,72 +35,79 @@ func (c *crowd) standing(holding int) func(report) bool {
 }
 
 // hand makes all holders release, and returns how many milliseconds it took until the last session was granted.
-func (d *director) hand(ctx context.Context, c *crowd) (float64, error) {
+func (d *director) hand(c *crowd) float64 {
 	start := time.Now()
-	if _, err := c.tell(ctx, order{Verb: verbHand}); err != nil {
-		return 0, err
-	}
-	r, err := c.until(ctx, "every lock is handed on and released", func(r report) bool { return r.Resting == c.sessions })
-	return millis(r.LastGrant - start.UnixNano()), err
+	c.tell(order{Verb: verbHand})
+	r := c.until("every lock is handed on and released", func(r report) bool { return r.Resting == c.sessions })
+	return millis(r.LastGrant - start.UnixNano())
 }
 
-// storm cuts every connection until all nodes at the locks are gone, and waits until all sessions stand in their queues again.
-func (d *director) storm(ctx context.Context, c *crowd, name string, locks []string) (s Storm, err error) {
-	d.say("storm: %s", name)
-	s.What = name
-	w, err := peers.NewWatcher(d.e.Connect())
-	if err != nil {
-		return s, err
-	}
-	defer w.Close()
-	var mu sync.Mutex
-	gone := make(map[string]int64) // by node, in nanoseconds of Unix time
-	nodes := 0
+// departures are the nodes at some locks, and when they were deleted.
+type departures struct {
+	nodes int
+
+	mu   sync.Mutex
+	gone map[string]int64 // by node, in nanoseconds of Unix time
+}
+
+func watch(w *peers.Watcher, locks []string) (*departures, error) {
+	d := &departures{gone: make(map[string]int64)}
 	for _, lock := range locks {
 		names, err := w.Children(lock)
 		if err != nil {
-			return s, err
+			return d, err
 		}
 		for _, name := range names {
-			nodes++
+			d.nodes++
 			node := lock + "/" + name
 			err := w.Guard(node, func(at time.Time) {
-				mu.Lock()
-				defer mu.Unlock()
-				gone[node] = at.UnixNano()
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.gone[node] = at.UnixNano()
 			})
 			if err != nil {
-				return s, err
+				return d, err
 			}
 		}
 	}
-	if nodes != c.sessions {
-		return s, fmt.Errorf("%d nodes of %d sessions", nodes, c.sessions)
+	return d, nil
+}
+
+func (d *departures) all() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.gone) == d.nodes
+}
+
+// storm cuts every connection until all nodes at the locks are gone, and waits until all sessions stand in their queues again.
+func (d *director) storm(c *crowd, name string, locks []string) (s Storm) {
+	if c.err != nil {
+		return s
 	}
-	held, err := c.tell(ctx, order{Verb: verbMark})
+	d.say("storm: %s", name)
+	w, err := peers.NewWatcher(d.e.Connect())
 	if err != nil {
-		return s, err
+		c.err = err
+		return s
 	}
-	cut := time.Now()
-	if _, err := c.tell(ctx, order{Verb: verbCut}); err != nil {
-		return s, err
+	defer w.Close()
+	of, err := watch(w, locks)
+	if err == nil && of.nodes != c.sessions {
+		err = fmt.Errorf("%d nodes of %d sessions", of.nodes, c.sessions)
 	}
-	_, err = c.until(ctx, "every session has expired, and every holder was told", func(r report) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(gone) == nodes && r.Lost-held.Lost >= held.Holding
+	c.err = err
+	held, cut := c.tell(order{Verb: verbMark}), time.Now()
+	c.tell(order{Verb: verbCut})
+	c.until("every session has expired, and every holder was told", func(r report) bool {
+		return of.all() && r.Lost-held.Lost >= held.Holding
 	})
-	if err != nil {
-		return s, err
+	if c.err != nil {
+		return s
 	}
-	fates, err := c.tell(ctx, order{Verb: verbFates})
-	if err != nil {
-		return s, err
-	}
-	s.Held, s.Sooner = held.Holding, math.Inf(1)
-	for node, told := range fates.Fates {
+	s.What, s.Held, s.Sooner = name, held.Holding, math.Inf(1)
+	for node, told := range c.tell(order{Verb: verbFates}).Fates {
 		s.Told++
-		lead := millis(gone[node] - told)
+		lead := millis(of.gone[node] - told)
 		if lead > 0 {
 			s.Before++
 		}
@@ -131,17 +116,13 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, locks []str
 	if s.Told == 0 {
 		s.Sooner = 0
 	}
-	for _, at := range gone {
+	for _, at := range of.gone {
 		s.Expired = max(s.Expired, millis(at-cut.UnixNano()))
 	}
-	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
-		return s, err
-	}
+	c.tell(order{Verb: verbMark})
 	healed := time.Now()
-	if _, err := c.tell(ctx, order{Verb: verbHeal}); err != nil {
-		return s, err
-	}
-	again, err := c.until(ctx, "every session stands in its queue again", c.standing(held.Holding))
+	c.tell(order{Verb: verbHeal})
+	again := c.until("every session stands in its queue again", c.standing(held.Holding))
 	s.Again = millis(again.LastStood - healed.UnixNano())
-	return s, err
+	return s
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-
-	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 const (
@@ -52,7 +50,7 @@ func cachedStages() []stage {
 		{name: fmt.Sprintf("%d goroutines with one lock", crowded), who: only(keyCached), run: runCrowd},
 		{
 			name: fmt.Sprintf("handoff, %d waiting", crowded), who: only(keyOurs, keyStock),
-			run: runHandoff(crowded, 1, func(m *Measured, s handoffs) { m.note(figureHandoff(crowded), s.took) }),
+			run: runHandoff(crowded, 1, func(a *act, s handoffs) { a.note(figureHandoff(crowded), s.took) }),
 		},
 		{name: "to the only one waiting, in another session", who: only(keyOurs), run: runCross},
 	}
@@ -67,71 +65,47 @@ func cachedStages() []stage {
 }
 
 // runKept is runMany with locks that are kept when it begins.
-func runKept(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-	return session(ctx, c, 1, func() error {
-		if err := c.tell(ctx, question{verb: askMany, path: path, n: busy, also: 2}); err != nil {
-			return err
-		}
-		return d.many(ctx, c, m, path, busy)
-	})
+func runKept(a *act) {
+	a.open(1, use{})
+	a.ask(askMany, busy, 2)
+	a.many(busy)
+	a.close()
 }
 
-func runCrowd(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-	return session(ctx, c, 1, func() error {
-		took, err := c.one(ctx, question{verb: askCrowd, path: path, n: crowded, also: d.effort.crowd})
-		if err != nil {
-			return err
-		}
-		m.note(figureCrowd, micros(float64(took))/float64(crowded*d.effort.crowd))
-		return nil
-	})
+func runCrowd(a *act) {
+	a.open(1, use{})
+	a.note(figureCrowd, micros(a.one(askCrowd, crowded, a.d.effort.crowd))/float64(crowded*a.d.effort.crowd))
+	a.close()
 }
 
-func runArrivals(using int) func(context.Context, *director, *contestant, *Measured, string) error {
-	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-		return session(ctx, c, 2, func() error {
-			took, err := c.ask(ctx, question{verb: askArrive, path: path, n: d.effort.arrivals, also: using})
-			if err != nil {
-				return err
-			}
-			m.note(figureArrival(using), micros(figures.Percentile(took, 0.50)))
-			m.note(figureLongest(using), micros(float64(slices.Max(took))))
-			return nil
-		})
+func runArrivals(using int) func(*act) {
+	return func(a *act) {
+		a.open(2, use{})
+		if took := a.ask(askArrive, a.d.effort.arrivals, using); a.err == nil {
+			a.note(figureArrival(using), median(took))
+			a.note(figureLongest(using), micros(float64(slices.Max(took))))
+		}
+		a.close()
 	}
 }
 
-func runTurns(run int) func(context.Context, *director, *contestant, *Measured, string) error {
-	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-		return session(ctx, c, 2, func() error {
-			// The first cycles make the directory, and show a cache how it is used.
-			if err := c.tell(ctx, question{verb: askTurns, path: path, n: 20, also: run}); err != nil {
-				return err
-			}
-			n := d.effort.turns / run
-			took, err := c.one(ctx, question{verb: askTurns, path: path, n: n, also: run})
-			if err != nil {
-				return err
-			}
-			m.note(figureTurns(run), micros(float64(took))/float64(n*run))
-			return nil
-		})
+func runTurns(run int) func(*act) {
+	return func(a *act) {
+		n := a.d.effort.turns / run
+		a.open(2, use{})
+		a.ask(askTurns, 20, run) // the first cycles make the directory, and show a cache how it is used
+		a.note(figureTurns(run), micros(a.one(askTurns, n, run))/float64(n*run))
+		a.close()
 	}
 }
 
 // runWalk lets another session make the directories. A session that has used a lock before might keep it.
-func runWalk(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
-	n := d.effort.walked
-	err := session(ctx, c, 1, func() error { return c.tell(ctx, question{verb: askMany, path: path, n: n}) })
-	if err != nil {
-		return err
-	}
-	return session(ctx, c, 1, func() error {
-		took, err := c.one(ctx, question{verb: askWalk, path: path, n: n})
-		if err != nil {
-			return err
-		}
-		m.note(figureWalk, micros(float64(took))/float64(n))
-		return nil
-	})
+func runWalk(a *act) {
+	n := a.d.effort.walked
+	a.open(1, use{})
+	a.ask(askMany, n, 0)
+	a.close()
+	a.open(1, use{})
+	a.note(figureWalk, micros(a.one(askWalk, n, 0))/float64(n))
+	a.close()
 }

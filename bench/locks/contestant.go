@@ -53,24 +53,6 @@ func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	return nil, fmt.Errorf("%s, asked %q: %w", c.Name, q, err)
 }
 
-// tell asks a question that is answered without a number.
-func (c *contestant) tell(ctx context.Context, q question) error {
-	_, err := c.ask(ctx, q)
-	return err
-}
-
-// one asks a question that is answered with one number.
-func (c *contestant) one(ctx context.Context, q question) (int64, error) {
-	values, err := c.ask(ctx, q)
-	if err == nil && len(values) != 1 {
-		err = fmt.Errorf("%s, asked %q, answers with %d numbers", c.Name, q, len(values))
-	}
-	if err != nil {
-		return 0, err
-	}
-	return values[0], nil
-}
-
 // arena is a place with standalone servers, and the commands of contestants.
 type arena struct {
 	place

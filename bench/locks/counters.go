@@ -55,26 +55,6 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	return counts{}, err
 }
 
-// during runs f and returns the server's counts meanwhile, less what counting costs.
-func (p *place) during(ctx context.Context, l library, f func() error) (counts, error) {
-	first, err := p.counted(ctx, l)
-	if err != nil {
-		return counts{}, err
-	}
-	before, err := p.counted(ctx, l)
-	if err != nil {
-		return counts{}, err
-	}
-	if err := f(); err != nil {
-		return counts{}, err
-	}
-	after, err := p.counted(ctx, l)
-	return counts{
-		requests: after.requests - before.requests - (before.requests - first.requests),
-		fired:    after.fired - before.fired,
-	}, err
-}
-
 // queued waits until the server has that many watches armed, and then until no client asks it for anything any more: every waiter
 // watches the contender before it, and has nothing left to do.
 func (p *place) queued(ctx context.Context, l library, watches float64) error {
@@ -106,13 +86,4 @@ func (p *place) queued(ctx context.Context, l library, watches float64) error {
 		before, wait = now, 3*time.Millisecond
 	}
 	return nil
-}
-
-// computed is the processor time so far of the contestant's server and of the contestant.
-func (p *place) computed(c *contestant) (server, client time.Duration, err error) {
-	if server, err = p.of(c.Key).ProcessorTime(); err != nil {
-		return 0, 0, err
-	}
-	client, err = c.process.ProcessorTime()
-	return server, client, err
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -29,7 +28,7 @@ type errand struct {
 	name  string   // in tables
 	short string   // in plots
 	has   []string // the libraries with such a lock
-	run   func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error)
+	run   func(*act, effortFar) [][]int64
 }
 
 // errands are all errands, in the order of the tables.
@@ -99,17 +98,18 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 			}
 			for _, what := range errands() {
 				d.say("%s, %s, round %d of %d", name, what.name, round+1, e.rounds)
-				for _, i := range rotate(indices(len(s.Libraries)), round) {
-					m := &s.Libraries[i]
+				for i := range s.Libraries {
+					m := &s.Libraries[(round+i)%len(s.Libraries)]
 					if !what.offered(m.Key) {
 						continue
 					}
-					took, err := what.run(ctx, at, all[m.Key], e, d.path(m.Key))
-					if err != nil {
-						return fmt.Errorf("%s, %s: %w", name, what.name, err)
-					}
+					a := &act{ctx: ctx, d: d, at: at, c: all[m.Key], m: m, path: d.path(m.Key)}
+					took := what.run(a, e)
 					for nth, ms := range distances() {
-						m.note(figureFar(name, what.key, ms), micros(figures.Percentile(took[nth], 0.50)))
+						a.note(figureFar(name, what.key, ms), median(took[nth]))
+					}
+					if a.err != nil {
+						return fmt.Errorf("%s, %s: %w", name, what.name, a.err)
 					}
 				}
 			}
@@ -126,67 +126,31 @@ func (e errand) offered(key string) bool {
 // milliseconds is the duration.
 func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// sessionFar runs f with n sessions open that use the kind of lock.
-func sessionFar(ctx context.Context, c *contestant, n int, u use, f func() error) error {
-	return session(ctx, c, n, func() error {
-		if u.kind != "" {
-			if err := c.tell(ctx, question{verb: askUse, path: u.kind, n: u.size}); err != nil {
-				return err
-			}
-		}
-		return f()
-	})
-}
-
 // loops acquires and releases in a loop. What the first cycle makes is made nearby.
-func loops(verb string, u use) func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error) {
-	return func(ctx context.Context, at *place, c *contestant, e effortFar, path string) (took [][]int64, err error) {
-		err = sessionFar(ctx, c, 1, u, func() error {
-			if err := c.tell(ctx, question{verb: verb, path: path, n: 3}); err != nil {
-				return err
-			}
-			defer at.lag(0)
-			for nth, ms := range distances() {
-				at.lag(milliseconds(ms))
-				each, err := c.ask(ctx, question{verb: verb, path: path, n: e.cycles[nth]})
-				if err != nil {
-					return err
-				}
-				took = append(took, each)
-			}
-			return nil
-		})
-		return took, err
+func loops(verb string, u use) func(*act, effortFar) [][]int64 {
+	return func(a *act, e effortFar) (took [][]int64) {
+		a.open(1, u)
+		a.ask(verb, 3, 0)
+		for nth, ms := range distances() {
+			a.at.lag(milliseconds(ms))
+			took = append(took, a.ask(verb, e.cycles[nth], 0))
+		}
+		a.at.lag(0)
+		a.close()
+		return took
 	}
 }
 
 // swings hands the lock back and forth between two sessions. They queue up nearby.
-func swings(u use) func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error) {
-	return func(ctx context.Context, at *place, c *contestant, e effortFar, path string) (took [][]int64, err error) {
-		err = sessionFar(ctx, c, 2, u, func() error {
-			p, err := newPendulum(ctx, at, c, path)
-			if err != nil {
-				return err
-			}
-			for nth, ms := range distances() {
-				var all []int64
-				for range e.handoffs[nth] {
-					if err := p.lineUp(ctx); err != nil {
-						return err
-					}
-					at.lag(milliseconds(ms))
-					each, err := p.swing(ctx)
-					at.lag(0)
-					if err != nil {
-						return err
-					}
-					all = append(all, each...)
-				}
-				took = append(took, all)
-			}
-			return nil
-		})
-		return took, err
+func swings(u use) func(*act, effortFar) [][]int64 {
+	return func(a *act, e effortFar) (took [][]int64) {
+		a.open(2, u)
+		p := a.pendulum()
+		for nth, ms := range distances() {
+			took = append(took, p.swing(e.handoffs[nth], func() { a.at.lag(milliseconds(ms)) }, func() { a.at.lag(0) }))
+		}
+		a.close()
+		return took
 	}
 }
 
@@ -228,7 +192,7 @@ func (s *Distance) echo(e effortFar) (err error) {
 			}
 			took = append(took, time.Since(start).Nanoseconds())
 		}
-		s.Echo[ms] = append(s.Echo[ms], micros(figures.Percentile(took, 0.50)))
+		s.Echo[ms] = append(s.Echo[ms], median(took))
 	}
 	return nil
 }

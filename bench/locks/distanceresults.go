@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
@@ -138,26 +136,14 @@ func (s *Distance) groups(title, place string) (*plot.Plot, error) {
 			if !ok {
 				continue
 			}
-			bar, err := plotter.NewBarChart(plotter.Values{min(value, tallest)}, width)
+			at := barAt{
+				x: float64(i), width: width, offset: width * vg.Length(float64(j)-float64(len(s.Libraries)-1)/2),
+				text: tenths(value), size: 6, lift: 2,
+			}
+			bar, err := addBar(p, at, m.Key, min(value, tallest))
 			if err != nil {
 				return nil, err
 			}
-			bar.XMin = float64(i)
-			bar.Offset = width * vg.Length(float64(j)-float64(len(s.Libraries)-1)/2)
-			bar.Color = colourOf(m.Key)
-			bar.LineStyle.Width = 0
-			label, err := plotter.NewLabels(plotter.XYLabels{
-				XYs:    plotter.XYs{{X: bar.XMin, Y: min(value, tallest)}},
-				Labels: []string{tenths(value)},
-			})
-			if err != nil {
-				return nil, err
-			}
-			label.TextStyle[0].Font.Variant = "Sans"
-			label.TextStyle[0].Font.Size = vg.Points(6)
-			label.TextStyle[0].XAlign = draw.XCenter
-			label.Offset = vg.Point{X: bar.Offset, Y: vg.Points(2)}
-			p.Add(bar, label)
 			if i == 0 {
 				p.Legend.Add(m.Name, bar)
 			}

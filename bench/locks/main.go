@@ -9,10 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
@@ -20,15 +18,7 @@ import (
 // playCommand, as the first argument, makes the program one of the contestants.
 const playCommand = "play"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "locks:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main("locks", run) }
 
 func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
 	if len(args) > 0 && args[0] == playCommand {

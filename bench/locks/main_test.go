@@ -3,159 +3,177 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/zkgrant/zkgrant/bench/internal/benchtest"
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// playEnv, in its environment, makes the test binary the command itself.
-const playEnv = "ZKGRANT_TEST_PLAYER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(playEnv) != "" {
-		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { benchtest.Main(m, run) }
 
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
-	empty := t.TempDir()
-	for _, bad := range [][]string{
-		{"-nosuch"}, {"more"}, {playCommand}, {playCommand, "one"}, {"-draw", "-o", empty},
-	} {
-		var printed strings.Builder
-		if err := run(t.Context(), bad, strings.NewReader(""), &printed); err == nil {
-			t.Errorf("%q is taken: %s", bad, printed.String())
-		}
-	}
-	if err := run(t.Context(), []string{"-h"}, strings.NewReader(""), &strings.Builder{}); err != nil {
-		t.Error(err)
-	}
+	benchtest.Refuses(t, run,
+		[]string{"-nosuch"}, []string{"more"}, []string{playCommand}, []string{playCommand, "one"},
+		[]string{"-draw", "-o", t.TempDir()})
+	eventstest.Check(t, run(t.Context(), []string{"-h"}, strings.NewReader(""), &strings.Builder{}))
 }
 
-// contestantOf starts one of the libraries in Go against a server inside the process.
-func contestantOf(t *testing.T, key, addr string) *contestant {
+// inProcess is the server of a test, asked as the others are.
+type inProcess struct {
+	*zktest.Server
+	requests *atomic.Int64
+}
+
+func (s inProcess) Counters(context.Context) (map[string]float64, error) {
+	return map[string]float64{
+		"zk_watch_count": float64(s.Watches()), "zk_packets_received": float64(s.requests.Load()),
+	}, nil
+}
+
+func (inProcess) ProcessorTime() (time.Duration, error) { return 0, nil }
+
+// directorOf is a director with the in-process server, and the libraries that need no other one.
+func directorOf(t *testing.T, e effort) *director {
 	t.Helper()
-	for _, l := range append(cachedLibraries(), libraries()...) {
-		if l.Key != key {
-			continue
-		}
-		cmd := exec.Command(os.Args[0], playCommand, key, addr)
-		cmd.Env = append(os.Environ(), playEnv+"=1")
-		c, err := startContestant(l, cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.process.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return c
+	srv, requests := zktest.Start(t), new(atomic.Int64)
+	srv.Intercept(func(zktest.Request) zktest.Action {
+		requests.Add(1)
+		return zktest.Action{}
+	})
+	a := &arena{
+		place:    place{zookeeper: endpoint{inProcess{srv, requests}, srv.Addr()}},
+		commands: map[string]func(string) *exec.Cmd{},
+		leftOut:  map[string]error{keyCurator: peers.ErrNotFound, keyKazoo: peers.ErrNoKazoo, keyEtcd: errors.New("in /home/me it broke")},
 	}
-	t.Fatalf("no library %q", key)
-	return nil
+	for _, key := range []string{keyOurs, keyCached, keyStock, keyBare} {
+		a.commands[key] = func(addr string) *exec.Cmd { return benchtest.Command(playCommand, key, addr) }
+	}
+	return &director{arena: a, effort: e, say: func(string, ...any) {}}
 }
 
-// TestContestants asks every question of the libraries that need only the in-process server.
-func TestContestants(t *testing.T) {
+// TestStages plays each stage of locks nearby, once and short. Every figure is there, and the page says what is not.
+func TestStages(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{keyOurs, keyStock, keyBare} {
-		t.Run(key, func(t *testing.T) {
-			t.Parallel()
-			srv := zktest.Start(t)
-			c := contestantOf(t, key, srv.Addr())
-			ask := func(q question, values int) []int64 {
-				t.Helper()
-				got, err := c.ask(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
+	d := directorOf(t, effort{
+		rounds: 1, warm: 10, cycles: 200, locks: []int{64}, many: 320, queues: []int{20}, handoffs: 5, cross: 3,
+		held: 20, heldPeer: 20, expired: 30,
+	})
+	r := d.results(true, libraries())
+	eventstest.Must(t, d.playAll(t.Context(), r, d.stages()))
+	eventstest.Must(t, d.memory(t.Context(), r))
+	figures := []string{
+		figureCycle, figureCycleTail, figureRequests, figureRate(64), figureReads(1), figureWrites(64), figureAllocs(1), figureServer(1),
+		figureHandoff(20), figureBytes(20), figureAsked(20), figureWakeUps(20), figureCross(1), figureCross(crossCrowd),
+	}
+	for key, more := range map[string][]string{
+		keyStock: {figureHeld, figureMemory, figureGoroutines}, keyBare: nil,
+		keyOurs: {figureHeld, figureMemory, figureGoroutines, figureAwaited, figureAwaitTail, figureManyAwaited(64), figureExpire},
+	} {
+		for _, figure := range slices.Concat(figures, more) {
+			if _, ok := r.value(key, figure); !ok {
+				t.Errorf("%s: %s was not measured", key, figure)
+			}
+		}
+	}
+	asks(t, r, map[string]float64{keyOurs: 2, keyStock: 4, keyBare: 2})
+	var page strings.Builder
+	eventstest.Must(t, errors.Join(r.write(&page), r.draw(t.TempDir())))
+	for _, want := range []string{
+		"- a quick run of 1 rounds", "- **without kazoo**: it was not there; bench/deps fetches it\n",
+		"- **without etcd**: it was there and could not be run\n", "| uncontended cycle ÷ kazoo | ≤ 0.25 | – | not measured |\n",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("want %q in\n%s", want, page.String())
+		}
+	}
+	if strings.Contains(page.String(), "NaN") || strings.Contains(page.String(), "Inf") {
+		t.Errorf("what was not measured is in\n%s", page.String())
+	}
+}
+
+// TestCachedStages plays each stage of cached locks once. Every goal is measured.
+func TestCachedStages(t *testing.T) {
+	t.Parallel()
+	d := directorOf(t, effort{rounds: 1, warm: 10, cycles: 200, many: 640, handoffs: 5, cross: 3, crowd: 3, arrivals: 3, turns: 16, walked: 10})
+	r := &Cached{*d.results(true, cachedLibraries())}
+	eventstest.Must(t, d.playAll(t.Context(), &r.Results, cachedStages()))
+	for _, g := range r.goals() {
+		if value, ok := g.measured(&r.Results); !ok || value < 0 {
+			t.Errorf("%s: %v, measured %v; want a figure", g.what, value, ok)
+		}
+	}
+	asks(t, &r.Results, map[string]float64{keyCached: 0, keyOurs: 2, keyStock: 4})
+}
+
+// asks checks how many requests a cycle takes at most, but for a ping, and at least half as many.
+func asks(t *testing.T, r *Results, requests map[string]float64) {
+	t.Helper()
+	for key, most := range requests {
+		if got, ok := r.value(key, figureRequests); !ok || got > 1.05*most || got < most/2 {
+			t.Errorf("a cycle of %s takes %v requests, want %v to %v", key, got, most/2, most)
+		}
+	}
+}
+
+// TestErrands runs each errand at each distance. None takes less than its round trips.
+func TestErrands(t *testing.T) {
+	t.Parallel()
+	least := map[string]map[string]int{
+		keyOurs:  {"cycle": 1, "awaited": 2, "cached": 0, "permit": 3, "multi": 1, "handoff": 2, "failover": 2},
+		keyStock: {"cycle": 3, "handoff": 2},
+		keyBare:  {"cycle": 2, "handoff": 2},
+	}
+	d := directorOf(t, effort{rounds: 1, warm: 1})
+	far, err := farAway(&d.arena.place)
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, far.close()) })
+	s := &Distance{Results: *d.results(true, libraries()), Echo: make(map[int][]float64)}
+	eventstest.Must(t, s.visit(t.Context(), d, placeAlone, far, effortFar{
+		rounds: 1, echoes: 3, cycles: []int{3, 3, 3, 3}, handoffs: []int{1, 1, 1, 1},
+	}))
+	for _, ms := range distances() {
+		if got := s.Echo[ms]; len(got) != 1 || got[0] < micros(float64(milliseconds(ms))) {
+			t.Errorf("at %d ms an echo takes %v µs, want one figure that is no smaller", ms, got)
+		}
+		for key, trips := range least {
+			for _, what := range errands() {
+				want, offered := trips[what.key]
+				took, ok := s.value(key, figureFar(placeAlone, what.key, ms))
+				if least := micros(float64(want) * float64(milliseconds(ms))); ok != offered || took < least {
+					t.Errorf("%s, %s, %d ms: %v µs, measured %v; want %v, and %v at least", key, what.key, ms, took, ok, offered, least)
 				}
-				if len(got) != values {
-					t.Fatalf("the answer to %v has %d values, want %d", q, len(got), values)
-				}
-				for _, v := range got {
-					if v < 0 && q.verb != askHold && q.verb != askHeld { // memory may shrink
-						t.Errorf("the answer to %v has %d, want no value below 0", q, v)
-					}
-				}
-				return got
 			}
-			if _, err := c.ask(t.Context(), question{verb: askCycle, path: "/x/y", n: 1}); !errors.Is(err, errRefused) {
-				t.Errorf("a question without a session: %v, want %v", err, errRefused)
-			}
-			ask(question{verb: askOpen, n: 2}, 0)
-			if n := len(srv.Sessions()); n != 2 {
-				t.Errorf("%d sessions, want 2", n)
-			}
-			ask(question{verb: askCycle, path: "/test/one", n: 10}, 10)
-			ask(question{verb: askMany, path: "/test/many", n: 5, also: 3}, 1)
-			ask(question{verb: askFill, path: "/test/queue", n: 1}, 0)
-			ask(question{verb: askFill, path: "/test/queue", n: 7}, 0)
-			before := ask(question{verb: askBytes}, 1)
-			ask(question{verb: askDrain, n: 6}, 6)
-			if after := ask(question{verb: askBytes}, 1); after[0] <= before[0] {
-				t.Errorf("bytes: %d, then %d; want more", before[0], after[0])
-			}
-			if calls := ask(question{verb: askCalls}, 3); slices.Contains(calls, 0) {
-				t.Errorf("calls that read, calls that wrote, and allocations are %d; want some of each", calls)
-			}
-			if _, err := c.ask(t.Context(), question{verb: "nosuch", path: "/x"}); !errors.Is(err, errRefused) {
-				t.Errorf("an unknown question: %v, want %v", err, errRefused)
-			}
-			ask(question{verb: askHold, path: "/test/held", n: 20}, 2)
-			ask(question{verb: askHeld}, 2)
-			if n := len(srv.Children("/test/held-19")); n != 1 {
-				t.Errorf("%d nodes of a lock that is held, want 1", n)
-			}
-			ask(question{verb: askClose}, 0)
-			if n := len(srv.Sessions()); n != 0 {
-				t.Errorf("%d sessions are left, want none", n)
-			}
-			if key != keyOurs {
-				ask(question{verb: askOpen, n: 1}, 0)
-				ask(question{verb: askUse, path: kindElection}, 0)
-				if _, err := c.ask(t.Context(), question{verb: askCycle, path: "/test/one", n: 1}); !errors.Is(err, errRefused) {
-					t.Errorf("a kind of lock that the library does not have: %v, want %v", err, errRefused)
-				}
-				return
-			}
-			ask(question{verb: askOpen, n: 1}, 0)
-			ask(question{verb: askUse, path: kindCached}, 0)
-			ask(question{verb: askCycle, path: "/test/cached", n: 10}, 10)
-			ask(question{verb: askUse, path: kindSemaphore, n: 4}, 0)
-			ask(question{verb: askCycle, path: "/test/permits", n: 3}, 3)
-			ask(question{verb: askUse, path: kindMulti, n: 8}, 0)
-			ask(question{verb: askCycle, path: "/test/multi", n: 3}, 3)
-			ask(question{verb: askUse, path: kindElection}, 0)
-			ask(question{verb: askFill, path: "/test/election", n: 4}, 0)
-			ask(question{verb: askDrain, n: 3}, 3)
-			ask(question{verb: askClose}, 0)
-			ask(question{verb: askOpen, n: 1}, 0)
-			ask(question{verb: askAwaited, path: "/test/one", n: 10}, 10)
-			ask(question{verb: askManyAwaited, path: "/test/many", n: 5, also: 3}, 1)
-			ask(question{verb: askExpire, path: "/test/expired", n: 30}, 1)
-			for i := range 30 {
-				if path := fmt.Sprintf("/test/expired-%d", i); len(srv.Children(path)) != 0 {
-					t.Errorf("%s outlived its session", path)
-				}
-			}
-		})
+		}
+	}
+	eventstest.Check(t, errors.Join(s.write(&strings.Builder{}), s.draw(t.TempDir())))
+}
+
+// The loss of a session that is ended on a real server is heard of on its own connection, long before its silence is noticed.
+func TestRealExpiryIsHeardOf(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	d := directorOf(t, effort{})
+	c, err := startContestant(libraries()[0], d.arena.commands[keyOurs](ensemble.Start(t, 1).Addr(0)))
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.process.Close()) })
+	const noticed = 2 * sessionTimeout / 3
+	for range 3 {
+		a := &act{ctx: t.Context(), c: c, path: "/test/expired"}
+		a.open(1, use{})
+		if took := a.one(askExpire, 1000, 0); took > float64(noticed.Nanoseconds()/2) {
+			t.Errorf("the last loss comes %v ns after the first, want much less than the %v after which silence is noticed", took, noticed)
+		}
+		a.close()
+		eventstest.Must(t, a.err)
 	}
 }
 
@@ -163,15 +181,7 @@ func TestContestants(t *testing.T) {
 func TestThePlayerInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	zookeeper, err := ensemble.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	curator, err := peers.FindCurator(zookeeper)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := curator.Compile(t.Context(), t.TempDir(), javaClass, javaPlayer); err != nil {
-		t.Error(err)
-	}
+	curator, err := peers.FindCurator(ensemble.Installed(t))
+	eventstest.Must(t, err)
+	eventstest.Check(t, curator.Compile(t.Context(), t.TempDir(), javaClass, javaPlayer))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
@@ -45,16 +44,6 @@ func quickEffort() effort {
 		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10,
 		held: 10_000, heldPeer: 2000, expired: 10_000,
 	}
-}
-
-// crossCrowd is how many contenders wait when the lock is handed on between two sessions.
-const crossCrowd = 100
-
-// stage is a part of the contest. Each library takes part in each round.
-type stage struct {
-	name string
-	who  func(library) bool // nil for all
-	run  func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error
 }
 
 // director runs the contest.
@@ -152,7 +141,7 @@ func (d *director) contest(ctx context.Context, r *Results, at *place, play func
 		}
 		contestants[m.Key] = c
 		d.say("warming up %s", m.Name)
-		if err := d.warmUp(ctx, c); err != nil {
+		if err := d.warmUp(&act{ctx: ctx, c: c}); err != nil {
 			return err
 		}
 	}
@@ -163,34 +152,18 @@ func (d *director) contest(ctx context.Context, r *Results, at *place, play func
 func (d *director) play(ctx context.Context, r *Results, s stage, all map[string]*contestant) error {
 	for round := range d.effort.rounds {
 		d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
-		for _, i := range rotate(indices(len(r.Libraries)), round) {
-			m := &r.Libraries[i]
+		for i := range r.Libraries { // another library is first in each round
+			m := &r.Libraries[(round+i)%len(r.Libraries)]
 			if s.who != nil && !s.who(m.library) {
 				continue
 			}
-			if err := s.run(ctx, d, all[m.Key], m, d.path(m.Key)); err != nil {
-				return err
+			a := &act{ctx: ctx, d: d, at: &d.arena.place, c: all[m.Key], m: m, path: d.path(m.Key)}
+			if s.run(a); a.err != nil {
+				return a.err
 			}
 		}
 	}
 	return nil
-}
-
-// rotate returns the order of a round: another library is first in each round.
-func rotate[T any](all []T, round int) []T {
-	if len(all) == 0 {
-		return nil
-	}
-	at := round % len(all)
-	return append(slices.Clone(all[at:]), all[:at]...)
-}
-
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // path returns a path that was not used before, so that no contender meets an older node.
@@ -200,14 +173,12 @@ func (d *director) path(key string) string {
 }
 
 // warmUp lets just-in-time compilers, pools and the server settle.
-func (d *director) warmUp(ctx context.Context, c *contestant) error {
-	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
-		return err
-	}
-	if err := c.tell(ctx, question{verb: askCycle, path: d.path(c.Key), n: d.effort.warm}); err != nil {
-		return err
-	}
-	return c.tell(ctx, question{verb: askClose})
+func (d *director) warmUp(a *act) error {
+	a.path = d.path(a.c.Key)
+	a.open(1, use{})
+	a.ask(askCycle, d.effort.warm, 0)
+	a.close()
+	return a.err
 }
 
 // memory measures the memory of held locks, in fresh processes.
@@ -226,41 +197,34 @@ func (d *director) memory(ctx context.Context, r *Results) error {
 		if err != nil {
 			return err
 		}
-		err = hold(ctx, d, c, m, n)
-		if err = errors.Join(err, c.process.Close()); err != nil {
+		a := &act{ctx: ctx, d: d, at: &d.arena.place, c: c, m: m}
+		hold(a, n)
+		if err := errors.Join(a.err, c.process.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) error {
+func hold(a *act, n int) {
 	// The first locks load code, pools and buffers that no later lock needs again.
-	if err := d.warmUp(ctx, c); err != nil {
-		return err
-	}
-	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
-		return err
-	}
-	idle, err := d.arena.counted(ctx, c.library)
-	if err != nil {
-		return err
-	}
-	more, err := c.ask(ctx, question{verb: askHold, path: d.path(c.Key), n: n})
-	if err == nil && m.Key == keyOurs {
+	a.err = a.d.warmUp(a)
+	a.path = a.d.path(a.c.Key)
+	a.open(1, use{})
+	idle := a.counted()
+	more := a.ask(askHold, n, 0)
+	if a.m.Key == keyOurs {
 		// A node is watched some time after the grant. Until then its lock takes less memory.
-		if err = d.arena.queued(ctx, c.library, idle.watches+float64(n)); err == nil {
-			more, err = c.ask(ctx, question{verb: askHeld})
-		}
+		a.queued(idle.watches + float64(n))
+		more = a.ask(askHeld, 0, 0)
 	}
-	if err != nil {
-		return err
+	if a.err == nil && len(more) != 2 {
+		a.err = fmt.Errorf("%s answers with %d numbers", a.c.Name, len(more))
 	}
-	if len(more) != 2 {
-		return fmt.Errorf("%s answers with %d numbers", c.Name, len(more))
+	if a.err == nil {
+		a.note(figureHeld, float64(n))
+		a.note(figureMemory, float64(more[0])/float64(n))
+		a.note(figureGoroutines, float64(more[1]))
 	}
-	m.note(figureHeld, float64(n))
-	m.note(figureMemory, float64(more[0])/float64(n))
-	m.note(figureGoroutines, float64(more[1]))
-	return c.tell(ctx, question{verb: askClose})
+	a.close()
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // player answers for one of the Go libraries. A contestant's process runs it.
@@ -194,12 +196,11 @@ func settle(ctx context.Context, m mutex) error {
 // many runs the cycles of many goroutines at once, each with its own mutex. The first cycle of each may make a directory, and is not
 // counted.
 func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i int) (mutex, error)) ([]int64, error) {
-	var warm, all sync.WaitGroup
-	begin := make(chan struct{})
-	failed := make(chan error, goroutines)
+	var warm sync.WaitGroup
 	warm.Add(goroutines)
-	for i := range goroutines {
-		all.Go(func() {
+	begin, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- peers.Together(goroutines, func(i int) error {
 			m, err := lock(i)
 			if err == nil {
 				err = loop(ctx, m, 1)
@@ -209,22 +210,14 @@ func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i i
 			if err == nil {
 				err = loop(ctx, m, cycles)
 			}
-			if err != nil {
-				failed <- err
-			}
+			return err
 		})
-	}
+	}()
 	warm.Wait()
 	start := time.Now()
 	close(begin)
-	all.Wait()
-	took := time.Since(start)
-	select {
-	case err := <-failed:
-		return nil, err
-	default:
-		return []int64{took.Nanoseconds()}, nil
-	}
+	err := <-done
+	return []int64{time.Since(start).Nanoseconds()}, err
 }
 
 // loop does cycles, and waits until the last one is over.
@@ -271,30 +264,19 @@ func (p *player) held() ([]int64, error) {
 func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) {
 	const hands = 128
 	kept := make([]mutex, n)
-	failed := make(chan error, hands)
-	var all sync.WaitGroup
-	for hand := range hands {
-		all.Go(func() {
-			for i := hand; i < n; i += hands {
-				m, err := p.sessions[0].lock(path + "-" + strconv.Itoa(i))
-				if err == nil {
-					err = m.acquire(ctx)
-				}
-				if err != nil {
-					failed <- err
-					return
-				}
-				kept[i] = m
+	return kept, peers.Together(hands, func(hand int) error {
+		for i := hand; i < n; i += hands {
+			m, err := p.sessions[0].lock(path + "-" + strconv.Itoa(i))
+			if err == nil {
+				err = m.acquire(ctx)
 			}
-		})
-	}
-	all.Wait()
-	select {
-	case err := <-failed:
-		return nil, err
-	default:
-		return kept, nil
-	}
+			if err != nil {
+				return err
+			}
+			kept[i] = m
+		}
+		return nil
+	})
 }
 
 // allocated is the number of all objects ever allocated.

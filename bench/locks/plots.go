@@ -63,24 +63,9 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 		if !ok {
 			continue
 		}
-		bar, err := plotter.NewBarChart(plotter.Values{value}, 1.4*vg.Centimeter)
-		if err != nil {
+		if _, err := addBar(p, barAt{x: float64(len(names)), width: 1.4 * vg.Centimeter, text: figures.Number(value), lift: 3}, m.Key, value); err != nil {
 			return nil, err
 		}
-		bar.XMin = float64(len(names))
-		bar.Color = colourOf(m.Key)
-		bar.LineStyle.Width = 0
-		label, err := plotter.NewLabels(plotter.XYLabels{
-			XYs:    plotter.XYs{{X: bar.XMin, Y: value}},
-			Labels: []string{figures.Number(value)},
-		})
-		if err != nil {
-			return nil, err
-		}
-		label.TextStyle[0].Font.Variant = "Sans"
-		label.TextStyle[0].XAlign = draw.XCenter
-		label.Offset.Y = vg.Points(3)
-		p.Add(bar, label)
 		names = append(names, m.Name)
 	}
 	if len(names) == 0 {
@@ -89,6 +74,35 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 	p.NominalX(names...)
 	p.Y.Max *= 1.08 // room for the numbers
 	return p, nil
+}
+
+// barAt says where a bar is, and what stands above it.
+type barAt struct {
+	x             float64
+	width, offset vg.Length // the offset is of its middle from x
+	text          string
+	size, lift    float64 // of the text, in points; 0 for the usual size
+}
+
+// addBar adds a library's bar.
+func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChart, error) {
+	bar, err := plotter.NewBarChart(plotter.Values{value}, at.width)
+	if err != nil {
+		return nil, err
+	}
+	bar.XMin, bar.Offset, bar.Color, bar.LineStyle.Width = at.x, at.offset, colourOf(key), 0
+	label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at.x, Y: value}}, Labels: []string{at.text}})
+	if err != nil {
+		return nil, err
+	}
+	label.TextStyle[0].Font.Variant = "Sans"
+	if at.size > 0 {
+		label.TextStyle[0].Font.Size = vg.Points(at.size)
+	}
+	label.TextStyle[0].XAlign = draw.XCenter
+	label.Offset = vg.Point{X: at.offset, Y: vg.Points(at.lift)}
+	p.Add(bar, label)
+	return bar, nil
 }
 
 // lines draws a figure that exists for each length of the queue, with a line for each library, on logarithmic scales.

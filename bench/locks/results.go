@@ -51,11 +51,6 @@ type Measured struct {
 	Rounds map[string][]float64 `json:"rounds"` // by figure; one value for each round
 }
 
-// note adds a round's value.
-func (m *Measured) note(figure string, value float64) {
-	m.Rounds[figure] = append(m.Rounds[figure], value)
-}
-
 // value is the median over the rounds.
 func (r *Results) value(key, figure string) (float64, bool) {
 	for _, m := range r.Libraries {

@@ -150,33 +150,34 @@ func (r *Results) rows() []row {
 		{"512 locks in one session", figureRate(512), "cycles/s"},
 		{"the same with 64, release awaited", figureManyAwaited(64), "cycles/s"},
 		{"the same with 512, release awaited", figureManyAwaited(512), "cycles/s"},
-		{"processor time of the server per cycle, 1 lock", figureServer(1), "µs"},
-		{"processor time of the server per cycle, 64 locks", figureServer(64), "µs"},
-		{"processor time of the server per cycle, 512 locks", figureServer(512), "µs"},
-		{"processor time of the client per cycle, 1 lock", figureClient(1), "µs"},
-		{"processor time of the client per cycle, 64 locks", figureClient(64), "µs"},
-		{"processor time of the client per cycle, 512 locks", figureClient(512), "µs"},
-		{"write calls per cycle, 1 lock", figureWrites(1), ""},
-		{"write calls per cycle, 64 locks", figureWrites(64), ""},
-		{"write calls per cycle, 512 locks", figureWrites(512), ""},
-		{"read calls per cycle, 1 lock", figureReads(1), ""},
-		{"read calls per cycle, 64 locks", figureReads(64), ""},
-		{"read calls per cycle, 512 locks", figureReads(512), ""},
-		{"allocations per cycle, 1 lock", figureAllocs(1), ""},
-		{"handoff to the only one waiting, another session", figureCross(1), "µs"},
-		{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"},
 	}
-	for _, queue := range r.queues() {
-		all = append(all, row{fmt.Sprintf("handoff, %d waiting", queue), figureHandoff(queue), "µs"})
+	for _, each := range []struct {
+		what   string
+		figure func(int) string
+		unit   string
+	}{
+		{"processor time of the server per cycle", figureServer, "µs"}, {"processor time of the client per cycle", figureClient, "µs"},
+		{"write calls per cycle", figureWrites, ""}, {"read calls per cycle", figureReads, ""},
+	} {
+		all = append(all,
+			row{each.what + ", 1 lock", each.figure(1), each.unit},
+			row{each.what + ", 64 locks", each.figure(64), each.unit}, row{each.what + ", 512 locks", each.figure(512), each.unit})
 	}
-	for _, queue := range r.queues() {
-		all = append(all, row{fmt.Sprintf("bytes per handoff, %d waiting", queue), figureBytes(queue), "B"})
-	}
-	for _, queue := range r.queues() {
-		all = append(all, row{fmt.Sprintf("requests per handoff, %d waiting", queue), figureAsked(queue), ""})
-	}
-	for _, queue := range r.queues() {
-		all = append(all, row{fmt.Sprintf("watches told per handoff, %d waiting", queue), figureWakeUps(queue), ""})
+	all = append(all,
+		row{"allocations per cycle, 1 lock", figureAllocs(1), ""},
+		row{"handoff to the only one waiting, another session", figureCross(1), "µs"},
+		row{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"})
+	for _, each := range []struct {
+		what   string
+		figure func(int) string
+		unit   string
+	}{
+		{"handoff", figureHandoff, "µs"}, {"bytes per handoff", figureBytes, "B"},
+		{"requests per handoff", figureAsked, ""}, {"watches told per handoff", figureWakeUps, ""},
+	} {
+		for _, queue := range r.queues() {
+			all = append(all, row{fmt.Sprintf("%s, %d waiting", each.what, queue), each.figure(queue), each.unit})
+		}
 	}
 	return append(all,
 		row{"memory of a held lock", figureMemory, "B"},

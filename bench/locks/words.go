@@ -7,51 +7,49 @@ import (
 	"strings"
 )
 
-// A contestant's process gets questions such as "cycle /bench/x 500", and answers each with one line: "ok" and whole numbers, or "no" and
-// the reason. Times are in nanoseconds.
+// A contestant's process gets questions such as "cycle /bench/x 500 0", and answers each with one line: "ok" and whole numbers, or "no" and
+// the reason. Times are in nanoseconds. What each question has, and what its answer:
+//
+//	open - n            opens n sessions
+//	use kind size       selects a kind of lock until close
+//	cycle path n        acquires and releases in a loop: the time of each cycle
+//	awaited path n      the same, with each release awaited
+//	many path n also    n goroutines or threads do also cycles, each with its own lock: the time of all of them
+//	manyawaited ...     the same, with each release awaited
+//	crowd path n also   many with one lock for all of them
+//	turns path n also   the sessions take n turns with one lock, also cycles in each: the time of all of them
+//	walk path n         acquires and releases n locks, each once, one after the other: the time of all of them
+//	arrive path n also  the second session comes n times for a cached lock of the first, which also goroutines use there, or none:
+//	                    the time of each visit, up to the grant
+//	fill path n         adds contenders to the queue at a path, in turn from each session. When the answer comes, the first contender of
+//	                    all has been granted; the others may still be on their way
+//	drain - n           hands the lock on n times: the time of each handoff, from before the release to the grant
+//	bytes               how many bytes went over the process's connections so far, both ways
+//	calls               how many system calls have read from these connections so far, how many have written, and how many objects
+//	                    the process has allocated
+//	hold path n         takes locks and keeps them: the growth of the memory in bytes, and of the number of goroutines or threads
+//	held                that anew, for the kept locks
+//	expire path n       takes locks and ends the session: the time from the first report of a loss to the last
+//	close               ends all sessions
 const (
-	// askOpen opens n sessions.
-	askOpen = "open"
-	// askUse selects a kind of lock and its size until askClose: its name instead of a path, n.
-	askUse = "use"
-	// askCycle acquires and releases in a loop: path, n. The answer is the time of each cycle.
-	askCycle = "cycle"
-	// askAwaited is askCycle with each release awaited.
-	askAwaited = "awaited"
-	// askMany lets that many goroutines or threads do cycles, each with its own lock: path, locks, cycles. The answer is the time of all
-	// of them.
-	askMany = "many"
-	// askManyAwaited is askMany with each release awaited.
+	askOpen        = "open"
+	askUse         = "use"
+	askCycle       = "cycle"
+	askAwaited     = "awaited"
+	askMany        = "many"
 	askManyAwaited = "manyawaited"
-	// askCrowd is askMany with one lock for all of them.
-	askCrowd = "crowd"
-	// askTurns lets the sessions take turns with one lock: path, turns, cycles in each. The answer is the time of all of them.
-	askTurns = "turns"
-	// askWalk acquires and releases n locks, each once, one after the other: path, n. The answer is the time of all of them.
-	askWalk = "walk"
-	// askArrive lets the second session come for a cached lock of the first, and use it once: path, n times, goroutines that use the lock
-	// in the first session meanwhile. The answer is the time of each visit, up to the grant. Without goroutines the first session keeps
-	// the lock idle.
-	askArrive = "arrive"
-	// askFill adds contenders to the queue at a path, in turn from each session: path, n. When the answer comes, the first contender of all
-	// has been granted; the others may still be on their way.
-	askFill = "fill"
-	// askDrain hands the lock on n times. The answer is the time of each handoff, from before the release to the grant.
-	askDrain = "drain"
-	// askBytes answers how many bytes went over the process's connections so far, both ways.
-	askBytes = "bytes"
-	// askCalls answers how many system calls have read from the process's connections so far, how many have written, and
-	// how many objects the process has allocated.
-	askCalls = "calls"
-	// askHold takes locks and keeps them: path, n. The answer is the growth of the memory in bytes, and of the number of goroutines or
-	// threads.
-	askHold = "hold"
-	// askHeld answers anew what askHold has answered, for the kept locks.
-	askHeld = "held"
-	// askExpire takes locks and ends the session: path, n. The answer is the time from the first report of a loss to the last.
-	askExpire = "expire"
-	// askClose ends all sessions.
-	askClose = "close"
+	askCrowd       = "crowd"
+	askTurns       = "turns"
+	askWalk        = "walk"
+	askArrive      = "arrive"
+	askFill        = "fill"
+	askDrain       = "drain"
+	askBytes       = "bytes"
+	askCalls       = "calls"
+	askHold        = "hold"
+	askHeld        = "held"
+	askExpire      = "expire"
+	askClose       = "close"
 )
 
 // The kinds of lock for askUse.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // seat says where a contender finds its lock.
@@ -114,15 +115,9 @@ func tellEvent(tell say, event events.Event) {
 	}
 }
 
-// quiet drops the client's log.
-type quiet struct{}
-
-// Printf does nothing.
-func (quiet) Printf(string, ...any) {}
-
 // contendStock uses the lock that comes with the go-zookeeper client.
 func contendStock(ctx context.Context, at seat, tell say) error {
-	conn, news, err := zk.Connect([]string{at.addr}, at.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	conn, news, err := zk.Connect([]string{at.addr}, at.timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,33 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"time"
 )
+
+// The keys of the libraries, on the command line and in the file of figures.
+const (
+	keyCurator = "curator"
+	keyStock   = "go-zookeeper"
+	keyOurs    = "zkgrant"
+)
+
+// library is one of the compared libraries.
+type library struct {
+	Key  string `json:"key"`
+	Name string `json:"name"` // in the picture
+	API  string `json:"api"`  // what is used of it
+}
+
+// libraries are all libraries, in the order of the picture.
+func libraries() []library {
+	return []library{
+		{Key: keyCurator, Name: "Apache Curator", API: "InterProcessMutex"},
+		{Key: keyStock, Name: "go-zookeeper", API: "zk.Lock"},
+		{Key: keyOurs, Name: "zkgrant", API: "Mutex"},
+	}
+}
 
 // Millis is a time in milliseconds, since the cut or between two events.
 type Millis int64
@@ -23,122 +44,109 @@ type Figures struct {
 
 // Measured is what was measured of one library.
 type Measured struct {
-	Key     string  `json:"key"`
-	Name    string  `json:"name"`
-	API     string  `json:"api"`
-	Summary Summary `json:"summary"`
-	Runs    []Run   `json:"runs"`
+	library
+	Runs []Run `json:"runs"`
 }
 
-// Run is what was measured of one library in one run: the first time of each event after the cut, nil if it never came.
+// Run is what was measured of one library in one run: the first time of each moment after the cut, if it came.
 type Run struct {
-	Suspended *Millis `json:"holder_told_suspended_ms"`
-	Invalid   *Millis `json:"holder_not_valid_ms,omitempty"` // as it answered; only zkgrant can be asked
-	Lost      *Millis `json:"holder_told_lost_ms"`
-	Expired   *Millis `json:"server_expired_ms"`
-	Granted   *Millis `json:"next_holder_granted_ms"`
-	Lead      *Millis `json:"lead_ms"` // from the report to the holder to the grant; negative while there are two holders
-	Told      []Told  `json:"told"`
+	Moments map[moment]Millis `json:"moments_ms"`
+	Told    []Told            `json:"told"`
 }
 
 // Told is one report, in the words of the library.
 type Told struct {
 	At   Millis `json:"ms"`
-	Who  string `json:"who"`
-	What string `json:"what"`
+	Who  who    `json:"who"`
+	What what   `json:"what"`
 	Own  string `json:"own"`
 }
 
-// Summary is the spread of each figure over all runs.
-type Summary struct {
-	Suspended Spread `json:"holder_told_suspended"`
-	Invalid   Spread `json:"holder_not_valid"`
-	Lost      Spread `json:"holder_told_lost"`
-	Expired   Spread `json:"server_expired"`
-	Granted   Spread `json:"next_holder_granted"`
-	Lead      Spread `json:"lead"`
-}
+// moment is an event after the cut, as the table names it.
+type moment string
 
-// Spread is the median and the extremes of the runs in which the event came.
-type Spread struct {
-	Median Millis `json:"median_ms"`
-	Min    Millis `json:"min_ms"`
-	Max    Millis `json:"max_ms"`
-	Came   int    `json:"came"` // the number of these runs; if 0, the others are 0
+const (
+	suspended moment = "holder: suspended"
+	invalid   moment = "holder: not valid" // as it answered; only zkgrant can be asked
+	lost      moment = "holder: lost"
+	expired   moment = "server: expired"
+	granted   moment = "next: granted"
+	lead      moment = "lead of lost" // from the report to the holder to the grant; negative while there are two holders
+)
+
+// moments are all moments, in the order of the table.
+func moments() []moment { return []moment{suspended, invalid, lost, expired, granted, lead} }
+
+// momentOf is the moment that a note is about, or nothing.
+func momentOf(n note) moment {
+	switch {
+	case n.who == holder && n.what == toldSuspended:
+		return suspended
+	case n.who == holder && n.what == toldInvalid:
+		return invalid
+	case n.who == holder && n.what == toldLost:
+		return lost
+	case n.who == observer && n.what == toldLost:
+		return expired
+	case n.who == next && n.what == toldGranted:
+		return granted
+	default:
+		return ""
+	}
 }
 
 // newRun reads the notes of one library's run.
 func newRun(key string, notes []note, cut time.Time) Run {
-	var r Run
+	r := Run{Moments: make(map[moment]Millis)}
 	for _, n := range notes {
 		if n.library != key {
 			continue
 		}
 		at := Millis(n.at.Sub(cut).Round(time.Millisecond) / time.Millisecond)
-		r.Told = append(r.Told, Told{At: at, Who: n.who.String(), What: n.what.String(), Own: n.own})
-		var first **Millis
-		switch {
-		case n.who == holder && n.what == toldSuspended:
-			first = &r.Suspended
-		case n.who == holder && n.what == toldInvalid:
-			first = &r.Invalid
-		case n.who == holder && n.what == toldLost:
-			first = &r.Lost
-		case n.who == observer && n.what == toldLost:
-			first = &r.Expired
-		case n.who == next && n.what == toldGranted:
-			first = &r.Granted
-		default:
-			continue
-		}
-		if *first == nil {
-			*first = &at
+		r.Told = append(r.Told, Told{At: at, Who: n.who, What: n.what, Own: n.own})
+		if m := momentOf(n); m != "" {
+			if _, came := r.Moments[m]; !came {
+				r.Moments[m] = at
+			}
 		}
 	}
 	slices.SortStableFunc(r.Told, func(a, b Told) int { return int(a.At - b.At) })
-	if r.Lost != nil && r.Granted != nil {
-		lead := *r.Granted - *r.Lost
-		r.Lead = &lead
+	if told, came := r.Moments[lost]; came {
+		if at, came := r.Moments[granted]; came {
+			r.Moments[lead] = at - told
+		}
 	}
 	return r
 }
 
-// summarize finds the spread of each figure.
-func summarize(runs []Run) Summary {
-	of := func(figure func(Run) *Millis) Spread {
-		var came []Millis
-		for _, r := range runs {
-			if at := figure(r); at != nil {
-				came = append(came, *at)
-			}
-		}
-		return spread(came)
-	}
-	return Summary{
-		Suspended: of(func(r Run) *Millis { return r.Suspended }),
-		Invalid:   of(func(r Run) *Millis { return r.Invalid }),
-		Lost:      of(func(r Run) *Millis { return r.Lost }),
-		Expired:   of(func(r Run) *Millis { return r.Expired }),
-		Granted:   of(func(r Run) *Millis { return r.Granted }),
-		Lead:      of(func(r Run) *Millis { return r.Lead }),
-	}
+// Spread is the median and the extremes of the runs in which a moment came.
+type Spread struct {
+	Median, Min, Max Millis
+	Came             int // the number of these runs; if 0, the others are 0
 }
 
-// spread sorts the values.
-func spread(values []Millis) Spread {
-	if len(values) == 0 {
+// spread is the spread of a moment over all runs.
+func (m Measured) spread(of moment) Spread {
+	var came []Millis
+	for _, r := range m.Runs {
+		if at, ok := r.Moments[of]; ok {
+			came = append(came, at)
+		}
+	}
+	n := len(came)
+	if n == 0 {
 		return Spread{}
 	}
-	slices.Sort(values)
-	n := len(values)
-	return Spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Min: values[0], Max: values[n-1], Came: n}
+	slices.Sort(came)
+	return Spread{Median: (came[(n-1)/2] + came[n/2]) / 2, Min: came[0], Max: came[n-1], Came: n}
 }
 
 // suspendedInTime reports whether every holder heard of trouble with its connection before the next contender was granted the lock.
 func (f *Figures) suspendedInTime() bool {
 	for _, m := range f.Measured {
 		for _, r := range m.Runs {
-			if r.Granted != nil && (r.Suspended == nil || *r.Suspended >= *r.Granted) {
+			told, came := r.Moments[suspended]
+			if at, let := r.Moments[granted]; let && (!came || told >= at) {
 				return false
 			}
 		}
@@ -146,24 +154,15 @@ func (f *Figures) suspendedInTime() bool {
 	return true
 }
 
-// save writes the figures. Only what was measured differs between the files of two runs.
-func (f *Figures) save(file string) error {
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the figures: %w", err)
+// nameOf is the name of the library with the key.
+func nameOf(key string) string {
+	for _, l := range libraries() {
+		if l.Key == key {
+			return l.Name
+		}
 	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	return key
 }
 
-// load reads what save has written.
-func load(file string) (*Figures, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the figures: %w", err)
-	}
-	f := new(Figures)
-	if err := json.Unmarshal(text, f); err != nil {
-		return nil, fmt.Errorf("reading the figures in %s: %w", file, err)
-	}
-	return f, nil
-}
+// leftOut are the keys of the libraries that were left out, in order.
+func (f *Figures) leftOut() []string { return slices.Sorted(maps.Keys(f.LeftOut)) }

@@ -8,24 +8,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // contendCommand, as the first argument, makes the program one of the contenders.
 const contendCommand = "contend"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "timeline:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main("timeline", run) }
 
 // settings are the command line.
 type settings struct {
@@ -66,13 +58,13 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		return errors.New("-runs must be at least 1, -timeout two ticks, which is the least a server grants, " +
 			"and -heal two timeouts")
 	}
-	var f *Figures
+	f := new(Figures)
 	var err error
 	numbers := filepath.Join(s.folder, "timeline.json")
 	if s.draw {
-		f, err = load(numbers)
+		err = figures.Load(numbers, f)
 	} else if f, err = measure(ctx, s, output); err == nil {
-		err = f.save(numbers)
+		err = figures.Store(numbers, f)
 	}
 	if err != nil {
 		return err

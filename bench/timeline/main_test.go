@@ -3,83 +3,83 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/zkgrant/zkgrant/bench/internal/benchtest"
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// contendEnv, in its environment, makes the test binary the command itself.
-const contendEnv = "ZKGRANT_TEST_CONTENDER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(contendEnv) != "" {
-		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { benchtest.Main(m, run) }
 
 // command is the command of a contender in Go.
 func command(l library, at seat) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
-	cmd.Env = append(os.Environ(), contendEnv+"=1")
-	return cmd
-}
-
-func TestSeatOnTheCommandLine(t *testing.T) {
-	t.Parallel()
-	want := seat{addr: "127.0.0.1:2181", path: "/a/b", timeout: 6 * time.Second, tick: 1500 * time.Millisecond}
-	library, got, err := parseSeat(formatSeat(keyOurs, want))
-	if library != keyOurs || got != want || err != nil {
-		t.Errorf("the seat became %q, %+v, %v; want %q, %+v", library, got, err, keyOurs, want)
-	}
-	for _, bad := range [][]string{
-		nil, {"x"}, {keyOurs, "a", "b", "6", "1s"}, {keyOurs, "a", "b", "6s", "x"}, {keyOurs, "a", "b", "6s", "1s", "more"},
-	} {
-		if _, _, err := parseSeat(bad); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
-	}
+	return benchtest.Command(append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
 }
 
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
-	empty := t.TempDir()
-	for _, bad := range [][]string{
-		{"-runs", "0"}, {"-timeout", "3s"}, {"-heal", "11s"}, {"-nosuch"}, {"more"}, {contendCommand}, {"-draw", "-o", empty},
-		append([]string{contendCommand}, formatSeat("nosuch", seat{})...),
-	} {
-		var printed strings.Builder
-		if err := run(t.Context(), bad, strings.NewReader(""), &printed); err == nil {
-			t.Errorf("%q is taken: %s", bad, printed.String())
-		}
-	}
+	benchtest.Refuses(t, run,
+		[]string{"-runs", "0"}, []string{"-timeout", "3s"}, []string{"-heal", "11s"}, []string{"-nosuch"},
+		[]string{"more"}, []string{"-draw", "-o", t.TempDir()}, []string{contendCommand},
+		[]string{contendCommand, keyOurs, "a", "b", "6", "1s"},
+		[]string{contendCommand, "nosuch", "a", "b", "6s", "1s"})
 }
 
 // Each measurement compiles the contender in Java. This test only finds errors earlier.
 func TestTheContenderInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	zookeeper, err := ensemble.Find()
-	if err != nil {
-		t.Fatal(err)
+	curator, err := peers.FindCurator(ensemble.Installed(t))
+	eventstest.Must(t, err)
+	eventstest.Check(t, curator.Compile(t.Context(), t.TempDir(), contenderClass, javaContender))
+}
+
+// The script, with the two libraries that need no Java, and the in-process server.
+func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
+	t.Parallel()
+	const timeout, tick, heal = time.Second, 100 * time.Millisecond, 2 * time.Second
+	srv := zktest.Start(t, zktest.Tick(tick))
+	s := &script{
+		server: srv.Addr(), timeout: timeout, tick: tick, healed: heal,
+		contest: []library{{Key: keyStock}, {Key: keyOurs}},
+		command: command, say: t.Logf,
 	}
-	curator, err := peers.FindCurator(zookeeper)
-	if err != nil {
-		t.Fatal(err)
+	cut, notes, err := s.play(t.Context(), "/run", timeout/3)
+	eventstest.Must(t, err)
+	for _, l := range s.contest {
+		r := newRun(l.Key, notes, cut)
+		for _, of := range moments() {
+			at, came := r.Moments[of]
+			if came != (of != invalid || l.Key == keyOurs) || came && of != lead && at <= 0 {
+				t.Errorf("%s: %s at %v, %v; want a time after the cut, and only zkgrant not valid", l.Key, of, at, came)
+			}
+		}
+		if l.Key == keyOurs && r.Moments[invalid] > r.Moments[lost] || l.Key == keyStock && r.Moments[lost] < millis(heal) {
+			t.Errorf("%s was told %+v, want zkgrant's loss after it was not valid, and no other one before the heal", l.Key, r.Told)
+		}
 	}
-	if err := curator.Compile(t.Context(), t.TempDir(), contenderClass, javaContender); err != nil {
-		t.Error(err)
+}
+
+func TestScriptFailsWithItsContenders(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		server: zktest.Start(t).Addr(), timeout: time.Second, tick: 500 * time.Millisecond, healed: time.Second,
+		contest: []library{{Key: "nosuch", Name: "No Such"}}, command: command, say: t.Logf,
+	}
+	_, _, err := s.play(t.Context(), "/run", time.Second)
+	if err == nil || !strings.Contains(err.Error(), `no library "nosuch"`) {
+		t.Errorf("a play with an unknown library: %v, want that there is none", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(fmt.Errorf("enough"))
+	s.contest = []library{{Key: keyOurs}}
+	if _, _, err := s.play(ctx, "/run", time.Second); err == nil || !strings.Contains(err.Error(), "enough") {
+		t.Errorf("a cancelled play: %v, want the cause", err)
 	}
 }

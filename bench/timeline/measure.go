@@ -78,7 +78,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 	for _, l := range libraries() {
 		if _, out := f.LeftOut[l.Key]; !out {
 			script.contest = append(script.contest, l)
-			f.Measured = append(f.Measured, Measured{Key: l.Key, Name: l.Name, API: l.API})
+			f.Measured = append(f.Measured, Measured{library: l})
 		}
 	}
 	for i := range s.runs {
@@ -94,7 +94,6 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 		for j := range f.Measured {
 			m := &f.Measured[j]
 			m.Runs = append(m.Runs, newRun(m.Key, notes, cut))
-			m.Summary = summarize(m.Runs)
 		}
 	}
 	return f, nil

@@ -4,8 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"text/template"
 )
@@ -44,12 +42,13 @@ func newAxis(f *Figures) axis {
 	const second = 1000
 	a := axis{first: -second, early: 8 * second, late: f.Healed - second, last: f.Healed + second}
 	for _, m := range f.Measured {
-		s := m.Summary
-		for _, spread := range []Spread{s.Suspended, s.Invalid, s.Lost, s.Expired, s.Granted} {
-			if spread.Max < a.late {
-				a.early = max(a.early, spread.Max)
+		for _, of := range moments() {
+			if at := m.spread(of).Max; of == lead {
+				continue
+			} else if at < a.late {
+				a.early = max(a.early, at)
 			} else {
-				a.last = max(a.last, spread.Max)
+				a.last = max(a.last, at)
 			}
 		}
 	}
@@ -187,7 +186,7 @@ func footnotes(f *Figures) []footnote {
 		texts[0] += " Treating it as a loss is in time here with each library,"
 		texts = append(texts, "and costs the lock at every disconnect.")
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.LeftOut)) {
+	for _, key := range f.leftOut() {
 		texts = append(texts, fmt.Sprintf("Left out: %s. %s", nameOf(key), f.LeftOut[key]))
 	}
 	var notes []footnote
@@ -198,51 +197,37 @@ func footnotes(f *Figures) []footnote {
 }
 
 func newGroup(m Measured, version string, a axis, y float64) group {
-	s := m.Summary
+	told, end, let := m.spread(suspended), m.spread(lost), m.spread(granted)
 	g := group{Y: y, Name: m.Name, API: strings.TrimSpace(version + " " + m.API)}
 	g.Verdict, g.Extent, g.Harm = m.verdict()
 	// Of the two reports to the holder, the first one has its text to the left, so that it does not overlap the other's.
-	lostSide, suspendedSide := toTheRight, toTheLeft
-	if s.Lost.Came > 0 && s.Lost.Median < s.Suspended.Median || a.x(s.Lost.Median) > labelsTurn {
-		lostSide = toTheLeft
-	}
-	if s.Lost.Came > 0 && s.Lost.Median < s.Suspended.Median {
-		suspendedSide = toTheRight
-	}
-	knows, granted := axisRight, axisRight
-	if s.Suspended.Came > 0 {
-		g.Suspended = newMark(a, s.Suspended, holderLane, m.word(toldSuspended), suspendedSide)
+	swapped := end.Came > 0 && end.Median < told.Median
+	knows, entered := axisRight, axisRight
+	if told.Came > 0 {
+		g.Suspended = newMark(a, told, holderLane, m.word(toldSuspended), !swapped)
 		g.Marks = append(g.Marks, *g.Suspended)
 	}
-	if s.Lost.Came > 0 {
-		g.Lost = newMark(a, s.Lost, holderLane, m.word(toldLost), lostSide)
+	if end.Came > 0 {
+		g.Lost = newMark(a, end, holderLane, m.word(toldLost), swapped || a.x(end.Median) > labelsTurn)
 		g.Marks = append(g.Marks, *g.Lost)
 		knows = g.Lost.X
 	}
-	if s.Expired.Came > 0 {
-		g.Ends = newMark(a, s.Expired, nextLane, "", toTheLeft)
+	if s := m.spread(expired); s.Came > 0 {
+		g.Ends = newMark(a, s, nextLane, "", true)
 	}
-	if s.Granted.Came > 0 {
-		m := newMark(a, s.Granted, nextLane, "next one granted", toTheLeft)
+	if let.Came > 0 {
+		m := newMark(a, let, nextLane, "next one granted", true)
 		g.Marks = append(g.Marks, *m)
-		granted = m.X
+		entered = m.X
 	}
-	g.Holds = between(axisLeft, min(knows, granted))
-	g.Wrong = between(granted, knows)
-	g.Nexts = between(granted, axisRight)
+	g.Holds = between(axisLeft, min(knows, entered))
+	g.Wrong = between(entered, knows)
+	g.Nexts = between(entered, axisRight)
 	return g
 }
 
-// side is where the words of a mark stand.
-type side int
-
-const (
-	toTheLeft side = iota + 1
-	toTheRight
-)
-
-// newMark makes a mark with the words and the time.
-func newMark(a axis, s Spread, lane float64, words string, where side) *mark {
+// newMark makes a mark with the words and the time, to its left or to its right.
+func newMark(a axis, s Spread, lane float64, words string, toTheLeft bool) *mark {
 	m := &mark{X: a.x(s.Median), Min: a.x(s.Min), Max: a.x(s.Max), Lane: lane, Text: words + " " + s.String()}
 	left, right := m.X, m.X
 	m.TextY = lane - 18 // above the bar
@@ -251,7 +236,7 @@ func newMark(a axis, s Spread, lane float64, words string, where side) *mark {
 		left, right = m.Min, m.Max // clear of the spread, which is on the same height
 	}
 	m.TextX, m.Anchor = right+8, "start"
-	if where == toTheLeft {
+	if toTheLeft {
 		m.TextX, m.Anchor = left-8, "end"
 	}
 	return m

@@ -4,32 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// who is the source of a note.
-type who int
+// what is the kind of a report. The kinds are the same for all libraries.
+type what string
 
 const (
-	holder   who = iota + 1 // has the lock, and is cut off
-	next                    // waits for it, close to the server
-	observer                // sees what the server does
+	toldGranted   what = "granted"   // the lock is held
+	toldSuspended what = "suspended" // the connection is in trouble. It says nothing about the lock
+	toldInvalid   what = "invalid"   // the library, asked every millisecond, answers that the lock is not held any more
+	toldLost      what = "lost"      // the lock, or the session that held it, is gone
+	toldConnected what = "connected" // there is a connection with a session again, or for the first time
+	toldOther     what = "other"     // anything else worth writing down
+	toldFailed    what = "failed"    // the contender cannot go on
 )
 
-// String is the word for it in messages and in the file of figures.
-func (w who) String() string {
-	switch w {
-	case holder:
-		return "holder"
-	case next:
-		return "next holder"
-	case observer:
-		return "server"
-	default:
-		return fmt.Sprintf("who(%d)", int(w))
-	}
+// prefix begins every report. A virtual machine may print other lines.
+const prefix = "told "
+
+// formatTold is the line of a report, in the library's own words.
+func formatTold(w what, own string) string {
+	return strings.TrimRight(prefix+string(w)+" "+strings.ReplaceAll(own, "\n", " "), " ")
 }
+
+// parseTold reads such a line. Any other line is not ok. A line with the prefix that cannot be read is a failure.
+func parseTold(line string) (w what, own string, ok bool) {
+	rest, ok := strings.CutPrefix(line, prefix)
+	if !ok {
+		return "", "", false
+	}
+	word, own, _ := strings.Cut(rest, " ")
+	all := []what{toldGranted, toldSuspended, toldInvalid, toldLost, toldConnected, toldOther, toldFailed}
+	if !slices.Contains(all, what(word)) {
+		return toldFailed, fmt.Sprintf("it says %q, and %q is not known", line, word), true
+	}
+	return what(word), strings.TrimSpace(own), true
+}
+
+// who is the source of a note.
+type who string
+
+const (
+	holder   who = "holder"      // has the lock, and is cut off
+	next     who = "next holder" // waits for it, close to the server
+	observer who = "server"      // sees what the server does
+)
 
 // note is one report.
 type note struct {
@@ -74,14 +97,12 @@ func (r *recorder) take() []note {
 func (r *recorder) look(wanted func(note) bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := false
 	for _, n := range r.notes {
 		if n.what == toldFailed {
 			return false, fmt.Errorf("%s, %v: %s", n.library, n.who, n.own)
 		}
-		found = found || wanted(n)
 	}
-	return found, nil
+	return slices.ContainsFunc(r.notes, wanted), nil
 }
 
 // until waits for such a note. It fails if ctx ends before, or a contender cannot go on.

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -120,11 +122,7 @@ func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) er
 func (c *cast) start(l library, role who, addr string) error {
 	at := seat{addr: addr, path: c.path(l), timeout: c.script.timeout, tick: c.script.tick}
 	p, err := peers.Start(c.script.command(l, at), func(line peers.Line) {
-		told, own, ok, err := parseTold(line.Text)
-		if err != nil {
-			told, own, ok = toldFailed, err.Error(), true
-		}
-		if ok {
+		if told, own, ok := parseTold(line.Text); ok {
 			c.recorder.hear(note{at: line.At, library: l.Key, who: role, what: told, own: own})
 		}
 	})
@@ -159,13 +157,33 @@ func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 
 // close ends all contenders.
 func (c *cast) close() error {
-	closed := make(chan error, len(c.processes)) // one value of each process
-	for _, p := range c.processes {
-		go func() { closed <- p.Close() }()
+	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
+}
+
+// pollInterval is the time between two looks at an incomplete queue.
+const pollInterval = 20 * time.Millisecond
+
+// queue waits until two contenders stand at the path. It calls gone, in another goroutine, when the first one's node is deleted.
+func queue(ctx context.Context, w *peers.Watcher, path string, gone func(at time.Time)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		names, err := w.Children(path)
+		if err != nil {
+			return err
+		}
+		if len(names) == 2 {
+			first := slices.MinFunc(names, func(a, b string) int {
+				na, _ := events.ParseName(a)
+				nb, _ := events.ParseName(b)
+				return events.CompareNames(na, nb)
+			})
+			return w.Guard(path+"/"+first, gone)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d instead of 2 stand at %s: %w", len(names), path, context.Cause(ctx))
+		}
 	}
-	var errs []error
-	for range c.processes {
-		errs = append(errs, <-closed)
-	}
-	return errors.Join(errs...)
 }

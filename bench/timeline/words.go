@@ -33,11 +33,6 @@ func (s Spread) extent() string {
 	return low + "–" + high
 }
 
-// late is the spread with the sign reversed.
-func (s Spread) late() Spread {
-	return Spread{Median: -s.Median, Min: -s.Max, Max: -s.Min, Came: s.Came}
-}
-
 // countRuns says how many runs the figures are of.
 func countRuns(n int) string {
 	if n == 1 {
@@ -48,28 +43,26 @@ func countRuns(n int) string {
 
 // verdict is the result in a few words, the spread of the figure in them, and whether there were two holders at once.
 func (m Measured) verdict() (words, extent string, harm bool) {
-	granted, late := 0, 0
+	late := 0
 	for _, r := range m.Runs {
-		if r.Granted == nil {
-			continue
-		}
-		granted++
-		if r.Lead == nil || *r.Lead <= 0 {
+		_, let := r.Moments[granted]
+		if before, told := r.Moments[lead]; let && (!told || before <= 0) {
 			late++
 		}
 	}
-	lead := m.Summary.Lead
+	let, s := m.spread(granted).Came, m.spread(lead)
 	switch {
-	case granted == 0:
+	case let == 0:
 		return "nobody was granted", "", false
 	case late == 0:
-		return fmt.Sprintf("told %.1f s before", float64(lead.Median)/1000), lead.extent(), false
-	case late < granted:
-		return fmt.Sprintf("two holders in %d of %d runs", late, granted), "", true
-	case lead.Came == 0:
+		return fmt.Sprintf("told %.1f s before", float64(s.Median)/1000), s.extent(), false
+	case late < let:
+		return fmt.Sprintf("two holders in %d of %d runs", late, let), "", true
+	case s.Came == 0:
 		return "two holders, and never told", "", true
 	default:
-		return fmt.Sprintf("two holders for %.1f s", -float64(lead.Median)/1000), lead.late().extent(), true
+		s = Spread{Median: -s.Median, Min: -s.Max, Max: -s.Min, Came: s.Came}
+		return fmt.Sprintf("two holders for %.1f s", float64(s.Median)/1000), s.extent(), true
 	}
 }
 
@@ -77,22 +70,12 @@ func (m Measured) verdict() (words, extent string, harm bool) {
 func (m Measured) word(w what) string {
 	for _, r := range m.Runs {
 		for _, t := range r.Told {
-			if t.Who == holder.String() && t.What == w.String() {
+			if t.Who == holder && t.What == w {
 				return t.Own
 			}
 		}
 	}
-	return w.String()
-}
-
-// nameOf is the name of the library with the key.
-func nameOf(key string) string {
-	for _, l := range libraries() {
-		if l.Key == key {
-			return l.Name
-		}
-	}
-	return key
+	return string(w)
 }
 
 // print writes the figures as a table.
@@ -100,16 +83,17 @@ func (f *Figures) print(w io.Writer) error {
 	fmt.Fprintf(w, "silent partition from 0 to %s, session timeout %s, tick %s, ZooKeeper %s, Java %s\n",
 		f.Healed, f.Timeout, f.Tick, f.Versions["zookeeper"], f.Versions["java"])
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ms since the cut\truns\tholder: suspended\tholder: not valid\tholder: lost"+
-		"\tserver: expired\tnext: granted\tlead of lost")
-	for _, m := range f.Measured {
-		s := m.Summary
-		fmt.Fprintf(table, "%s\t%d", strings.TrimSpace(m.Name+" "+f.Versions[m.Key]), len(m.Runs))
-		for _, spread := range []Spread{s.Suspended, s.Invalid, s.Lost, s.Expired, s.Granted, s.Lead} {
-			fmt.Fprintf(table, "\t%s", spread.cell(len(m.Runs)))
-		}
-		fmt.Fprintln(table)
+	fmt.Fprint(table, "ms since the cut\truns")
+	for _, of := range moments() {
+		fmt.Fprintf(table, "\t%s", of)
 	}
+	for _, m := range f.Measured {
+		fmt.Fprintf(table, "\n%s\t%d", strings.TrimSpace(m.Name+" "+f.Versions[m.Key]), len(m.Runs))
+		for _, of := range moments() {
+			fmt.Fprintf(table, "\t%s", m.spread(of).cell(len(m.Runs)))
+		}
+	}
+	fmt.Fprintln(table)
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
@@ -120,8 +104,8 @@ func (f *Figures) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s: %s\n", m.Name, words)
 	}
-	for key, why := range f.LeftOut {
-		fmt.Fprintf(w, "%s IS LEFT OUT: %s\n", nameOf(key), why)
+	for _, key := range f.leftOut() {
+		fmt.Fprintf(w, "%s IS LEFT OUT: %s\n", nameOf(key), f.LeftOut[key])
 	}
 	return nil
 }

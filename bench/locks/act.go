@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
+)
+
+// act is a contestant's part in a round. After the first error its methods do nothing.
+type act struct {
+	ctx  context.Context
+	d    *director
+	at   *place
+	c    *contestant
+	m    *Measured
+	path string // not used before
+	err  error
+}
+
+// ask asks the contestant about the path.
+func (a *act) ask(verb string, n, also int) []int64 { return a.say(question{verb, a.path, n, also}) }
+
+func (a *act) say(q question) (values []int64) {
+	if a.err == nil {
+		values, a.err = a.c.ask(a.ctx, q)
+	}
+	return values
+}
+
+// one asks a question that is answered with one number.
+func (a *act) one(verb string, n, also int) float64 {
+	values := a.ask(verb, n, also)
+	if a.err == nil && len(values) != 1 {
+		a.err = fmt.Errorf("%s, asked to %s, answers with %d numbers", a.c.Name, verb, len(values))
+	}
+	if a.err != nil {
+		return 0
+	}
+	return float64(values[0])
+}
+
+// open opens n sessions that use the kind of lock.
+func (a *act) open(n int, u use) {
+	a.ask(askOpen, n, 0)
+	if u.kind != "" {
+		a.say(question{verb: askUse, path: u.kind, n: u.size})
+	}
+}
+
+func (a *act) close() { a.ask(askClose, 0, 0) }
+
+// note notes a figure of the round.
+func (a *act) note(figure string, value float64) {
+	if a.err == nil {
+		a.m.Rounds[figure] = append(a.m.Rounds[figure], value)
+	}
+}
+
+// counted reads the counters of the server.
+func (a *act) counted() (now counts) {
+	if a.err == nil {
+		now, a.err = a.at.counted(a.ctx, a.c.library)
+	}
+	return now
+}
+
+// queued waits until the server has that many watches armed, and rests.
+func (a *act) queued(watches float64) {
+	if a.err == nil {
+		a.err = a.at.queued(a.ctx, a.c.library, watches)
+	}
+}
+
+// during runs f and returns the server's counts meanwhile, less what counting costs.
+func (a *act) during(f func()) counts {
+	first, before := a.counted(), a.counted()
+	f()
+	after := a.counted()
+	return counts{
+		requests: after.requests - before.requests - (before.requests - first.requests),
+		fired:    after.fired - before.fired,
+	}
+}
+
+// work notes the processor time of f's cycles and, for clients in Go, their system calls and allocations.
+func (a *act) work(locks, cycles int, f func()) {
+	each := func(figure string, used float64) { a.note(figure, used/float64(cycles)) }
+	inGo := a.m.Key != keyCurator && a.m.Key != keyKazoo
+	server, client, told := a.computed()
+	var before, after []int64
+	if inGo {
+		before = a.ask(askCalls, 0, 0)
+	}
+	f()
+	if inGo {
+		after = a.ask(askCalls, 0, 0)
+	}
+	if a.err == nil && inGo {
+		for i, figure := range []string{figureReads(locks), figureWrites(locks), figureAllocs(locks)} {
+			each(figure, float64(after[i]-before[i]))
+		}
+	}
+	if told {
+		serverNow, clientNow, _ := a.computed()
+		each(figureServer(locks), float64((serverNow - server).Microseconds()))
+		each(figureClient(locks), float64((clientNow - client).Microseconds()))
+	}
+}
+
+// computed is the processor time so far of the server and of the contestant, if the system tells.
+func (a *act) computed() (server, client time.Duration, told bool) {
+	if a.err != nil {
+		return 0, 0, false
+	}
+	server, err := a.at.of(a.c.Key).ProcessorTime()
+	if err == nil {
+		client, err = a.c.process.ProcessorTime()
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, 0, false
+	}
+	a.err = err
+	return server, client, err == nil
+}
+
+// micros is a number of nanoseconds in microseconds.
+func micros(nanos float64) float64 { return nanos / 1e3 }
+
+// median is in microseconds.
+func median(nanos []int64) float64 { return micros(figures.Percentile(nanos, 0.50)) }
