@@ -25,9 +25,7 @@ import (
 func (s *scene) quiet(p *browser.Page) {
 	s.t.Helper()
 	home, err := url.Parse(s.url)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventstest.Must(s.t, err)
 	for _, request := range p.Requests() {
 		if at, err := url.Parse(request); err != nil || at.Host != home.Host || !strings.HasPrefix(at.Path, home.Path) {
 			s.t.Errorf("the page asks for %s, want nothing but what is below %s", request, s.url)
@@ -88,13 +86,9 @@ type listener struct {
 func (s *scene) listen() listener {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"events", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventstest.Must(s.t, err)
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventstest.Must(s.t, err)
 	s.t.Cleanup(func() { _ = response.Body.Close() })
 	return listener{s.t, bufio.NewReader(response.Body)}
 }
@@ -111,13 +105,9 @@ func (l listener) next() (bytes int, u sent) {
 	l.t.Helper()
 	for {
 		line, err := l.in.ReadBytes('\n')
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		eventstest.Must(l.t, err)
 		if text, ok := strings.CutPrefix(string(line), "data: "); ok {
-			if err := json.Unmarshal([]byte(text), &u); err != nil {
-				l.t.Fatal(err)
-			}
+			eventstest.Must(l.t, json.Unmarshal([]byte(text), &u))
 			return len(line), u
 		}
 	}

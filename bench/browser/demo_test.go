@@ -81,9 +81,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	if *rewrite {
 		p.Look(browser.View{Width: 1280, Height: 766})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
-		if err := os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
 		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
 	}
 	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut

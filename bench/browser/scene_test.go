@@ -51,9 +51,7 @@ func startOn(t *testing.T, servers string, options ...board.Option) *scene {
 	lease := new(board.Lease)
 	s.c, s.other = s.connect(coordinator.WithHooks(lease)), s.connect()
 	b, err := board.New(s.c, "/", append([]board.Option{board.WithLease(lease)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/admin/board/", http.StripPrefix("/admin/board", b))
 	server := httptest.NewServer(mux)
@@ -69,9 +67,7 @@ func (s *scene) connect(options ...coordinator.Option) *coordinator.Coordinator 
 	s.t.Helper()
 	options = append(options, coordinator.WithSessionTimeout(10*time.Second))
 	c, err := coordinator.Connect(eventstest.Patiently(s.t, time.Minute), s.servers, options...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventstest.Must(s.t, err)
 	s.t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			s.t.Errorf("closing: %v", err)
@@ -99,8 +95,6 @@ func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisit
 
 func (s *scene) length(lock asking) int {
 	queue, err := lock.Queue(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventstest.Must(s.t, err)
 	return len(queue)
 }
