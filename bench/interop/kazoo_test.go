@@ -19,8 +19,12 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	scenes(t, []form{formMutexKazoo, formReadKazoo, formMutex}, func(s *stage, form form) {
 		stays := form != formMutex
 		ours, kazoos := s.connect(zkgrant, form), s.connect(kazoo, formLock)
-		s.visits(ours)
+		note := s.dir + "/config" // no contender's; with it the directory stays while kazoo looks for it the first time
+		s.enters(ours)
+		eventstest.Must(s.t, s.arena.witness.make(note))
+		s.leaves(ours)
 		s.visits(kazoos)
+		eventstest.Must(s.t, s.arena.witness.remove(note))
 		s.clears()
 		s.reaped()
 		s.reaped() // the first removal may come before that of other directories found empty together with it
