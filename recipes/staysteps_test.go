@@ -10,14 +10,12 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		s.locals[j].rounds--
 		m.elsewhere(w, i, j)
 	case stepReleases:
-		l := &s.locals[j]
-		l.state = localIdle
-		m.change(w, i, int(l.slot), Stay.Parts)
+		s.locals[j].state = localIdle
+		m.change(w, i, int(s.locals[j].slot), Stay.Parts)
 	case stepWithdraws:
 		w.left.withdraw--
-		l := &s.locals[j]
-		l.state = localIdle
-		m.change(w, i, int(l.slot), Stay.Leaves)
+		s.locals[j].state = localIdle
+		m.change(w, i, int(s.locals[j].slot), Stay.Leaves)
 	case stepGranted: // a claim grants it, and renews the lease
 		s.lease = true
 		t.machine = machineHolds
@@ -34,13 +32,13 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		w.remove(node)
 	case stepArmExecutes:
 		t.arm, t.armed, t.own = stayAlone, true, true
-		for k, owner := range w.queue {
-			if owner != 0 && k != int(t.node)-1 {
-				t.arm = stayOthers
-			}
-		}
-		if w.queue[t.node-1] == 0 {
+		others := w.queue
+		others[t.node-1] = 0
+		switch {
+		case w.queue[t.node-1] == 0:
 			t.arm = stayMissing
+		case others != [stayNodes]uint8{}:
+			t.arm = stayOthers
 		}
 	case stepArmAnswers:
 		answer := t.arm
@@ -92,10 +90,8 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	case stepExpires:
 		w.left.expire--
 		s.dead = true
-		for j := range s.slots {
-			if t := &s.slots[j]; t.node != 0 {
-				w.remove(t.node)
-			}
+		for _, t := range s.slots {
+			w.remove(t.node)
 		}
 	case stepSessionEnds:
 		m.sessionEnds(w, i)
@@ -114,11 +110,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		w.create(stayStranger)
 	case stepStrangerLeaves:
 		w.stranger, w.overdue = 2, false
-		for k, owner := range w.queue {
-			if owner == stayStranger {
-				w.remove(uint8(k + 1))
-			}
-		}
+		w.remove(w.head())
 	case stepJunk:
 		w.left.junk--
 		w.fires(0)
@@ -200,22 +192,13 @@ func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s.epoch++
 	for j := range s.slots {
 		t := &s.slots[j]
-		t.arm, t.claim, t.stale, t.old, t.armed, t.own, t.changed, t.gone = stayNothing, stayNothing, false, false, false, false, false, false
-		t.tenure = t.tenure.GaveUp()
-		switch t.machine {
-		case machineHolds:
-			m.lose(w, i, j)
-			if t.machine == machineLeaves || t.machine == machineLapsed {
-				t.node = 0
-			}
-			if t.machine == machineLeaves {
-				t.machine = machineNone
-			}
-		case machineQueues:
-			t.node = 0
-		case machineLeaves:
-			t.machine, t.node = machineNone, 0
-		case machineNone, machineLapsed:
+		*t = staySlot{stay: t.stay, machine: t.machine, node: t.node, since: t.since, tenure: t.tenure.GaveUp()}
+		if t.machine == machineLapsed {
+			continue
+		}
+		m.lose(w, i, j)
+		if t.node = 0; t.machine == machineLeaves {
+			t.machine = machineNone
 		}
 	}
 }

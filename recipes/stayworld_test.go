@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
@@ -193,13 +194,11 @@ func (*stayModel) Progress(s stayStep) bool { return s.kind < stayProgress }
 
 func (m *stayModel) Goal(w *stayWorld) bool {
 	for _, s := range w.sessions {
-		for _, l := range s.locals {
-			if l.state != localIdle || l.rounds > 0 {
-				return false
-			}
+		if slices.ContainsFunc(s.locals[:], func(l stayLocal) bool { return l.state != localIdle || l.rounds > 0 }) {
+			return false
 		}
 	}
-	return w.queue == [stayNodes]uint8{}
+	return w.head() == 0
 }
 
 func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
@@ -211,17 +210,13 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 	for i := range w.sessions {
 		s := &w.sessions[i]
 		live := s.up && !s.dead
-		events := false
-		for j := range s.slots {
-			events = events || s.slots[j].changed || s.slots[j].gone
-		}
-		holds := false
+		events := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.changed || t.gone })
+		holds := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.tenure.Holds() })
 		for j := range s.slots {
 			t := &s.slots[j]
 			book := m.stays[t.stay]
-			holds = holds || t.tenure.Holds()
 			add(live && t.machine == machineQueues && t.node == 0, stepCreates, i, j)
-			add(live && t.machine == machineQueues && t.node != 0 && w.ahead(t.node) == 0, stepGranted, i, j)
+			add(live && t.machine == machineQueues && t.node != 0 && w.head() == t.node, stepGranted, i, j)
 			add(live && t.machine == machineLeaves, stepDeletes, i, j)
 			add(live && t.arm == staySent, stepArmExecutes, i, j)
 			add(s.up && t.arm > staySent && t.arm != stayLost || t.arm == stayLost, stepArmAnswers, i, j)
@@ -257,24 +252,12 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 	return steps
 }
 
-// ahead counts the nodes before this one.
-func (w *stayWorld) ahead(node uint8) (n int) {
-	for _, owner := range w.queue[:node-1] {
-		if owner != 0 {
-			n++
-		}
-	}
-	return n
+// head is the first node in the queue, or 0.
+func (w *stayWorld) head() uint8 {
+	return uint8(1 + slices.IndexFunc(w.queue[:], func(owner uint8) bool { return owner != 0 }))
 }
 
-func (w *stayWorld) strangerHolds() bool {
-	for _, owner := range w.queue {
-		if owner != 0 {
-			return owner == stayStranger
-		}
-	}
-	return false
-}
+func (w *stayWorld) strangerHolds() bool { return w.head() != 0 && w.queue[w.head()-1] == stayStranger }
 
 // create makes a node. Watches of the directory fire.
 func (w *stayWorld) create(owner uint8) (node uint8) {
@@ -289,7 +272,7 @@ func (w *stayWorld) create(owner uint8) (node uint8) {
 
 // remove deletes a node.
 func (w *stayWorld) remove(node uint8) {
-	if w.queue[node-1] != 0 {
+	if node != 0 && w.queue[node-1] != 0 {
 		w.queue[node-1] = 0
 		w.fires(node)
 	}
@@ -314,13 +297,13 @@ func (m *stayModel) Take(w *stayWorld, step stayStep) searchtest.Violation {
 	m.bad = ""
 	m.do(w, step)
 	if m.bad == "" {
-		m.check(w)
+		m.bad = w.check()
 	}
-	m.tidy(w)
+	w.tidy()
 	return m.bad
 }
 
-func (m *stayModel) check(w *stayWorld) {
+func (w *stayWorld) check() searchtest.Violation {
 	holders := 0
 	if w.strangerHolds() {
 		holders++
@@ -332,27 +315,25 @@ func (m *stayModel) check(w *stayWorld) {
 				continue
 			}
 			t := &s.slots[s.locals[j].slot]
-			if !t.tenure.Holds() {
-				m.bad = stayUnnoted
-				return
+			switch {
+			case !t.tenure.Holds():
+				return stayUnnoted
+			case w.byHand&(1<<(t.node-1)) != 0:
+			case w.queue[t.node-1] == 0:
+				return stayNoHold
+			default:
+				holders++
 			}
-			if w.byHand&(1<<(t.node-1)) != 0 {
-				continue
-			}
-			if w.queue[t.node-1] == 0 {
-				m.bad = stayNoHold
-				return
-			}
-			holders++
 		}
 	}
 	if holders > 1 {
-		m.bad = stayTwoHolders
+		return stayTwoHolders
 	}
+	return ""
 }
 
 // tidy forgets what has no influence any more.
-func (m *stayModel) tidy(w *stayWorld) {
+func (w *stayWorld) tidy() {
 	for i := range w.sessions {
 		s := &w.sessions[i]
 		for j := range s.slots {
