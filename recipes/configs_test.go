@@ -17,6 +17,8 @@ type config struct {
 	rules   []Rule
 	memory  int         // how many contenders ahead a waiter remembers; 0: as many as in production
 	places  []multiRole // the places of each client in two directories; nil if there is one directory
+	limit   int         // how many worlds are visited at most
+	want    violation   // that is looked for
 	options
 }
 
@@ -103,7 +105,7 @@ func worldOf(t *testing.T, who, left string) config {
 		t.Fatalf("%s: %q: %v", worldsFile, who, err)
 	}
 	f.name, f.whole = who+": "+left, false
-	counts := kindsOf(&f.left)
+	counts := fields[uint8](&f.left)
 	for fault := range strings.FieldsSeq(left) {
 		switch count := counts[fault]; {
 		case count != nil:
@@ -112,72 +114,5 @@ func worldOf(t *testing.T, who, left string) config {
 			t.Fatalf("%s: %q: no such fault: %s", worldsFile, who, fault)
 		}
 	}
-	return f.config
-}
-
-// reached checks that the exploration comes to what it is there for: every answer that the fast path may get, and everything that
-// may come in between.
-func reached(t *testing.T, met map[meeting]bool) {
-	t.Helper()
-	want := []meeting{
-		{Creating, inCreated, flagAlone | flagFresh, 0},
-		{Creating, inCreated, flagAlone, 0},
-		{Creating, inCreated, 0, 0},
-		{Creating, inCanceled, 0, 0},
-		{Waiting, inGone, 0, 0},
-		{Waiting, inReconnected, 0, 0},
-		{Advancing, inAdvanced, flagFloor | flagFresh, 0},
-		{Advancing, inAdvanced, flagFloor, 0},
-		{Advancing, inAdvanced, flagStands, 0},
-		{Advancing, inAdvanced, 0, 0},
-		{Advancing, inGone, 0, 0},
-		{Advancing, inGone, 1, 0},
-		{Advancing, inRefused, 1, OpAdvance},
-		{Advancing, inRefused, 0, OpAdvance},
-		{Advancing, inUnknown, 0, OpAdvance},
-		{Advancing, inWithdrawn, 0, 0},
-		{Advancing, inLeaseRanOut, 0, 0},
-		{Advancing, inSuspended, 0, 0},
-		{Advancing, inReconnected, 0, 0},
-		{Advancing, inExpired, 0, 0},
-		{Claiming, inClaimed, flagFresh, 0},
-		{Claiming, inClaimed, 0, 0},
-		// Of a read/write lock.
-		{Creating, inRefused, flagMissing, OpCreate},
-		// Of a holder that is asked for the lock.
-		{Held, inAskedBack, momentSoon, 0},
-		{Waiting, inAskedBack, momentLate, 0},
-		{Claiming, inAskedBack, momentSoon, 0},
-		{Held, inOverdue, 0, 0},
-		{Lapsed, inOverdue, 0, 0},
-		{Releasing, inOverdue, 0, 0},
-		// Of a semaphore.
-		{Recovering, inListed, flagEntered, 0},
-		{Claiming, inRefused, flagMissing, OpClaim},
-		{Surveying, inSurveyed, 0, 0},
-		{Surveying, inChanged, 0, 0},
-		{Surveying, inReconnected, 0, 0},
-		{Surveying, inUnknown, 0, OpSurvey},
-		{Surveying, inRefused, flagMissing, OpSurvey},
-		{Full, inChanged, 0, 0},
-		{Full, inReconnected, 0, 0},
-		{Full, inGone, 1, 0},
-		{Entering, inEntered, flagFresh, 0},
-		{Entering, inEntered, 0, 0},
-		{Entering, inRefused, flagStale, OpEnter},
-		{Entering, inRefused, flagMissing, OpEnter},
-		{Entering, inUnknown, 0, OpEnter},
-		{Entering, inWithdrawn, 0, 0},
-		// Of a lock that is one node.
-		{Creating, inOccupied, 0, 0},
-		{Looking, inListed, 0, 0},
-		{Pausing, inPaused, 0, 0},
-		{Pausing, inReconnected, 0, 0},
-		{Pausing, inWithdrawn, 0, 0},
-	}
-	for _, m := range want {
-		if !met[m] {
-			t.Errorf("no machine in %v was given input %d (%b, %v)", m.state, m.kind, m.flag, m.op)
-		}
-	}
+	return f
 }

@@ -61,12 +61,7 @@ func TestTranscripts(t *testing.T) {
 		if path == worldsFile {
 			return // no transcript
 		}
-		var p interface {
-			run(*testing.T, *datadriven.TestData) string
-		} = &play{}
-		if strings.Contains(path, "semaphore") {
-			p = &permitPlay{}
-		}
+		p := &play{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			return p.run(t, d)
@@ -106,68 +101,84 @@ func has(d *datadriven.TestData, key string) bool {
 func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	var first int64
-	p.clients = 0
 	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
-	var dir start
-	writer, single := has(d, "writer"), has(d, "single")
+	o := options{keepOrder: true, whole: true, mixes: true}
+	p.clients = 0
 	for _, a := range d.CmdArgs {
-		switch a.Key {
-		case "a", "b", "c":
+		for _, v := range a.Vals {
+			if c := int(v[0]) - 'a'; flagNames[a.Key]|roleNames[a.Key] != 0 {
+				flags[c] |= flagNames[a.Key]
+				roles[c] |= roleNames[a.Key]
+			}
+		}
+		switch word := fields[bool](&o)[a.Key]; {
+		case a.Key == "a", a.Key == "b", a.Key == "c":
 			p.clients++
-		case "first":
+		case a.Key == "first":
 			d.ScanArgs(t, "first", &first)
-		case "try", "keep", "strict":
-			for _, v := range a.Vals {
-				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
-			}
-		case "detect":
-			for c := range flags {
-				flags[c] |= flagDetect
-			}
-		case "write", "read", "trades", "takes", "kazoo", "delays":
-			for _, v := range a.Vals {
-				roles[v[0]-'a'] |= map[string]uint8{
-					"write": roleWrite, "read": roleRead, "trades": roleWrite | roleShares | roleTrades, "takes": roleRead | roleShares | roleTakes,
-					"kazoo": roleKazoo, "delays": roleDelays,
-				}[a.Key]
-			}
-		case "dir":
-			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
-		case "hold", "writer", "single", "kazoos":
-		default:
+		case a.Key == "dir":
+			o.dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
+		case word != nil && len(a.Vals) == 0:
+			*word = true
+		case a.Key != "hold" && flagNames[a.Key]|roleNames[a.Key] == 0:
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{
-		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true, detect: has(d, "detect"),
-	}}
+	for c := range flags {
+		if o.detect {
+			flags[c] |= flagDetect
+		}
+	}
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: o}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
-	if single {
+	if o.single {
 		for c := range p.clients {
 			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
 		}
 	}
-	p.open()
-	if d.Cmd == "world" {
-		return
+	p.open(d, d.Cmd == "queue")
+}
+
+func (p *play) beginMulti(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
+	var roles []multiRole
+	for _, a := range d.CmdArgs {
+		switch flag := flagNames[a.Key]; {
+		case flag != 0: // behind the contenders
+			for _, v := range a.Vals {
+				roles[v[0]-'a'].flags |= flag
+			}
+		case a.Key != "hold":
+			role, err := placesNamed(strings.Join(a.Vals, ""))
+			if err != nil {
+				d.Fatalf(t, "%s: %v", a.Key, err)
+			}
+			roles = append(roles, role)
+		}
+	}
+	p.clients = len(roles)
+	p.env = environment{interpreter: newInterpreter(Machine.Step, 0)}
+	p.w = newWorld(p.clients, budget{}, nil, nil)
+	inDirectories(&p.env, &p.w, roles)
+	p.open(d, !has(d, "hold"))
+}
+
+// open begins the play. From then on it notes what the machines hear and do. With start
+// all ask for the lock.
+func (p *play) open(d *datadriven.TestData, start bool) {
+	p.env.open(&p.w)
+	p.env.log = func(c int, text string) {
+		if !strings.HasSuffix(text, ": Over") { // which listens to nothing any more
+			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
+		}
 	}
 	for c := range p.clients {
-		if roles[c]&roleTakes != 0 {
+		if !start || p.w.clients[c].role&roleTakes != 0 {
 			continue
 		}
 		p.take(stepStart, uint8(c))
 		if !has(d, "hold") {
 			p.settle()
-		}
-	}
-}
-
-// open begins the play. From then on it notes what the machines hear and do.
-func (p *play) open() {
-	p.env.open(&p.w)
-	p.env.log = func(c int, text string) {
-		if !strings.HasSuffix(text, ": Over") { // which listens to nothing any more
-			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
 		}
 	}
 }
@@ -199,66 +210,56 @@ func (p *play) settle() {
 	}
 }
 
+// commands are those of one step. Others are in command.
+var commands = map[string]stepKind{
+	"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
+	"panic": stepCrash, "untaken": stepUntaken, "cancel": stepCancel, "cut": stepCut, "expire": stepExpire,
+	"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
+	"overdue": stepOverdue, "gone": stepGone, "reap": stepReap, "downgrade": stepDowngrade, "delay-over": stepDelayOver,
+	"remove": stepRemove, "asked": stepAskedBack, "asked soon": stepAskedSoon, "asked late": stepAskedLate,
+	"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves,
+}
+
 func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
-	if kind, ok := map[string]stepKind{"reap": stepReap, "downgrade": stepDowngrade, "delay-over": stepDelayOver}[d.Cmd]; ok {
-		p.take(kind, 0) // the foreign writer has node 0
-		return
-	}
-	if len(d.CmdArgs) == 0 {
-		d.Fatalf(t, "%s: which contender?", d.Cmd)
-	}
-	whom := d.CmdArgs[0].Key
-	c := whom[0] - 'a'
-	one := map[string]stepKind{
-		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
-		"panic": stepCrash, "untaken": stepUntaken, "cancel": stepCancel,
-		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
-	}
-	if kind, ok := one[d.Cmd]; ok {
-		p.take(kind, c)
-		return
-	}
-	switch d.Cmd {
-	case "cut":
-		if has(d, "reply-lost") {
-			p.take(stepExecute, c)
+	name, whom := d.Cmd, ""
+	for i, a := range d.CmdArgs {
+		if i == 0 && a.Key != "hold" {
+			whom = a.Key
 		}
-		p.take(stepCut, c)
-	case "expire":
-		p.take(stepExpire, c)
-		if !has(d, "hold") {
-			p.hear(c, !has(d, "silent"))
+		if _, ok := commands[d.Cmd+" "+a.Key]; ok {
+			name += " " + a.Key
 		}
-	case "hear":
-		p.hear(c, true)
-	case "gone":
-		p.takeStep(step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(p.w.clients[c].fired))})
-	case "overdue":
-		p.take(stepOverdue, c)
-	case "remove", "asked":
-		if p.env.several != nil {
-			p.takeStep(step{kind: stepRemove, node: 2*(whom[1]-'0') + whom[0] - 'p'})
-			return
-		}
+	}
+	s := step{kind: commands[name]}
+	switch {
+	case len(whom) == 1:
+		s.client = whom[0] - 'a'
+	case d.Cmd == "foreign", d.Cmd == "guest":
+		s.node = uint8(bits.TrailingZeros8(p.w.outsiders()))
+	case whom != "" && p.env.several != nil:
+		s.node = 2*(whom[1]-'0') + whom[0] - 'p'
+	case whom != "":
 		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
 		if err != nil {
 			d.Fatalf(t, "which node? %v", err)
 		}
-		kind := map[string]stepKind{"remove": stepRemove, "asked": stepAskedBack}[d.Cmd]
-		switch {
-		case has(d, "soon"):
-			kind = stepAskedSoon
-		case has(d, "late"):
-			kind = stepAskedLate
-		}
-		p.takeStep(step{kind: kind, node: uint8(seq - p.env.first)})
-	case "foreign", "guest":
-		kind := map[string]stepKind{"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves}[d.Cmd+" "+whom]
-		node := uint8(bits.TrailingZeros8(p.w.outsiders()))
-		p.takeStep(step{kind: kind, node: node})
-	default:
-		d.Fatalf(t, "no command %s", d.Cmd)
+		s.node = uint8(seq - p.env.first)
+	}
+	switch {
+	case d.Cmd == "gone":
+		s.node = uint8(bits.TrailingZeros8(p.w.clients[s.client].fired))
+	case d.Cmd == "cut" && has(d, "reply-lost"):
+		p.take(stepExecute, s.client)
+	case d.Cmd == "hear":
+		p.hear(s.client, true)
+		return
+	case s.kind == 0:
+		d.Fatalf(t, "no command %s", name)
+	}
+	p.takeStep(s)
+	if d.Cmd == "expire" && !has(d, "hold") {
+		p.hear(s.client, !has(d, "silent"))
 	}
 }
 
@@ -284,14 +285,7 @@ func (p *play) standing() string {
 		if own := m.own.Name.Text; own != "" && m.state != Over && p.env.several == nil {
 			text += " " + short(own)
 		}
-		switch cl.conn {
-		case connUp:
-		case connDown:
-			text += " (no connection)"
-		case connNone:
-			text += " (no session)"
-		}
-		parts = append(parts, text)
+		parts = append(parts, text+[...]string{connDown: " (no connection)", connNone: " (no session)"}[cl.conn])
 	}
 	var nodes []string
 	for i := range maxNodes {
@@ -318,39 +312,4 @@ func (p *play) nodeText(id uint8) string {
 		return fmt.Sprintf("%c%d", 'p'+id%2, id/2)
 	}
 	return short(p.env.name(id, p.w.forms[id]).Text)
-}
-
-func (p *play) beginMulti(t *testing.T, d *datadriven.TestData) {
-	t.Helper()
-	var roles []multiRole
-	flags := map[string]uint8{}
-	for _, a := range d.CmdArgs {
-		switch a.Key {
-		case "try", "keep":
-			for _, v := range a.Vals {
-				flags[v] = flagNames[a.Key]
-			}
-		case "hold":
-		default:
-			role, err := placesNamed(strings.Join(a.Vals, ""))
-			if err != nil {
-				d.Fatalf(t, "%s: %v", a.Key, err)
-			}
-			roles = append(roles, role)
-		}
-	}
-	for i := range roles {
-		roles[i].flags = flags[string(rune('a'+i))]
-	}
-	p.clients = len(roles)
-	p.env = environment{interpreter: newInterpreter(Machine.Step, 0)}
-	p.w = newWorld(p.clients, budget{}, nil, nil)
-	inDirectories(&p.env, &p.w, roles)
-	p.open()
-	for c := range p.clients {
-		if !has(d, "hold") {
-			p.take(stepStart, uint8(c))
-			p.settle()
-		}
-	}
 }

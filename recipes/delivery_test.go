@@ -1,5 +1,7 @@
 package recipes
 
+import "math/bits"
+
 // This file is about how answers reach machines.
 
 // answer delivers an answer. Whether it is fresh was noted on the way.
@@ -11,86 +13,97 @@ func (e *environment) answer(w *world, c, i int) {
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		w.renewed(c)
 	}
-	if e.several != nil {
-		e.several.answer(w, c, r)
-		return
-	}
-	in := e.reply(r)
-	if in.kind == inEntered || in.kind == inDeleted {
+	in := e.reply(w, c, r)
+	switch in.(type) {
+	case Entered, Deleted:
 		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
 	}
-	if e.proof = 0; r.flags&reqFirst != 0 && in.kind != inRefused {
-		e.proof = r.granted() + 1
+	if _, refused := in.(Refused); !refused {
+		e.proof = e.proves(c, r)
 	}
-	told := e.input(in)
 	if r.epoch == cl.epoch {
-		e.heardOwn(w, c, told)
+		e.heardOwn(w, c, in)
 	}
-	if listed, is := told.(Listed); is && r.epoch == cl.epoch && listed.Own != (Own{}) && e.warms() {
+	if listed, is := in.(Listed); is && r.epoch == cl.epoch && listed.Own != (Own{}) && e.warms() {
 		cl.told |= toldPlace
 	}
-	if e.judge(cl, r, told) {
-		in.flag |= flagFresh
-	}
-	e.feed(w, c, in)
+	e.feed(w, c, Judged(in, e.judge(cl, r, in)))
 	e.proof = 0
 }
 
-// reply is a server's answer.
-func (e *environment) reply(r request) input {
-	in := input{epoch: r.epoch, arg: r.op, own: noNode}
+// proves is 1 + the node that an answer proves to be first, or 0.
+func (e *environment) proves(c int, r request) uint8 {
 	switch {
-	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
-		in = input{kind: inOccupied, epoch: r.epoch}
-	case r.flags&reqRefused != 0:
-		in.kind = inRefused
-		if Op(r.op) == OpWatch {
-			in.own = r.arg
+	case r.flags&reqFirst == 0, e.several != nil && r.op == OpAdvance:
+		return 0
+	case e.several != nil && r.op == OpClaim: // the group
+		return 1 + uint8(bits.TrailingZeros8(e.several.first(c, r.mask)))/2
+	default:
+		return r.granted() + 1
+	}
+}
+
+// reply is a server's answer.
+func (e *environment) reply(w *world, c int, r request) Input {
+	if e.several != nil {
+		return e.several.reply(w, c, r)
+	}
+	op, epoch, missing := r.op, Epoch(r.epoch), r.flags&reqMissing != 0
+	switch {
+	case op == OpCreate && missing && e.single:
+		return Occupied{epoch}
+	case r.flags&reqRefused != 0, missing && op != OpSurvey && op != OpList:
+		in := Refused{Epoch: epoch, Op: op, Missing: missing}
+		if op == OpWatch {
+			in.Node = e.nameOf(w, r.arg).Text
 		}
-		if r.flags&reqMissing != 0 {
-			in.flag = flagMissing
+		return in
+	case op == OpCreate:
+		in := Created{Epoch: epoch, Node: e.nameOf(w, r.own-1), Alone: r.flags&reqStands != 0}
+		if in.Alone {
+			in.Token = tokenBase + int64(r.own-1)
 		}
-	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
-		in.kind, in.flag = inRefused, flagMissing
-	case Op(r.op) == OpCreate:
-		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
-		if r.flags&reqStands != 0 {
-			in.flag = flagAlone
-		}
-	case Op(r.op) == OpList:
-		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
-		if r.flags&reqFloor != 0 {
-			in.flag = flagEntered
-		}
-	case Op(r.op) == OpSurvey:
-		in = surveyed(r)
-	case r.flags&reqMissing != 0:
-		in.kind, in.flag = inRefused, flagMissing
-	case Op(r.op) == OpClaim && r.mask&maskDelay != 0:
-		in = input{kind: inDelayed, epoch: r.epoch}
-	case Op(r.op) == OpClaim:
-		in = input{kind: inClaimed, epoch: r.epoch}
-		if r.mask != 0 {
-			in.flag |= flagRecorded
-		}
+		return in
+	case op == OpList:
+		return e.listing(w, r)
+	case op == OpSurvey:
+		f := Findings{Size: int32(r.own & 0xf), Version: int32(r.own >> 4), InUse: int32(r.arg >> 4), Gone: missing}
+		return Survey{Epoch: epoch}.Means(f)
+	case op == OpClaim && r.mask&maskDelay != 0:
+		return Delayed{Epoch: epoch, For: 1}
+	case op == OpClaim:
+		in := Claimed{Epoch: epoch, Recorded: r.mask != 0}
 		if r.mask&maskLeft != 0 {
-			in.flag |= flagLeft
+			in.Abandoned = &somebody
 		}
-	case Op(r.op) == OpAdvance:
-		in = input{kind: inAdvanced, epoch: r.epoch}
-		advanced, _ := r.handoff().Answer(0)
-		if advanced.Floor {
-			in.flag |= flagFloor
+		return in
+	case op == OpAdvance:
+		in, _ := r.handoff().Answer(epoch)
+		return in
+	case op == OpEnter && r.own == 0:
+		return Refused{Epoch: epoch, Op: op, Stale: true}
+	case op == OpEnter:
+		return Entered{Epoch: epoch, Permits: []string{e.nameOf(w, r.own-1).Text}}
+	case op == OpDelete:
+		return Deleted{epoch}
+	default:
+		panic("a watch is not answered")
+	}
+}
+
+// listing is the answer to a list request, the youngest contender first.
+func (e *environment) listing(w *world, r request) Input {
+	in := Listed{Epoch: Epoch(r.epoch), Entered: r.flags&reqFloor != 0, Size: int32(r.arg >> 4)}
+	for m := r.mask; m != 0; {
+		id := uint8(7 - bits.LeadingZeros8(m))
+		m &^= 1 << id
+		in.Queue = append(in.Queue, e.nameOf(w, id))
+	}
+	if id := r.own & 0xf; id != 0 {
+		in.Own = Own{Name: e.nameOf(w, id-1), Owner: sessionID(r.own >> 4), Token: tokenBase + int64(id-1)}
+		if in.Entered {
+			in.Own.Token = 0 // it is not known
 		}
-		if advanced.Stands {
-			in.flag |= flagStands
-		}
-	case Op(r.op) == OpEnter && r.own == 0:
-		in.kind, in.flag = inRefused, flagStale
-	case Op(r.op) == OpEnter:
-		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1}
-	case Op(r.op) == OpDelete:
-		in = input{kind: inDeleted, epoch: r.epoch}
 	}
 	return in
 }
@@ -98,7 +111,7 @@ func (e *environment) reply(r request) input {
 // unwant notes that a create is to be taken back.
 func (cl *client) unwant(epoch uint8) {
 	for i := range cl.requests {
-		if r := &cl.requests[i]; Op(r.op) == OpCreate && r.epoch == epoch {
+		if r := &cl.requests[i]; r.op == OpCreate && r.epoch == epoch {
 			r.flags |= reqUnwanted
 		}
 	}
@@ -106,27 +119,24 @@ func (cl *client) unwant(epoch uint8) {
 
 // cancelable returns a create that is to be taken back and may not have been sent, or -1. Of a request under way only the session
 // knows whether it waits for a connection, or for room.
-func (e *environment) cancelable(cl *client) int {
-	for i, r := range cl.requests {
-		waits := r.status == parked || r.status == sent && r.own == 0 && r.flags&reqHalf == 0
-		if Op(r.op) == OpCreate && r.flags&reqUnwanted != 0 && (waits || e.shell == shellCancelsSent && r.status == executed) {
-			return i
-		}
-	}
-	return -1
+func (cl *client) cancelable() int {
+	return cl.where(func(r request) bool {
+		waits := r.status == parked || r.status == sent && r.own == 0
+		return r.op == OpCreate && r.flags&reqUnwanted != 0 && waits
+	})
 }
 
 // cancel takes the create back, and tells the machine.
 func (e *environment) cancel(w *world, c int) {
 	cl := &w.clients[c]
-	i := e.cancelable(cl)
+	i := cl.cancelable()
 	r := cl.requests[i]
 	cl.drop(i)
 	if r.epoch == cl.epoch {
 		w.own(c, w.owners(c).Leave(c+1))
 		cl.tenure = cl.tenure.GaveUp()
 	}
-	e.feed(w, c, input{kind: inCanceled, epoch: r.epoch})
+	e.feed(w, c, Canceled{Epoch(r.epoch)})
 }
 
 // fail delivers Unknown for a request that will not be answered.
@@ -139,7 +149,7 @@ func (e *environment) fail(w *world, c int) {
 	r := cl.requests[i]
 	cl.drop(i)
 	if r.epoch == cl.epoch {
-		e.heardOwn(w, c, Unknown{Op: Op(r.op)})
+		e.heardOwn(w, c, Unknown{Op: r.op})
 	}
-	e.feed(w, c, input{kind: inUnknown, epoch: r.epoch, arg: r.op})
+	e.feed(w, c, Unknown{Epoch(r.epoch), r.op})
 }

@@ -47,7 +47,6 @@ func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
 // unborn is the next directory.
 func (w *world) unborn(ours bool) directory {
 	w.births++
-	w.base = w.next
 	d := directory(w.births)<<numbered | dataTheirs
 	if ours {
 		d = d.with(dataMarker)
@@ -96,30 +95,4 @@ func (e *environment) overwrites(w *world, cl *client) {
 	if d.data() == dataTheirs && known && e.bad == "" {
 		e.bad = overwrote
 	}
-}
-
-// A shell is the way in which requests that write or read the directory's data are carried out: well, or with a seeded bug.
-type shell uint8
-
-const (
-	shellApart       shell = iota + 1 // writes the floor after the delete, not with it
-	shellNumbers                      // the same, and the floor has the node's number, not its zxid
-	shellUnwatched                    // looks whether the next node stands, and does not watch it
-	shellCounts                       // counts the nodes after the create, not with it
-	shellKeepsWord                    // writes no floor, but the session remembers that the writer has let go
-	shellPlaceFirst                   // gives up its place, and then takes its permits
-	shellReadsEarly                   // reads the record, and then claims
-	shellCancelsSent                  // says that a create was not made though it was
-	// Of multi-locks.
-	shellTwoTransactions // creates one node after the other
-	shellClaimsOne       // claims the first node
-	shellOneAnew         // makes one node again where it should make all
-)
-
-// numberOf is a node's number in its directory. Each directory begins with 0.
-func (w *world) numberOf(id uint8) uint8 {
-	if id >= w.base {
-		return id - w.base
-	}
-	return id
 }

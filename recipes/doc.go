@@ -132,7 +132,7 @@
 // The session's part is explored, too, by the values that the session executes: the directory's data, and its renewal; several
 // machines of one session that know of each other, share listings, claim together, and release and create in one transaction; a
 // writer that becomes a reader. The explorer reports a violation for each rule that is taken away
-// (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
+// (coordinator/reliability/mutants/testdata/explorer.txt).
 //
 // # Epochs
 //

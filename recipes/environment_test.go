@@ -106,7 +106,6 @@ type options struct {
 	detect    bool // holders leave a record, which tells others of a crash
 	renews    bool // the numbers of all nodes are late
 	together  bool // a listing serves every request of its session that has come by then
-	shell     shell
 }
 
 // A start is what the directory is at the beginning.
@@ -282,9 +281,9 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(e.detect && cl.holds(), stepCrash)
 	add(e.detect && cl.holds() && !clinging, stepUntaken)
 	add(w.orphaned(int(c)), stepFollows)
-	add(e.cancelable(cl) >= 0, stepCancel)
+	add(cl.cancelable() >= 0, stepCancel)
 	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
-	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
+	add(e.ghost && up && cl.closed == 0 && cl.ghosts() >= 0, stepGhost)
 	add(e.traits[cl.machine].state == Pausing, stepPaused)
 	if !w.leads(int(c)) {
 		return steps
@@ -310,7 +309,7 @@ func (e *environment) Take(w *world, s step) violation {
 	e.bad = ""
 	e.do(w, s)
 	if e.bad == "" {
-		e.check(w)
+		e.bad = e.check(w)
 	}
 	e.finish(w)
 	return e.bad

@@ -5,7 +5,7 @@ package recipes
 // executions appends the ways in which a server may execute a request next.
 func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
 	switch {
-	case e.several != nil && Op(r.op) == OpList: // one directory at a time, in any order
+	case e.several != nil && r.op == OpList: // one directory at a time, in any order
 		for _, d := range e.several.roles[s.client].dirs {
 			if r.own&(1<<d) == 0 {
 				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | (d+1)<<4})
@@ -13,7 +13,7 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 		}
 		return steps
 	case e.several != nil: // other requests as one
-	case Op(r.op) == OpAdvance && cl.conn == connUp:
+	case r.op == OpAdvance && cl.conn == connUp:
 		cl.shortcut(&r)
 		for part := PartFloor; part <= PartClaim; part++ {
 			if !r.handoff().Wants(part) {
@@ -25,14 +25,14 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 			}
 		}
 		return steps
-	case Op(r.op) == OpSurvey && cl.conn == connUp:
+	case r.op == OpSurvey && cl.conn == connUp:
 		for part := partSize; part <= partOwn; part++ {
 			if r.mask&(1<<part) == 0 {
 				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
 			}
 		}
 		return steps
-	case e.either && cl.knows.ours() != 0 && (Op(r.op) == OpCreate || r.flags&reqFloor != 0):
+	case e.either && cl.knows.ours() != 0 && (r.op == OpCreate || r.flags&reqFloor != 0):
 		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
 	}
 	return append(steps, s)
@@ -58,38 +58,25 @@ func (e *environment) picked(cl *client, s step) (i int, part uint8) {
 // executes returns the request that a server may execute next, or -1. Without a connection, requests that were sent may still
 // arrive, but no answer comes back.
 func (e *environment) executes(cl *client) int {
-	i := cl.find(sent)
-	for i >= 0 && i < maxRequests && (cl.requests[i].status != sent || e.shares(cl, &cl.requests[i]) && cl.requests[i].flags&reqNext != 0) {
-		i++
-	}
-	if i == maxRequests {
-		return -1
-	}
+	i := cl.where(func(r request) bool {
+		return r.status == sent && !(r.flags&reqNext != 0 && e.shares(cl, &r))
+	})
 	if i < 0 || cl.conn == connUp && cl.closed == 0 {
 		return i
 	}
-	if e.several != nil {
-		if r := cl.requests[i]; cl.conn == connDown && cl.closed == 0 && r.write() && Op(r.op) != OpAdvance && Op(r.op) != OpList {
-			return i
-		}
+	r := cl.requests[i]
+	switch {
+	case cl.conn == connUp && e.several == nil && !cl.knowsEnd() && !r.write():
+		return i // the leader has ended the session; a replica that does not know yet answers reads
+	case cl.conn == connUp || cl.closed != 0:
 		return -1
-	}
-	if cl.conn == connUp {
-		// The leader has ended the session. A replica that does not know yet answers reads.
-		if cl.knowsEnd() || cl.requests[i].write() {
-			return -1
-		}
+	case e.several == nil:
+		return cl.where(func(r request) bool { return r.status == sent && r.write() })
+	case r.write() && r.op != OpAdvance && r.op != OpList:
 		return i
-	}
-	if cl.closed != 0 {
+	default:
 		return -1
 	}
-	for i, r := range cl.requests {
-		if r.status == sent && r.write() {
-			return i
-		}
-	}
-	return -1
 }
 
 // refusable tells whether a server may refuse the next request.
@@ -101,27 +88,19 @@ func (e *environment) refusable(cl *client) bool {
 	// A delete that is refused leaves a node, and so does a refused look-up for a create of unknown outcome. A client cannot help
 	// that.
 	r := cl.requests[i]
-	return Op(r.op) != OpDelete && (Op(r.op) != OpList || r.flags&reqBarrier == 0)
+	return r.op != OpDelete && (r.op != OpList || r.flags&reqBarrier == 0)
 }
 
 // ghosts returns a create of an earlier session that the client library would send again in this one, or -1.
-func (e *environment) ghosts(cl *client) int {
-	for i, r := range cl.requests {
-		if Op(r.op) == OpCreate && r.epoch < cl.epoch && r.status == lost {
-			return i
-		}
-	}
-	return -1
+func (cl *client) ghosts() int {
+	return cl.where(func(r request) bool { return r.op == OpCreate && r.epoch < cl.epoch && r.status == lost })
 }
 
 // mayGoStale tells whether an answer under way would still renew a session's lease.
 func (w *world) mayGoStale(c int) (may bool) {
-	w.each(c, func(_ int, cl *client) {
-		for _, r := range cl.requests {
-			if r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0 {
-				may = true
-			}
-		}
-	})
+	renews := func(r request) bool {
+		return r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0
+	}
+	w.each(c, func(_ int, cl *client) { may = may || cl.where(renews) >= 0 })
 	return may
 }

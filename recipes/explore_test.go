@@ -62,7 +62,8 @@ func exploreAll(t *testing.T, workers, limit int, all []config) map[meeting]bool
 	var states, steps, left int
 	met := map[meeting]bool{}
 	atATime(workers, all, func(cfg config) {
-		f := explore(Machine.Step, cfg, limit)
+		cfg.limit = limit
+		f := explore(Machine.Step, cfg)
 		t.Logf("%d contenders, %-55s %v", cfg.clients, cfg.name, f)
 		if f.Truncated && limit != mostQuick {
 			t.Errorf("%s: more than %d worlds", cfg.name, limit)
@@ -105,40 +106,18 @@ func atATime[T any](workers int, items []T, do func(T)) {
 // TestExploreLosesNothing checks the explorer's simplifications: with them and without, the machines take the very same steps. By
 // default it does not go to the end of the largest worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
-	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
-	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
-	detect := []uint8{flagDetect, flagDetect}
-	atATime(2, []config{
-		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
-		{name: "expire + cut", clients: 2, left: budget{expire: 1, cut: 1}},
-		{name: "kill + lapse", clients: 2, left: budget{kill: 1, lapse: 1}, flags: []uint8{flagKeep, flagStrict}},
-		{name: "withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, options: options{eager: true}},
-		{name: "remove + cut, own node watched", clients: 2, left: budget{remove: 1, cut: 1}, options: options{ownWatch: true, rearm: true}},
-		{name: "reap + foreign + refuse", clients: 2, left: budget{reap: 1, foreign: 1, refuse: 1}, flags: []uint8{flagTry}},
-		{name: "ghost creates: expire", clients: 2, left: budget{expire: 1}, options: options{ghost: true}},
-		{name: "a writer and readers: cut", clients: 3, left: budget{cut: 1}, roles: []uint8{writes, reader, reader}, options: options{eager: true, sharing: true}},
-		{name: "downgrade: expire + cut", clients: 2, left: budget{expire: 1, cut: 1}, roles: []uint8{trades, takes}, options: options{sharing: true}},
-		{name: "downgrade before a writer: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, roles: []uint8{trades, takes, writes}, options: options{sharing: true}},
-		{name: "semaphore: cut + withdraw", clients: 2, left: budget{cut: 1, withdraw: 1}, rules: one, options: options{eager: true, permits: true}},
-		{name: "semaphore: expire + lapse", clients: 2, left: budget{expire: 1, lapse: 1}, rules: one, options: options{eager: true, permits: true}},
-		{name: "semaphore: remove + cut", clients: 2, left: budget{remove: 1, cut: 1}, rules: three, options: options{eager: true, permits: true, ownWatch: true}},
-		{name: "one node: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: node, options: options{eager: true, single: true}},
-		{name: "one node: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, rules: node[:2], options: options{eager: true, single: true}},
-		{name: "detect: cut + withdraw", clients: 2, left: budget{cut: 1, withdraw: 1}, flags: detect, options: options{eager: true, detect: true}},
-		{name: "detect: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, flags: detect, options: options{eager: true, detect: true}},
-		{name: "detect: a writer and a reader: cut", clients: 2, left: budget{cut: 1}, roles: []uint8{writes, reader}, flags: detect, options: options{sharing: true, detect: true}},
-		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
-	}, func(cfg config) {
-		simple := explore(Machine.Step, cfg, most)
-		cfg.whole = true
-		whole := explore(Machine.Step, cfg, eventstest.Amount(5*mostQuick, most))
+	atATime(2, worlds(t, "both ways"), func(cfg config) {
+		cfg.limit = most
+		simple := explore(Machine.Step, cfg)
+		cfg.whole, cfg.limit = true, eventstest.Amount(5*mostQuick, most)
+		whole := explore(Machine.Step, cfg)
 		if simple.Violation != "" || whole.Violation != "" {
 			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
 		}
 		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.States, whole.States, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {
-				t.Errorf("%s: no machine in %v is given %+v", cfg.name, c.state, c.input)
+				t.Errorf("%s: no machine in %v is given %+v", cfg.name, c.state, c.in)
 			}
 		}
 	})
@@ -167,7 +146,7 @@ type finding struct {
 }
 
 // explore visits every world of a configuration. It stops at the limit, or when a promise is broken.
-func explore(machine stepFunc, cfg config, limit int) (f finding) {
+func explore(machine stepFunc, cfg config) (f finding) {
 	defer runtime.GC() // the next configuration needs the memory
 	if cfg.memory > 0 {
 		machine = remembering(cfg.memory, machine)
@@ -184,7 +163,7 @@ func explore(machine stepFunc, cfg config, limit int) (f finding) {
 		root.clients[c].machine = e.intern(NewMachine(rule))
 	}
 	e.open(&root)
-	f.Finding = searchtest.Visit(searchtest.Model[world, step](e), root, limit)
+	f.Finding = searchtest.Visit(searchtest.Model[world, step](e), root, cfg.limit)
 	f.met, f.changes = e.meetings(), e.changes()
 	return f
 }

@@ -1,9 +1,7 @@
 package recipes
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/bits"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -33,9 +31,6 @@ func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 func (f form) reads() bool {
 	return f&formMask == formRead || f&formMask == formKazooRead
 }
-
-// kazoo tells whether kazoo's locks see a name of this form.
-func (f form) kazoo() bool { return f == formKazooLock || f == formKazooRead }
 
 // writer returns the write node in whose place a read node stands, or noNode.
 func (f form) writer() uint8 {
@@ -116,87 +111,37 @@ func (fs *forms) together(a, b uint8) bool {
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
-// spread has a byte of ones for each bit of its index.
-func spread(mask uint8) (wide uint64) {
-	for ; mask != 0; mask &= mask - 1 {
-		wide |= 0xff << (8 * bits.TrailingZeros8(mask))
-	}
-	return wide
-}
-
-// naming returns a number for the forms of some nodes, as a part of a machine's input.
-func (it *interpreter) naming(fs *forms, nodes uint8) uint16 {
-	if fs.plain() || nodes == 0 {
-		return 0
-	}
-	var wide [maxNodes]byte
-	for i, f := range fs {
-		wide[i] = byte(f)
-	}
-	key := binary.LittleEndian.Uint64(wide[:]) & it.spread[nodes]
-	if n, ok := it.numbers[key]; ok {
-		return n
-	}
-	n := uint16(len(it.namings))
-	var named forms
-	binary.LittleEndian.PutUint64(wide[:], key)
-	for i := range wide {
-		named[i] = form(wide[i])
-	}
-	it.namings = append(it.namings, named)
-	it.numbers[key] = n
-	return n
-}
-
 // name returns the name of a node of a form. Names with the same number differ in what stands before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
-	text := contender(it.first + int64(id)).Text
-	if f.permit() {
-		text = fmt.Sprintf("leases/%d", it.first+int64(id))
-		it.nodes[text] = id
-		return events.Name{Text: text}
+	known := &it.names[id][f]
+	if known.Text != "" {
+		return *known
 	}
+	number, head := it.first+int64(id), "lock-"
 	switch writer := f.writer(); {
+	case f.permit():
+		*known = events.Name{Text: fmt.Sprintf("leases/%d", number)}
+		it.nodes[known.Text] = id
+		return *known
 	case writer != noNode:
-		text = fmt.Sprintf("%d-__READ__%010d", id, it.first+int64(writer))
+		number, head = it.first+int64(writer), fmt.Sprintf("%d-__READ__", id)
 	case f == formRead:
-		text = fmt.Sprintf("__READ__%010d", it.first+int64(id))
+		head = "__READ__"
 	case f == formWrite:
-		text = fmt.Sprintf("__WRIT__%010d", it.first+int64(id))
+		head = "__WRIT__"
 	case f == formKazooLock:
-		text = fmt.Sprintf("__lock__%010d", it.first+int64(id))
+		head = "__lock__"
 	case f == formKazooRead:
-		text = fmt.Sprintf("__rlock__%010d", it.first+int64(id))
+		head = "__rlock__"
 	}
-	it.nodes[text] = id
+	text := fmt.Sprintf("%s%010d", head, number)
 	name, ok := events.ParseName(text)
 	if !ok {
 		panic("no contender: " + text)
 	}
+	*known, it.nodes[text] = name, id
 	return name
 }
 
-// rename gives the nodes of an input the names that they have in a world.
-func (it *interpreter) rename(fs *forms, in input) input {
-	if fs.plain() {
-		return in
-	}
-	nodes := in.mask
-	switch in.kind {
-	case inSurveyed:
-		nodes = 0
-	case inGone, inCreated, inEntered, inAskedBack:
-		nodes |= 1 << in.arg
-	case inListed:
-		if id := in.own & 0xf; id != 0 {
-			nodes |= 1 << (id - 1)
-		}
-	case inRefused:
-		if in.own < maxNodes {
-			nodes |= 1 << in.own
-		}
-	default:
-	}
-	in.names = it.naming(fs, nodes)
-	return in
-}
+// nameOf returns the name that a node has in a world.
+func (e *environment) nameOf(w *world, id uint8) events.Name { return e.name(id, w.forms[id]) }

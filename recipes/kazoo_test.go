@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -56,31 +55,4 @@ func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
 			t.Errorf("behind a %v: %s, want %s", c.ahead, texts(effects), c.want)
 		}
 	}
-}
-
-// TestDefaultNamesWaitBehindKazoosNames: contenders with the default names wait behind any contender.
-func TestDefaultNamesWaitBehindKazoosNames(t *testing.T) {
-	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
-		mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}
-		m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
-		m, _ = m.Step(Listed{Epoch: 1, Queue: []events.Name{named(events.KindKazooLock, 3), mine.Name}, Own: mine})
-		if m.State() != Waiting {
-			t.Errorf("%T behind one of kazoo's names is %v, want %v", rule, m.State(), Waiting)
-		}
-	}
-}
-
-func run(m Machine, inputs ...Input) (_ Machine, effects []Effect) {
-	for _, in := range inputs {
-		m, effects = m.Step(in)
-	}
-	return m, effects
-}
-
-func texts(effects []Effect) string {
-	all := make([]string, len(effects))
-	for i, e := range effects {
-		all[i] = effectText(e)
-	}
-	return strings.Join(all, ", ")
 }

@@ -38,7 +38,7 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 // shares tells whether a client's request is a list request that the listings of its session serve. A request with a barrier, or
 // for a semaphore's size, has a listing of its own.
 func (e *environment) shares(cl *client, r *request) bool {
-	return e.together && cl.role&roleShares != 0 && Op(r.op) == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
+	return e.together && cl.role&roleShares != 0 && r.op == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
 		(r.status == sent || r.status == parked)
 }
 
@@ -66,7 +66,7 @@ func (e *environment) joinsListing(w *world, c int, r *request) {
 	case book.now != listingGiven:
 		w.each(c, func(_ int, cl *client) {
 			for _, o := range cl.requests {
-				if Op(o.op) == OpList && o.status == executed && o.epoch == cl.epoch && r.status == sent {
+				if o.op == OpList && o.status == executed && o.epoch == cl.epoch && r.status == sent {
 					r.status, r.age = executed, o.age
 					e.list(w, c, r, o.mask)
 				}

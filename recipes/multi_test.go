@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -83,85 +82,55 @@ func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
 	}
 }
 
-// stepsOf feeds a multi-lock's machine.
-func stepsOf(inputs ...Input) (Machine, []Effect) {
-	return run(NewMachine(lockLock), append([]Input{opened, Started{}}, inputs...)...)
-}
-
 func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
 	end := place(1, "me", events.KindLock, events.SeqEnd)
-	first := Listed{Epoch: 1, Queue: []events.Name{own0, own1, later0, later1}, Own: ownMulti}
-	one := Listed{Epoch: 1, Queue: []events.Name{other1, own0, own1}, Own: ownMulti}
-	both := Listed{Epoch: 1, Queue: []events.Name{other0, other1, own0, own1}, Own: ownMulti}
 	writer := place(1, "w", events.KindWrite, 8)
-	for name, c := range map[string]struct {
-		inputs []Input
-		want   State
-		does   []string
-	}{
-		"alone":                     {[]Input{alone}, Held, []string{"GRANT #5 token 500"}},
-		"made, and not alone":       {[]Input{joined}, Listing, []string{"list"}},
-		"alone, and withdrawn":      {[]Input{Withdrawn{Why: WhyReleased}, alone}, Releasing, []string{"delete #5"}},
-		"made in a past session":    {[]Input{Enqueued{Epoch: 7, Nodes: joined.Nodes}}, Creating, []string{"discard #5", "discard #9"}},
-		"made when it is over":      {[]Input{alone, Withdrawn{Why: WhyReleased}, Deleted{1}, joined}, Over, []string{"discard #5", "discard #9"}},
-		"no node at all":            {[]Input{Enqueued{Epoch: 1}}, Creating, nil},
-		"at the end of one":         {[]Input{Enqueued{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}}, Releasing, []string{"delete #5"}},
-		"first everywhere":          {[]Input{joined, first}, Claiming, []string{"claim #5"}},
-		"claimed":                   {[]Input{joined, first, Claimed{Epoch: 1, Fresh: true}}, Held, []string{"GRANT #5 token 500"}},
-		"one ahead":                 {[]Input{joined, one}, Waiting, []string{"QUEUED behind 1", "watch #8"}},
-		"that one gone":             {[]Input{joined, one, Gone{1, other1.Text}}, Claiming, []string{"claim #5"}},
-		"one ahead at both":         {[]Input{joined, both}, Waiting, []string{"QUEUED behind 2", "watch #4"}},
-		"gone from one":             {[]Input{joined, both, Gone{1, other0.Text}}, Listing, []string{"list"}},
-		"behind a writer":           {[]Input{joined, Listed{Epoch: 1, Queue: []events.Name{own0, writer, own1}, Own: ownMulti}, Gone{1, writer.Text}}, Listing, []string{"list"}},
-		"a node gone while waiting": {[]Input{joined, one, Gone{1, own0.Text}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
-		"a node missing":            {[]Input{joined, first, Refused{Epoch: 1, Op: OpClaim, Missing: true}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
-		"a node lost":               {[]Input{alone, Gone{1, own0.Text}}, Lapsed, []string{`LOST "node removed"`}},
-		"the session lost":          {[]Input{alone, Expired{}}, Lapsed, []string{`LOST "session expired"`}},
-		"the session gone":          {[]Input{joined, one, Expired{}}, Idle, []string{"REQUEUED"}},
-		"released":                  {[]Input{alone, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
-		"released behind a wait":    {[]Input{joined, one, Gone{1, other1.Text}, Claimed{Epoch: 1, Fresh: true}, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
-	} {
-		m, effects := stepsOf(c.inputs...)
-		if does := texts(effects); m.State() != c.want || does != strings.Join(c.does, ", ") {
-			t.Errorf("%s: %v %q, want %v %q", name, m.State(), does, c.want, c.does)
-		}
+	listed := func(others ...events.Name) Listed {
+		return Listed{Epoch: 1, Queue: append(others, own0, own1), Own: ownMulti}
 	}
-}
-
-// TestMultiThatIsParted: some of its nodes are gone. All are given up, and others are made.
-func TestMultiThatIsParted(t *testing.T) {
-	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
+	first, one, both := listed(later0, later1), listed(other1), listed(other0, other1)
 	parted := Listed{Epoch: 1, Queue: []events.Name{own1, later0}, Own: Own{Name: own1, Owner: 77, Token: 500}, Parted: true}
-	for name, c := range map[string]struct {
-		inputs []Input
-		want   State
-		does   []Effect
-	}{
-		"listing":    {[]Input{joined, parted}, Creating, []Effect{Discard{own1.Text}, Create{1, 2}, Requeue{}}},
-		"recovering": {[]Input{Unknown{1, OpCreate}, parted}, Creating, []Effect{Discard{own1.Text}, Create{1, 2}, Requeue{}}},
-		"withdrawn":  {[]Input{Unknown{1, OpCreate}, Withdrawn{Why: WhyContext}, parted}, Releasing, []Effect{Delete{Epoch: 1, Node: own1.Text}}},
-	} {
-		m, effects := stepsOf(c.inputs...)
-		if m.State() != c.want || !slices.Equal(effects, c.does) {
-			t.Errorf("%s: %v %v, want %v %v", name, m.State(), effects, c.want, c.does)
-		}
-	}
-}
-
-func TestAMembersNameTellsItsMemberAndNode(t *testing.T) {
-	for name, want := range map[string]struct {
-		member int
-		node   string
-		ok     bool
-	}{
-		"0/a": {0, "a", true}, "31/a/b": {31, "a/b", true}, "a": {}, "": {}, "-1/a": {}, "x/a": {}, "leases/a": {},
-	} {
-		if member, node, ok := ParseMember(name); ok != want.ok || ok && (member != want.member || node != want.node) {
-			t.Errorf("%q is %d, %q, %v; want %+v", name, member, node, ok, want)
-		}
-	}
+	s := cases{"started": {opened, Started{}}}
+	s.from("joined", "started", joined)
+	s.from("alone", "started", alone)
+	s.from("withdrawn", "started", Withdrawn{Why: WhyReleased})
+	s.from("over", "alone", Withdrawn{Why: WhyReleased}, Deleted{1})
+	s.from("claiming", "joined", first)
+	s.from("behind one", "joined", one)
+	s.from("behind one at both", "joined", both)
+	s.from("behind a writer", "joined", listed(writer))
+	s.from("held after waiting", "behind one", Gone{1, other1.Text}, Claimed{Epoch: 1, Fresh: true})
+	s.from("recovering", "started", Unknown{1, OpCreate})
+	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
+	s.follow(t, lockLock, []row{
+		{"started", alone, Held, "GRANT #5 token 500"},
+		{"started", joined, Listing, "list"},
+		{"withdrawn", alone, Releasing, "delete #5"},
+		{"started", Enqueued{Epoch: 7, Nodes: joined.Nodes}, Creating, "discard #5, discard #9"},
+		{"over", joined, Over, "discard #5, discard #9"},
+		{"started", Enqueued{Epoch: 1}, Creating, ""},
+		{"started", Enqueued{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}, Releasing, "delete #5"},
+		{"joined", first, Claiming, "claim #5"},
+		{"claiming", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500"},
+		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "discard #5, create attempt 2, REQUEUED"},
+		{"joined", one, Waiting, "QUEUED behind 1, watch #8"},
+		{"behind one", Gone{1, other1.Text}, Claiming, "claim #5"},
+		{"behind one", Gone{1, own0.Text}, Creating, "discard #5, create attempt 2, REQUEUED"},
+		{"behind one", Expired{}, Idle, "REQUEUED"},
+		{"joined", both, Waiting, "QUEUED behind 2, watch #4"},
+		{"behind one at both", Gone{1, other0.Text}, Listing, "list"},
+		{"behind a writer", Gone{1, writer.Text}, Listing, "list"},
+		{"alone", Gone{1, own0.Text}, Lapsed, `LOST "node removed"`},
+		{"alone", Expired{}, Lapsed, `LOST "session expired"`},
+		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
+		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
+		// Some of its nodes are gone. All are given up, and others are made.
+		{"joined", parted, Creating, "discard #9, create attempt 2, REQUEUED"},
+		{"recovering", parted, Creating, "discard #9, create attempt 2, REQUEUED"},
+		{"recovering, withdrawn", parted, Releasing, "delete #9"},
+	})
 }
 
 // TestEachMemberHasItsOwnContenders, in the order of the queue, whether they are neighbours there or not.
@@ -214,104 +183,49 @@ func (e *multiEnv) told(w *world, c int, id uint8) string {
 	return e.name(w, c, id/2, id%2).Text
 }
 
-// feed lets a client's machine take an input, and carries its effects out.
-func (e *multiEnv) feed(w *world, c int, in Input) {
-	cl := &w.clients[c]
-	before := cl.machine
-	next, effects := e.step(e.machines[before], in)
-	cl.machine = e.intern(next)
-	if e.log != nil {
-		e.log(c, e.describe(before, in, 0))
-	}
-	for _, ef := range effects {
-		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
-			e.bad = v
-		}
-	}
-	e.over(w, c)
-	if _, told := in.(Withdrawn); !told && e.machines[cl.machine].State() == Lapsed && cl.flags&flagKeep == 0 { // its side says at once that no function runs
-		e.feed(w, c, Withdrawn{Why: WhyLost})
+// about returns the nodes of which a machine names one: with one of its attempt's nodes,
+// all that the shell knows.
+func (e *multiEnv) about(w *world, c int, name string) uint8 {
+	g, d, ok := e.node(c, name)
+	switch bit := multiNode(g, d); {
+	case !ok:
+		return 0
+	case w.clients[c].known&bit != 0:
+		return w.clients[c].known
+	default:
+		return bit
 	}
 }
 
-// perform does what the shell promises to do.
-func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
-	cl := &w.clients[c]
-	about := func(name string) uint8 {
-		g, d, ok := e.node(c, name)
-		switch bit := multiNode(g, d); {
-		case !ok:
-			return 0
-		case cl.known&bit != 0:
-			return cl.known
-		default:
-			return bit
-		}
-	}
+// requestOf is the request that a machine asks for. It reports false if that names no
+// node.
+func (e *multiEnv) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
+	ok = true
 	switch ef := ef.(type) {
 	case Create:
-		if e.shell != shellOneAnew {
-			cl.known = 0
-		}
-		return e.send(w, c, request{op: uint8(OpCreate), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)})
-	case Cancel:
-		cl.unwant(uint8(ef.Epoch))
-		return ""
+		w.clients[c].known = 0
+		r = request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
 	case List:
-		r := request{op: uint8(OpList), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
-		if ef.Barrier {
+		if r = (request{op: OpList, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}); ef.Barrier {
 			r.flags = reqBarrier
 		}
-		return e.send(w, c, r)
 	case Watch:
-		g, d, ok := e.node(c, ef.Node)
-		if !ok {
-			return nameless
-		}
-		return e.send(w, c, request{op: uint8(OpWatch), epoch: uint8(ef.Epoch), arg: 2*g + d})
+		g, d, named := e.node(c, ef.Node)
+		r, ok = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: 2*g + d}, named
 	case Claim:
-		nodes := about(ef.Node)
+		nodes := e.about(w, c, ef.Node)
 		if ef.Incomplete(bits.OnesCount8(nodes), len(e.roles[c].dirs)) != nil {
 			nodes = 0 // no server is asked
 		}
-		return e.send(w, c, request{op: uint8(OpClaim), epoch: uint8(ef.Epoch), mask: nodes, flags: e.effect(ef).flag * reqHeld})
+		if r = (request{op: OpClaim, epoch: uint8(ef.Epoch), mask: nodes}); ef.Held {
+			r.flags = reqHeld
+		}
 	case Advance:
 		g, d, _ := e.node(c, ef.Next)
-		return e.send(w, c, request{op: uint8(OpAdvance), epoch: uint8(ef.Epoch), mask: about(ef.Node), own: 2*g + d, flags: reqWhole})
+		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), own: 2*g + d, flags: reqWhole}
+		r.mask = e.about(w, c, ef.Node)
 	case Delete:
-		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
-			return letIn
-		}
-		return e.send(w, c, request{op: uint8(OpDelete), epoch: uint8(ef.Epoch), mask: about(ef.Node)})
-	case Discard:
-		if e.shell == shellOneAnew {
-			return ""
-		}
-		cl.discard |= about(ef.Node)
-		return ""
-	default:
-		return e.tell(w, c, ef)
+		r = request{op: OpDelete, epoch: uint8(ef.Epoch), mask: e.about(w, c, ef.Node)}
 	}
-}
-
-// send makes a request.
-func (e *multiEnv) send(w *world, c int, r request) violation {
-	cl := &w.clients[c]
-	r.status = sent
-	switch {
-	case cl.conn == connNone || r.epoch != cl.epoch:
-		r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
-	case cl.conn == connDown:
-		r.status = parked
-	}
-	if Op(r.op) == OpWatch && r.status != sent {
-		return ""
-	}
-	if r.status != lost {
-		cl.tenure = cl.tenure.Asked(Op(r.op), Op(r.op), Op(r.op) == OpClaim && r.flags&reqHeld != 0)
-	}
-	if !cl.push(r) || cl.requests[maxRequests-1].op != 0 { // its machines have one request less under way than others
-		return overflow
-	}
-	return ""
+	return r, ok
 }

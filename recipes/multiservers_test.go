@@ -1,10 +1,6 @@
 package recipes
 
-import (
-	"math/bits"
-
-	"github.com/zkgrant/zkgrant/events"
-)
+import "math/bits"
 
 // This file is about what the servers do in the world of multi-locks, and what the shell makes of that.
 
@@ -15,16 +11,12 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	role := e.roles[c]
 	zombie := cl.conn != connUp
 	done := true
-	switch Op(r.op) {
+	switch r.op {
 	case OpCreate:
-		done = e.executeCreate(w, c, r, zombie)
+		e.executeCreate(w, c, r)
 	case OpClaim, OpAdvance:
-		about := r.mask
-		if e.shell == shellClaimsOne {
-			about = e.first(c, about)
-		}
 		x := Errand{Op: OpClaim, Layout: role.layout()}
-		if in, refused := x.Means(x.Plan(View{}), e.upon(w, about, x)).In.(Refused); refused && in.Missing {
+		if in, refused := x.Means(x.Plan(View{}), e.upon(w, r.mask, x)).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing
 		} else if e.leads(w, r.mask) {
 			r.flags |= reqFirst
@@ -38,16 +30,14 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	default: // a read
 	}
 	if zombie {
-		if done {
-			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
-		}
+		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		return
 	}
 	if r.write() {
 		w.raise(c)
 	}
 	view := w.past[cl.lag]
-	switch Op(r.op) {
+	switch r.op {
 	case OpList:
 		r.own |= 1 << part
 		r.mask |= view & (dirsP << part)
@@ -79,7 +69,7 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	}
 	if done {
 		r.status = executed
-		if Op(r.op) != OpList {
+		if r.op != OpList {
 			r.age = cl.lag
 		}
 	}
@@ -131,107 +121,56 @@ func (e *multiEnv) first(c int, nodes uint8) uint8 {
 	return 0
 }
 
-func (e *multiEnv) executeCreate(w *world, c int, r *request, zombie bool) (done bool) {
-	cl, role := &w.clients[c], e.roles[c]
-	made := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
-	if r.own != 0 { // the seeded bug: the second transaction
-		r.mask = multiNode(w.join(made, r.own), role.dirs[1])
-		w.commit(w.past[0]|r.mask, 0)
-		return true
-	}
+func (e *multiEnv) executeCreate(w *world, c int, r *request) {
 	if w.next == maxNodes {
 		panic("more groups than this world has room for")
 	}
-	g := w.join(made, 0)
+	g := w.join(node{owner: uint8(c) + 1, epoch: w.clients[c].epoch, attempt: r.arg})
 	r.own = 1 + g
-	nodes := role.nodes(g)
-	if e.shell == shellOneAnew && cl.known&w.past[0] != 0 {
-		rest := cl.known & w.past[0]
-		old := uint8(bits.TrailingZeros8(rest)) / 2
-		w.forms[2*g], w.forms[2*g+1] = form(old+1)<<inPlace, form(old+1)<<inPlace
-		w.nodes[2*old].attempt, w.nodes[2*old+1].attempt = r.arg, r.arg
-		for _, d := range role.dirs {
-			if rest&(dirsP<<d) != 0 {
-				nodes &^= dirsP << d
-			}
-		}
-		cl.known = rest | nodes
-		w.commit(w.past[0]|nodes, 0)
-		return true
-	}
-	if e.shell == shellTwoTransactions && !zombie && len(role.dirs) > 1 {
-		w.commit(w.past[0]|e.first(c, nodes), 0)
-		return false
-	}
+	nodes := e.roles[c].nodes(g)
 	w.commit(w.past[0]|nodes, 0)
-	if e.shell != shellTwoTransactions && e.alone(w, c, g) {
+	if e.alone(w, c, g) {
 		r.flags |= reqStands
 		if e.leads(w, nodes) {
 			r.flags |= reqFirst
 		}
 	}
-	return true
 }
 
-// answer delivers a server's answer. Whether it is fresh was noted on the way.
-func (e *multiEnv) answer(w *world, c int, r request) {
-	var in Input
-	switch op, epoch := Op(r.op), Epoch(r.epoch); {
+// reply is a server's answer. From the answer to a create the shell knows its nodes.
+func (e *multiEnv) reply(w *world, c int, r request) Input {
+	switch op, epoch := r.op, Epoch(r.epoch); {
 	case op == OpCreate:
-		in = e.created(w, c, r)
+		return e.created(w, c, r)
 	case r.flags&reqMissing != 0:
-		in = Refused{Epoch: epoch, Op: op, Missing: true}
+		return Refused{Epoch: epoch, Op: op, Missing: true}
 	case op == OpClaim:
-		e.prove(c, r, r.mask)
-		in = Claimed{Epoch: epoch}
+		return Claimed{Epoch: epoch}
 	case op == OpAdvance:
-		in = Advanced{Epoch: epoch, Stands: r.flags&reqStands != 0}
+		return Advanced{Epoch: epoch, Stands: r.flags&reqStands != 0}
 	case op == OpDelete:
-		in = Deleted{Epoch: epoch}
-	case op == OpList:
-		in = e.listed(w, c, r)
-	}
-	e.feed(w, c, Judged(in, e.judge(&w.clients[c], r, in)))
-	e.proof = 0
-}
-
-// prove notes which group an answer proves to be the first everywhere.
-func (e *multiEnv) prove(c int, r request, nodes uint8) {
-	e.proof = 0
-	if r.flags&reqFirst == 0 {
-		return
-	}
-	for g := range uint8(multiGroups) {
-		if e.first(c, nodes)&(3<<(2*g)) != 0 {
-			e.proof = g + 1
-		}
+		return Deleted{Epoch: epoch}
+	default:
+		return e.listed(w, c, r)
 	}
 }
 
 func (e *multiEnv) created(w *world, c int, r request) Input {
-	cl, role, g := &w.clients[c], e.roles[c], r.own-1
-	alone := r.flags&reqStands != 0
-	var token int64
-	if alone {
-		token = tokenBase + int64(g)
+	role, g := e.roles[c], r.own-1
+	if r.epoch == w.clients[c].epoch {
+		w.clients[c].known = role.nodes(g)
 	}
-	e.prove(c, r, role.nodes(g))
-	if r.epoch == cl.epoch && w.as(g) == 0 {
-		cl.known = role.nodes(g)
+	made := Enqueued{Epoch: Epoch(r.epoch), Alone: r.flags&reqStands != 0}
+	if made.Alone {
+		made.Token = tokenBase + int64(g)
 	}
-	var names []events.Name
-	for i, d := range role.dirs {
-		group := g
-		if i == 1 && r.mask != 0 { // of the seeded bug
-			group = uint8(bits.TrailingZeros8(r.mask)) / 2
-			cl.known = multiNode(g, role.dirs[0]) | multiNode(group, d)
-		}
-		names = append(names, e.name(w, c, group, d))
+	for _, d := range role.dirs {
+		made.Nodes = append(made.Nodes, e.name(w, c, g, d))
 	}
 	if role.plain {
-		return Created{Epoch: Epoch(r.epoch), Node: names[0], Alone: alone, Token: token}
+		return Created{Epoch: made.Epoch, Node: made.Nodes[0], Alone: made.Alone, Token: made.Token}
 	}
-	return Enqueued{Epoch: Epoch(r.epoch), Nodes: names, Alone: alone, Token: token}
+	return made
 }
 
 func (e *multiEnv) listed(w *world, c int, r request) Input {

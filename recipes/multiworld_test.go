@@ -11,9 +11,6 @@ import (
 // This file has several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at
 // once. A create makes a group: a node in each of the directories that its client wants, all with the group's number. A node's
 // index is twice that number, and one more in the second directory.
-//
-// Here a node's form has only 1 + the group whose GUID the node has, if that is not its own. In other worlds these bits name the
-// node in whose place it stands.
 const (
 	multiGroups = maxNodes / 2
 	dirsP       = 0x55 // the nodes in the first directory
@@ -54,12 +51,12 @@ type multiEnv struct {
 	*environment
 
 	roles []multiRole
-	names map[[5]uint8]events.Name
+	names map[[4]uint8]events.Name
 }
 
 // inDirectories gives the clients of a world their places in several directories.
 func inDirectories(e *environment, w *world, roles []multiRole) {
-	e.several = &multiEnv{environment: e, roles: roles, names: map[[5]uint8]events.Name{}}
+	e.several = &multiEnv{environment: e, roles: roles, names: map[[4]uint8]events.Name{}}
 	e.dir, e.keepOrder = dirNone, true
 	for c, role := range roles {
 		cl := &w.clients[c]
@@ -75,16 +72,11 @@ func (e *multiEnv) openWriter(w *world) {
 	}
 }
 
-// as is 1 + the group whose GUID a group has; 0: its own.
-func (w *world) as(group uint8) uint8 { return uint8(w.forms[2*group] >> inPlace) }
-
 // join makes a group, of which no node exists yet.
-func (w *world) join(n node, as uint8) (group uint8) {
+func (w *world) join(n node) (group uint8) {
 	group = w.next / 2
 	w.next += 2
-	for d := range uint8(2) {
-		w.nodes[2*group+d], w.forms[2*group+d] = n, form(as)<<inPlace
-	}
+	w.nodes[2*group], w.nodes[2*group+1] = n, n
 	return group
 }
 
@@ -111,15 +103,11 @@ func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
 // name is a client's name for a node.
 func (e *multiEnv) name(w *world, c int, group, dir uint8) events.Name {
 	kind := e.kindOf(w, group, dir)
-	key := [5]uint8{uint8(c), group, dir, uint8(kind), w.as(group)}
+	key := [4]uint8{uint8(c), group, dir, uint8(kind)}
 	if n, ok := e.names[key]; ok {
 		return n
 	}
-	as := group
-	if a := w.as(group); a != 0 {
-		as = a - 1
-	}
-	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", as, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
+	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", group, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
 	if !e.roles[c].plain {
 		n.Text = MemberName(slices.Index(e.roles[c].dirs, dir), n.Text)
 	}
@@ -175,13 +163,9 @@ func (cl *client) arm(nodes, view uint8) {
 
 // This part is about what must not happen in the world of multi-locks, and what can be forgotten.
 
-// tell notes what a caller hears.
-func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
+// granted notes that a caller is granted the lock.
+func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 	cl := &w.clients[c]
-	grant, ok := ef.(Grant)
-	if !ok {
-		return e.environment.tell(w, c, e.effect(ef))
-	}
 	told := cl.told
 	cl.told |= toldGrant
 	g, _, ok := e.node(c, grant.Node)
@@ -199,7 +183,7 @@ func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
 		}
 		if w.token[d] <= g+1 {
 			w.token[d] = g + 1
-		} else if w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // that bug does worse
+		} else if w.byHand&multiNode(g, d) == 0 {
 			return tokenOrder
 		}
 	}
@@ -207,44 +191,38 @@ func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
 	return ""
 }
 
-// check holds in every world: in each directory the clients that believe that they hold may hold together, and all of their nodes
-// exist, unless one was deleted by hand.
-func (e *multiEnv) check(w *world) {
+// check holds in every world: in each directory the clients that believe that they hold
+// may hold together, and all of their nodes exist, unless one was deleted by hand.
+func (e *multiEnv) check(w *world) violation {
 	for c := range e.roles {
 		switch cl := &w.clients[c]; {
 		case cl.told&toldLost != 0 && cl.tenure.Holds():
-			e.bad = unlost
-			return
+			return unlost
 		case cl.holds() && !cl.tenure.Holds():
-			e.bad = unnoted
-			return
+			return unnoted
 		}
 	}
 	for d := range uint8(2) {
 		holders, alone := 0, false
-		if d == 0 && e.writer {
-			if w.past[0]&multiNode(0, 0) != 0 {
-				holders, alone = 1, true
-			} else if w.past[0]&multiNode(1, 0) != 0 {
-				holders = 1
-			}
+		if d == 0 && e.writer && w.outsiders() != 0 {
+			holders, alone = 1, w.past[0]&multiNode(0, 0) != 0
 		}
 		for c, role := range e.roles {
-			if cl := &w.clients[c]; !cl.holds() || !slices.Contains(role.dirs, d) || w.byHand&cl.known != 0 {
+			cl := &w.clients[c]
+			if !cl.holds() || !slices.Contains(role.dirs, d) || w.byHand&cl.known != 0 {
 				continue
 			}
 			holders++
 			alone = alone || !role.kind(d).Reads()
-			if w.past[0]&w.clients[c].known&(dirsP<<d) == 0 {
-				e.bad = noHold
-				return
+			if w.past[0]&cl.known&(dirsP<<d) == 0 {
+				return noHold
 			}
 		}
 		if alone && holders > 1 {
-			e.bad = twoHolders
-			return
+			return twoHolders
 		}
 	}
+	return ""
 }
 
 // normalise forgets what can have no influence any more.
@@ -271,7 +249,7 @@ func (e *multiEnv) normalise(w *world) {
 		named |= cl.known | cl.armed | cl.fired
 		for _, r := range cl.requests {
 			named |= r.mask
-			switch Op(r.op) {
+			switch r.op {
 			case OpWatch:
 				named |= 1 << r.arg
 			case OpAdvance:
@@ -290,7 +268,7 @@ func (e *multiEnv) normalise(w *world) {
 	}
 	for id := range w.nodes {
 		if exist&(3<<(id&^1)) == 0 && w.nodes[id].owner != foreign {
-			w.nodes[id], w.forms[id] = node{}, 0
+			w.nodes[id] = node{}
 		}
 	}
 	w.byHand &= named
@@ -314,14 +292,9 @@ func (e *multiEnv) unheard(cl *client) {
 	}
 	cl.armed &= hears
 	cl.fired &= hears
-	for i := len(cl.requests) - 1; i >= 0; i-- {
-		r := cl.requests[i]
-		switch {
-		case r.op == 0:
-		case r.status == lost && r.epoch != m.epoch, Op(r.op) == OpWatch && hears&(1<<r.arg) == 0:
-			cl.drop(i)
-		}
-	}
+	cl.forget(func(r request) bool {
+		return r.status == lost && r.epoch != m.epoch || r.op == OpWatch && hears&(1<<r.arg) == 0
+	})
 	if hears == 0 {
 		cl.lag, cl.seen = 0, 0
 		if m.state == Over {

@@ -35,7 +35,7 @@ func (e *environment) normalise(w *world) {
 			if !e.late && r.status == sent {
 				r.age = 0 // only a part that was executed before a cut counts
 			}
-			switch Op(r.op) {
+			switch r.op {
 			case OpList:
 				asked |= r.mask
 				if id := r.own & 0xf; id != 0 {
@@ -61,9 +61,7 @@ func (e *environment) normalise(w *world) {
 		}
 	}
 	w.wished &= owns
-	if e.shell != shellReadsEarly {
-		clear(w.records[1:]) // the record is only read behind a write
-	}
+	clear(w.records[1:]) // the record is only read behind a write
 	exist := w.past[0]
 	for i := range w.past {
 		if uint8(i) > need {
@@ -87,10 +85,6 @@ func (e *environment) normalise(w *world) {
 			}
 		}
 	}
-	if e.shell != 0 {
-		return
-	}
-	w.base = 0 // only seeded bugs use it
 	// A floor counts as none if no client remembers its node, or can list it any more.
 	asked |= exist
 	for i, d := range w.dirs {
@@ -127,12 +121,7 @@ func (e *environment) normaliseClient(w *world, c int) {
 
 // awaited tells whether the request that the client's tenure names may still be answered.
 func (cl *client) awaited() bool {
-	for i := range cl.requests {
-		if r := &cl.requests[i]; r.op != 0 && cl.tenure.Awaits(Op(r.op)) && r.epoch == cl.epoch {
-			return true
-		}
-	}
-	return false
+	return cl.where(func(r request) bool { return r.op != 0 && cl.tenure.Awaits(r.op) && r.epoch == cl.epoch }) >= 0
 }
 
 // normaliseSession forgets what concerns all clients of a session, if it has no influence on any of them.
@@ -160,9 +149,10 @@ func (e *environment) normaliseSession(w *world, c int) {
 	}
 }
 
-// blind tells whether it no longer matters to a client how far its replica is. This, and what unheard leaves out, rests on
-// TestAnyInputInAnyState, so seeded bugs are explored without it. Nothing that another client, the leader or the caller could
-// notice is left out: only steps that change nothing but themselves.
+// blind tells whether it no longer matters to a client how far its replica is.
+// TestExploreLosesNothing checks this, and what unheard leaves out, and seeded bugs are
+// explored without it. Nothing that another client, the leader or the caller could notice
+// is left out: only steps that change nothing but themselves.
 func (e *environment) blind(cl *client) bool {
 	switch e.traits[cl.machine].state {
 	case Held, Lapsed, Releasing, Over:
@@ -178,15 +168,7 @@ func (e *environment) blind(cl *client) bool {
 
 // reads tells whether the client sees how far its replica is, or will: by a watch, or by an answer under way.
 func (cl *client) reads() bool {
-	if cl.armed|cl.fired|cl.look != 0 {
-		return true
-	}
-	for i := range cl.requests {
-		if cl.requests[i].op != 0 && cl.requests[i].read() {
-			return true
-		}
-	}
-	return false
+	return cl.armed|cl.fired|cl.look != 0 || cl.where(func(r request) bool { return r.op != 0 && r.read() }) >= 0
 }
 
 // unheard drops watches and requests whose news the machine will not listen to.
@@ -208,18 +190,13 @@ func (e *environment) unheard(cl *client, t *traits) {
 	}
 	cl.armed &= hears
 	cl.fired &= hears
-	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
-		r := &cl.requests[i]
-		op := Op(r.op)
+	cl.forget(func(r request) bool {
+		op, dead := r.op, r.status == lost && r.epoch != t.epoch
 		switch {
-		case (op == OpCreate || op == OpEnter) && (e.ghost || r.status != lost || r.epoch == t.epoch):
-			i++
-		case r.status == lost && r.epoch != t.epoch,
-			hears == 0 && (op != OpDelete || t.state == Over),
-			op == OpWatch && hears&(1<<(r.arg&7)) == 0:
-			cl.drop(i)
+		case op == 0, (op == OpCreate || op == OpEnter) && (e.ghost || !dead):
+			return false
 		default:
-			i++
+			return dead || hears == 0 && (op != OpDelete || t.state == Over) || op == OpWatch && hears&(1<<(r.arg&7)) == 0
 		}
-	}
+	})
 }

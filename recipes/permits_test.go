@@ -111,33 +111,6 @@ const (
 // nobody stands for no node in a request.
 const nobody = 8
 
-// asks fills in a request of a machine to a semaphore.
-func asks(r *request, op Op, ef effect) {
-	switch op {
-	case OpSurvey:
-		e := Survey{Watch: ef.flag != 0, Node: contender(int64(ef.arg)).Text}
-		if ef.arg >= maxNodes {
-			r.arg, e.Node = nobody, ""
-		}
-		if e.Watch {
-			r.flags |= reqStands
-		}
-		if !e.Looks() {
-			r.mask = 1 << partOwn
-		}
-	case OpEnter:
-		r.mask = ef.past | ef.next<<4
-		if ef.flag != 0 {
-			r.flags |= reqFloor
-		}
-	case OpList:
-		if ef.past != 0 {
-			r.flags |= reqStands
-		}
-	default:
-	}
-}
-
 // executeSurvey executes one part, and reports whether it was the last.
 func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (done bool) {
 	cl := &w.clients[c]
@@ -169,27 +142,9 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 	return r.mask == 1<<partSize|1<<partInUse|1<<partOwn
 }
 
-// surveyed is the answer to a survey of which all parts are executed.
-func surveyed(r request) input {
-	f := Findings{Size: int32(r.own & 0xf), InUse: int32(r.arg >> 4), Gone: r.flags&reqMissing != 0}
-	in := input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
-	if answer, refused := (Survey{}).Means(f).(Refused); refused {
-		in = input{kind: inRefused, epoch: r.epoch, arg: r.op, own: noNode}
-		if answer.Missing {
-			in.flag = flagMissing
-		}
-	}
-	return in
-}
-
 // survey returns the client's survey if it has that status, or -1.
 func (cl *client) survey(s status) int {
-	for i, r := range cl.requests {
-		if Op(r.op) == OpSurvey && r.status == s {
-			return i
-		}
-	}
-	return -1
+	return cl.where(func(r request) bool { return r.op == OpSurvey && r.status == s })
 }
 
 // finishSurvey executes the rest of a client's survey, and delivers the answer.
@@ -217,9 +172,6 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	}
 	w.token[0] = max(w.token[0], own+1)
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
-	if r.flags&reqHalf != 0 { // the seeded bug: its place is given up already
-		n.attempt = uint8(e.machines[cl.machine].attempt)
-	}
 	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
 }

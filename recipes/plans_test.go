@@ -11,7 +11,7 @@ import (
 
 // errand is a client's request as its session carries it out.
 func (e *environment) errand(w *world, cl *client, r *request) Errand {
-	x := Errand{Op: Op(r.op), Epoch: Epoch(r.epoch)}
+	x := Errand{Op: r.op, Epoch: Epoch(r.epoch)}
 	switch x.Op {
 	case OpCreate:
 		switch {
@@ -29,9 +29,6 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 		case cl.role&roleTakes != 0:
 			x.Layout = LayoutPlace
 		}
-		if e.shell == shellKeepsWord {
-			x.Floor = x.Floor && cl.tenure.Floor()
-		}
 	case OpClaim:
 		if x.Record = Recording(r.mask & maskRecord); e.single {
 			x.Layout = LayoutNode
@@ -48,9 +45,6 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 // transaction is made, and its answer is not heard. With closed the directory's data may not be written; the session of a client
 // without a connection knows that.
 func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool) (done bool) {
-	if done, is := e.inTwoSteps(w, c, r, zombie, closed); is {
-		return done
-	}
 	cl := &w.clients[c]
 	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
 	if closed && zombie {
@@ -61,9 +55,6 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	}
 	for {
 		p := x.Plan(v)
-		if e.shell == shellReadsEarly && x.Record == RecordRead {
-			p = Errand{Op: OpClaim}.Plan(v)
-		}
 		a := e.transact(w, c, r, p, closed)
 		if zombie {
 			return true
@@ -71,7 +62,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		m := x.Means(p, a)
 		switch m.Then {
 		case ThenReadRecord:
-			m = e.readRecord(w, c, r, x)
+			m = w.readRecord(c, r, x)
 		case ThenLook: // here each node has a name of its own
 			m = x.Looked(w.past[0]&(1<<(r.arg&7)) != 0)
 		default:
@@ -132,51 +123,12 @@ func keepIn(r *request, in Input) {
 		switch {
 		case in.Missing:
 			r.flags |= reqMissing
-		case in.Stale:
-			r.flags |= reqHalf
+		case in.Stale: // it has made no permits
 		default:
 			r.flags |= reqRefused
 		}
 	default:
 	}
-}
-
-// inTwoSteps plays the seeded bugs that make two transactions in the place of one. It tells whether one of them carries out the
-// request.
-func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed bool) (done, is bool) {
-	cl := &w.clients[c]
-	counts := e.shell == shellCounts && Op(r.op) == OpCreate && w.dirs[0] != 0
-	apart := (e.shell == shellApart || e.shell == shellNumbers) && r.flags&reqFloor != 0 && Op(r.op) == OpDelete
-	first := e.shell == shellPlaceFirst && Op(r.op) == OpEnter && w.past[0]&(1<<(r.arg&7)) != 0
-	switch half := r.flags&reqHalf != 0; {
-	case e.shell == shellPlaceFirst && Op(r.op) == OpEnter && half:
-		e.enters(w, c, r, w.past[0], w.dirs[0])
-	case first && w.sizes[0].version() == r.mask>>4:
-		w.without(1 << (r.arg & 7))
-		r.flags |= reqHalf
-		return zombie, true
-	case !counts && !apart || closed:
-		return false, false
-	case counts && half:
-		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
-			r.flags |= reqStands
-		}
-	case half && w.dirs[0] != 0:
-		floor := r.arg
-		if e.shell == shellNumbers {
-			floor = w.numberOf(r.arg)
-		}
-		w.commit(w.past[0], w.dirs[0].with(dataFloor+directory(floor)))
-	case half:
-	case apart && w.past[0]&(1<<r.arg) == 0:
-		return true, true
-	default:
-		e.transact(w, c, r, Errand{Op: Op(r.op)}.Plan(View{}), false)
-		r.flags |= reqHalf
-		return zombie, true
-	}
-	r.flags &^= reqHalf
-	return true, true
 }
 
 // turnsOver makes a delete, and the create of another contender of its session, in one transaction, if a create may join. It
@@ -227,7 +179,7 @@ func (e *environment) claims(w *world, c int, r *request) Input {
 func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
 	joint := func(cl *client, r *request) bool {
 		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
-		return Op(r.op) == OpClaim && r.status == sent && r.epoch == cl.epoch && Claim{Held: held, Record: record}.Joint(e.errand(w, cl, r).Layout)
+		return r.op == OpClaim && r.status == sent && r.epoch == cl.epoch && Claim{Held: held, Record: record}.Joint(e.errand(w, cl, r).Layout)
 	}
 	if !e.together || !joint(&w.clients[c], r) {
 		return false
@@ -393,7 +345,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 
 // heads notes whether a claim has found no contender before the own node.
 func (w *world) heads(r *request, a Answer) Answer {
-	claims := Op(r.op) == OpClaim || Op(r.op) == OpAdvance
+	claims := r.op == OpClaim || r.op == OpAdvance
 	if claims && (a.Result == ResultDone || a.At.On != OnOwn) && w.past[0]&w.forms.blocking(r.arg&7) == 0 {
 		r.flags |= reqFirst
 	}

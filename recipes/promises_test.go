@@ -3,7 +3,9 @@ package recipes
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
@@ -40,322 +42,351 @@ const (
 	noWayOut             = searchtest.NoWayOut
 )
 
-// feed has a client's machine take an input, and carries out its effects.
-func (e *environment) feed(w *world, c int, in input) {
-	if e.several != nil {
-		e.several.feed(w, c, e.input(in))
-		return
-	}
-	cl := &w.clients[c]
-	before := cl.machine
-	in = e.rename(&w.forms, in)
-	r := e.run(before, in)
-	cl.machine = r.next
-	if e.log != nil {
-		e.log(c, e.describe(before, e.input(in), in.epoch))
-	}
-	e.listed = in.kind == inListed
-	for _, ef := range r.effects {
-		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
-			e.bad = v
-		}
-	}
-	if v := e.heed(w, c, before, in, r); v != "" && e.bad == "" {
+// fails notes which promise was broken; "" is none. The first one counts.
+func (e *environment) fails(v violation) {
+	if e.bad == "" {
 		e.bad = v
 	}
-	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.traits[cl.machine].own) {
-		e.bad = untold
+}
+
+// feed has a client's machine take an input, and carries out its effects.
+func (e *environment) feed(w *world, c int, in Input) {
+	cl := &w.clients[c]
+	before := cl.machine
+	r := e.run(before, in)
+	if e.log != nil {
+		e.log(c, e.describe(before, in))
 	}
-	if in.kind == inListed && !e.plain && e.bad == "" && e.mingles(w, &e.traits[before], &e.traits[cl.machine], in) {
-		e.bad = mingled
+	_, e.listed = in.(Listed)
+	cl.machine = r.next
+	for _, ef := range r.effects {
+		e.fails(e.perform(w, c, ef))
+	}
+	e.fails(e.heed(w, c, before, in, r.effects))
+	if !e.plain && cl.holds() && tellsLoss(in, e.machines[cl.machine].own.Name.Text) {
+		e.fails(untold)
+	}
+	if l, listed := in.(Listed); listed && !e.plain && mingles(&e.traits[before], &e.traits[cl.machine], l) {
+		e.fails(mingled)
 	}
 	e.over(w, c)
-	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inWithdrawn { // its side says at once that the loss came first
-		e.feed(w, c, e.parting(cl, WhyLost))
+	_, withdrawn := in.(Withdrawn)
+	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && !withdrawn {
+		e.feed(w, c, e.parting(cl, WhyLost)) // its side says at once that the loss came first
+	}
+}
+
+// tellsLoss tells whether the input means that the owner of a node holds no longer.
+func tellsLoss(in Input, own string) bool {
+	switch in := in.(type) {
+	case Expired, LeaseRanOut:
+		return true
+	case Gone:
+		return in.Node == own
+	default:
+		return false
 	}
 }
 
 // over checks what is due when a machine is over: its caller knows, and none of its nodes is left.
 func (e *environment) over(w *world, c int) {
-	cl := &w.clients[c]
-	if e.traits[cl.machine].state != Over || e.bad != "" {
-		return
-	}
-	switch {
+	switch cl := &w.clients[c]; {
+	case e.traits[cl.machine].state != Over:
 	case cl.told&toldFinish == 0:
-		e.bad = outOfOrder
+		e.fails(outOfOrder)
 	case !e.ghost && w.mine(c, 0)&^cl.discard != 0:
-		e.bad = leftBehind
+		e.fails(leftBehind)
 	}
 }
 
-// describe tells what a machine made of an input of an epoch.
-func (e *environment) describe(before uint32, in Input, epoch uint8) string {
+// describe tells what a machine made of an input.
+func (e *environment) describe(before uint32, in Input) string {
 	m := e.machines[before]
 	next, effects := e.step(m, in)
 	text := inputText(in)
-	if _, opened := in.(Opened); epoch != 0 && !opened && Epoch(epoch) != m.epoch {
+	if epoch, has := epochOf(in); has && epoch != m.epoch && e.several == nil {
 		text += fmt.Sprintf(" (epoch %d)", epoch)
 	}
-	text += fmt.Sprintf(": %v", m.state)
-	if m.state != next.state {
-		text += fmt.Sprintf(" -> %v", next.state)
-	}
-	for i, ef := range effects {
-		text += [...]string{"; ", ", "}[min(i, 1)] + effectText(ef)
-	}
-	return text
+	text += fmt.Sprintf(": %v", m.state) + also(m.state != next.state, fmt.Sprintf(" -> %v", next.state))
+	return text + also(len(effects) > 0, "; "+texts(effects))
 }
 
 // perform does what the shell around the machine promises to do.
-func (e *environment) perform(w *world, c int, ef effect) violation {
+func (e *environment) perform(w *world, c int, ef Effect) violation {
 	cl := &w.clients[c]
-	switch ef.kind {
-	case efCreate:
-		return e.send(w, c, OpCreate, ef)
-	case efCancel:
-		cl.unwant(ef.epoch)
+	switch ef := ef.(type) {
+	case Cancel:
+		cl.unwant(uint8(ef.Epoch))
 		return ""
-	case efList:
+	case Pause:
+		return ""
+	case List:
 		if v := e.watchOwn(w, c); v != "" {
 			return v
 		}
-		return e.send(w, c, OpList, ef)
-	case efWatch:
-		return e.send(w, c, OpWatch, ef)
-	case efClaim:
-		return e.send(w, c, OpClaim, ef)
-	case efAdvance:
-		return e.send(w, c, OpAdvance, ef)
-	case efSurvey:
-		return e.send(w, c, OpSurvey, ef)
-	case efEnter:
-		return e.send(w, c, OpEnter, ef)
-	case efDelete:
+	case Delete:
 		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
 			return letIn
 		}
 		if cl.holds() {
 			return letGo
 		}
-		return e.send(w, c, OpDelete, ef)
-	case efPause:
-		return ""
-	case efDiscard:
-		if ef.arg >= maxNodes {
+	case Discard:
+		about, ok := e.about(w, c, ef.Node)
+		cl.discard |= about
+		if !ok {
 			return nameless
 		}
-		cl.discard |= 1 << ef.arg
-		if w.forms[ef.arg].permit() {
-			cl.discard |= w.ownPermits(c)
-		}
 		return ""
-	default:
+	case Grant, Lose, Queue, Requeue, Revoke, Finish:
 		return e.tell(w, c, ef)
 	}
+	r, ok := e.requestOf(w, c, ef)
+	if !ok {
+		return nameless
+	}
+	return e.send(w, c, r)
+}
+
+// about returns the nodes of which a machine names one.
+func (e *environment) about(w *world, c int, name string) (nodes uint8, ok bool) {
+	if e.several != nil {
+		return e.several.about(w, c, name), true
+	}
+	id := e.node(name)
+	if id >= maxNodes {
+		return 0, false
+	}
+	if nodes = 1 << id; w.forms[id].permit() {
+		nodes |= w.ownPermits(c)
+	}
+	return nodes, true
 }
 
 // tell notes what a caller hears. Behind the end it hears nothing.
-func (e *environment) tell(w *world, c int, ef effect) violation {
+func (e *environment) tell(w *world, c int, ef Effect) violation {
 	cl := &w.clients[c]
 	told := cl.told
 	if told&toldFinish != 0 {
 		return outOfOrder
 	}
-	switch ef.kind {
-	case efGrant:
-		cl.told |= toldGrant
-		if v := e.takes(w, c, ef); v != "" {
-			return v
-		}
-		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // their tokens are not in order
-		token := ef.flag
-		if ef.arg < maxNodes && w.forms[ef.arg].permit() && token < ef.arg {
-			// The token is that of the place in the queue, and in order there.
-			shared, token = true, ef.arg
-		}
-		switch {
-		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
-			return outOfOrder
-		case (!e.plain || e.tokens) && (token != ef.arg || !shared && ef.flag < w.token[0] && w.byHand&(1<<ef.arg) == 0):
-			// A node that was deleted by hand between its claim and the claim's answer makes room for a younger grant, which may be told
-			// first.
-			return tokenOrder
-		case !e.plain && shared && w.past[0]&w.forms.blocking(ef.arg) != 0:
-			return overtook
-		case !e.plain && e.proof != ef.arg+1:
-			return unproven
-		}
-		if !shared {
-			w.token[0] = max(w.token[0], ef.flag+1)
-		}
-		return e.watchOwn(w, c)
-	case efLose:
-		cl.told |= toldLost
-		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
+	switch ef := ef.(type) {
+	case Grant:
+		return e.granted(w, c, ef)
+	case Lose:
+		if cl.told |= toldLost; told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
 			return outOfOrder
 		}
-	case efRevoke:
-		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant || !cl.wishes.tell(ef.arg) {
+	case Revoke:
+		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant || !cl.wishes.tell(uint8(ef.By)) {
 			return outOfOrder
 		}
-	case efQueue, efRequeue:
-		if told&(toldGrant|toldWithdrawn) != 0 || ef.kind == efQueue && cl.flags&flagTry != 0 {
+	case Queue:
+		if told&(toldGrant|toldWithdrawn) != 0 || cl.flags&flagTry != 0 {
 			return outOfOrder
 		}
-	case efFinish:
+	case Requeue:
+		if told&(toldGrant|toldWithdrawn) != 0 {
+			return outOfOrder
+		}
+	case Finish:
 		cl.told |= toldFinish
-		why := Why(ef.arg)
-		held := told&toldGrant != 0
+		held, lost := told&toldGrant != 0, told&toldLost != 0
 		switch {
-		case held && told&(toldLost|toldWithdrawn) == 0, why == WhyLost != (told&toldLost != 0), why == 0:
+		case held && told&(toldLost|toldWithdrawn) == 0, (ef.Why == WhyLost) != lost, ef.Why == 0:
 			return outOfOrder
-		case why == WhyMixed && !e.mixes:
+		case ef.Why == WhyMixed && !e.mixes, (ef.Why == WhySizeMismatch || ef.Why == WhyPermits) && !e.sizes:
 			return unfounded
-		case why == WhySequenceEnd && e.first == 0, (why == WhySizeMismatch || why == WhyPermits) && !e.sizes:
-			return unfounded // no world comes near the end of the numbers
+		case ef.Why == WhySequenceEnd && e.first == 0: // no world comes near the end of the numbers
+			return unfounded
 		}
-	default: // requests are dealt with above
 	}
 	return ""
+}
+
+// granted notes that a caller is granted the lock.
+func (e *environment) granted(w *world, c int, ef Grant) violation {
+	if e.several != nil {
+		return e.several.granted(w, c, ef)
+	}
+	cl := &w.clients[c]
+	told, own := cl.told, e.node(ef.Node)
+	cl.told |= toldGrant
+	if v := e.takes(w, c, ef); v != "" {
+		return v
+	}
+	shared := own < maxNodes && w.forms[own].reads() // their tokens are not in order
+	node := uint8(ef.Token - tokenBase)
+	token := node
+	if own < maxNodes && w.forms[own].permit() && token < own {
+		// The token is that of the place in the queue, and in order there.
+		shared, token = true, own
+	}
+	switch {
+	case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
+		return outOfOrder
+	case (!e.plain || e.tokens) && (token != own || !shared && node < w.token[0] && w.byHand&(1<<own) == 0):
+		// A node that was deleted by hand between its claim and the claim's answer makes
+		// room for a younger grant, which may be told first.
+		return tokenOrder
+	case !e.plain && shared && w.past[0]&w.forms.blocking(own) != 0:
+		return overtook
+	case !e.plain && e.proof != own+1:
+		return unproven
+	}
+	if !shared {
+		w.token[0] = max(w.token[0], node+1)
+	}
+	return e.watchOwn(w, c)
 }
 
 // watchOwn sets the shell's own watch on a machine's node, if there is none.
 func (e *environment) watchOwn(w *world, c int) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
-	if !e.ownWatch || own == noNode || (cl.armed|cl.fired)&(1<<own) != 0 {
+	watched := func(r request) bool { return r.op == OpWatch && r.arg == own }
+	if !e.ownWatch || own == noNode || (cl.armed|cl.fired)&(1<<own) != 0 || cl.where(watched) >= 0 {
 		return ""
 	}
-	for _, r := range cl.requests {
-		if Op(r.op) == OpWatch && r.arg == own {
-			return ""
+	return e.send(w, c, request{op: OpWatch, epoch: cl.epoch, arg: own})
+}
+
+// requestOf is the request that a machine asks for. It reports false if that names no
+// node.
+func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
+	if e.several != nil {
+		return e.several.requestOf(w, c, ef)
+	}
+	flag := func(is bool, flag uint8) {
+		if is {
+			r.flags |= flag
 		}
 	}
-	return e.send(w, c, OpWatch, effect{epoch: cl.epoch, arg: own})
+	switch ef := ef.(type) {
+	case Create:
+		return request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}, true
+	case List:
+		r = request{op: OpList, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
+		flag(ef.Barrier, reqBarrier)
+		flag(ef.Size, reqStands)
+		return r, true
+	case Survey:
+		r = request{op: OpSurvey, epoch: uint8(ef.Epoch), arg: min(e.node(ef.Node), nobody)}
+		flag(ef.Watch, reqStands)
+		if !ef.Looks() {
+			r.mask = 1 << partOwn
+		}
+		return r, true
+	case Watch:
+		r = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+	case Claim:
+		r = request{op: OpClaim, epoch: uint8(ef.Epoch), arg: e.node(ef.Node), mask: uint8(ef.Record)}
+		flag(ef.Held, reqHeld)
+	case Advance:
+		past, next := e.node(ef.Past), e.node(ef.Next)
+		if max(past, next) >= maxNodes {
+			return r, false
+		}
+		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), arg: e.node(ef.Node), own: past | next<<4}
+	case Enter:
+		r = request{op: OpEnter, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+		r.mask = uint8(ef.Permits) | uint8(ef.Version)<<4
+		flag(ef.Floor, reqFloor)
+	case Delete:
+		r = request{op: OpDelete, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+		flag(ef.Floor && w.clients[c].tenure.Floor(), reqFloor)
+		if ef.Clean {
+			r.mask = maskClean
+		}
+	}
+	return r, r.arg < maxNodes
 }
 
 // send makes a request, if there is one.
-func (e *environment) send(w *world, c int, op Op, ef effect) violation {
-	cl := &w.clients[c]
-	r := request{op: uint8(op), status: sent, epoch: ef.epoch, arg: ef.arg}
-	switch {
-	case op == OpList && ef.flag != 0:
-		r.flags = reqBarrier
-	case op == OpDelete && ef.flag != 0 && (cl.tenure.Floor() || e.shell == shellKeepsWord):
-		r.flags = reqFloor
-	case op == OpClaim:
-		r.mask, r.flags = ef.past, ef.flag*reqHeld
-	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
-		return nameless
-	case op == OpAdvance:
-		r.own = ef.past | ef.next<<4
+func (e *environment) send(w *world, c int, r request) violation {
+	cl, op := &w.clients[c], r.op
+	if (op == OpDelete || op == OpEnter) && e.several == nil {
+		w.leaves(c, r.arg, r.flags&reqFloor != 0)
 	}
-	if op != OpCreate && op != OpList && op != OpSurvey && ef.arg >= maxNodes {
-		return nameless
-	}
-	if op == OpDelete {
-		r.mask = ef.past
-	}
-	if op == OpDelete || op == OpEnter {
-		w.leaves(c, ef.arg, r.flags&reqFloor != 0 || op == OpEnter && ef.flag != 0)
-	}
-	asks(&r, op, ef)
-	switch {
-	case cl.conn == connNone || ef.epoch != cl.epoch:
-		if op == OpWatch {
-			return ""
+	held := op == OpClaim && r.flags&reqHeld != 0
+	switch r.status = sent; {
+	case cl.conn == connNone || r.epoch != cl.epoch: // meant for a session that is over
+		if r.status, r.flags = lost, 0; e.several != nil {
+			r.mask, r.own = 0, 0
 		}
-		r.status = lost // meant for a session that is over
-		r.flags = 0
 	case cl.conn == connDown:
 		r.status = parked
 	}
+	if op == OpWatch && (r.status == lost || r.status == parked && e.several != nil) {
+		return ""
+	}
 	switch {
-	case r.status == lost || e.several != nil:
+	case r.status == lost:
 	case op == OpCreate && cl.role&roleTakes != 0:
 		e.takePlace(w, c, &r)
 	case op == OpCreate && e.single:
 		e.claimNode(w, c, &r)
-	case op == OpAdvance:
+	case op == OpAdvance && e.several == nil:
 		cl.shortcut(&r)
 	case op == OpList:
 		e.joinsListing(w, c, &r)
 	}
-	if r.status != lost && r.status != executed && e.several == nil {
-		cl.tenure = cl.tenure.Asked(op, op, op == OpClaim && ef.flag != 0)
+	if r.status != lost && r.status != executed {
+		cl.tenure = cl.tenure.Asked(op, op, held)
 	}
-	if e.several == nil {
-		r = e.knows(w, c, r)
-	}
-	if !cl.push(r) {
+	// Machines of multi-locks have one request less under way than others.
+	if !cl.push(e.knows(w, c, r)) || e.several != nil && cl.requests[maxRequests-1].op != 0 {
 		return overflow
 	}
 	return ""
 }
 
-// check holds in every world: at most one client believes that it holds the lock, and it is right. Exception: its node was deleted
-// by hand.
-func (e *environment) check(w *world) {
+// check holds in every world: at most one client believes that it holds the lock, and it
+// is right. Exception: its node was deleted by hand.
+func (e *environment) check(w *world) violation {
 	if e.several != nil {
-		e.several.check(w)
-		return
+		return e.several.check(w)
 	}
 	holders := e.holdOutside(w)
 	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(w.forms.older(f)|w.forms.beside(f)) != 0 {
-		e.bad = falseFloor
-		return
+		return falseFloor
 	}
 	if v := e.tellsTruth(w); v != "" {
-		e.bad = v
-		return
+		return v
 	}
 	gone := false
 	for c := range w.clients {
 		cl := &w.clients[c]
-		if cl.told&(toldWithdrawn|toldFinish) == toldWithdrawn && !cl.lease && cl.conn == connDown {
-			e.bad = keptOn
-			return
-		}
-		if !e.plain && cl.told&toldLost != 0 && cl.tenure.Holds() {
-			e.bad = unlost
-			return
-		}
-		if !cl.holds() {
-			if !e.plain && e.keptApart(w, cl) {
-				e.bad = apart
-				return
-			}
-			continue
-		}
-		if cl.flags&flagStrict != 0 && cl.conn == connDown {
-			e.bad = stillHeld
-			return
-		}
 		own := e.traits[cl.machine].own
-		if own == noNode {
-			e.bad = noHold
-			return
+		switch holds := cl.holds(); {
+		case cl.told&(toldWithdrawn|toldFinish) == toldWithdrawn && !cl.lease && cl.conn == connDown:
+			return keptOn
+		case !e.plain && cl.told&toldLost != 0 && cl.tenure.Holds():
+			return unlost
+		case !holds && !e.plain && e.keptApart(w, cl):
+			return apart
+		case !holds:
+		case cl.flags&flagStrict != 0 && cl.conn == connDown:
+			return stillHeld
+		case own == noNode:
+			return noHold
+		case !e.plain && !cl.tenure.Holds():
+			return unnoted
+		case w.byHand&(1<<own) != 0:
+		case holders&(1<<own) != 0: // the lock is one node
+			return twoHolders
+		default:
+			holders |= 1 << own
+			gone = gone || w.past[0]&(1<<own) == 0
 		}
-		if !e.plain && !cl.tenure.Holds() {
-			e.bad = unnoted
-			return
-		}
-		if w.byHand&(1<<own) != 0 {
-			continue
-		}
-		if holders&(1<<own) != 0 {
-			e.bad = twoHolders // the lock is one node
-			return
-		}
-		holders |= 1 << own
-		gone = gone || w.past[0]&(1<<own) == 0
 	}
 	switch {
 	case !w.compatible(holders):
-		e.bad = twoHolders
+		return twoHolders
 	case gone && !e.plain:
-		e.bad = noHold
+		return noHold
+	default:
+		return ""
 	}
 }
 
@@ -405,14 +436,10 @@ func (e *environment) Goal(w *world) bool {
 }
 
 // mingles tells whether a contender with kazoo's names has seen a node that kazoo does not see, and goes on.
-func (e *environment) mingles(w *world, before, after *traits, in input) bool {
-	if !before.kazoo || in.epoch != before.epoch || after.state != Waiting && after.state != Claiming && before.state != Looking {
+func mingles(before, after *traits, in Listed) bool {
+	waits := after.state == Waiting || after.state == Claiming || before.state == Looking
+	if !before.kazoo || uint8(in.Epoch) != before.epoch || !waits || before.state == after.state || after.state == Over {
 		return false
 	}
-	for m := in.mask; m != 0; m &= m - 1 {
-		if !w.forms[bits.TrailingZeros8(m)].kazoo() {
-			return before.state != after.state && after.state != Over
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.Queue, func(n events.Name) bool { return !n.Kind.Kazoo() })
 }

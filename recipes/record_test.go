@@ -28,39 +28,19 @@ const (
 const maskClean uint8 = 1
 
 // readRecord is the answer to a claim that has found a record, or none.
-func (e *environment) readRecord(w *world, c int, r *request, x Errand) Meaning {
+func (w *world) readRecord(c int, r *request, x Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
-	if e.shell == shellReadsEarly && x.Record == RecordRead {
-		if record = r.own; record == 0 { // as it was before the claim
-			return tell(x.recorded(nil))
-		}
-	}
 	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1}
 	f.Stands = f.Writer && w.past[0]&(1<<writer) != 0
 	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }
 
-// readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether the reading is still to be done.
-func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
-	if e.shell != shellReadsEarly || Op(r.op) != OpClaim || Recording(r.mask&maskRecord) != RecordRead || r.flags&reqHalf != 0 || w.clients[c].conn != connUp {
-		return false
-	}
-	r.flags |= reqHalf
-	r.own = w.records[w.clients[c].lag]
-	return true
-}
-
 // parting is what a machine hears of a caller that ends its tenure. A caller that was told of a loss before has not released.
-func (e *environment) parting(cl *client, why Why) input {
-	in := input{kind: inWithdrawn, arg: uint8(why)}
-	if cl.flags&flagKeep != 0 && cl.told&toldLost != 0 {
-		in.flag = flagRan
-	}
-	if e.detect && cl.told&toldGrant != 0 {
-		in.flag |= flagTaken
-		if cl.told&toldLost != 0 {
-			in.arg = uint8(WhyLost)
-		}
+func (e *environment) parting(cl *client, why Why) Withdrawn {
+	lost := cl.told&toldLost != 0
+	in := Withdrawn{Why: why, Taken: e.detect && cl.told&toldGrant != 0, Ran: lost && cl.flags&flagKeep != 0}
+	if in.Taken && lost {
+		in.Why = WhyLost
 	}
 	return in
 }
@@ -98,21 +78,22 @@ func (w *world) ended(nodes uint8) {
 
 // takes notes that the lock was granted, and checks that the caller was told the truth. Two grants are not checked: one whose node
 // is gone by then, and one of a reader in the place of a writer, which may have ended since the claim.
-func (e *environment) takes(w *world, c int, ef effect) violation {
-	if !e.detect || ef.arg >= maxNodes || w.past[0]&(1<<ef.arg) == 0 {
+func (e *environment) takes(w *world, c int, ef Grant) violation {
+	own := e.node(ef.Node)
+	if !e.detect || own >= maxNodes || w.past[0]&(1<<own) == 0 {
 		return ""
 	}
-	if !w.forms[ef.arg].reads() {
-		w.acted |= 1 << ef.arg
+	if !w.forms[own].reads() {
+		w.acted |= 1 << own
 	}
 	switch {
-	case w.forms[ef.arg].writer() != noNode:
+	case w.forms[own].writer() != noNode:
 		return ""
 	case w.within(c):
 		return early
-	case ef.past == 0 && w.truth&truthCrashed != 0:
+	case ef.Abandoned == nil && w.truth&truthCrashed != 0:
 		return unreported
-	case ef.past != 0 && w.truth == 0:
+	case ef.Abandoned != nil && w.truth == 0:
 		return falseAlarm
 	default:
 		return ""

@@ -13,15 +13,12 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	r := &cl.requests[i]
 	done := true
 	bit := uint8(1) << (r.arg & 7)
-	switch Op(r.op) {
+	switch r.op {
 	case OpCreate, OpDelete, OpClaim, OpEnter:
 		if !zombie && w.glance(cl, r) {
 			return
 		}
 		if !zombie && (e.claimTogether(w, c, r) || e.turnsOver(w, c, r, plain)) {
-			return
-		}
-		if e.readsEarly(w, c, r) {
 			return
 		}
 		done = e.carryOut(w, c, r, zombie, plain)
@@ -42,7 +39,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		return
 	}
-	if Op(r.op) != OpAdvance && r.write() {
+	if r.op != OpAdvance && r.write() {
 		w.raise(c)
 	}
 	if !done {
@@ -54,7 +51,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	}
 	r.status, r.age = executed, cl.lag
 	view := w.past[cl.lag]
-	switch Op(r.op) {
+	switch r.op {
 	case OpList:
 		e.list(w, c, r, view)
 	case OpWatch:
@@ -78,18 +75,16 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 	switch part {
 	case PartFloor:
 		d := w.dirs[cl.lag]
-		says, past := d.says(), int64(r.own&0xf)+1
+		says := d.says()
 		if plain {
 			says = DirectoryData{}
-		} else if e.shell == shellNumbers {
-			past = int64(w.numberOf(r.own&0xf)) + 1
 		}
-		*r = r.keeping(r.handoff().Read(says, past))
+		*r = r.keeping(r.handoff().Read(says, int64(r.own&0xf)+1))
 		w.read(c, d)
 	case PartNext:
 		bit := uint8(1) << (r.own >> 4)
 		stands := w.past[cl.lag]&bit != 0
-		if stands && e.shell != shellUnwatched {
+		if stands {
 			cl.armed |= bit
 		}
 		*r = r.keeping(r.handoff().Looked(stands))

@@ -7,7 +7,7 @@ func (e *environment) do(w *world, s step) {
 	switch s.kind {
 	case stepStart:
 		cl.told |= toldStart
-		e.feed(w, c, input{kind: inStarted, flag: cl.flags})
+		e.feed(w, c, cl.started())
 	case stepExecute, stepExecutePlain:
 		i, part := e.picked(cl, s)
 		e.execute(w, c, i, part, s.kind == stepExecutePlain)
@@ -25,7 +25,7 @@ func (e *environment) do(w *world, s step) {
 			if cl.known&(1<<s.node) != 0 && cl.tenure.Holds() {
 				cl.tenure = cl.tenure.GaveUp()
 			}
-			e.several.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
+			e.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
 			return
 		}
 		if e.traits[cl.machine].own == s.node {
@@ -34,10 +34,10 @@ func (e *environment) do(w *world, s step) {
 				cl.tenure = cl.tenure.GaveUp()
 			}
 		}
-		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
+		e.feed(w, c, Gone{Epoch(cl.epoch), e.nameOf(w, s.node).Text})
 	case stepChanged:
 		cl.look &^= lookFired
-		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
+		e.feed(w, c, Changed{Epoch(cl.epoch)})
 	case stepListed:
 		e.listingEnds(w, c)
 	case stepCatchUp:
@@ -55,7 +55,7 @@ func (e *environment) do(w *world, s step) {
 			cl.role &^= roleClaims
 			cl.told &^= toldPlace
 			cl.tenure = cl.tenure.GaveUp()
-			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
+			e.feed(w, c, Opened{Epoch(cl.epoch), sessionID(cl.epoch)})
 		})
 	case stepDiscard:
 		w.raise(c)
@@ -66,26 +66,26 @@ func (e *environment) do(w *world, s step) {
 	case stepCancel:
 		e.cancel(w, c)
 	case stepPaused:
-		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
+		e.feed(w, c, Paused{Epoch(cl.epoch)})
 	case stepDelayOver:
 		w.delayOver()
-	case stepRelease, stepReleaseEarly, stepFollows:
-		if cl.holds() {
+	case stepRelease, stepReleaseEarly, stepFollows, stepCrash:
+		why := WhyReleased
+		if s.kind == stepCrash {
+			why = WhyPanicked
+		} else if cl.holds() {
 			cl.told |= toldClean
 		}
 		cl.told |= toldWithdrawn
-		e.feed(w, c, e.parting(cl, WhyReleased))
-	case stepCrash:
-		cl.told |= toldWithdrawn
-		e.feed(w, c, e.parting(cl, WhyPanicked))
+		e.feed(w, c, e.parting(cl, why))
 	case stepUntaken:
 		cl.told |= toldWithdrawn
 		w.acted &^= 1 << e.traits[cl.machine].own
-		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
+		e.feed(w, c, Withdrawn{Why: WhyReleased})
 	case stepWithdraw:
 		w.left.withdraw--
 		cl.told |= toldWithdrawn
-		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyContext)})
+		e.feed(w, c, Withdrawn{Why: WhyContext})
 	case stepCut:
 		w.left.cut--
 		e.cut(w, c)
@@ -119,25 +119,25 @@ func (e *environment) do(w *world, s step) {
 	case stepRenew:
 		w.renewed(c) // by a ping, or by a request of another client of the session
 	case stepGhost:
-		r := &cl.requests[e.ghosts(cl)]
+		r := &cl.requests[cl.ghosts()]
 		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
-	case stepAskedBack:
-		w.left.wish--
-		e.askBack(w, s.node, 0)
-	case stepAskedSoon:
-		w.left.soon--
-		e.askBack(w, s.node, momentSoon)
-	case stepAskedLate:
-		w.left.late--
-		e.askBack(w, s.node, momentLate)
+	case stepAskedBack, stepAskedSoon, stepAskedLate:
+		by := s.kind - stepAskedBack
+		*w.left.wishes()[by]--
+		e.askBack(w, s.node, uint8(by))
 	case stepOverdue:
 		cl.tenure = cl.tenure.GaveUp()
-		e.feed(w, c, input{kind: inOverdue, arg: cl.wishes.due()})
+		e.feed(w, c, Overdue{Moment(cl.wishes.due())})
 	default:
 		e.outside(w, s)
 	}
+}
+
+// started is the first input of a client's machine.
+func (cl *client) started() Started {
+	return Started{Try: cl.flags&flagTry != 0, Strict: cl.flags&flagStrict != 0, Detect: cl.flags&flagDetect != 0}
 }
 
 // foreigners is the form of contenders of other libraries.
@@ -254,16 +254,10 @@ func (w *world) raise(c int) {
 
 // lose gives up the requests of a status. Watches are not answered.
 func (cl *client) lose(s status) {
-	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
-		r := &cl.requests[i]
-		switch {
-		case r.status != s:
-			i++
-		case Op(r.op) == OpWatch:
-			cl.drop(i)
-		default:
+	cl.forget(func(r request) bool { return r.status == s && r.op == OpWatch })
+	for i := range cl.requests {
+		if r := &cl.requests[i]; r.status == s {
 			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
-			i++
 		}
 	}
 }
@@ -281,7 +275,7 @@ func (e *environment) cut(w *world, c int) {
 		if cl.flags&flagStrict != 0 {
 			cl.tenure = cl.tenure.Ceased()
 		}
-		e.feed(w, c, input{kind: inSuspended})
+		e.feed(w, c, Suspended{})
 	})
 }
 
@@ -292,23 +286,15 @@ func (e *environment) disconnect(cl *client) {
 		cl.lose(executed)
 	}
 	for _, r := range cl.requests {
-		if r.status == executed || e.late && r.begun() && Op(r.op) != OpList {
+		if r.status == executed || e.late && r.begun() && r.op != OpList {
 			cl.seen = min(cl.seen, r.age) // the answer has come, and is only delivered late
 		}
 	}
-	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
-		if Op(cl.requests[i].op) == OpWatch {
-			cl.drop(i)
-		} else {
-			i++
-		}
+	cl.forget(func(r request) bool { return r.op == OpWatch })
+	if !e.rearm {
+		cl.armed, cl.fired = 0, 0
 	}
-	if e.rearm {
-		cl.armed |= cl.fired
-	} else {
-		cl.armed = 0
-	}
-	cl.fired = 0
+	cl.armed, cl.fired = cl.armed|cl.fired, 0
 }
 
 // reconnect finds a replica that has at least what the client has seen. Requests that were sent on the old connection are not
@@ -317,19 +303,20 @@ func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, cl *client) {
 		lingers := e.early && cl.survey(sent) >= 0
 		if e.dated {
-			e.outdate(w, cl)
+			e.outdate(w, c)
 		}
 		e.connect(w, cl)
 		if lingers {
 			e.finishSurvey(w, c)
 		}
 	})
-	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inReconnected}) })
+	w.each(c, func(c int, _ *client) { e.feed(w, c, Reconnected{}) })
 }
 
 // outdate takes answers that have come, and are not delivered, for lost, unless what they say stays true. So no grant rests on an
 // answer whose node was deleted by hand meanwhile.
-func (e *environment) outdate(w *world, cl *client) {
+func (e *environment) outdate(w *world, c int) {
+	cl := &w.clients[c]
 	for i := range cl.requests {
 		r := &cl.requests[i]
 		if r.status != executed {
@@ -338,7 +325,7 @@ func (e *environment) outdate(w *world, cl *client) {
 		if r.flags&reqFirst != 0 && !cl.holds() && !e.warms() { // a warm session may grant by the next listing
 			w.byHand &^= 1 << r.granted()
 		}
-		if !Lasts(e.input(e.reply(*r))) {
+		if !Lasts(e.reply(w, c, *r)) {
 			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		}
 	}
@@ -346,7 +333,7 @@ func (e *environment) outdate(w *world, cl *client) {
 
 func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
-		if r := &cl.requests[i]; e.late && e.several == nil && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
+		if r := &cl.requests[i]; e.late && e.several == nil && r.status == sent && (r.op == OpAdvance || r.op == OpSurvey) {
 			r.status = parked // a part of it was sent late, and goes out on the new connection
 		}
 	}
@@ -372,7 +359,7 @@ func (e *environment) expired(w *world, c int) {
 		cl.armed, cl.fired, cl.conn, cl.seen, cl.look = 0, 0, connNone, 0, 0
 		cl.tenure = cl.tenure.GaveUp()
 	})
-	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inExpired}) })
+	w.each(c, func(c int, _ *client) { e.feed(w, c, Expired{}) })
 }
 
 // lapse lets T pass for one client: what it has sent so far proves nothing any more, and a good lease runs out.
@@ -389,7 +376,7 @@ func (e *environment) lapse(w *world, c int) {
 	if good {
 		w.each(c, func(c int, cl *client) {
 			cl.tenure = cl.tenure.Ceased()
-			e.feed(w, c, input{kind: inLeaseRanOut})
+			e.feed(w, c, LeaseRanOut{})
 		})
 	}
 }

@@ -175,7 +175,7 @@ func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
 		cl.tenure = cl.tenure.GaveUp()
 	default:
 		if _, _, proves := Proves(in, !e.permits); proves {
-			cl.tenure, fresh = cl.tenure.Proven(Op(r.op), cl.lease)
+			cl.tenure, fresh = cl.tenure.Proven(r.op, cl.lease)
 		}
 	}
 	return fresh

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,17 @@ func short(node string) string {
 	}
 }
 
+// also returns the text if that is so, and else nothing.
+func also(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// by is the moment by which a lock is asked back, if there is one.
+func by(moment Moment) string { return also(moment != 0, fmt.Sprintf(" by %d", moment)) }
+
 func effectText(e Effect) string {
 	switch e := e.(type) {
 	case Create:
@@ -32,47 +44,21 @@ func effectText(e Effect) string {
 	case Cancel:
 		return "cancel the create"
 	case List:
-		if e.Barrier {
-			return "barrier, list"
-		}
-		return "list"
+		return also(e.Barrier, "barrier, ") + "list"
 	case Watch:
 		return "watch " + short(e.Node)
 	case Claim:
-		switch e.Record {
-		case RecordMade:
-			return "claim " + short(e.Node) + " with a record"
-		case RecordRead:
-			return "claim " + short(e.Node) + " and read the record"
-		default:
-			return "claim " + short(e.Node)
-		}
+		made, read := also(e.Record == RecordMade, " with a record"), also(e.Record == RecordRead, " and read the record")
+		return "claim " + short(e.Node) + made + read
 	case Advance:
 		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
 	case Survey:
-		text := "survey"
-		if e.Node != "" {
-			text += " " + short(e.Node)
-		}
-		if e.Watch {
-			text += " and watch"
-		}
-		return text
+		return "survey" + also(e.Node != "", " "+short(e.Node)) + also(e.Watch, " and watch")
 	case Enter:
 		text := fmt.Sprintf("enter %s for %d at version %d", short(e.Node), e.Permits, e.Version)
-		if e.Floor {
-			text += " with a floor"
-		}
-		return text
+		return text + also(e.Floor, " with a floor")
 	case Delete:
-		text := "delete " + short(e.Node)
-		if e.Clean {
-			text += " and the record"
-		}
-		if e.Floor {
-			text += " with a floor"
-		}
-		return text
+		return "delete " + short(e.Node) + also(e.Clean, " and the record") + also(e.Floor, " with a floor")
 	case Pause:
 		if e.For != 0 {
 			return "pause for the delay"
@@ -81,11 +67,7 @@ func effectText(e Effect) string {
 	case Discard:
 		return "discard " + short(e.Node)
 	case Grant:
-		text := fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
-		if e.Abandoned != nil {
-			text += " behind a crash"
-		}
-		return text
+		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token) + also(e.Abandoned != nil, " behind a crash")
 	case Lose:
 		return fmt.Sprintf("LOST %q", e.Reason.String())
 	case Queue:
@@ -96,10 +78,7 @@ func effectText(e Effect) string {
 	case Requeue:
 		return "REQUEUED"
 	case Revoke:
-		if e.By != 0 {
-			return fmt.Sprintf("ASKED BACK by %d", e.By)
-		}
-		return "ASKED BACK"
+		return "ASKED BACK" + by(e.By)
 	case Finish:
 		return fmt.Sprintf("END %q", e.Why.String())
 	default:
@@ -108,120 +87,51 @@ func effectText(e Effect) string {
 }
 
 func inputText(in Input) string {
+	const late = ", too late"
 	switch in := in.(type) {
 	case Started:
-		text := "Started"
-		if in.Try {
-			text += " try"
-		}
-		if in.Strict {
-			text += " strict"
-		}
-		if in.Detect {
-			text += " detect"
-		}
-		return text
+		return "Started" + also(in.Try, " try") + also(in.Strict, " strict") + also(in.Detect, " detect")
 	case Withdrawn:
-		text := fmt.Sprintf("Withdrawn %q", in.Why.String())
-		if in.Taken {
-			text += ", taken"
-		}
-		if in.Ran {
-			text += ", a function ran"
-		}
-		return text
+		return fmt.Sprintf("Withdrawn %q", in.Why.String()) + also(in.Taken, ", taken") + also(in.Ran, ", a function ran")
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
-		if in.By != 0 {
-			return fmt.Sprintf("AskedBack %s by %d", short(in.Node), in.By)
-		}
-		return "AskedBack " + short(in.Node)
+		return "AskedBack " + short(in.Node) + by(in.By)
 	case Overdue:
 		return fmt.Sprintf("Overdue %d", in.By)
 	case Gone:
 		return "Gone " + short(in.Node)
 	case Created:
-		text := "Created " + short(in.Node.Text)
-		if in.Alone {
-			text += " alone"
-			if !in.Fresh {
-				text += ", too late"
-			}
-		}
-		return text
+		return "Created " + short(in.Node.Text) + also(in.Alone, " alone") + also(in.Alone && !in.Fresh, late)
 	case Enqueued:
-		var nodes []string
+		text := "Enqueued"
 		for _, n := range in.Nodes {
-			nodes = append(nodes, short(n.Text))
+			text += " " + short(n.Text)
 		}
-		text := "Enqueued " + strings.Join(nodes, " ")
-		if in.Alone {
-			text += " alone"
-			if !in.Fresh {
-				text += ", too late"
-			}
-		}
-		return text
+		return text + also(in.Alone, " alone") + also(in.Alone && !in.Fresh, late)
 	case Listed:
 		var queue []string
-		for _, n := range in.Queue {
-			queue = append([]string{short(n.Text)}, queue...)
+		for _, n := range slices.Backward(in.Queue) {
+			queue = append(queue, short(n.Text))
 		}
 		text := "Listed [" + strings.Join(queue, " ") + "]"
 		if in.Own == (Own{}) {
 			return text + " own not found"
 		}
-		text += " own " + short(in.Own.Name.Text)
-		if in.Parted {
-			text += ", parted"
-		}
-		if in.Size > 0 {
-			text += fmt.Sprintf(" of %d", in.Size)
-		}
-		return text
+		text += " own " + short(in.Own.Name.Text) + also(in.Parted, ", parted")
+		return text + also(in.Size > 0, fmt.Sprintf(" of %d", in.Size))
 	case Claimed:
-		text := "Claimed"
-		if in.Recorded {
-			text += " with a record"
-		}
-		if in.Abandoned != nil {
-			text += " behind a crash"
-		}
-		if !in.Fresh {
-			text += ", too late"
-		}
-		return text
+		text := "Claimed" + also(in.Recorded, " with a record") + also(in.Abandoned != nil, " behind a crash")
+		return text + also(!in.Fresh, late)
 	case Advanced:
-		text := "Advanced: neither"
-		switch {
-		case in.Floor && in.Stands:
-			text = "Advanced: floor, stands"
-		case in.Floor:
-			text = "Advanced: floor"
-		case in.Stands:
-			text = "Advanced: stands"
-		}
-		if in.Floor && !in.Fresh {
-			text += ", too late"
-		}
-		return text
+		text := "Advanced: " + also(in.Floor, "floor") + also(in.Floor && in.Stands, ", ") + also(in.Stands, "stands")
+		return text + also(!in.Floor && !in.Stands, "neither") + also(in.Floor && !in.Fresh, late)
 	case Surveyed:
 		return fmt.Sprintf("Surveyed: %d of %d in use", in.InUse, in.Size)
 	case Entered:
-		text := "Entered " + strings.Join(in.Permits, " ")
-		if !in.Fresh {
-			text += ", too late"
-		}
-		return text
+		return "Entered " + strings.Join(in.Permits, " ") + also(!in.Fresh, late)
 	case Refused:
-		if in.Stale {
-			return fmt.Sprintf("Refused %v: stale", in.Op)
-		}
-		if in.Missing {
-			return fmt.Sprintf("Refused %v: no node", in.Op)
-		}
-		return fmt.Sprintf("Refused %v", in.Op)
+		return fmt.Sprintf("Refused %v", in.Op) + also(in.Stale, ": stale") + also(in.Missing && !in.Stale, ": no node")
 	case Unknown:
 		return fmt.Sprintf("Unknown %v", in.Op)
 	default:
@@ -285,7 +195,7 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 	}
 	refused := ""
 	if i := cl.find(sent); i >= 0 {
-		refused = Op(cl.requests[i].op).String()
+		refused = cl.requests[i].op.String()
 	}
 	return strings.NewReplacer(
 		"{a}", string(name), "{n}", strconv.Itoa(int(s.node)), "{next}", strconv.Itoa(int(w.next)),
@@ -296,12 +206,12 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 func (e *environment) executeText(cl *client, s step, name rune) string {
 	i, part := e.picked(cl, s)
 	r := cl.requests[i]
-	what := Op(r.op).String()
-	if part != 0 && Op(r.op) == OpList {
+	what := r.op.String()
+	if part != 0 && r.op == OpList {
 		what += fmt.Sprintf(" of directory %c", 'p'+part-1)
 	} else if part != 0 {
 		parts := [...]string{PartFloor: "the reading of the floor", PartNext: "the watch", PartClaim: "the claim"}
-		if Op(r.op) == OpSurvey {
+		if r.op == OpSurvey {
 			parts = [...]string{partSize: "the size", partInUse: "the counting", partOwn: "the watch on the own node"}
 		}
 		what = parts[part] + " of " + what

@@ -41,11 +41,11 @@ func (e *environment) knows(w *world, c int, r request) request {
 	switch {
 	case r.status == lost || !e.warms() || !e.warmth(cl).Claims():
 		return r
-	case Op(r.op) == OpClaim && claim.Knowable(LayoutQueue):
+	case r.op == OpClaim && claim.Knowable(LayoutQueue):
 		if r.own = glances; e.listed {
 			r.status = executed
 		}
-	case Op(r.op) == OpAdvance:
+	case r.op == OpAdvance:
 		a := r.handoff().Claims()
 		if r = r.keeping(a); !a.Wants(PartFloor) {
 			r.status = executed
@@ -65,7 +65,7 @@ const glances = 0x80
 
 // glance makes that look, at the client's replica. It reports false for any other request.
 func (w *world) glance(cl *client, r *request) bool {
-	if Op(r.op) != OpClaim || r.own != glances {
+	if r.op != OpClaim || r.own != glances {
 		return false
 	}
 	if w.past[cl.lag]&(1<<(r.arg&7)) == 0 {

@@ -3,6 +3,7 @@ package recipes
 import (
 	"bytes"
 	"math/bits"
+	"slices"
 
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
@@ -30,13 +31,13 @@ type world struct {
 	sizes   [maxLag + 1]size      // how many permits a semaphore had
 	next    uint8                 // the index of the next node
 	births  uint8                 // how many directories were made
-	base    uint8                 // the index of the first node of the present directory
-	byHand  uint8                 // nodes that were deleted by hand
-	wished  uint8                 // nodes whose owners were asked for the lock back
-	token   [2]uint8              // 1 + the node, or the group, of the newest exclusive grant in each directory
-	records [maxLag + 1]uint8     // 1 + the node that the record names, and that it named before
-	acted   uint8                 // nodes under whose lock a caller may have done something
-	claimed uint8                 // nodes whose claim has made or found the record
+	_       uint8
+	byHand  uint8             // nodes that were deleted by hand
+	wished  uint8             // nodes whose owners were asked for the lock back
+	token   [2]uint8          // 1 + the node, or the group, of the newest exclusive grant in each directory
+	records [maxLag + 1]uint8 // 1 + the node that the record names, and that it named before
+	acted   uint8             // nodes under whose lock a caller may have done something
+	claimed uint8             // nodes whose claim has made or found the record
 	truth   truth
 	delay   delay
 	left    budget
@@ -116,12 +117,12 @@ const (
 
 // A request is under way from the machine's effect to the answer's delivery.
 type request struct {
-	op     uint8 // an Op; 0 is no request
+	op     Op // 0: no request
 	status status
 	epoch  uint8
 	arg    uint8 // attempt or node
 	mask   uint8 // List: the answer; Advance: the parts that are done
-	own    uint8 // List: the answer, as input.own; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: glances, or 0
+	own    uint8 // List: 1 + the node found, and its epoch << 4; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: glances, or 0
 	age    uint8 // how many transactions the answer is behind the leader, at most maxLag
 	flags  uint8
 }
@@ -143,23 +144,22 @@ const (
 	reqRefused
 	reqFloor  // Advance: the floor names the blocker; Delete: a floor is to be written
 	reqStands // Advance: the next node exists; Create: no other node exists
-	reqHalf   // Create, Delete: done but for what a seeded bug does apart
+	reqNext   // List: the next listing serves it
 
 	reqHeld     = reqBarrier // Claim: by a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, executed as one
-	reqNext     = reqHalf    // List: the next listing serves it
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )
 
 // write tells whether the answer needs the leader.
 func (r request) write() bool {
-	op := Op(r.op)
+	op := r.op
 	return op == OpCreate || op == OpClaim && r.own != glances || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
 // granted returns the node that the answer proves to be first.
 func (r request) granted() uint8 {
-	if op := Op(r.op); op == OpCreate || op == OpEnter {
+	if op := r.op; op == OpCreate || op == OpEnter {
 		return r.own - 1
 	}
 	return r.arg
@@ -167,7 +167,7 @@ func (r request) granted() uint8 {
 
 // read tells whether the answer depends on how far the replica is.
 func (r request) read() bool {
-	op := Op(r.op)
+	op := r.op
 	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpClaim && r.own == glances || op == OpList && r.flags&reqBarrier == 0
 }
 
@@ -176,25 +176,29 @@ func (r request) begun() bool {
 	switch {
 	case r.status != sent:
 		return false
-	case Op(r.op) == OpSurvey:
+	case r.op == OpSurvey:
 		return r.mask&(1<<partSize|1<<partInUse) != 0
-	case Op(r.op) == OpList:
+	case r.op == OpList:
 		return r.own != 0 // of several directories
 	default:
-		return Op(r.op) == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0
+		return r.op == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0
 	}
 }
 
+// where returns the index of the oldest request of some kind, or -1.
+func (cl *client) where(is func(r request) bool) int { return slices.IndexFunc(cl.requests[:], is) }
+
 // push appends a request; false if there is no room.
 func (cl *client) push(r request) bool {
-	for i := range cl.requests {
-		if cl.requests[i].op == 0 {
-			cl.requests[i] = r
-			return true
-		}
+	i := cl.where(func(r request) bool { return r.op == 0 })
+	if i >= 0 {
+		cl.requests[i] = r
 	}
-	return false
+	return i >= 0
 }
+
+// forget drops the requests of some kind.
+func (cl *client) forget(is func(r request) bool) { _ = slices.DeleteFunc(cl.requests[:], is) }
 
 func (cl *client) drop(i int) {
 	copy(cl.requests[i:], cl.requests[i+1:])
@@ -202,26 +206,11 @@ func (cl *client) drop(i int) {
 }
 
 // find returns the index of the oldest request of a status, or -1.
-func (cl *client) find(s status) int {
-	for i := range cl.requests {
-		if cl.requests[i].op == 0 {
-			return -1
-		}
-		if cl.requests[i].status == s {
-			return i
-		}
-	}
-	return -1
-}
+func (cl *client) find(s status) int { return cl.where(func(r request) bool { return r.status == s }) }
 
 // stale tells whether T has passed since some request under way was sent.
 func (cl *client) stale() bool {
-	for _, r := range cl.requests {
-		if r.flags&reqStale != 0 {
-			return true
-		}
-	}
-	return false
+	return cl.where(func(r request) bool { return r.flags&reqStale != 0 }) >= 0
 }
 
 // holds tells whether the caller may believe that it holds the lock.
