@@ -11,80 +11,52 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// former holds the lock with DetectCrash, in this process. end makes it crash, or release.
-type former struct {
-	c    *coordinator.Coordinator
-	held *coordinator.Acquisition
-}
-
-func hasLock(t *testing.T, servers string, path string, options ...coordinator.AcquireOption) former {
-	t.Helper()
-	c, err := coordinator.Connect(t.Context(), servers)
-	eventstest.Must(t, err)
-	f := former{c, c.Mutex(path, coordinator.DetectCrash()).Acquire(t.Context(), options...)}
-	_, err = f.held.Wait(t.Context())
-	eventstest.Must(t, err)
-	return f
-}
-
-func (f former) end(t *testing.T, crash bool) {
-	t.Helper()
-	if !crash {
-		f.held.Release()
-		eventstest.Receive(t, f.held.Done(), "the release")
+// former holds the lock with DetectCrash, in this process, until the returned function is called:
+// it makes the holder crash, or release.
+func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Acquisition, end func(crash bool)) {
+	g.t.Helper()
+	c, err := coordinator.Connect(g.t.Context(), g.servers)
+	eventstest.Must(g.t, err)
+	held = c.Mutex(lockPath, coordinator.DetectCrash()).Acquire(g.t.Context(), options...)
+	_, err = held.Wait(g.t.Context())
+	eventstest.Must(g.t, err)
+	return held, func(crash bool) {
+		if !crash {
+			held.Release()
+			eventstest.Receive(g.t, held.Done(), "the release")
+		}
+		eventstest.Check(g.t, c.Close())
 	}
-	eventstest.Check(t, f.c.Close())
 }
 
 // unbegun is a way in which the command of a lock that is granted does not run.
 type unbegun struct {
-	flags []string
-	args  []string // of the command
-	as    func(t *testing.T, cmd *exec.Cmd)
-	then  func(t *testing.T, pid int, dir, command string)
-	code  int
-	word  string
-	fatal bool // it may end zkgrant itself, which needs threads and memory
+	flags  string
+	args   []string // of the command
+	nobody bool     // the program is run by a user that has limits
+	then   func(g *rig, pid int, command string)
+	code   int
+	word   string
+	fatal  bool // it may end zkgrant itself, which needs threads and memory
 }
 
-// write replaces the command's program.
-func write(text string) func(*testing.T, int, string, string) {
-	return func(t *testing.T, _ int, _, command string) {
-		t.Helper()
-		writeProgram(t, command, []byte(text))
-	}
-}
-
-func waysNotToBegin() map[string]unbegun {
-	return map[string]unbegun{
-		"not found after the wait": {
-			then: func(t *testing.T, _ int, _, command string) { eventstest.Must(t, os.Remove(command)) },
-			code: codeNotFound, word: "no such file",
-		},
-		"the folder is gone": {
-			then: func(t *testing.T, _ int, dir, _ string) { eventstest.Must(t, os.RemoveAll(dir)) },
-			code: codeNotFound, word: "no such file",
-		},
-		"not executable any more": {
-			then: func(t *testing.T, _ int, _, command string) { eventstest.Must(t, os.Chmod(command, 0o600)) },
-			code: codeNoStart, word: "permission denied",
-		},
-		"no format that is known": {then: write("\x00no program"), code: codeNoStart, word: "exec format"},
-		"no interpreter":          {then: write("#!/no/such/interpreter\n"), code: codeNotFound, word: "no such file"},
-		"a grace that does not fit into the session": {
-			flags: []string{"--session-timeout", "1h", "--grace", "12s"}, // the servers grant 40 s
-			code:  codeFailed, word: "a quarter of the session timeout",
-		},
+// becomes replaces the command's program.
+func becomes(text string) func(*rig, int, string) {
+	return func(g *rig, _ int, command string) {
+		g.t.Helper()
+		writeProgram(g.t, command, []byte(text))
+		eventstest.Must(g.t, os.Chmod(command, 0o755))
 	}
 }
 
@@ -92,38 +64,56 @@ func waysNotToBegin() map[string]unbegun {
 // and no record is left without one.
 func TestACommandThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
-	doNotBegin(t, waysNotToBegin())
+	doNotBegin(t, map[string]unbegun{
+		"not found after the wait": {
+			then: func(g *rig, _ int, command string) { eventstest.Must(g.t, os.Remove(command)) },
+			code: codeNotFound, word: "no such file",
+		},
+		"the folder is gone": {
+			then: func(g *rig, _ int, command string) { eventstest.Must(g.t, os.RemoveAll(filepath.Dir(command))) },
+			code: codeNotFound, word: "no such file",
+		},
+		"not executable any more": {
+			then: func(g *rig, _ int, command string) { eventstest.Must(g.t, os.Chmod(command, 0o600)) },
+			code: codeNoStart, word: "permission denied",
+		},
+		"no format that is known": {then: becomes("\x00no program"), code: codeNoStart, word: "exec format"},
+		"no interpreter":          {then: becomes("#!/no/such/interpreter\n"), code: codeNotFound, word: "no such file"},
+		"a grace that does not fit into the session": {
+			flags: "--session-timeout 1h --grace 12s ", // the servers grant 40 s
+			code:  codeFailed, word: "a quarter of the session timeout",
+		},
+	})
 }
 
 func doNotBegin(t *testing.T, ways map[string]unbegun) {
 	t.Helper()
 	for name, way := range ways {
 		for _, crash := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: ", after a crash", false: ""}[crash], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: ", after a crash"}[crash], func(t *testing.T) {
 				t.Parallel()
-				server := zktest.Start(t)
-				earlier := hasLock(t, server.Addr(), lockPath)
-				dir := t.TempDir()
-				command := filepath.Join(dir, "command")
-				writeProgram(t, command, []byte("#!/bin/sh\necho IT RAN"))
-				line := append([]string{"run", "-v", "--detect-crash", "--servers", server.Addr()}, way.flags...)
-				cmd := exec.Command(program, append(append(line, lockPath, "--", "./command"), way.args...)...)
-				cmd.Dir = dir
-				if way.as != nil {
-					way.as(t, cmd)
+				g := double(t)
+				command := filepath.Join(t.TempDir(), "command")
+				if way.nobody && os.Getuid() == 0 {
+					g.asNobody()
+					command = filepath.Join(g.folder, "command")
 				}
+				_, end := g.former()
+				becomes("#!/bin/sh\necho IT RAN")(g, 0, command)
+				cmd := g.command("zkgrant run -v --detect-crash "+way.flags+lockPath+" -- ./command", way.args...)
+				cmd.Dir = filepath.Dir(command)
 				run := eventstest.Begin(t, cmd)
 				run.Await(t, "1 ahead", 1)
 				if way.then != nil {
-					way.then(t, run.Pid(), dir, command)
+					way.then(g, run.Pid(), command)
 				}
-				earlier.end(t, crash)
+				end(crash)
 				code := run.ExitCode()
 				if strings.Contains(run.String(), "IT RAN") {
 					t.Errorf("the command ran:\n%s", run)
 				}
 				if way.fatal && (code == 2 || code == -1) { // a crash, from which nothing can be cleaned up
-					if _, left := server.Data(lockPath + ".holder"); crash && !left {
+					if _, left := g.Data(lockPath + ".holder"); crash && !left {
 						t.Error("zkgrant has died, and the record of the earlier crash is gone")
 					}
 					return
@@ -132,75 +122,20 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 					t.Errorf("exit code %d, want %d", code, way.code)
 				}
 				run.Must(t, way.word)
-				leavesRecord(t, server, crash)
+				g.nodes(0, "when run has ended")
+				g.record(crash)
 			})
 		}
-	}
-}
-
-// leavesRecord checks that the lock is free, and whether it has the record of a crash.
-func leavesRecord(t *testing.T, server *zktest.Server, want bool) {
-	t.Helper()
-	nodes(t, server, 0, "when run has ended")
-	if _, got := server.Data(lockPath + ".holder"); got != want {
-		t.Errorf("the record of an earlier crash is there: %t, want %t", got, want)
-	}
-}
-
-// What was begun and not brought to its end is a crash: a record is left.
-func TestABrokenCommandLeavesARecord(t *testing.T) {
-	t.Parallel()
-	for name, ends := range map[string]func(t *testing.T, server *zktest.Server, run *eventstest.Process) int{
-		"killed by a revocation": func(t *testing.T, server *zktest.Server, _ *eventstest.Process) int {
-			begin(t, "", "revoke", "--servers", server.Addr(), "--grace", "300ms", lockPath)
-			return codeLost
-		},
-		"the supervisor is killed": func(t *testing.T, _ *zktest.Server, run *eventstest.Process) int {
-			p, err := os.FindProcess(childOf(t, run.Pid()))
-			eventstest.Must(t, err)
-			eventstest.Must(t, p.Kill())
-			return codeFailed
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-			file := filepath.Join(t.TempDir(), "work")
-			run := begin(t, "", append(brief(server, "--revocable", "--detect-crash", lockPath), commandLine("work", file, "deaf")...)...)
-			ready(t, run, "command")
-			run.Exits(ends(t, server, run))
-			leavesRecord(t, server, true)
-		})
 	}
 }
 
 // The data of a crashed holder may be longer than a variable. The command runs all the same.
 func TestTheDataOfACrashIsLong(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	hasLock(t, server.Addr(), lockPath, coordinator.WithData(bytes.Repeat([]byte{1}, 500<<10))).end(t, true)
-	run := locked(t, server, []string{"--detect-crash"}, "environment")
-	run.Exits(0)
-	run.Must(t, "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
-}
-
-// Nothing of the work of hold is done before the Grant is printed.
-func TestAGrantThatHoldCannotPrint(t *testing.T) {
-	t.Parallel()
-	for _, crash := range []bool{true, false} {
-		server := zktest.Start(t)
-		hasLock(t, server.Addr(), lockPath).end(t, crash)
-		in, out, err := os.Pipe()
-		eventstest.Must(t, err)
-		cmd := exec.Command("sh", "-c", `exec "$@" >&3 3>&-`, "sh", program, "hold", "--detect-crash", "--servers", server.Addr(), lockPath)
-		cmd.Stdin, cmd.ExtraFiles = in, []*os.File{brokenPipe(t)}
-		hold := eventstest.Begin(t, cmd)
-		eventstest.Check(t, in.Close())
-		hold.Exits(codeFailed)
-		hold.Must(t, "printing the grant")
-		eventstest.Check(t, out.Close())
-		leavesRecord(t, server, crash)
-	}
+	g := double(t)
+	_, end := g.former(coordinator.WithData(bytes.Repeat([]byte{1}, 500<<10)))
+	end(true)
+	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
 }
 
 // What the supervisor has reported when it ends decides whether the command may have begun.
@@ -237,39 +172,79 @@ func TestASupervisorThatEndsAtTheStart(t *testing.T) {
 // A supervisor that was halted until the lease is over starts nothing.
 func TestASupervisorThatIsLate(t *testing.T) {
 	t.Parallel()
-	control, theirs, err := os.Pipe()
-	eventstest.Must(t, err)
+	control, theirs := pipe(t)
 	reports, reported, err := os.Pipe()
 	eventstest.Must(t, err)
-	cmd := exec.Command(program, append([]string{supervisorMark, orders{control: 3, report: 4, timeout: time.Second}.String(), os.Args[0]}, commandLine("exit", "0")[1:]...)...)
+	order := orders{control: 3, report: 4, timeout: time.Second}.String()
+	cmd := exec.Command(program, supervisorMark, order, "/bin/true", "true")
 	cmd.ExtraFiles = []*os.File{control, reported}
 	supervisor := eventstest.Begin(t, cmd)
-	eventstest.Check(t, errors.Join(control.Close(), reported.Close()))
 	eventstest.Must(t, binary.Write(theirs, binary.NativeEndian, sinceBoot().UnixNano()))
+	supervisor.Exits(0)
+	eventstest.Check(t, reported.Close())
 	said, err := io.ReadAll(reports)
 	if err != nil || string(said) != "late 0\n" {
 		t.Errorf("the supervisor reports %q, %v; want that it is late, and nothing else", said, err)
 	}
-	supervisor.Exits(0)
-	eventstest.Check(t, errors.Join(theirs.Close(), reports.Close()))
+	eventstest.Check(t, errors.Join(control.Close(), reports.Close()))
 }
 
-// The same on real servers: the command is gone when the lock is granted.
-func testRealNotBegun(t *testing.T, e *ensemble.Ensemble) {
-	for _, crash := range []bool{true, false} {
-		earlier := hasLock(t, e.Connect(), "/unbegun", coordinator.WithData([]byte("the first")))
-		command := filepath.Join(t.TempDir(), "command")
-		writeProgram(t, command, []byte("#!/bin/sh"))
-		run := begin(t, "", "run", "-v", "--detect-crash", "--servers", e.Connect(), "/unbegun", "--", command)
-		run.Await(t, "1 ahead", 1)
-		eventstest.Must(t, os.Remove(command))
-		earlier.end(t, crash)
-		run.Exits(codeNotFound)
-		next := hasLock(t, e.Connect(), "/unbegun")
-		left := next.held.Grant().Abandoned
-		if got := left != nil && string(left.Data) == "the first"; got != crash || !crash && left != nil {
-			t.Errorf("after a crash %t the next holder is told of %+v", crash, left)
+// begun starts a command, which ends with the test.
+func begun(t *testing.T, line ...string) *child {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	eventstest.Must(t, err)
+	console := newConsole(null, &settings{})
+	c := &child{console: console, orphans: new(orphans), job: standing(), line: line, asks: syscall.SIGTERM}
+	lease := func() time.Time { return time.Now().Add(time.Hour) }
+	eventstest.Must(t, c.start(events.Grant{}, "mutex", terms{time.Second, time.Minute, lease}))
+	t.Cleanup(func() {
+		c.kill()
+		eventstest.Eventually(t, "the command is dead", c.empty)
+		c.dismiss()
+		c.finished.Wait()
+	})
+	return c
+}
+
+// CONT and the loss may be ready at the same time, and select takes either.
+func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
+	command := begun(t, "sleep", "600")
+	pid := command.family.group
+	command.signal(syscall.SIGSTOP)
+	halted(t, pid)
+	command.pass(syscall.SIGCONT, func() bool { return false })
+	for range 10 { // a signal that was sent arrives at once
+		if state, err := processState(pid); err != nil || state[:1] != "T" {
+			t.Fatalf("the command was let go on without the lock, want it halted: %s, %v", state, err)
 		}
-		next.end(t, false)
 	}
+	command.pass(syscall.SIGCONT, func() bool { return true })
+	eventstest.Eventually(t, "the command goes on", func() bool {
+		state, err := processState(pid)
+		return err == nil && state[:1] != "T"
+	})
+}
+
+// The number of a group that has ended is another group's sooner or later. It gets no signal, and
+// what the command has left behind does.
+func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux knows what the command has left behind")
+	}
+	command := begun(t, "part", "script", filepath.Join(t.TempDir(), "work"), "obedient", "0")
+	eventstest.Receive(t, command.over, "the end of the command")
+	var left []int
+	eventstest.Eventually(t, "the command's group has ended", func() bool {
+		left = command.left()
+		return !command.empty() && command.family.group == 0
+	})
+	if len(left) != 1 {
+		t.Fatalf("left behind are %v, want one process", left)
+	}
+	if !command.signal(syscall.SIGTERM) {
+		t.Error("TERM does not reach what the command has left behind")
+	}
+	eventstest.Eventually(t, "it has ended", func() bool { return gone(t, left[0]) })
+	eventstest.Eventually(t, "nothing is left", command.empty)
 }

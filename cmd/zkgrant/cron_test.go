@@ -4,18 +4,15 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // crontab is the one on the page: its variables, and the commands of its lines.
@@ -61,8 +58,7 @@ func TestCron(t *testing.T) {
 
 func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	t.Helper()
-	server := zktest.Start(t)
-	bin := t.TempDir()
+	g, bin := double(t), t.TempDir()
 	eventstest.Must(t, os.Symlink(program, filepath.Join(bin, "zkgrant")))
 	log := filepath.Join(bin, "log")
 	job := "echo begins >> " + log + "\nread -r end < " + bin + "/gate || true\necho ends >> " + log + "\n"
@@ -76,63 +72,58 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	if hangs {
 		line = regexp.MustCompile(`timeout -k \S+ \S+`).ReplaceAllString(line, "timeout -k 0.1 0.3")
 	}
-	environment := slices.Clone(variables)
-	for i, v := range environment {
-		environment[i] = strings.NewReplacer("zk1:2181,zk2:2181,zk3:2181", server.Addr(), "PATH=", "PATH="+bin+":").Replace(v)
-	}
+	ours := strings.NewReplacer("zk1:2181,zk2:2181,zk3:2181", g.servers, "PATH=", "PATH="+bin+":")
 	fires := func() *eventstest.Process {
 		cmd := exec.Command("/bin/sh", "-c", line)
-		cmd.Env = environment
+		for _, v := range variables {
+			cmd.Env = append(cmd.Env, ours.Replace(v))
+		}
 		return eventstest.Begin(t, cmd)
 	}
-	begun := func(n int) {
-		eventstest.Eventually(t, line, func() bool { return count(t, log, "begins") == n })
+	logged := func(what string, n int) {
+		t.Helper()
+		eventstest.Eventually(t, fmt.Sprint(line, " ", what, " ", n), func() bool { return count(t, log, what) == n })
 	}
-	first := fires()
-	begun(1)
-	waits := strings.Contains(line, "--wait")
-	var second *eventstest.Process
-	if waits || !hangs { // a job that hangs has little time here
-		second = fires()
-	}
-	if !waits && !hangs {
-		second.Exits(0)
+	finish := func() { // the job
+		t.Helper()
+		if !hangs {
+			eventstest.Must(t, os.WriteFile(filepath.Join(bin, "gate"), []byte("end\n"), 0))
+		}
 	}
 	code := codeSignal + int(syscall.SIGKILL)
 	if !hangs {
 		code = 0
-		open(t, bin)
 	}
-	if !waits && !hangs && strings.Contains(line, "--min-hold") {
-		eventstest.Eventually(t, "the job ends", func() bool { return count(t, log, "ends") == 1 })
-		late := fires() // its clock is late
-		late.Exits(0)
-		mailed(t, late)
-	}
-	first.Exits(code)
-	for _, p := range []*eventstest.Process{first, second} {
-		mailed(t, p)
-	}
-	if waits {
-		begun(2)
-		if !hangs {
-			open(t, bin)
+	all := []*eventstest.Process{fires()}
+	logged("begins", 1)
+	if strings.Contains(line, "--wait") {
+		all = append(all, fires())
+		finish()
+		all[0].Exits(code)
+		logged("begins", 2)
+		finish()
+		all[1].Exits(code)
+	} else {
+		if !hangs { // a job that hangs has little time here
+			all = append(all, fires())
+			all[1].Exits(0)
+			finish()
+			if strings.Contains(line, "--min-hold") {
+				logged("ends", 1)
+				all = append(all, fires()) // its clock is late
+				all[2].Exits(0)
+			}
 		}
-		second.Exits(code)
+		all[0].Exits(code)
+		logged("begins", 1)
 	}
-	if n := count(t, log, "begins"); waits != (n == 2) {
-		t.Errorf("%s: the job has run %d times", line, n)
+	for _, p := range all {
+		if p.String() != "" { // timeout says when it kills itself, too
+			t.Errorf("cron mails %q, want nothing", p)
+		}
 	}
-	if left := server.Children("/locks/" + name); len(left) > 0 {
+	if left := g.Children("/locks/" + name); len(left) > 0 {
 		t.Errorf("%s: the nodes %v are left, want none", line, left)
-	}
-}
-
-// mailed checks that cron has nothing to mail. timeout says when it kills itself, too.
-func mailed(t *testing.T, p *eventstest.Process) {
-	t.Helper()
-	if p != nil && p.String() != "" {
-		t.Errorf("cron mails %q, want nothing", p)
 	}
 }
 
@@ -144,14 +135,4 @@ func count(t *testing.T, file, line string) int {
 		t.Fatal(err)
 	}
 	return strings.Count(string(text), line+"\n")
-}
-
-// open lets the job end.
-func open(t *testing.T, folder string) {
-	t.Helper()
-	gate, err := os.OpenFile(filepath.Join(folder, "gate"), os.O_WRONLY, 0)
-	eventstest.Must(t, err)
-	_, err = io.WriteString(gate, "end\n")
-	eventstest.Check(t, err)
-	eventstest.Check(t, gate.Close())
 }

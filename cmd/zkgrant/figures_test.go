@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // figure returns a value of the file, or -1.
@@ -37,11 +36,11 @@ func figure(t *testing.T, file, name string) float64 {
 // Each end of run is in the file, and the latest success and the losses stay there.
 func TestTextfile(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
+	g := double(t)
 	file := filepath.Join(t.TempDir(), "backup.prom")
-	flags := []string{"--textfile", file}
+	run := "run --textfile " + file + " " + lockPath
 	began := time.Now()
-	locked(t, server, flags, "exit", "0").Exits(0)
+	g.ends(0, run+" -- true")
 	first := figure(t, file, "last_success_timestamp_seconds")
 	if now := float64(time.Now().Unix()); first < float64(began.Unix()) || first > now+1 {
 		t.Errorf("the success is said to be of %v, want %v to %v", first, began.Unix(), now)
@@ -58,51 +57,34 @@ func TestTextfile(t *testing.T) {
 				t.Errorf("after code %v %s is %v, want %v or a little more", code, name, got, least)
 			}
 		}
-		if figure(t, file, "last_exit_code") != code || figure(t, file, "losses_total") != lost || figure(t, file, "last_success_timestamp_seconds") != first {
-			text, _ := os.ReadFile(file)
-			t.Errorf("want code %v, losses %v and the first success; the file is\n%s", code, lost, text)
+		for name, want := range map[string]float64{
+			"last_exit_code": code, "losses_total": lost, "last_success_timestamp_seconds": first,
+		} {
+			if got := figure(t, file, name); got != want {
+				t.Errorf("after code %v %s is %v, want %v", code, name, got, want)
+			}
 		}
 	}
-	locked(t, server, append(flags, "--min-hold", "300ms"), "exit", "7").Exits(7)
+	g.ends(7, run+" --min-hold 300ms -- part exit 7")
 	check(7, 0, 0.3, 0)
-	holder := locked(t, server, nil, "wait")
-	ready(t, holder, "command")
-	locked(t, server, append(flags, "--wait", "300ms", "-E", "0"), "exit", "0").Exits(0)
+	holder := g.works("run " + lockPath + " -- part wait")
+	g.ends(0, run+" --wait 300ms -E 0 -- true")
 	check(0, 0.3, 0, 0)
-	holder.Send(syscall.SIGTERM)
-	holder.Exits(0)
-	run := locked(t, server, flags, "wait")
-	ready(t, run, "command")
-	expire(t, server)
-	run.Exits(codeLost)
+	g.stop(holder, syscall.SIGTERM, 0)
+	loser := g.works(run + " -- part wait")
+	g.expire()
+	loser.Exits(codeLost)
 	check(codeLost, 0, 0, 1)
-	begin(t, "", "run", "--textfile", file, "--servers", server.Addr(), lockPath, "--", "no-such-command").Exits(codeNotFound)
+	g.ends(codeNotFound, run+" -- no-such-command")
 	check(codeNotFound, 0, 0, 1)
-	locked(t, server, append(flags, "--size", "-1"), "exit", "0").Exits(codeFailed)
+	g.ends(codeFailed, run+" --size -1 -- true")
 	check(codeFailed, 0, 0, 1)
-	elect := begin(t, "", append([]string{"elect", "--again", "--textfile", file, "--servers", server.Addr(), lockPath}, commandLine("wait")...)...)
-	ready(t, elect, "command")
-	expire(t, server)
+	elect := g.works("elect --again --textfile " + file + " " + lockPath + " -- part wait")
+	g.expire()
 	elect.Await(t, "ready", 2)
 	check(codeLost, 0, 0, 2)
-	elect.Send(syscall.SIGUSR2)
-	elect.Exits(5)
+	g.stop(elect, syscall.SIGUSR2, 5)
 	check(5, 0, 0, 2)
-}
-
-// A file that cannot be written is said, and costs neither the command's code nor the lock.
-func TestATextfileThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t)
-	run := locked(t, server, []string{"-v=false", "--textfile", filepath.Join(t.TempDir(), "none", "a.prom")}, "exit", "7")
-	run.Exits(7)
-	run.Must(t, "none/a.prom: ", "no such file")
-	for _, file := range []string{os.DevNull, t.TempDir()} {
-		run = locked(t, server, []string{"--textfile", file}, "exit", "7")
-		run.Exits(codeFailed)
-		run.Must(t, "--textfile "+file+": not a regular file")
-	}
-	nodes(t, server, 0, "when run has ended")
 }
 
 // A folder that does not answer holds run up for two seconds.

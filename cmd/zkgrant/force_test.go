@@ -8,116 +8,75 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // Without a terminal and --yes, revoke --force does nothing. With --yes it says what it does, and
 // removes the node of a holder that has not agreed, after the grace. The holder hears of it.
 func TestRevokeByForce(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	run := locked(t, server, []string{"--data", "the holder"}, "wait")
-	ready(t, run, "command")
-	firm := []string{"revoke", "--servers", server.Addr(), "--grace", "200ms", lockPath}
-
-	asked := begin(t, "", firm...)
-	asked.Exits(codeFailed)
-	asked.Must(t, "has not agreed")
-	for _, flags := range [][]string{{"--force"}, {"--yes"}} {
-		refused := begin(t, "yes\n", append(firm, flags...)...)
+	g := double(t)
+	run := g.works("run " + lockPath + " --data holder -- part wait")
+	const firm = "revoke --grace 200ms " + lockPath
+	g.ends(codeFailed, firm, "has not agreed")
+	for _, flag := range []string{" --force", " --yes"} {
+		cmd := g.command("zkgrant " + firm + flag)
+		cmd.Stdin = strings.NewReader("yes\n")
+		refused := eventstest.Begin(t, cmd)
 		refused.Exits(codeFailed)
 		refused.Must(t, "--force", "--yes")
-		nodes(t, server, 1, "when --force was refused")
+		g.nodes(1, "when --force was refused")
 	}
-
-	node := lockPath + "/" + server.Children(lockPath)[0]
-	next := locked(t, server, nil, "exit", "0")
+	node, _ := g.first()
+	next := g.begin("run -v " + lockPath + " -- true")
 	next.Await(t, "1 ahead", 1)
-	forced := begin(t, "", append(firm, "--force", "--yes")...)
-	forced.Exits(0)
-	forced.Must(t, `removes the node of "the holder", token `, node, "works on until it notices", "removed "+node, "is not held any more")
+	g.ends(0, firm+" --force --yes", `removes the node of "holder", token `, node,
+		"works on until it notices", "removed "+node, "is not held any more")
 	next.Exits(0)
 	run.Exits(codeLost)
 	run.Must(t, "LOST "+lockPath+": node removed")
-
-	none := begin(t, "", append(firm, "--force", "--yes")...)
-	none.Exits(codeNotHeld)
 }
 
-// A holder that gives the lock back within the grace loses no node, and the next holder keeps its own.
+// A holder that gives the lock back within the grace loses no node, and the next holder keeps its
+// own. A holder that has agreed is asked, and needs no force.
 func TestForceIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	run := locked(t, server, nil, "wait")
-	ready(t, run, "command")
-	next := locked(t, server, nil, "wait")
-	next.Await(t, "1 ahead", 1)
-	forced := begin(t, "", "revoke", "--servers", server.Addr(), "--grace", "1m", "--force", "--yes", lockPath)
-	forced.Await(t, "loses it at", 1)
-	run.Send(syscall.SIGUSR2)
-	run.Exits(5)
-	ready(t, next, "command")
-	forced.Exits(0)
-	if strings.Contains(forced.String(), "removed ") {
-		t.Errorf("revoke removed a node that was not left:\n%s", forced)
+	for _, flag := range []string{"", "--revocable "} {
+		g := double(t)
+		run := g.works("run " + flag + lockPath + " -- part wait")
+		next := g.begin("run -v " + lockPath + " -- part wait")
+		next.Await(t, "1 ahead", 1)
+		forced := g.begin("revoke --grace 1m --force --yes " + lockPath)
+		if flag == "" {
+			forced.Await(t, "loses it at", 1)
+			run.Send(syscall.SIGTERM)
+		} else {
+			run.Await(t, "is asked back", 1)
+		}
+		run.Exits(0)
+		g.pid(next, "command")
+		forced.Exits(0)
+		if forced.Count("removed ") > 0 {
+			t.Errorf("revoke removed a node that was not left:\n%s", forced)
+		}
+		g.nodes(1, "when the first holder has given the lock back")
+		g.stop(next, syscall.SIGUSR2, 5)
 	}
-	nodes(t, server, 1, "when the first holder has given the lock back")
-	next.Send(syscall.SIGUSR2)
-	next.Exits(5)
-}
-
-// A holder that has agreed is asked, and needs no force.
-func TestForceAsksFirst(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t)
-	run := locked(t, server, []string{"--revocable"}, "wait")
-	ready(t, run, "command")
-	forced := begin(t, "", "revoke", "--servers", server.Addr(), "--grace", "1m", "--force", "--yes", lockPath)
-	forced.Exits(0)
-	run.Exits(0)
-	run.Must(t, "is asked back")
 }
 
 // On a terminal, --force asks. Only yes is yes.
 func TestForceOnATerminal(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	run := locked(t, server, nil, "wait")
-	ready(t, run, "command")
+	g := double(t)
+	run := g.works("run " + lockPath + " -- part wait")
 	for _, test := range []struct {
 		answer string
 		code   int
 	}{{"y\r", codeFailed}, {"\x03", codeSignal + int(syscall.SIGINT)}, {"yes\r", 0}} {
-		term := beginTerminal(t, nil, "revoke", "--servers", server.Addr(), "--grace", "0", "--force", lockPath)
+		term := g.terminal("zkgrant revoke --grace 0 --force " + lockPath)
 		term.shows("Type yes:")
-		nodes(t, server, 1, "before the answer")
+		g.nodes(1, "before the answer")
 		term.types(test.answer)
 		term.exits(test.code)
 	}
 	run.Exits(codeLost)
-}
-
-// What does not exist is said to, unlike a path without locks.
-func TestLsOfNothing(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t)
-	eventstest.Must(t, server.Create("/locks/empty", nil))
-	for _, test := range []struct {
-		args []string
-		code int
-		say  string
-	}{
-		{[]string{"/locks"}, 0, "no locks"},
-		{[]string{"/locks/empty"}, 0, "no locks"},
-		{[]string{"/"}, 0, "no locks"},
-		{[]string{"/lokcs"}, codeNotThere, "/lokcs does not exist"},
-		{[]string{"--json", "/lokcs"}, codeNotThere, "/lokcs does not exist"},
-	} {
-		ls := begin(t, "", append([]string{"ls", "--servers", server.Addr()}, test.args...)...)
-		ls.Exits(test.code)
-		ls.Must(t, test.say)
-	}
-	chroot := begin(t, "", "ls", "--servers", server.Addr()+"/nowhere")
-	chroot.Exits(codeNotThere)
-	begin(t, "", "ls", "--servers", server.Addr()+"/locks").Exits(0)
 }

@@ -4,9 +4,8 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,31 +29,24 @@ func TestManual(t *testing.T) {
 func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/" + name + ".md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	blocks := regexp.MustCompile("(?s)```console( other)?\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < least {
 		t.Fatalf("the page has %d blocks to run, want %d or more", len(blocks), least)
 	}
-	c, err := coordinator.Connect(t.Context(), e.Connect())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { eventstest.Check(t, c.Close()) }()
-	environment := []string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "ZKGRANT_SERVERS=" + e.Connect()}
-	shell := newShell(t, environment...)
+	g := on(t, e.Connect())
+	c, shell := g.coordinator(), g.shellOf()
 	for _, block := range blocks {
 		if block[1] != "" {
 			command, shown, _ := strings.Cut(strings.TrimPrefix(block[2], "$ "), "\n")
-			other, before := newShell(t, environment...), contenders(t, c)
+			other, before := g.shellOf(), contenders(t, c)
 			other.types(command)
 			eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
 			t.Cleanup(func() {
 				if got, want := blurred(other.prints()), blurred(shown); got != want {
 					t.Errorf("the other terminal shows\n%s\nthe shell printed\n%s", want, got)
 				}
-				eventstest.Check(t, other.in.Close())
+				eventstest.Check(t, other.stop())
 				other.Exits(0)
 			})
 			continue
@@ -77,7 +69,7 @@ func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 			t.Errorf("the manual shows\n%s\nthe shell printed\n%s", want, got)
 		}
 	}
-	eventstest.Check(t, shell.in.Close())
+	eventstest.Check(t, shell.stop())
 	shell.Exits(0)
 }
 
@@ -105,27 +97,23 @@ func contenders(t *testing.T, c *coordinator.Coordinator) int {
 	return n
 }
 
-// shell is an interactive bash.
+// shell is a bash that is typed into.
 type shell struct {
-	*eventstest.Process
+	*situated
 
 	t     *testing.T
-	in    *os.File
+	in    io.Writer
 	seen  int // how much of its output was read
 	lines int
 }
 
-func newShell(t *testing.T, environment ...string) *shell {
-	t.Helper()
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bash := exec.Command("bash")
-	bash.Dir, bash.Stdin, bash.Env = t.TempDir(), in, append(os.Environ(), environment...)
-	s := &shell{Process: eventstest.Begin(t, bash), t: t, in: out}
-	eventstest.Check(t, in.Close())
-	return s
+func (g *rig) shellOf() *shell {
+	g.t.Helper()
+	bash := g.command("bash")
+	bash.Dir, bash.Stdin = g.t.TempDir(), nil
+	in, err := bash.StdinPipe()
+	eventstest.Must(g.t, err)
+	return &shell{situated: &situated{eventstest.Begin(g.t, bash), bash, in.Close}, t: g.t, in: in}
 }
 
 // run types a line, and returns the output up to the next prompt.
@@ -139,9 +127,8 @@ func (s *shell) run(line string) string {
 func (s *shell) types(line string) {
 	s.t.Helper()
 	s.lines++
-	if _, err := fmt.Fprintf(s.in, "%s\necho prompt %d\n", line, s.lines); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(s.in, "%s\necho prompt %d\n", line, s.lines)
+	eventstest.Must(s.t, err)
 }
 
 // prints returns the output of the last line, up to the next prompt.

@@ -5,14 +5,16 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -20,75 +22,268 @@ import (
 
 const lockPath = "/locks/run"
 
-// begin runs the program until it ends, or the test does.
-func begin(t *testing.T, stdin string, args ...string) *eventstest.Process {
-	t.Helper()
-	return beginWith(t, strings.NewReader(stdin), nil, args...)
+// rig is a server, and what a test runs on it.
+type rig struct {
+	*zktest.Server // nil for real servers
+
+	t       *testing.T
+	servers string
+	env     []string // of each process, besides the test's own
+	file    string   // on which the commands work; FILE in a line
+	folder  string   // not empty: processes are a user's without rights, who finds the programs here
 }
 
-// beginWith is begin with additions to the environment.
-func beginWith(t *testing.T, stdin io.Reader, environment []string, args ...string) *eventstest.Process {
+// on returns a rig on servers that are there.
+func on(t *testing.T, servers string) *rig {
 	t.Helper()
-	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), environment...)
-	command.Stdin = stdin
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job, as of a shell, which would continue it
-	return eventstest.Begin(t, command)
+	env := []string{"ZKGRANT_SERVERS=" + servers}
+	return &rig{t: t, servers: servers, env: env, file: filepath.Join(t.TempDir(), "work")}
 }
 
-// locked is begin with the servers' address and the lock before a command with a part to play.
-func locked(t *testing.T, server *zktest.Server, flags []string, part string, args ...string) *eventstest.Process {
+// double returns a rig on a server in this process.
+func double(t *testing.T, settings ...zktest.Setting) *rig {
 	t.Helper()
-	line := append([]string{"run", "-v", "--servers", server.Addr()}, flags...)
-	return begin(t, "", append(append(line, lockPath), commandLine(part, args...)...)...)
+	server := zktest.Start(t, settings...)
+	g := on(t, server.Addr())
+	g.Server = server
+	return g
 }
 
-// ready waits until the named part is played, and returns its process ID.
-func ready(t *testing.T, p *eventstest.Process, name string) int {
+// brief is double, with sessions of a second.
+func brief(t *testing.T) *rig {
 	t.Helper()
-	pattern := regexp.MustCompile(name + ` (\d+) ready`)
-	var pid int
-	eventstest.Eventually(t, name+" is ready", func() bool {
-		found := pattern.FindStringSubmatch(p.String())
-		if found == nil {
-			return false
+	g := double(t, zktest.Tick(100*time.Millisecond))
+	g.env = append(g.env, "ZKGRANT_SESSION_TIMEOUT=1s", "ZKGRANT_TICK_TIME=100ms")
+	return g
+}
+
+// asNobody makes the rig run programs as a user without rights, and parts with the set-user-ID bit
+// of root, which starts them.
+func (g *rig) asNobody() {
+	g.t.Helper()
+	g.folder = g.t.TempDir()
+	eventstest.Must(g.t, os.Chmod(filepath.Dir(g.folder), 0o755))
+	eventstest.Must(g.t, os.Chmod(g.folder, 0o777))
+	g.file = filepath.Join(g.folder, "work")
+	for name, mode := range map[string]os.FileMode{"zkgrant": 0o755, "part": 0o755 | os.ModeSetuid} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(program), name))
+		eventstest.Must(g.t, err)
+		writeProgram(g.t, filepath.Join(g.folder, name), text)
+		eventstest.Must(g.t, os.Chmod(filepath.Join(g.folder, name), mode))
+	}
+}
+
+// command returns a command that is not started: the words of the line, of which those between
+// single quotes are one, and more as they are. It is a job, as of a shell, and has no input.
+func (g *rig) command(line string, more ...string) *exec.Cmd {
+	var words []string
+	for i, part := range strings.Split(strings.ReplaceAll(line, "FILE", g.file), "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
 		}
-		var err error
-		pid, err = strconv.Atoi(found[1])
-		return err == nil
+	}
+	words = append(words, more...)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Stdin = strings.NewReader("")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if g.folder != "" {
+		if words[0] == "zkgrant" {
+			cmd.Path = filepath.Join(g.folder, "zkgrant")
+		}
+		const nobody = 65534
+		cmd.Dir, cmd.SysProcAttr.Credential = g.folder, &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.Env = append(cmd.Env, "PATH="+g.folder+":"+os.Getenv("PATH"))
+	}
+	return cmd
+}
+
+// begin runs zkgrant with the line until it ends, or the test does.
+func (g *rig) begin(line string, more ...string) *eventstest.Process {
+	g.t.Helper()
+	return eventstest.Begin(g.t, g.command("zkgrant "+line, more...))
+}
+
+// works is begin, and waits until the command works.
+func (g *rig) works(line string, more ...string) *eventstest.Process {
+	g.t.Helper()
+	p := g.begin(line, more...)
+	g.pid(p, "command")
+	return p
+}
+
+// ends runs zkgrant to its end, and checks the exit code and that it prints the texts.
+func (g *rig) ends(code int, line string, texts ...string) *eventstest.Process {
+	g.t.Helper()
+	p := g.begin(line)
+	p.Exits(code)
+	p.Must(g.t, texts...)
+	return p
+}
+
+// stop sends a process the signal, and checks the exit code.
+func (g *rig) stop(p interface {
+	Send(os.Signal)
+	Exits(int)
+}, sig os.Signal, code int,
+) {
+	g.t.Helper()
+	p.Send(sig)
+	p.Exits(code)
+}
+
+// pid waits until a process of that name is ready, and returns its number.
+func (g *rig) pid(p *eventstest.Process, name string) (pid int) {
+	g.t.Helper()
+	pattern := regexp.MustCompile(name + ` (\d+) ready`)
+	eventstest.Eventually(g.t, name+" is ready", func() bool {
+		found := pattern.FindStringSubmatch(p.String())
+		if found != nil {
+			pid, _ = strconv.Atoi(found[1])
+		}
+		return pid != 0
 	})
 	return pid
 }
 
 // nodes checks how many nodes the lock has.
-func nodes(t *testing.T, server *zktest.Server, want int, when string) {
-	t.Helper()
-	if got := server.Children(lockPath); len(got) != want {
-		t.Errorf("%s the lock has the nodes %v, want %d", when, got, want)
+func (g *rig) nodes(want int, when string) {
+	g.t.Helper()
+	if got := g.Children(lockPath); len(got) != want {
+		g.t.Errorf("%s the lock has the nodes %v, want %d", when, got, want)
 	}
 }
 
-// gone tells whether the process has ended. A zombie has, too.
+// queued waits until so many contenders are in the queue.
+func (g *rig) queued(n int) {
+	g.t.Helper()
+	eventstest.Eventually(g.t, fmt.Sprint(n, " are in the queue"), func() bool { return len(g.Children(lockPath)) == n })
+}
+
+// firstAt returns the node that is first in the queue at the path, and its session.
+func (g *rig) firstAt(path string) (node string, session int64) {
+	g.t.Helper()
+	nodes := g.Children(path)
+	if len(nodes) == 0 {
+		g.t.Fatalf("%s has no node, want one", path)
+	}
+	first := slices.MinFunc(nodes, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+	return path + "/" + first, g.Owner(path + "/" + first)
+}
+
+func (g *rig) first() (node string, session int64) { g.t.Helper(); return g.firstAt(lockPath) }
+
+// expireAt ends the session of the first in the queue at the path.
+func (g *rig) expireAt(path string) {
+	g.t.Helper()
+	_, session := g.firstAt(path)
+	eventstest.Must(g.t, g.Expire(session))
+}
+
+func (g *rig) expire() { g.t.Helper(); g.expireAt(lockPath) }
+
+// handsOver lets end happen to the holder of the lock, whose command works on the file. The work
+// has ended when the next one in the queue starts its own.
+func (g *rig) handsOver(end func()) {
+	g.t.Helper()
+	next := g.begin("run -v " + lockPath + " -- part mark FILE")
+	next.Await(g.t, "1 ahead", 1)
+	end()
+	g.marks(next)
+	g.alone()
+}
+
+// marks waits until the next holder has marked the file. On a busy machine that may lose its own
+// session of a second before it has: then another one comes.
+func (g *rig) marks(next *eventstest.Process) {
+	g.t.Helper()
+	const most = 10
+	for n := 1; ; n++ {
+		switch code := next.ExitCode(); {
+		case code == 0:
+			return
+		case code != codeLost || n == most:
+			g.t.Fatalf("the next holder ends with %d at try %d, want 0", code, n)
+		}
+		next = g.begin("run " + lockPath + " -- part mark FILE")
+	}
+}
+
+// alone checks that the next holder's line in the file follows the last one of the work.
+func (g *rig) alone() {
+	g.t.Helper()
+	text, err := os.ReadFile(g.file)
+	eventstest.Must(g.t, err)
+	before, after, next := strings.Cut(string(text), "next\n")
+	if before == "" || !next {
+		g.t.Errorf("the file has no line of the work, or none of the next holder, want both: %.40q", text)
+	}
+	if after != "" {
+		g.t.Errorf("the work went on for %d lines beside the next holder, want none", strings.Count(after, "\n"))
+	}
+}
+
+// gone reports whether the process has ended. A zombie has, too.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()
 	state, err := processState(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return state == "" || strings.HasPrefix(state, "Z")
+}
+
+// halted waits until the processes are halted.
+func halted(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		eventstest.Eventually(t, "the process is halted", func() bool {
+			state, err := processState(pid)
+			eventstest.Must(t, err)
+			return strings.HasPrefix(state, "T")
+		})
+	}
 }
 
 // processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty if there is none.
 func processState(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) { // there is no process
+	if errors.As(err, new(*exec.ExitError)) { // there is no process
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("asking ps for a process's state: %w", err)
+	return strings.TrimSpace(string(out)), err
+}
+
+// childOf returns the only child of a process: zkgrant's is the supervisor.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	children := childrenOf(t, pid)
+	if len(children) != 1 {
+		t.Fatalf("process %d has the children %v, want one", pid, children)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return children[0]
+}
+
+// childrenOf returns the children of a process, zombies too.
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	out, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
+	eventstest.Must(t, err)
+	for line := range strings.Lines(string(out)) {
+		var child, parent int
+		if _, err := fmt.Sscan(line, &child, &parent); err == nil && parent == pid {
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// write writes a file of that name, and returns its path.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	eventstest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // writeProgram writes a file that is to be run. A process that is forked meanwhile would have it

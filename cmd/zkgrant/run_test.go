@@ -3,297 +3,357 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// run returns the command's exit code, whatever it is.
-func TestExitCodeOfTheCommand(t *testing.T) {
-	server := zktest.Start(t)
-	for _, code := range []int{0, 1, 7, 122, 123, 255} {
-		run := locked(t, server, nil, "exit", strconv.Itoa(code))
-		run.Exits(code)
-		nodes(t, server, 0, "when run has ended")
-		if strings.Contains(run.String(), "LOST") {
-			t.Errorf("a command that ends says that the lock was lost, want no loss:\n%s", run)
-		}
+// The flag prints what the command prints, on standard output.
+func TestVersionFlag(t *testing.T) {
+	command, err := exec.Command("zkgrant", "version").Output()
+	flag, also := exec.Command("zkgrant", "--version").Output()
+	if err = errors.Join(err, also); err != nil || len(command) == 0 || string(command) != string(flag) {
+		t.Errorf("version prints %s--version %s(%v), want the same", command, flag, err)
 	}
-}
-
-// Standard input, arguments and the token reach the command.
-func TestWhatTheCommandGets(t *testing.T) {
-	line := append([]string{"run", "--servers", zktest.Start(t).Addr(), lockPath}, commandLine("echo", "one", "-two", "--")...)
-	run := begin(t, "from elsewhere", line...)
-	run.Exits(0)
-	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ")
-	if run.Count("token \n") > 0 {
-		t.Errorf("the command got no token, want one:\n%s", run)
-	}
-}
-
-// If a signal kills the command, run ends with 128 and the signal's number, as a shell does.
-func TestCommandIsKilled(t *testing.T) {
-	run := locked(t, zktest.Start(t), nil, "wait")
-	if err := syscall.Kill(ready(t, run, "command"), syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
-	run.Exits(codeSignal + int(syscall.SIGKILL))
 }
 
 // Arguments may be secrets, and every client of the servers can read a node's data.
 func TestArgumentsAreNotInTheNode(t *testing.T) {
-	server := zktest.Start(t)
-	for _, command := range [][]string{{"run"}, {"elect"}, {"run", "--shell"}} {
-		line := []string{lockPath, "--", "sh", "-c", "echo command 1 ready; exec sleep 600 # secret"}
-		if len(command) > 1 {
-			line = []string{lockPath, "--", "echo command 1 ready; exec sleep 600 # secret"}
+	g := double(t)
+	const script = "'echo command 1 ready; exec sleep 600 # secret'"
+	for _, line := range []string{"run /locks/run -- sh -c", "elect /locks/run -- sh -c", "run --shell /locks/run --"} {
+		run := g.works(line + " " + script)
+		node, _ := g.first()
+		data, _ := g.Data(node)
+		if want := regexp.MustCompile(`pid \d+: sh$`); !want.Match(data) {
+			t.Errorf("%s: the node has %q, want %s", line, data, want)
 		}
-		run := begin(t, "", append(append(command, "--servers", server.Addr()), line...)...)
-		ready(t, run, "command")
-		data, _ := server.Data(lockPath + "/" + server.Children(lockPath)[0])
-		if want := fmt.Sprintf("pid %d: sh", run.Pid()); !strings.HasSuffix(string(data), want) {
-			t.Errorf("%q: the node has %q, want it to end with %q", command, data, want)
-		}
-		run.Send(syscall.SIGTERM)
-		run.Exits(codeSignal + int(syscall.SIGTERM))
+		g.stop(run, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 	}
-}
-
-// Signals reach the command, which decides what to do.
-func TestSignalsArePassedOn(t *testing.T) {
-	server := zktest.Start(t)
-	run := locked(t, server, nil, "family")
-	ready(t, run, "child")
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1} {
-		run.Send(sig)
-		run.Await(t, "command got "+sig.String(), 1)
-		run.Await(t, "child got "+sig.String(), 1)
-	}
-	nodes(t, server, 1, "while the command runs")
-	run.Send(syscall.SIGUSR2) // ends both
-	run.Exits(5)
-	run.Must(t, "child got "+syscall.SIGUSR2.String())
-	nodes(t, server, 0, "when run has ended")
-}
-
-// The second waits for the first, or does not, as the flags say.
-func TestAnotherContenderHasIt(t *testing.T) {
-	server := zktest.Start(t)
-	first := locked(t, server, nil, "wait")
-	ready(t, first, "command")
-
-	locked(t, server, []string{"--try"}, "exit", "0").Exits(codeTaken)
-	locked(t, server, []string{"--wait", "2s"}, "exit", "0").Exits(codeTaken)
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		waiting := locked(t, server, nil, "exit", "0")
-		waiting.Await(t, "1 ahead", 1)
-		waiting.Send(syscall.SIGWINCH) // means nothing to a waiter
-		waiting.Send(sig)
-		waiting.Exits(codeSignal + int(sig))
-		nodes(t, server, 1, "when a waiter has got "+sig.String())
-	}
-
-	second := locked(t, server, []string{"--wait", "1m"}, "exit", "3")
-	second.Await(t, "1 ahead", 1)
-	first.Send(syscall.SIGTERM)
-	first.Exits(0)
-	second.Exits(3)
 }
 
 // Without a server that answers, a try ends with the code of a failure and the cause, and never
 // with the code of a lock that another process has.
 func TestATryWithoutServers(t *testing.T) {
 	t.Parallel()
-	silent := zktest.Start(t)
-	silent.MuteAll(true)
-	for _, flags := range [][]string{{"--try", "--wait", "300ms"}, {"--wait", "300ms"}} {
-		run := locked(t, silent, append(flags, "--conflict-code", "0"), "exit", "0")
-		run.Exits(codeFailed)
-		run.Must(t, "no server has answered within 300ms")
-		none := begin(t, "", append(append([]string{"run", "--servers", "127.0.0.1:1", "-E", "0"}, append(flags, lockPath)...), commandLine("exit", "0")...)...)
-		none.Exits(codeFailed)
-		none.Must(t, "no server has answered within 300ms (", "connection refused")
+	g := double(t)
+	g.MuteAll(true)
+	const rest = " -E 0 /locks/run -- true"
+	for _, flags := range []string{"--try --wait 300ms", "--wait 300ms"} {
+		g.ends(codeFailed, "run "+flags+rest, "no server has answered within 300ms")
+		g.ends(codeFailed, "run --servers 127.0.0.1:1 "+flags+rest,
+			"no server has answered within 300ms (", "connection refused")
 	}
 	if eventstest.Full() {
 		for _, flag := range []string{"--try", "--wait=0"} {
-			run := locked(t, silent, []string{flag, "--conflict-code", "0"}, "exit", "0")
-			run.Exits(codeFailed)
-			run.Must(t, "no server has answered within 10s")
+			g.ends(codeFailed, "run "+flag+rest, "no server has answered within 10s")
 		}
 	}
 }
 
-// No time to wait is a try, as with flock.
-func TestNoTimeToWaitIsATry(t *testing.T) {
-	t.Parallel()
-	for flags, want := range map[string]struct {
-		most  time.Duration
-		bound bool
-		tries bool
-	}{
-		"":                  {0, false, false},
-		"--try":             {10 * time.Second, true, true},
-		"--wait 0":          {10 * time.Second, true, true},
-		"--wait 2s":         {2 * time.Second, true, false},
-		"--try --wait 2s":   {2 * time.Second, true, true},
-		"--try --wait 0":    {10 * time.Second, true, true},
-		"--try --wait 1m5s": {65 * time.Second, true, true},
-	} {
-		w, cmd := &wanted{}, &cobra.Command{}
-		w.bindWait(cmd)
-		eventstest.Must(t, cmd.Flags().Parse(strings.Fields(flags)))
-		cmd.PreRun(cmd, nil)
-		if most, bound := w.most(); most != want.most || bound != want.bound || w.tries() != want.tries {
-			t.Errorf("%q: waits %v (%t), tries %t; want %+v", flags, most, bound, w.tries(), want)
-		}
-	}
-}
-
-func TestWhatCannotRun(t *testing.T) {
-	server := zktest.Start(t)
-	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	garbled := filepath.Join(t.TempDir(), "garbled")
-	if err := os.WriteFile(garbled, []byte("\x00no program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	nothing := commandLine("exit", "0")
-	for _, test := range []struct {
-		name string
-		args []string
-		code int
-		word string
-	}{
-		{"not found", []string{"run", "--servers", server.Addr(), lockPath, "--", "no-such-command"}, codeNotFound, "not found"},
-		{"not there", []string{"run", "--servers", server.Addr(), lockPath, "--", "/no/such/command"}, codeNotFound, "no such file"},
-		{"not executable", []string{"run", "--servers", server.Addr(), lockPath, "--", plain}, codeNoStart, "permission denied"},
-		{"no format that is known", []string{"run", "--servers", server.Addr(), lockPath, "--", garbled}, codeNoStart, "exec format"},
-		{"no command", []string{"run", lockPath, "--"}, codeFailed, "usage"},
-		{"no dashes", []string{"run", lockPath, "exit", "0"}, codeFailed, "usage"},
-		{"unknown command", []string{"rum"}, codeFailed, "rum"},
-		{"unknown flag", append([]string{"run", "--nosuchflag", lockPath}, nothing...), codeFailed, "nosuchflag"},
-		{"no servers", append([]string{"run", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with --servers"},
-		{"servers that are none", append([]string{"run", "--servers", "", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with --servers"},
-		{"grace before now", append([]string{"run", "--grace", "-1s", lockPath}, nothing...), codeFailed, "--grace"},
-		{"no such signal", append([]string{"run", "--signal", "NONE", lockPath}, nothing...), codeFailed, "no such signal"},
-		{"no such signal's number", append([]string{"run", "--signal", "99", lockPath}, nothing...), codeFailed, "no such signal"},
-		{"a signal's number", append([]string{"run", "-v", "--servers", server.Addr(), "--signal", "15", lockPath}, nothing...), 0, "gave"},
-		{"no such kind", append([]string{"run", "--servers", server.Addr(), "--kind", "spin", lockPath}, nothing...), codeFailed, "want mutex, read, write or unfair"},
-		{"permits without a size", append([]string{"run", "--permits", "2", lockPath}, nothing...), codeFailed, "--size"},
-		{"help", []string{"run", "-h"}, 0, "Usage"},
-		{"no path", append([]string{"run", "--servers", server.Addr(), "locks"}, nothing...), codeFailed, "path"},
-		{"no list of servers", append([]string{"run", "--servers", "host:none", lockPath}, nothing...), codeFailed, "malformed"},
-		{"no server", append([]string{"run", "--servers", "127.0.0.1:1", "--wait", "100ms", lockPath}, nothing...), codeFailed, "connection refused"},
-		{"no path to hold", []string{"hold"}, codeFailed, "at least 1 arg"},
-		{"election with two paths", append([]string{"elect", "--servers", server.Addr(), lockPath, lockPath}, nothing...), codeFailed, "one path"},
-		{"size that is none", []string{"resize", "--servers", server.Addr(), lockPath, "0"}, codeFailed, "1 or more"},
-		{"no root", []string{"ls", "--servers", server.Addr(), "locks"}, codeFailed, "zkgrant: malformed path"},
-		{"nothing to revoke", []string{"revoke", "--servers", server.Addr(), lockPath}, codeNotHeld, "the lock is not held"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			run := begin(t, "", test.args...)
-			run.Exits(test.code)
-			run.Must(t, test.word)
-		})
-	}
-	nodes(t, server, 0, "when run has ended")
-}
-
-// A run that waits for a server can be stopped, too.
+// Who waits for a server can be stopped. A command that only asks says nothing then.
 func TestInterruptedWhileConnecting(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	server.MuteAll(true)
-	run := locked(t, server, nil, "exit", "0")
-	eventstest.Eventually(t, "there is a connection", func() bool { return server.Connections() > 0 })
-	run.Send(syscall.SIGTERM)
-	run.Exits(codeSignal + int(syscall.SIGTERM))
+	for line, sig := range map[string]syscall.Signal{"run /a -- true": syscall.SIGTERM, "doctor": syscall.SIGINT} {
+		g := double(t)
+		g.MuteAll(true)
+		p := g.begin(line)
+		eventstest.Eventually(t, "there is a connection", func() bool { return g.Connections() > 0 })
+		g.stop(p, sig, codeSignal+int(sig))
+		if said := p.String(); said != "" {
+			t.Errorf("interrupted %s said %s, want nothing", line, said)
+		}
+	}
 }
 
-// A command that looks or steers ends with the signal's code, and says nothing of it. A revocation that was asked for stands.
+// A command that steers ends with the signal's code, and says nothing of it. A revocation that was
+// asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	holder := locked(t, server, []string{"--revocable", "--grace", "0"}, "stubborn")
-	ready(t, holder, "command")
-	revoke := begin(t, "", "revoke", "-v", "--servers", server.Addr(), "--grace", "4s", lockPath)
+	g := double(t)
+	holder := g.works("run --revocable --grace 0 " + lockPath + " -- part stubborn")
+	revoke := g.begin("revoke -v --grace 4s " + lockPath)
 	holder.Await(t, "is asked back", 1)
-	revoke.Send(os.Interrupt)
-	revoke.Exits(codeSignal + int(syscall.SIGINT))
-	nodes(t, server, 1, "when the revocation was interrupted")
+	g.stop(revoke, os.Interrupt, codeSignal+int(syscall.SIGINT))
+	g.nodes(1, "when the revocation was interrupted")
 	holder.Exits(codeLost)
 	holder.Must(t, "LOST "+lockPath+": revoked")
-	if said := revoke.String(); !regexp.MustCompile(`^zkgrant: asking for /locks/run: .* at the latest\n$`).MatchString(said) {
+	said := revoke.String()
+	if !regexp.MustCompile(`^zkgrant: asking for /locks/run: .* at the latest\n$`).MatchString(said) {
 		t.Errorf("it said %s, want when the lock is lost, and nothing of the interruption", said)
 	}
 }
 
-// Curator's Revoker asks every holder. A command ends for that only if it has agreed.
+// Curator's Revoker asks every holder. A command ends for that only if it has agreed. A request
+// that stands before the grant comes together with it, and ends the command that was started.
 func TestAskedByCurator(t *testing.T) {
 	t.Parallel()
-	for _, agreed := range []bool{true, false} {
-		flag := "--verbose"
-		if agreed {
-			flag = "--revocable"
-		}
-		server := zktest.Start(t)
-		run := locked(t, server, []string{flag}, "wait")
-		ready(t, run, "command")
-		node := lockPath + "/" + server.Children(lockPath)[0]
-		eventstest.Must(t, server.SetData(node, []byte("__REVOKE__")))
+	asked := []byte("__REVOKE__")
+	for _, flag := range []string{"", "--revocable "} {
+		g := double(t)
+		run := g.works("run " + flag + lockPath + " -- part wait")
+		node, _ := g.first()
+		eventstest.Must(t, g.SetData(node, asked))
 		run.Await(t, "is asked back", 1)
-		if !agreed {
+		if flag == "" {
 			run.Send(syscall.SIGUSR1)
 			run.Await(t, "command got user defined signal 1", 1) // so it runs on
 			run.Send(syscall.SIGTERM)
 		}
 		run.Exits(0) // the command's own
 	}
-}
-
-// A request that stands before the grant comes together with it, and ends the command that was started.
-func TestAskedBeforeTheGrant(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t)
-	holder := locked(t, server, nil, "wait")
-	ready(t, holder, "command")
-	held := server.Children(lockPath)
-	for range 2 {
-		run := begin(t, "", "run", "-v", "--servers", server.Addr(), "--revocable", lockPath, "--", "sleep", "600")
-		run.Await(t, "1 ahead", 1)
-		waits := slices.DeleteFunc(server.Children(lockPath), func(node string) bool { return slices.Contains(held, node) })
-		eventstest.Must(t, server.SetData(lockPath+"/"+waits[0], []byte("__REVOKE__")))
-		holder.Send(syscall.SIGTERM)
-		holder.Exits(0)
-		run.Exits(codeSignal + int(syscall.SIGTERM))
-		run.Must(t, "/locks/run is asked back")
-		holder = locked(t, server, nil, "wait")
-		ready(t, holder, "command")
-		held = server.Children(lockPath)
+	g := double(t)
+	holder := g.works("run " + lockPath + " -- part wait")
+	held, _ := g.first()
+	waiter := g.begin("run -v --revocable " + lockPath + " -- sleep 600")
+	waiter.Await(t, "1 ahead", 1)
+	for _, node := range g.Children(lockPath) {
+		if node = lockPath + "/" + node; node != held {
+			eventstest.Must(t, g.SetData(node, asked))
+		}
 	}
-	holder.Send(syscall.SIGTERM)
-	holder.Exits(0)
+	g.stop(holder, syscall.SIGTERM, 0)
+	waiter.Exits(codeSignal + int(syscall.SIGTERM))
+	waiter.Must(t, "/locks/run is asked back")
 }
 
-// KILL gives run no time to end its command, so the supervisor ends it.
-func TestRunIsKilled(t *testing.T) {
-	run := locked(t, zktest.Start(t), nil, "stubborn")
-	pid := ready(t, run, "command")
-	run.Send(syscall.SIGKILL)
-	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
+// The lock is held for a least time after the grant, and run ends then with the command's code.
+// A process whose clock is behind finds it held.
+func TestMinHold(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	began := time.Now()
+	run := g.begin("run -v --min-hold 1s " + lockPath + " -- part exit 7")
+	run.Await(t, "the command has ended, and /locks/run is held for another", 1)
+	g.ends(codeTaken, "run --try "+lockPath+" -- true")
+	run.Exits(7)
+	if held := time.Since(began); held < time.Second {
+		t.Errorf("run has ended after %v, want 1s at least", held)
+	}
+	run.Must(t, "gave /locks/run back after 1s")
+	late := g.ends(7, "run -v --min-hold 1ns "+lockPath+" -- part exit 7")
+	if late.Count("for another") > 0 {
+		t.Errorf("the least time is over, and run says %s", late)
+	}
+}
+
+// TERM, a revocation and a loss cut the least time short, also if they end the command. The code
+// is the command's, which has ended under the lock.
+func TestMinHoldIsCutShort(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	const line = "run -v --min-hold 1h --revocable " + lockPath + " -- part "
+	for name, cut := range map[string]func(*rig, *situated){
+		"TERM": sends(syscall.SIGTERM), "HUP": sends(syscall.SIGHUP), "QUIT": sends(syscall.SIGQUIT),
+		"KILL": sends(syscall.SIGKILL), "revocation": revokes(""), "loss": func(g *rig, _ *situated) { g.expire() },
+	} {
+		run := g.situate("job", line+"exit 7")
+		run.Await(t, "is held for another", 1)
+		cut(g, run)
+		if name == "KILL" {
+			run.Exits(-1)
+			g.expire() // the servers do it in a session timeout
+			continue
+		}
+		run.Exits(7)
+		if lost := run.Count("LOST /locks/run: session expired") > 0; lost != (name == "loss") {
+			t.Errorf("%s: it says %s, want a loss: %t", name, run, name == "loss")
+		}
+	}
+	run := g.works(line + "wait")
+	g.stop(run, syscall.SIGTERM, 0)
+	g.nodes(0, "when run has ended")
+}
+
+// A run inside a run that would wait for itself is refused at once. The outer one, and a run
+// between the two, are found by the environment.
+func TestARunInsideARun(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	const itself = "would wait for itself"
+	for outer, inner := range map[string]map[string]int{
+		"run /a": {
+			"run /a": codeFailed, "run --wait 1m /a": codeFailed, "run /b /a": codeFailed, "elect /a": codeFailed,
+			"run -k write /a": codeFailed, "run --try /a": codeTaken, "run /c": 0,
+			"run /c -- zkgrant run /a": codeFailed, "run /c -- zkgrant run /d": 0,
+		},
+		"run /a /b": {"run /b": codeFailed, "run /c": 0},
+		"run -k read /r": {
+			"run -k read /r": 0, "run -k write /r": codeFailed, "run /c -- zkgrant run -k write /r": codeFailed,
+		},
+		"run -k write /r":  {"run -k read /r": codeFailed},
+		"run -k unfair /u": {"run -k unfair /u": codeFailed},
+		"elect /e":         {"elect /e": codeFailed},
+		"run --size 2 /s": {
+			"run --size 2 /s": 0, "run --size 2 --permits 2 /s": codeFailed,
+			"run --size 2 /s -- zkgrant run --size 2 /s": codeFailed,
+		},
+		"run --as-kazoo /kaz": {"run --as-kazoo /kaz": codeFailed},
+	} {
+		t.Run(outer, func(t *testing.T) {
+			t.Parallel()
+			g := on(t, g.servers)
+			for inner, code := range inner {
+				run := g.ends(code, outer+" -- zkgrant "+inner+" -- true")
+				if got := strings.Contains(run.String(), itself); got != (code == codeFailed) {
+					t.Errorf("%s in %s says %q, want that it %s: %t", inner, outer, run, itself, code == codeFailed)
+				}
+			}
+		})
+	}
+}
+
+// The outer lock is lost, and its command is a zkgrant in a session of its own, as under cron. What
+// the inner one runs is dead before the next holder of the inner lock starts.
+func TestALossAroundAnInnerRun(t *testing.T) {
+	t.Parallel()
+	g := brief(t)
+	run := g.situate("session-leader", "run /locks/outer -- zkgrant run "+lockPath+" -- part leader FILE deaf")
+	pid := g.pid(run.Process, "command")
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it may have ended
+	_, holder := g.firstAt("/locks/outer")
+	g.handsOver(func() { g.Mute(holder, true) })
+	run.Exits(codeLost)
+}
+
+// A signal reaches the command of an inner run once, by that one.
+func TestASignalThroughAnInnerRun(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.works("run /locks/outer -- zkgrant run /locks/inner -- part wait")
+	const rounds = 5 // two of a kind that come together are one
+	for n := range rounds {
+		run.Send(syscall.SIGUSR1)
+		run.Await(t, "got user defined signal 1", n+1)
+	}
+	g.stop(run, syscall.SIGUSR2, 5)
+	if got := run.Count("got user defined signal 1"); got != rounds {
+		t.Errorf("the inner command got USR1 %d times, want %d:\n%s", got, rounds, run)
+	}
+}
+
+// After a TERM that the command ignores, a loss is the end: what was stopped does not lead again.
+func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
+	t.Parallel()
+	g := brief(t)
+	run := g.works("elect --again -v " + lockPath + " -- part stubborn")
+	run.Send(syscall.SIGTERM)
+	run.Await(t, "command got "+syscall.SIGTERM.String(), 1)
+	g.expire()
+	run.Exits(codeLost)
+	if n := run.Count("granted " + lockPath); n != 1 {
+		t.Errorf("it was granted %d times, want once\n%s", n, run)
+	}
+}
+
+// hold ends with its input, by a signal or by a loss, also when nobody reads the line that it prints
+// at the Grant. If the line cannot be printed, nothing of its work is done, and the record of an
+// earlier crash stays.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		output func(*testing.T) *os.File
+		end    func(*rig, *situated)
+		code   int
+		says   string
+	}{
+		"TERM":                {fullPipe, sends(syscall.SIGTERM), 0, "gave /locks/run back"},
+		"no more input":       {fullPipe, func(_ *rig, p *situated) { _ = p.stop() }, 0, "gave /locks/run back"},
+		"a loss":              {fullPipe, func(g *rig, _ *situated) { g.expire() }, codeLost, "LOST /locks/run: session"},
+		"no reader":           {brokenPipe, nil, codeFailed, "printing the grant"},
+		"the same at a crash": {brokenPipe, nil, codeFailed, "printing the grant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := double(t)
+			crash := strings.HasSuffix(name, "crash")
+			_, end := g.former()
+			end(crash)
+			cmd := g.onFile("1", test.output(t), "zkgrant hold -v --detect-crash "+lockPath)
+			cmd.Stdin = nil
+			in, err := cmd.StdinPipe()
+			eventstest.Must(t, err)
+			hold := &situated{eventstest.Begin(t, cmd), cmd, in.Close}
+			if test.end != nil {
+				hold.Await(t, "granted", 1)
+				test.end(g, hold)
+			}
+			hold.Exits(test.code)
+			hold.Must(t, test.says)
+			if test.end == nil {
+				g.nodes(0, "when hold has ended")
+				g.record(crash)
+			}
+		})
+	}
+}
+
+// unstarted is a command that is never to be started.
+type unstarted struct{ *child }
+
+func (unstarted) start(events.Grant, string, terms) error { return errors.New("it was started") }
+
+// A Grant that is lost before it was taken starts nothing. The command ends with the code of a loss, and --again campaigns again after it.
+func TestLostBeforeItWasTaken(t *testing.T) {
+	ctx := eventstest.Patiently(t, time.Minute)
+	g := double(t)
+	g.Down(true) // until the events are listened to
+	s := &settings{servers: g.servers, timeout: 10 * time.Second, verbose: true}
+	s.console = newConsole(os.Stderr, s)
+	var said eventstest.Screen
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { // the goroutine that holds the lock is busy while the Grant comes and goes
+		close(busy)
+		<-goOn
+	})
+	s.divert(func(line string) {
+		if said.Say("%s", line); strings.Contains(line, "connected to") {
+			first()
+		}
+	})
+	c, err := s.open()
+	eventstest.Must(t, err)
+	defer func() { eventstest.Check(t, c.Close()) }()
+	granted, expired := make(chan events.Event, 1), make(chan events.Event, 1)
+	news := c.Events(ctx)
+	go func() {
+		for ev := range news {
+			switch ev.(type) {
+			case events.Grant:
+				granted <- ev
+			case events.SessionExpired:
+				expired <- ev
+			}
+		}
+	}()
+	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}, conflict: codeTaken}
+	signals := &signals{make(chan os.Signal)}
+	ended := make(chan error, 1)
+	go func() {
+		code, err := w.hold(c, signals, unstarted{&child{}}, "")
+		if err == nil && code != codeLost {
+			err = &exit{code: code}
+		}
+		ended <- err
+	}()
+	signals.c <- syscall.SIGWINCH // taken once hold listens, and means nothing to it
+	g.Down(false)
+	eventstest.Receive(t, busy, "the session")
+	eventstest.Receive(t, granted, "the Grant")
+	g.expire()
+	eventstest.Receive(t, expired, "the loss")
+	close(goOn)
+	if err := eventstest.Receive(t, ended, "the end of the work"); err != nil {
+		t.Errorf("it ends with %v, want the code %d and no error", err, codeLost)
+	}
+	said.Must(t, "LOST "+lockPath)
 }

@@ -1,17 +1,32 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // Each global flag is a variable, too, and the command line takes precedence.
 func TestEachGlobalFlagIsAVariable(t *testing.T) {
 	values := map[string][2]string{"bool": {"true", "false"}, "duration": {"7s", "8s"}, "string": {"text", "other"}}
-	var s settings
-	newRoot(&s).PersistentFlags().VisitAll(func(f *pflag.Flag) {
+	newRoot(&settings{}).PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		value, ok := values[f.Value.Type()]
 		if !ok {
 			t.Fatalf("--%s is a %s, which this test knows no value of", f.Name, f.Value.Type())
@@ -21,16 +36,174 @@ func TestEachGlobalFlagIsAVariable(t *testing.T) {
 			flags, want := newRoot(&settings{}).PersistentFlags(), value[0]
 			if onTheLine {
 				want = value[1]
-				if err := flags.Set(f.Name, want); err != nil {
-					t.Fatal(err)
-				}
+				eventstest.Must(t, flags.Set(f.Name, want))
 			}
-			if err := fromEnvironment(flags); err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, fromEnvironment(flags))
 			if got := flags.Lookup(f.Name).Value.String(); got != want {
 				t.Errorf("--%s on the command line %t: it is %s, want %s", f.Name, onTheLine, got, want)
 			}
 		}
 	})
+}
+
+// The exit codes are the same on the page and in --help.
+func TestExitCodesOnThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/command.md")
+	eventstest.Must(t, err)
+	_, part, _ := strings.Cut(string(page), "### Exit codes\n")
+	part, _, _ = strings.Cut(part, "\n#")
+	var rows [][2]string
+	row := regexp.MustCompile(`(?m)^\| (\d.*?) +\| (.*) \|$`)
+	for _, m := range row.FindAllStringSubmatch(strings.ReplaceAll(part, "`", ""), -1) {
+		rows = append(rows, [2]string{m[1], m[2]})
+	}
+	if !slices.Equal(rows, codes()) {
+		t.Errorf("the page has %q, want %q", rows, codes())
+	}
+	for _, command := range []string{"--help", "run --help", "elect --help", "hold --help"} {
+		root := newRoot(&settings{})
+		var out strings.Builder
+		root.SetOut(&out)
+		root.SetArgs(strings.Fields(command))
+		eventstest.Must(t, root.Execute())
+		for _, row := range codes() {
+			if !strings.Contains(out.String(), row[1]) {
+				t.Errorf("zkgrant %s does not say %q:\n%s", command, row[1], &out)
+			}
+		}
+	}
+}
+
+// The user and the password are read from a file. A wrong file is not shown.
+func TestSASLFile(t *testing.T) {
+	srv := zktest.Start(t)
+	srv.AddUser("ann", "se:cret")
+	const good, refused, wrong = "succeeds", "is refused", "fails, and nothing of it is shown"
+	for text, want := range map[string]string{
+		"ann:se:cret": good, "ann:se:cret\n": good, "ann:se:cret\r\n": good, "ann:hush": refused,
+		"": wrong, "hush": wrong, "ann:hush\nann:other": wrong,
+	} {
+		s := &settings{servers: srv.Addr(), timeout: 10 * time.Second}
+		s.console, s.saslFile = newConsole(os.Stderr, s), filepath.Join(t.TempDir(), "user")
+		eventstest.Must(t, os.WriteFile(s.saslFile, []byte(text), 0o600))
+		err := s.ask(t.Context(), func(context.Context, *coordinator.Coordinator) error { return nil })
+		got := wrong
+		switch {
+		case err == nil:
+			got = good
+		case errors.Is(err, coordinator.ErrNoAuth):
+			got = refused
+		case strings.Contains(err.Error(), "hush"):
+			got = "is shown"
+		}
+		if got != want {
+			t.Errorf("%q %s (%v), want that it %s", text, got, err, want)
+		}
+	}
+}
+
+func TestAccessLists(t *testing.T) {
+	for list, want := range map[string]string{
+		"world":                             "[{31 world anyone}]",
+		"creator":                           "[{31 auth }]",
+		"world:anyone:r":                    "[{1 world anyone}]",
+		"auth::cdrwa,world:anyone:r":        "[{31 auth } {1 world anyone}]",
+		"digest:ann:a+b/c=:cdrw":            "[{15 digest ann:a+b/c=}]",
+		"ip:10.0.0.0/8:rr":                  "[{1 ip 10.0.0.0/8}]",
+		"ip:fe80::1:r,sasl:app/h@R:dar":     "[{1 ip fe80::1} {25 sasl app/h@R}]",
+		"x509:CN=app,O=a:b,C=c:ra,sasl:z:c": "[{17 x509 CN=app,O=a:b,C=c} {4 sasl z}]",
+	} {
+		if acl, err := parseACL(list); err != nil || fmt.Sprint(acl) != want {
+			t.Errorf("%q is %v, %v; want %q", list, acl, err, want)
+		}
+	}
+	for _, list := range []string{
+		"", "world:anyone", "world:anyone:", "world:anyone:x", "world:anyone:rx", ":anyone:r", "world:anyone:r,",
+		",world:anyone:r", "world:anyone:r,x", "creator,world",
+	} {
+		if acl, err := parseACL(list); err == nil {
+			t.Errorf("%q is %v, want an error", list, acl)
+		}
+	}
+}
+
+// No time to wait is a try, as with flock.
+func TestNoTimeToWaitIsATry(t *testing.T) {
+	t.Parallel()
+	type waits struct {
+		most         time.Duration
+		bound, tries bool
+	}
+	for flags, want := range map[string]waits{
+		"":                  {0, false, false},
+		"--try":             {10 * time.Second, true, true},
+		"--wait 0":          {10 * time.Second, true, true},
+		"--wait 2s":         {2 * time.Second, true, false},
+		"--try --wait 2s":   {2 * time.Second, true, true},
+		"--try --wait 0":    {10 * time.Second, true, true},
+		"--try --wait 1m5s": {65 * time.Second, true, true},
+	} {
+		w, cmd := &wanted{}, &cobra.Command{}
+		w.bindWait(cmd)
+		eventstest.Must(t, cmd.Flags().Parse(strings.Fields(flags)))
+		cmd.PreRun(cmd, nil)
+		most, bound := w.most()
+		if got := (waits{most, bound, w.tries()}); got != want {
+			t.Errorf("%q: %+v, want %+v", flags, got, want)
+		}
+	}
+}
+
+// Before there is a session all warnings are shown, and afterwards what no event tells, that servers
+// leave a lock waiting.
+func TestWhichWarningsAreShown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		level                     slog.Level
+		verbose, quiet, connected bool
+		text                      string
+		shown                     bool
+	}{
+		{slog.LevelWarn, false, false, false, "any", true},
+		{slog.LevelWarn, false, true, false, "any", false},
+		{slog.LevelWarn, false, false, true, "any", false},
+		{slog.LevelWarn, true, false, true, "any", true},
+		{slog.LevelWarn, false, false, true, session.TurnedAway, true},
+		{slog.LevelWarn, false, true, true, session.TurnedAway, false},
+		{slog.LevelError, false, false, true, "any", true},
+		{slog.LevelInfo, true, false, false, "any", false},
+	} {
+		var lines []string
+		out := newConsole(os.Stderr, &settings{verbose: c.verbose, quiet: c.quiet})
+		out.divert(func(line string) { lines = append(lines, line) })
+		out.connected.Store(c.connected)
+		slog.New(warnings{out}).Log(t.Context(), c.level, c.text, "error", "its cause")
+		if shown := slices.Contains(lines, "zkgrant: "+c.text+", error: its cause"); shown != c.shown {
+			t.Errorf("%+v: the lines are %q", c, lines)
+		}
+	}
+}
+
+func TestVersionSaysWhatWasBuilt(t *testing.T) {
+	commit := debug.BuildSetting{Key: "vcs.revision", Value: "4f1c0a5"}
+	changed := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for _, c := range []struct {
+		version  string
+		settings []debug.BuildSetting
+		want     string
+	}{
+		{"v1.2.3", []debug.BuildSetting{commit}, "v1.2.3"},
+		{"(devel)", []debug.BuildSetting{commit}, "(devel) 4f1c0a5"},
+		{"(devel)", []debug.BuildSetting{commit, changed}, "(devel) 4f1c0a5 and what was not committed"},
+		{"", nil, "(devel)"},
+	} {
+		info := &debug.BuildInfo{Main: debug.Module{Version: c.version}, Settings: c.settings}
+		if got := version(info, true); got != c.want {
+			t.Errorf("%q with %v: %s, want %s", c.version, c.settings, got, c.want)
+		}
+	}
+	if got := version(nil, false); got != "unknown" {
+		t.Errorf("of nothing: %s, want unknown", got)
+	}
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// systemd is a manager of its own, for one test, with units from a page.
+// systemd is a manager of its own, for one test, with the units of a page, and a server.
 type systemd struct {
+	*rig
+
 	runtime string // XDG_RUNTIME_DIR
 	units   string // the folder with the units
 	quicker time.Duration
@@ -26,7 +28,7 @@ type systemd struct {
 // startSystemd starts `systemd --user` as a child, in name spaces and a cgroup of its own: it
 // wants a machine that systemd has booted, and leaves nothing behind. The script ends with its
 // standard input.
-func startSystemd(t *testing.T) *systemd {
+func startSystemd(t *testing.T, work string, more ...string) *systemd {
 	t.Helper()
 	for _, program := range []string{"/usr/lib/systemd/systemd", "/usr/bin/systemctl", "/usr/bin/unshare"} {
 		if _, err := os.Stat(program); err != nil {
@@ -39,7 +41,9 @@ func startSystemd(t *testing.T) *systemd {
 	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's name is short
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
-	s := &systemd{runtime: filepath.Join(folder, "run"), units: filepath.Join(folder, "units"), quicker: time.Duration(eventstest.Amount(5, 1))}
+	quicker := time.Duration(eventstest.Amount(5, 1))
+	g := double(t, zktest.Tick(500*time.Millisecond/quicker))
+	s := &systemd{g, filepath.Join(folder, "run"), filepath.Join(folder, "units"), quicker}
 	eventstest.Must(t, os.Mkdir(s.runtime, 0o700))
 	eventstest.Must(t, os.Mkdir(s.units, 0o700))
 	for _, target := range []string{"basic", "shutdown"} {
@@ -77,6 +81,7 @@ for again in 1 2 3 4 5 6 7 8 9; do find $group -depth -type d -exec rmdir {} + 2
 		t.Skipf("systemd cannot be started here: %s", p)
 	}
 	eventstest.Eventually(t, "systemd is ready", func() bool { return s.control("is-active", "basic.target") == "active" })
+	s.install(filepath.Dir(program)+"/"+strings.ReplaceAll(work, "FILE", s.file), more...)
 	return s
 }
 
@@ -92,194 +97,164 @@ func (s *systemd) control(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// must is control for what prints nothing.
+func (s *systemd) must(args ...string) {
+	s.t.Helper()
+	if said := s.control(args...); said != "" {
+		s.t.Fatal(said)
+	}
+}
+
 // install writes the units of the page, with other servers and programs, and with every time
 // divided by quicker.
-func (s *systemd) install(t *testing.T, server *zktest.Server, work string, more ...string) {
-	t.Helper()
+func (s *systemd) install(work string, more ...string) {
+	s.t.Helper()
 	page, err := os.ReadFile("../../docs/systemd.md")
-	eventstest.Must(t, err)
+	eventstest.Must(s.t, err)
 	units := regexp.MustCompile("(?s)```ini\n# /etc/systemd/system/(\\S+)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(units) != 3 {
-		t.Fatalf("the page has %d units, want 3", len(units))
+		s.t.Fatalf("the page has %d units, want 3", len(units))
 	}
 	times := regexp.MustCompile(`((?:Sec=|--lead ))(\d+)(ms|\n)`)
+	environment := fmt.Sprintf(
+		"ZKGRANT_SERVERS=%s ZKGRANT_SESSION_TIMEOUT=%v ZKGRANT_TICK_TIME=%v ZKGRANT_VERBOSE=true",
+		s.servers, 10*time.Second/s.quicker, 500*time.Millisecond/s.quicker)
+	ours := strings.NewReplacer(append(more,
+		"ZKGRANT_SERVERS=zk1:2181,zk2:2181,zk3:2181", environment,
+		"/usr/local/bin/zkgrant", program, "/usr/local/bin/indexer", work, "/usr/local/bin/work", work,
+		"/locks/indexer", lockPath, "/locks/disk", lockPath,
+	)...)
 	for _, unit := range units {
 		text := times.ReplaceAllStringFunc(unit[2], func(found string) string {
 			part := times.FindStringSubmatch(found)
 			n, err := strconv.Atoi(part[2])
-			eventstest.Must(t, err)
+			eventstest.Must(s.t, err)
 			if part[3] == "\n" {
 				n *= 1000
 			}
 			return fmt.Sprintf("%s%dms%s", part[1], time.Duration(n)/s.quicker, strings.TrimLeft(part[3], "ms"))
 		})
-		text = strings.NewReplacer(append(more,
-			"ZKGRANT_SERVERS=zk1:2181,zk2:2181,zk3:2181", fmt.Sprintf(
-				"ZKGRANT_SERVERS=%s ZKGRANT_SESSION_TIMEOUT=%v ZKGRANT_TICK_TIME=%v ZKGRANT_VERBOSE=true", server.Addr(), 10*time.Second/s.quicker, 500*time.Millisecond/s.quicker),
-			"/usr/local/bin/zkgrant", program, "/usr/local/bin/indexer", work, "/usr/local/bin/work", work,
-			"/locks/indexer", lockPath, "/locks/disk", lockPath,
-		)...).Replace(text)
-		eventstest.Must(t, os.WriteFile(filepath.Join(s.units, unit[1]), []byte(text), 0o600))
+		eventstest.Must(s.t, os.WriteFile(filepath.Join(s.units, unit[1]), []byte(ours.Replace(text)), 0o600))
 	}
-	if said := s.control("daemon-reload"); said != "" {
-		t.Fatal(said)
-	}
+	s.must("daemon-reload")
 }
 
-// start starts the unit, and does not wait for it.
-func (s *systemd) start(t *testing.T, unit string) {
-	t.Helper()
-	if said := s.control("start", "--no-block", unit); said != "" {
-		t.Fatal(said)
-	}
+// starts starts the unit, and waits for its work.
+func (s *systemd) starts(unit string) {
+	s.t.Helper()
+	s.must("start", "--no-block", unit)
+	s.works(unit)
 }
 
 // works waits for the unit's work, which writes to the file.
-func (s *systemd) works(t *testing.T, unit, file string) {
-	t.Helper()
-	eventstest.Eventually(t, "the work of "+unit, func() bool { return count(t, file, "work") > 0 }, s.status(unit))
+func (s *systemd) works(unit string) {
+	s.t.Helper()
+	eventstest.Eventually(s.t, "the work of "+unit, func() bool { return count(s.t, s.file, "work") > 0 }, s.status(unit))
 }
 
 func (s *systemd) status(unit string) func() string {
 	return func() string { return s.control("status", "--no-pager", "--full", unit) }
 }
 
-// pid is the main process of a unit.
-func (s *systemd) pid(t *testing.T, unit string) int {
-	t.Helper()
-	pid, err := strconv.Atoi(s.control("show", unit, "--value", "-p", "MainPID"))
-	if err != nil || pid == 0 {
-		t.Fatalf("%s has the main process %d, %v", unit, pid, err)
-	}
-	return pid
-}
+const indexer, disk = "indexer.service", "disk-lock.service"
 
 // TestUnits runs the units of the page on systemd. Whatever ends the lock of a unit, its work is
 // dead before the next holder starts. Then the unit queues again, and works again.
 func TestUnits(t *testing.T) {
 	t.Parallel()
-	signal := func(sig syscall.Signal, also bool) func(*testing.T, *zktest.Server, int, int64) {
-		return func(t *testing.T, _ *zktest.Server, pid int, _ int64) {
-			t.Helper()
+	signal := func(sig syscall.Signal, supervisor bool) func(*rig, int) {
+		return func(g *rig, pid int) {
 			pids := []int{pid}
-			if also {
-				pids = append(pids, childOf(t, pid)) // the supervisor
+			if supervisor {
+				pids = append(pids, childOf(g.t, pid))
 			}
 			for _, pid := range pids {
-				eventstest.Check(t, syscall.Kill(pid, sig))
+				eventstest.Check(g.t, syscall.Kill(pid, sig))
 			}
 		}
 	}
-	mute := func(_ *testing.T, server *zktest.Server, _ int, holder int64) { server.Mute(holder, true) }
-	revoke := func(t *testing.T, server *zktest.Server, _ int, _ int64) {
-		t.Helper()
-		begin(t, "", "revoke", "--servers", server.Addr(), "--grace", "5s", lockPath)
-	}
+	mutes := func(g *rig, _ int) { mute(g, nil) }
+	const deaf, obedient, leader = "part work FILE deaf", "part work FILE obedient", "part leader FILE deaf"
 	for i, test := range []struct {
-		name, unit, temper string
-		ends               func(*testing.T, *zktest.Server, int, int64)
-		more               []string
+		name, unit, work string
+		ends             func(*rig, int)
+		more             []string
 	}{
 		// These two are tried without ZKGRANT_FULL, too.
-		{"one unit, the lease runs out, deaf", indexer, "deaf", mute, nil},
-		{"two units, the lease runs out, deaf", disk, "deaf", mute, nil},
+		{"one unit, the lease runs out, deaf", indexer, deaf, mutes, nil},
+		{"two units, the lease runs out, deaf", disk, deaf, mutes, nil},
 
-		{"one unit, the lease runs out, obedient", indexer, "obedient", mute, nil},
-		{"one unit, run is killed", indexer, "deaf", signal(syscall.SIGKILL, false), nil},
-		{"one unit, run and its supervisor are killed", indexer, "leader", signal(syscall.SIGKILL, true), nil},
-		{"the same, mixed", indexer, "leader", signal(syscall.SIGKILL, true), []string{"KillMode=control-group", "KillMode=mixed", "TimeoutStopSec=", "TimeoutStopSec=60\n#"}},
-		{"one unit, run and its supervisor are halted", indexer, "leader", signal(syscall.SIGSTOP, true), nil},
-		{"two units, the lease runs out, obedient", disk, "obedient", mute, nil},
-		{"two units, hold gets TERM", disk, "deaf", signal(syscall.SIGTERM, false), nil},
-		{"two units, hold is killed", disk, "deaf", signal(syscall.SIGKILL, false), nil},
-		{"two units, hold is halted", disk, "deaf", signal(syscall.SIGSTOP, false), nil},
-		{"two units, a revocation", disk, "deaf", revoke, []string{"hold --lead", "hold --revocable --lead"}},
+		{"one unit, the lease runs out, obedient", indexer, obedient, mutes, nil},
+		{"one unit, run is killed", indexer, deaf, signal(syscall.SIGKILL, false), nil},
+		{"one unit, run and its supervisor are killed", indexer, leader, signal(syscall.SIGKILL, true), nil},
+		{"the same, mixed", indexer, leader, signal(syscall.SIGKILL, true), []string{
+			"KillMode=control-group", "KillMode=mixed", "TimeoutStopSec=", "TimeoutStopSec=60\n#",
+		}},
+		{"one unit, run and its supervisor are halted", indexer, leader, signal(syscall.SIGSTOP, true), nil},
+		{"two units, the lease runs out, obedient", disk, obedient, mutes, nil},
+		{"two units, hold gets TERM", disk, deaf, signal(syscall.SIGTERM, false), nil},
+		{"two units, hold is killed", disk, deaf, signal(syscall.SIGKILL, false), nil},
+		{"two units, hold is halted", disk, deaf, signal(syscall.SIGSTOP, false), nil},
+		{"two units, a revocation", disk, deaf, func(g *rig, _ int) { g.begin("revoke --grace 5s " + lockPath) },
+			[]string{"hold --lead", "hold --revocable --lead"}},
 	} {
 		if i >= eventstest.Amount(2, 12) {
 			break
 		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startSystemd(t)
-			server := zktest.Start(t, zktest.Tick(500*time.Millisecond/s.quicker))
-			file := filepath.Join(t.TempDir(), "work")
-			s.install(t, server, worker(file, test.temper), test.more...)
-			s.start(t, test.unit)
-			s.works(t, test.unit, file)
-			holder, pid := owner(t, server), s.pid(t, test.unit)
-			next := s.next(t, server, file)
-			test.ends(t, server, pid, holder)
-			eventstest.Eventually(t, "the next holder", func() bool { return count(t, file, "later") > 0 }, s.status(test.unit))
-			text, err := os.ReadFile(file)
+			s := startSystemd(t, test.work, test.more...)
+			s.starts(test.unit)
+			pid, err := strconv.Atoi(s.control("show", test.unit, "--value", "-p", "MainPID"))
+			if err != nil || pid == 0 {
+				t.Fatalf("%s has the main process %d, %v", test.unit, pid, err)
+			}
+			_, holder := s.first()
+			next := s.begin("run -v --shell "+lockPath+" --",
+				"echo next >> "+s.file+"; sleep 0.1; echo later >> "+s.file+"; exec sleep 600")
+			next.Await(t, "1 ahead", 1)
+			test.ends(s.rig, pid)
+			later := func() bool { return count(t, s.file, "later") > 0 }
+			eventstest.Eventually(t, "the next holder", later, s.status(test.unit))
+			text, err := os.ReadFile(s.file)
 			eventstest.Must(t, err)
 			if _, beside, _ := strings.Cut(string(text), "next\n"); strings.Contains(beside, "work") {
 				t.Errorf("the work went on for %d lines beside the next holder, want none", strings.Count(beside, "work"))
 			}
 			next.Send(syscall.SIGTERM)
-			server.Mute(holder, false)
-			eventstest.Must(t, os.Remove(file))
-			s.works(t, test.unit, file)
+			s.Mute(holder, false)
+			eventstest.Must(t, os.Remove(s.file))
+			s.works(test.unit)
 		})
 	}
 }
-
-const indexer, disk = "indexer.service", "disk-lock.service"
 
 // A unit that waits: the one unit is active, and so holds nothing up; of two units neither is,
 // and the work starts at the grant.
 func TestUnitsThatWait(t *testing.T) {
 	t.Parallel()
-	s := startSystemd(t)
-	server := zktest.Start(t, zktest.Tick(500*time.Millisecond/s.quicker))
-	file := filepath.Join(t.TempDir(), "work")
-	s.install(t, server, worker(file, "obedient"))
-	for _, unit := range []string{indexer, disk} {
-		first := begin(t, "", append(brief(server, lockPath), commandLine("wait")...)...)
-		ready(t, first, "command")
+	s := startSystemd(t, "part work FILE obedient")
+	for unit, want := range map[string]string{indexer: "active", disk: "activating"} {
+		first := s.rig.works("run --session-timeout 10s " + lockPath + " -- part wait")
 		if unit == indexer {
-			if said := s.control("start", unit); said != "" { // it waits until the unit is active
-				t.Error(said)
-			}
+			s.must("start", unit) // which waits until the unit is active
 		} else {
-			s.start(t, unit)
+			s.must("start", "--no-block", unit)
 		}
 		eventstest.Eventually(t, "it waits", func() bool {
 			return s.control("show", unit, "--value", "-p", "StatusText") == "waiting for "+lockPath+", 1 ahead"
 		}, s.status(unit))
-		want := "active"
-		if unit == disk {
-			want = "activating"
-			if state := s.control("is-active", "disk-work.service"); state != "inactive" {
-				t.Errorf("while the lock is waited for, the work is %s, want it inactive", state)
-			}
-		}
 		if state := s.control("is-active", unit); state != want {
 			t.Errorf("%s waits and is %s, want it %s", unit, state, want)
 		}
+		if state := s.control("is-active", "disk-work.service"); state != "inactive" {
+			t.Errorf("while the lock is waited for, the work is %s, want it inactive", state)
+		}
 		first.Send(syscall.SIGUSR2)
 		first.Exits(5)
-		s.works(t, unit, file)
-		// Stopped, the unit gives the lock back once the work has ended.
-		if said := s.control("stop", unit); said != "" {
-			t.Error(said)
-		}
-		nodes(t, server, 0, "when the unit is stopped")
-		eventstest.Must(t, os.Remove(file))
+		s.works(unit)
+		s.must("stop", unit) // the unit gives the lock back once the work has ended
+		s.nodes(0, "when the unit is stopped")
+		eventstest.Must(t, os.Remove(s.file))
 	}
-}
-
-// worker is a command line for a unit, of work on a file. That of a leader is done by its child.
-func worker(file, temper string) string {
-	if temper == "leader" {
-		return strings.Join([]string{os.Args[0], asCommand, "leader", file, "deaf"}, " ")
-	}
-	return strings.Join([]string{os.Args[0], asCommand, "work", file, temper}, " ")
-}
-
-// next waits for the lock, and marks the file when it has it, and a while later.
-func (s *systemd) next(t *testing.T, server *zktest.Server, file string) *eventstest.Process {
-	t.Helper()
-	next := begin(t, "", append([]string{"run", "-v", "--servers", server.Addr(), lockPath}, "--", "sh", "-c", `echo next >> "$0"; sleep 0.1; echo later >> "$0"; exec sleep 600`, file)...)
-	next.Await(t, "1 ahead", 1)
-	return next
 }

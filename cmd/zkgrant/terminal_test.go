@@ -3,9 +3,11 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,9 +15,11 @@ import (
 
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
+	xterm "golang.org/x/term"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // terminal is a program with a terminal of its own.
@@ -32,31 +36,15 @@ type terminal struct {
 
 const width, height = 100, 24
 
-// beginTerminal starts the program on a terminal of 100 columns and 24 lines.
-func beginTerminal(t *testing.T, environment []string, args ...string) *terminal {
-	t.Helper()
-	return onTerminal(t, environment, exec.Command(program, args...))
-}
-
-// beginShell starts an interactive shell on such a terminal, in which "zkgrant" is the program.
-func beginShell(t *testing.T) *terminal {
-	t.Helper()
-	term := onTerminal(t, []string{"PS1=prompt> ", "ENV="}, exec.Command("sh", "-i"))
-	term.types("zkgrant() { " + program + ` "$@"; }` + "\n")
-	return term
-}
-
-func onTerminal(t *testing.T, environment []string, cmd *exec.Cmd) *terminal {
-	t.Helper()
-	cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), environment...)
+// terminal runs a line on a terminal of 100 columns and 24 lines.
+func (g *rig) terminal(line string, more ...string) *terminal {
+	g.t.Helper()
+	cmd := g.command(line, more...)
+	cmd.Env, cmd.Stdin, cmd.SysProcAttr = append(cmd.Env, "TERM=xterm-256color"), nil, nil
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: height, Cols: width})
-	if err != nil {
-		t.Fatal(err)
-	}
-	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewEmulator(width, height)}
-	answers, ok := term.screen.InputPipe().(io.Closer)
-	if !ok {
-		t.Fatal("what the terminal answers cannot be ended")
+	eventstest.Must(g.t, err)
+	term := &terminal{
+		t: g.t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewEmulator(width, height),
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { _, _ = io.Copy(term, master) })        // ends with the program
@@ -65,14 +53,14 @@ func onTerminal(t *testing.T, environment []string, cmd *exec.Cmd) *terminal {
 		_ = cmd.Wait() // ProcessState has the result
 		close(term.ended)
 	}()
-	t.Cleanup(func() {
+	g.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-term.ended
-		if t.Failed() {
-			t.Logf("%v shows\n%s", cmd.Args, term.text())
+		if g.t.Failed() {
+			g.t.Logf("%v shows\n%s", cmd.Args, term.text())
 		}
 		_ = master.Close()
-		_ = answers.Close() // the pump reads without a mutex whether the screen is closed
+		_ = term.screen.InputPipe().(io.Closer).Close() // the pump reads without a mutex whether the screen is closed
 		pumps.Wait()
 	})
 	return term
@@ -145,51 +133,235 @@ func (term *terminal) exits(code int) {
 	}
 }
 
-// On a terminal a waiter shows how many are ahead, a loss is red, and Ctrl-C ends the wait. NO_COLOR removes the colours.
-func TestTerminal(t *testing.T) {
+// On a terminal a waiter shows how many are ahead, a loss is red, and NO_COLOR removes the colours.
+// With --stdin the command has the terminal.
+func testTerminals(t *testing.T, g *rig) {
 	for _, colours := range []bool{true, false} {
-		server := zktest.Start(t)
-		var environment []string
+		g := *g
 		if !colours {
-			environment = []string{"NO_COLOR=1"}
+			g.env = append(g.env, "NO_COLOR=1")
 		}
-		line := append([]string{"run", "--servers", server.Addr(), lockPath}, commandLine("wait")...)
-		holder := beginTerminal(t, environment, line...)
-		holder.shows("command ")
-		waiter := beginTerminal(t, environment, line...)
-		waiter.shows("zkgrant: waiting for /locks/run, 1 ahead, ")
-		for _, node := range server.Children(lockPath) {
-			if strings.HasSuffix(node, "0000000000") {
-				eventstest.Check(t, server.Expire(server.Owner(lockPath+"/"+node)))
+		holder := g.terminal("zkgrant run -v /terminal -- part wait")
+		holder.shows("granted /terminal", "command ")
+		queue := g.terminal("zkgrant queue /terminal")
+		queue.shows("holds")
+		queue.exits(0)
+		waiter := g.terminal("zkgrant run --stdin --shell /terminal --",
+			`echo name?; read name; echo "hello $name"`)
+		waiter.shows("zkgrant: waiting for /terminal, 1 ahead, ")
+		holder.types("\x03")
+		holder.shows("command got " + syscall.SIGINT.String())
+		holder.types("\x1c") // Ctrl-\
+		holder.shows("command got " + syscall.SIGQUIT.String())
+		if g.Server != nil {
+			g.expireAt("/terminal")
+			holder.shows("zkgrant: LOST /terminal: session expired")
+			holder.exits(codeLost)
+			if got := strings.Contains(holder.printed(), red); got != colours {
+				t.Errorf("the loss is red: %t, want %t", got, colours)
 			}
+		} else {
+			eventstest.Check(t, holder.cmd.Process.Signal(syscall.SIGTERM))
+			holder.exits(0)
 		}
-		holder.shows("zkgrant: LOST /locks/run: session expired")
-		holder.exits(codeLost)
-		waiter.shows("ready")
+		waiter.shows("name?")
 		if got := waiter.text(); strings.Contains(got, "waiting") {
 			t.Errorf("the holder still shows that it waits:\n%s", got)
 		}
-		waiter.types("\x03")
-		waiter.shows("command got " + syscall.SIGINT.String())
-		waiter.types("\x1c") // Ctrl-\
-		waiter.shows("command got " + syscall.SIGQUIT.String())
-		eventstest.Check(t, waiter.cmd.Process.Signal(syscall.SIGTERM))
+		waiter.types("zoe\n")
+		waiter.shows("hello zoe")
 		waiter.exits(0)
-		if got := strings.Contains(holder.printed(), red) && strings.Contains(waiter.printed(), dim); got != colours {
-			t.Errorf("NO_COLOR %v: coloured %t, want %t", environment, got, colours)
+		for colour, term := range map[string]*terminal{green + "holds": queue, dim: waiter, green: holder} {
+			if got := strings.Contains(term.printed(), colour); got != colours {
+				t.Errorf("it is coloured: %t, want %t\n%q", got, colours, term.printed())
+			}
 		}
+		g.ends(codeNotHeld, "queue --held /terminal")
+	}
+	without := g.terminal("zkgrant run --shell /terminal --", `read name || echo "no name"`)
+	without.shows("no name")
+	without.exits(0)
+}
+
+// A command in the background is halted when it reads from the terminal, or writes to it after
+// `stty tostop`. It gets the terminal if zkgrant has it.
+func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ setting, command string }{
+		"reads":  {"-tostop", `read name < /dev/tty; echo "hello $name"`},
+		"writes": {"tostop", `echo name?; read name < /dev/tty; echo "hello $name"`},
+		"sets":   {"-tostop", `stty -tostop < /dev/tty; read name < /dev/tty; echo "hello $name"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := double(t).terminal("sh -c", `stty `+test.setting+`; exec "$@"`, "sh",
+				"zkgrant", "run", "-v", "--shell", lockPath, "--", test.command)
+			term.shows("granted /locks/run")
+			term.types("zoe\n")
+			term.shows("hello zoe", "gave /locks/run back")
+			term.exits(0)
+		})
 	}
 }
 
-// With --stdin the command has the terminal, and zkgrant has it again afterwards.
-func TestCommandHasTheTerminal(t *testing.T) {
-	server := zktest.Start(t)
-	term := beginTerminal(t, nil, "run", "-v", "--servers", server.Addr(), "--stdin", "--shell", lockPath, "--", `echo name?; read name; echo "hello $name"`)
-	term.shows("name?")
-	term.types("zoe\n")
-	term.shows("hello zoe", "gave /locks/run back")
+// In the background zkgrant takes the terminal from nobody. It says once that the command needs
+// it, and hands it on in the foreground. Ctrl-Z there halts both, and the shell continues both.
+func TestTheTerminalInAShell(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	g.env = append(g.env, "PS1=prompt> ", "ENV=")
+	term := g.terminal("sh -i")
+	types := func(line, shows string) {
+		t.Helper()
+		term.types(line)
+		term.shows(shows)
+	}
+	types("zkgrant run -v --session-timeout 20s --stdin --shell "+lockPath+
+		` -- 'echo "name?"; read name; echo "hello $name"; read name; echo "bye $name"' &`+"\n",
+		"the command is halted: it needs the terminal, and zkgrant is in the background")
+	types("echo shell has $((6*7))\n", "shell has 42")
+	types("fg\nzoe\n", "hello zoe")
+	g.nodes(1, "while the command runs")
+	types("\x1a", "Stopped")
+	types("echo shell has $((6*8))\n", "shell has 48")
+	types("fg\nbob\n", "bye bob")
+	term.shows("gave /locks/run back")
+	if n := strings.Count(term.printed(), "it needs the terminal"); n != 1 {
+		t.Errorf("it was said %d times that the command needs the terminal, want once", n)
+	}
+	term.types("exit\n")
 	term.exits(0)
-	without := beginTerminal(t, nil, "run", "--servers", server.Addr(), "--shell", lockPath, "--", `read name || echo "no name"`)
-	without.shows("no name")
-	without.exits(0)
+}
+
+// Where no shell would continue them, Ctrl-Z halts neither zkgrant nor its command. Either of them
+// may have the terminal. Without a terminal, the kernel halts the command as little as without zkgrant.
+func TestCtrlZWhereNobodyContinues(t *testing.T) {
+	t.Parallel()
+	for name, flag := range map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// A shell that starts a process at that moment may wait for it, halted as it is, and not be halted itself.
+			term := double(t).terminal("zkgrant run -v "+flag+" --shell "+lockPath+" --",
+				`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; `+
+					`sleep 600 & echo ready; while :; do wait $!; done`)
+			term.shows("ready")
+			term.types("\x1a")
+			if flag == "--stdin" {
+				term.shows("went on")
+			}
+			eventstest.Check(t, term.cmd.Process.Signal(syscall.SIGUSR2))
+			term.exits(5)
+		})
+	}
+	run := double(t).situate("session-leader", "run --shell "+lockPath+" --",
+		`kill -TSTP $$; kill -TTIN $$; kill -TTOU $$; echo went on`)
+	run.Exits(0)
+	run.Must(t, "went on")
+}
+
+// The live view shows holders and waiters, asks a lock back, survives a cut and a small terminal, and
+// leaves the terminal as it was.
+func testTop(t *testing.T, g *rig) {
+	one, _, _ := strings.Cut(g.servers, ",")
+	proxy := ensemble.StartProxy(t, one)
+	c, named := g.coordinator(), func(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
+	holder := c.Mutex("/top/a", coordinator.Revocable()).Acquire(t.Context(), named("the \x1b[31mfirst"))
+	defer holder.Release()
+	eventstest.Receive(t, holder.Granted(), "the lock")
+	waiter := c.Mutex("/top/a").Acquire(t.Context(), named("the second"))
+	defer waiter.Release()
+	permits := c.Semaphore("/top/b", 3).Acquire(t.Context(), coordinator.WithPermits(2), named("a worker"))
+	defer permits.Release()
+	eventstest.Receive(t, permits.Granted(), "the permits")
+
+	view := g.terminal("zkgrant top --interval 50ms --grace 1m /top --servers " + proxy.Addr())
+	view.shows("2 locks, 1 waiter", "connected", "> /top/a", "  /top/b      semaphore     3     1", "the �[31mfirst", "waits  lock")
+	if strings.Contains(view.printed(), "\x1b[31mfirst") {
+		t.Error("what a server says reached the terminal as it is, want it made harmless")
+	}
+	for _, step := range [][]string{
+		{"/b\r", "1 of 2 locks, filter b", "> /top/b"},
+		{"\x1b", "2 locks, 1 waiter"},
+		{"k", "> /top/a"},
+		{"r", "revoke /top/a? Grace 1m0s, 1 holder. y/n"},
+		{"n", "/top/a was not asked back"},
+	} {
+		view.types(step[0])
+		view.shows(step[1:]...)
+	}
+	view.types("ry")
+	eventstest.Receive(t, holder.Revoked(), "the request")
+	view.shows("/top/a is asked back, with a grace of 1m0s")
+	holder.Release()
+	view.shows("/top/a is not held any more by the holders that were asked", "2 locks, 0 waiters")
+	view.types("r")
+	view.types("y") // the second holder has not agreed
+	view.shows("has not agreed")
+
+	view.resizes(40, 10)
+	view.shows("> /top/a", "…")
+	eventstest.Eventually(t, "the small screen has a line for the keys", func() bool {
+		all := strings.Split(view.text(), "\n")
+		return len(all) == 10 && strings.HasPrefix(all[9], "q quit")
+	})
+	view.resizes(width, height)
+	proxy.Refuse(true)
+	proxy.Cut()
+	view.shows("suspended")
+	proxy.Refuse(false)
+	view.shows("connected", "the second")
+	view.types("\x03")
+	view.exits(0)
+	view.isLeft()
+}
+
+// isLeft checks that a terminal is as a new one.
+func (term *terminal) isLeft() {
+	t := term.t
+	t.Helper()
+	other, slave, err := pty.Open()
+	eventstest.Must(t, err)
+	defer func() { eventstest.Check(t, errors.Join(slave.Close(), other.Close())) }()
+	want, err := xterm.GetState(int(other.Fd()))
+	eventstest.Must(t, err)
+	got, err := xterm.GetState(int(term.master.Fd()))
+	eventstest.Must(t, err)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the terminal is left with %+v, want %+v", got, want)
+	}
+	eventstest.Eventually(t, "the screen is as it was", func() bool { return term.text() == "" && !term.alternate() })
+	if !strings.Contains(term.printed(), "\x1b[?25h") {
+		t.Error("the cursor is left hidden, want it shown")
+	}
+}
+
+// q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours, whatever its
+// value. Flags that cannot be right end it at once.
+func TestTopEnds(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	for _, colours := range []bool{true, false} {
+		view := g.terminal("zkgrant top /")
+		view.shows("no locks below /", "connected")
+		if colours {
+			eventstest.Check(t, view.cmd.Process.Signal(syscall.SIGTERM))
+		} else {
+			view.types("q")
+		}
+		view.exits(0)
+		if sessions := g.Sessions(); len(sessions) > 0 {
+			t.Errorf("the sessions %x are left, want none", sessions)
+		}
+		if got := strings.Contains(view.printed(), green); got != colours {
+			t.Errorf("coloured: %t, want %t", got, colours)
+		}
+		g.env = append(g.env, "NO_COLOR=yes")
+	}
+	for flag, want := range map[string]string{
+		"--interval=0": "--interval", "--grace=-1s": "--grace", "locks": "path", "--json": "needs a terminal",
+	} {
+		view := g.terminal("zkgrant top " + flag)
+		view.shows(want)
+		view.exits(codeFailed)
+	}
 }

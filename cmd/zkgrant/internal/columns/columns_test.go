@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A column is as wide as its widest cell if there is room. If not, the last columns get less, those that may be dropped are, and a cut
 // cell shows that it is cut.

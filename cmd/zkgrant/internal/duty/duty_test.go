@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // story is a play of a Duty with a session timeout of 10 s and a lease until 9 s. What
 // happens at a time is a function; the acts are collected until the command is dead.

@@ -1,6 +1,12 @@
 package jobs
 
-import "testing"
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	init1 = 1

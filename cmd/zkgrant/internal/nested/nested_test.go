@@ -5,8 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/events"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const guid = "_c_00000000-0000-0000-0000-00000000000"
 

@@ -3,7 +3,11 @@ package text
 import (
 	"encoding/json"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A character that steers a terminal, reverses a line or is invisible reaches no terminal, and --json keeps it escaped.
 func TestNothingHiddenReachesATerminal(t *testing.T) {

@@ -8,14 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
-// values are the lines of a file that are no comments.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// values are the lines of a file that are no comments, without the beginnings of their names.
 func values(text []byte) string {
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "#") {
-			all = append(all, strings.TrimPrefix(strings.TrimSpace(line), "zkgrant_run_"))
+			line = strings.TrimPrefix(strings.TrimSpace(line), "zkgrant_run_")
+			all = append(all, strings.ReplaceAll(strings.TrimPrefix(line, "last_"), `{path="/a"}`, ""))
 		}
 	}
 	return strings.Join(all, ", ")
@@ -27,37 +32,32 @@ func at(second int64) time.Time { return time.UnixMilli(second*1000 + 500) }
 func TestFigures(t *testing.T) {
 	var text []byte
 	for _, step := range []struct {
-		run  Run
-		want string
+		run     Run
+		success string
+		want    string
 	}{
-		{
-			Run{Path: "/a", Ended: at(100), Code: 124, Waited: 2 * time.Second},
-			`last_end_timestamp_seconds{path="/a"} 100.5, last_exit_code{path="/a"} 124, last_waited_seconds{path="/a"} 2, last_held_seconds{path="/a"} 0, losses_total{path="/a"} 0`,
-		},
-		{
-			Run{Path: "/a", Ended: at(200), Waited: time.Second, Held: time.Minute, Ran: true},
-			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 200.5, last_exit_code{path="/a"} 0, last_waited_seconds{path="/a"} 1, last_held_seconds{path="/a"} 60, losses_total{path="/a"} 0`,
-		},
-		{
-			Run{Path: "/a", Ended: at(300), Code: 123, Held: time.Second, Lost: true},
-			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 300.5, last_exit_code{path="/a"} 123, last_waited_seconds{path="/a"} 0, last_held_seconds{path="/a"} 1, losses_total{path="/a"} 1`,
-		},
-		{ // a conflict code of 0 is no success of the command
-			Run{Path: "/a", Ended: at(400), Lost: true},
-			`last_success_timestamp_seconds{path="/a"} 200.5, last_end_timestamp_seconds{path="/a"} 400.5, last_exit_code{path="/a"} 0, last_waited_seconds{path="/a"} 0, last_held_seconds{path="/a"} 0, losses_total{path="/a"} 2`,
-		},
-		{
-			Run{Path: `/b"\`, Ended: at(500), Code: 1, Ran: true},
-			`last_end_timestamp_seconds{path="/b\"\\"} 500.5, last_exit_code{path="/b\"\\"} 1, last_waited_seconds{path="/b\"\\"} 0, last_held_seconds{path="/b\"\\"} 0, losses_total{path="/b\"\\"} 0`,
-		},
+		{Run{Path: "/a", Ended: at(100), Code: 124, Waited: 2 * time.Second}, "",
+			`end_timestamp_seconds 100.5, exit_code 124, waited_seconds 2, held_seconds 0, losses_total 0`},
+		{Run{Path: "/a", Ended: at(200), Waited: time.Second, Held: time.Minute, Ran: true}, "200.5",
+			`end_timestamp_seconds 200.5, exit_code 0, waited_seconds 1, held_seconds 60, losses_total 0`},
+		{Run{Path: "/a", Ended: at(300), Code: 123, Held: time.Second, Lost: true}, "200.5",
+			`end_timestamp_seconds 300.5, exit_code 123, waited_seconds 0, held_seconds 1, losses_total 1`},
+		{Run{Path: "/a", Ended: at(400), Lost: true}, "200.5", // a conflict code of 0 is no success of the command
+			`end_timestamp_seconds 400.5, exit_code 0, waited_seconds 0, held_seconds 0, losses_total 2`},
+		{Run{Path: `/b"\`, Ended: at(500), Code: 1, Ran: true}, "",
+			`end_timestamp_seconds{P} 500.5, exit_code{P} 1, waited_seconds{P} 0, held_seconds{P} 0, losses_total{P} 0`},
 	} {
 		text = step.run.Text(text)
-		if got := values(text); got != step.want {
-			t.Errorf("after %+v:\n%s\nwant\n%s", step.run, got, step.want)
+		want := strings.ReplaceAll(step.want, "{P}", `{path="/b\"\\"}`)
+		if step.success != "" {
+			want = "success_timestamp_seconds " + step.success + ", " + want
+		}
+		if got := values(text); got != want {
+			t.Errorf("after %+v:\n%s\nwant\n%s", step.run, got, want)
 		}
 	}
 	for _, odd := range []string{success + `{path="/a"} soon`, success + `{path="/a"} -1`, losses + `{path="/a"} NaN`, losses + `{path="/a"} +Inf`, "\xff"} {
-		if got := values(Run{Path: "/a", Ended: at(1)}.Text([]byte(odd))); strings.Contains(got, success) || !strings.HasSuffix(got, `losses_total{path="/a"} 0`) {
+		if got := values(Run{Path: "/a", Ended: at(1)}.Text([]byte(odd))); strings.Contains(got, "success") || !strings.HasSuffix(got, "losses_total 0") {
 			t.Errorf("after %q the file has %s, want nothing of it", odd, got)
 		}
 	}

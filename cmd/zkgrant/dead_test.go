@@ -1,0 +1,284 @@
+//go:build unix
+
+package main
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// ending is a way in which a lock comes to its end. Whatever it is, what run has started is dead
+// before the next holder starts.
+type ending struct {
+	name    string
+	where   string // the situation of zkgrant
+	flags   string
+	command string // it works on the file
+	end     func(g *rig, run *situated)
+	halts   bool // zkgrant, which is continued then
+	code    int
+	says    string
+	record  bool // of a crash: what was begun and not brought to its end
+}
+
+func (e ending) String() string { return e.name }
+
+// comes lets the ending come.
+func (e ending) comes(t *testing.T) {
+	t.Helper()
+	g := brief(t)
+	line := "run --revocable --detect-crash " + e.flags + " " + lockPath + " -- " + e.command
+	run, _ := g.holds(e.where, line)
+	_, holder := g.first()
+	g.handsOver(func() { e.end(g, run) })
+	if g.Mute(holder, false); e.halts {
+		run.Send(syscall.SIGCONT)
+	}
+	run.Exits(e.code)
+	run.Must(t, e.says)
+	if e.record {
+		g.record(true)
+	}
+}
+
+// record checks whether there is the record of a crash.
+func (g *rig) record(want bool) {
+	g.t.Helper()
+	if _, got := g.Data(lockPath + ".holder"); got != want {
+		g.t.Errorf("the record of a crash is there: %t, want %t", got, want)
+	}
+}
+
+// mute ends the contact with the first in the queue, so that its lease runs out.
+func mute(g *rig, _ *situated) {
+	_, holder := g.first()
+	g.Mute(holder, true)
+}
+
+// revokes has the lock asked back, with a flag.
+func revokes(flag string) func(*rig, *situated) {
+	return func(g *rig, _ *situated) { g.begin("revoke " + flag + lockPath) }
+}
+
+// sends sends zkgrant a signal.
+func sends(sig syscall.Signal) func(*rig, *situated) {
+	return func(_ *rig, run *situated) { run.Send(sig) }
+}
+
+func TestTheCommandIsDeadFirst(t *testing.T) {
+	t.Parallel()
+	var all []ending
+	add := func(times int, e ending) {
+		for n := range times {
+			each := e
+			each.name = strings.TrimSpace(e.name + " " + e.flags + " " + e.command + " " + strconv.Itoa(n))
+			all = append(all, each)
+		}
+	}
+	const deaf = "part work FILE deaf"
+	add(eventstest.Amount(2, 20), ending{
+		name: "the lease runs out", command: deaf, end: mute, code: codeLost, says: "LOST /locks/run: lease r", // runs out, or ran out on a busy machine
+	})
+	add(eventstest.Amount(2, 20), ending{
+		name: "revoked", command: deaf, end: revokes("--grace 300ms "), code: codeLost, record: true,
+	})
+	for _, leader := range leaders() {
+		family := "part " + leader + " FILE deaf" // the command ends, and another process of its family works on
+		add(1, ending{name: "TERM", command: family, end: sends(syscall.SIGTERM)})
+		add(1, ending{name: "revoked", command: family, end: revokes("")})
+		each := eventstest.Amount(5, 50) / len(leaders())
+		add(each, ending{name: "killed", command: family, end: sends(syscall.SIGKILL), code: -1})
+		add(each, ending{name: "halted", command: family, end: sends(syscall.SIGSTOP), halts: true, code: codeLost})
+	}
+	add(1, ending{
+		name: "the supervisor is killed", command: "part leader FILE deaf", code: codeFailed, record: true,
+		end: func(g *rig, run *situated) {
+			eventstest.Check(g.t, syscall.Kill(childOf(g.t, run.Pid()), syscall.SIGKILL))
+		},
+		says: "the supervisor of the command was killed",
+	})
+	// What zkgrant prints leads nowhere.
+	for _, where := range []string{"pipe-full", "pipe-gone", "tty-stopped"} {
+		for _, flag := range []string{"--verbose", "--json", "--verbose=false"} {
+			for _, temper := range []string{"deaf", "obedient"} {
+				work := "part work FILE " + temper
+				add(1, ending{name: where, where: where, flags: flag, command: work, end: mute, code: codeLost})
+			}
+		}
+	}
+	together(t, all, ending.comes)
+}
+
+// The command ends by itself, and another process of its family works on. The lock is held until
+// that has ended, too, and nothing is killed. After a session timeout a line names the process.
+func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	// For ps a process whose first thread has ended is a zombie, and works on in its others.
+	const headless = `--shell /locks/run -- 'part headless FILE & ` +
+		`until grep -q "^State:.Z" /proc/$!/status; do sleep 0.01; done; exit 7'`
+	lines := map[string]string{headless: "headless"}
+	for _, leader := range leaders() {
+		lines["/locks/run -- part "+leader+" FILE obedient 7"] = "command"
+	}
+	for line, left := range lines {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			g := brief(t)
+			run := g.begin("run " + line)
+			pid := g.pid(run, left)
+			if _, ok := processStat(pid); left == "headless" && !ok {
+				t.Skip("there is no /proc")
+			}
+			g.handsOver(func() {
+				run.Await(t, "the command has ended, and /locks/run is held for process", 1)
+				if _, ok := processStat(pid); ok {
+					run.Must(t, "is held for process "+strconv.Itoa(pid)+", which it has left behind")
+				}
+				if left != "headless" && gone(t, pid) {
+					t.Error("the process that outlives the command was ended, want it to work on")
+				}
+				eventstest.Check(t, syscall.Kill(pid, syscall.SIGKILL))
+				run.Exits(7)
+			})
+		})
+	}
+}
+
+// With --release-on-exit the lock is given back when the command itself has ended, and others
+// of its group go on.
+func TestReleaseOnExit(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.begin("run -v --release-on-exit " + lockPath + " -- part leader FILE obedient 7")
+	pid := g.pid(run, "command")
+	run.Await(t, "gave /locks/run back", 1)
+	if gone(t, pid) {
+		t.Error("the process that outlives the command was ended, want it to work on")
+	}
+	g.nodes(0, "when the command has ended")
+	eventstest.Check(t, syscall.Kill(pid, syscall.SIGTERM))
+	run.Exits(7)
+}
+
+// When the lock is lost, run asks the command to end, and kills it if it does not, together with
+// its children. A halted command is continued for that. The exit code says that the lock is lost,
+// whatever the command's own is.
+func TestALossEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, grace, part string
+		asked             bool
+	}{
+		{"obedient", "2s", "wait", true},
+		{"halted", "2s", "wait", true},
+		{"stubborn", "2s", "stubborn", true},
+		{"its child is", "2s", "family", true},
+		{"without a grace", "0", "family", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := double(t)
+			run := g.works("run --grace " + test.grace + " " + lockPath + " -- part " + test.part)
+			pids := []int{g.pid(run, "command")}
+			if test.part == "family" {
+				pids = append(pids, g.pid(run, "child"))
+			}
+			if test.name == "halted" {
+				eventstest.Must(t, syscall.Kill(pids[0], syscall.SIGSTOP))
+			}
+			g.expire()
+			run.Exits(codeLost)
+			run.Must(t, "LOST /locks/run: session expired")
+			for _, pid := range pids {
+				if !gone(t, pid) {
+					t.Errorf("run has ended before process %d of the command", pid)
+				}
+			}
+			if asked := strings.Contains(run.String(), "got "+syscall.SIGTERM.String()); asked != test.asked {
+				t.Errorf("asked to end: %t, want %t\n%s", asked, test.asked, run)
+			}
+		})
+	}
+}
+
+// A connection that breaks and comes back is reported, and costs nothing. Nor does a reader of
+// standard error that has ended, and the command keeps the default for PIPE.
+func TestABrokenConnection(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"job", "pipe-gone"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			g := double(t)
+			run := g.situate(where, "run -v --session-timeout 20s "+lockPath+" -- part wait")
+			pid := g.pid(run.Process, "command")
+			for n := range 3 {
+				_, holder := g.first()
+				g.Cut(holder)
+				if where == "job" {
+					run.Await(t, "no connection; what is held is good for another", n+1)
+					run.Await(t, "connected again", n+1)
+				}
+				eventstest.Eventually(t, "it is connected again", func() bool { return g.Connections() > 0 })
+			}
+			if ignored := maskOf(t, pid, "SigIgn"); ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
+				t.Errorf("the command ignores the signals %x, PIPE among them, want its default", ignored)
+			}
+			g.stop(run, syscall.SIGUSR2, 5)
+		})
+	}
+}
+
+// run is halted, and the lock is lost meanwhile. If Ctrl-Z has halted the command, too, CONT does not
+// let it go on. If it has ended well before run learns of that, this is a loss, and no success.
+func TestALossOfAHaltedRun(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {
+		g := brief(t)
+		// A shell has one thread, to which the system gives the signal with the lower number first:
+		// TERM, of which it dies, and not CONT.
+		run := g.works("run --grace 250ms --shell "+lockPath+" --", `trap 'echo went on' CONT; `+
+			`trap 'kill $!; exit 0' USR1; echo "command $$ ready"; while :; do sleep 600 & wait $!; done`)
+		pid := g.pid(run, "command")
+		run.Send(sig)
+		if halted(t, run.Pid()); sig == syscall.SIGTSTP {
+			halted(t, pid)
+		} else {
+			eventstest.Must(t, syscall.Kill(pid, syscall.SIGUSR1))
+			eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
+		}
+		eventstest.Eventually(t, "the session is over", func() bool { return len(g.Sessions()) == 0 })
+		g.stop(run, syscall.SIGCONT, codeLost)
+		run.Must(t, "LOST")
+		if run.Count("went on") > 0 {
+			t.Errorf("the command was let go on without the lock, want it asked to end first:\n%s", run)
+		}
+	}
+}
+
+// A supervisor that is halted goes on at once: otherwise nobody would hear of the command's end.
+func TestTheSupervisorIsHalted(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.works("run -v " + lockPath + " -- part wait")
+	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGSTOP))
+	g.stop(run, syscall.SIGTERM, 0)
+	run.Must(t, "gave /locks/run back")
+}
+
+// That the lock was given back is said when the servers have said it, and not before.
+func TestGivenBackIsSaidWhenItIsTrue(t *testing.T) {
+	t.Parallel()
+	g := brief(t)
+	run := g.works("run -v " + lockPath + " -- part wait")
+	g.MuteAll(true)
+	run.Send(syscall.SIGTERM)
+	run.Exits(0) // the command's own
+	run.Must(t, "giving back: closed, and no server has said that the session is over")
+	if strings.Contains(run.String(), "gave /locks/run back") {
+		t.Errorf("no server has answered, and run says\n%s\nwant no word of a lock that was given back", run)
+	}
+}

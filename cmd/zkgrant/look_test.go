@@ -1,0 +1,380 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// client connects a client from outside the project until the test ends.
+func client(t *testing.T, servers string) *zk.Conn {
+	t.Helper()
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(eventstest.Quiet{}))
+	eventstest.Must(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range news { // closed when the client's goroutines have ended
+		}
+	})
+	return conn
+}
+
+// coordinator connects a coordinator until the test ends.
+func (g *rig) coordinator() *coordinator.Coordinator {
+	g.t.Helper()
+	c, err := coordinator.Connect(g.t.Context(), g.servers, coordinator.WithSessionTimeout(10*time.Second))
+	eventstest.Must(g.t, err)
+	g.t.Cleanup(func() { eventstest.Check(g.t, c.Close()) })
+	return c
+}
+
+// A permit is handed on. The waiter's node is replaced by another one in another directory, and watch
+// tells of one contender.
+func testWatch(t *testing.T, g *rig) {
+	c := g.coordinator()
+	acquire := func(name string) *coordinator.Acquisition {
+		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.WithData([]byte(name)))
+	}
+	news := c.Events(t.Context())
+	first := acquire("first")
+	eventstest.Receive(t, first.Granted(), "the permit")
+	second := acquire("second")
+	defer second.Release()
+	for queued := false; !queued; {
+		event, ok := eventstest.Receive(t, news, "the place of the second").(events.Queued)
+		queued = ok && event.ID == second.ID()
+	}
+	watch := g.begin("watch --every 20ms /watch/permit")
+	watch.Await(t, "second", 1)
+	first.Release()
+	eventstest.Receive(t, second.Granted(), "the permit")
+	watch.Await(t, "holds     second", 1)
+	g.stop(watch, os.Interrupt, 0)
+	matches(t, "watch", watch, `^\S+  holds     first  .*\n\S+  waits     second  .*\n`+
+		`(\S+  has gone  first  .*\n\S+  holds     second  .*\n)$`)
+}
+
+// There are two nodes: that of a cached lock, which stays when its holder has released, and that of
+// a lock that is held.
+func testIdle(t *testing.T, g *rig) {
+	c, data := g.coordinator(), coordinator.WithData([]byte("host-7"))
+	cached := c.Mutex("/idle/cached", coordinator.Cached())
+	for range 2 { // the second node stays
+		nothing := func(context.Context, events.Grant) error { return nil }
+		eventstest.Must(t, cached.Do(t.Context(), nothing, data))
+	}
+	held := c.Mutex("/idle/held").Acquire(t.Context(), data)
+	defer held.Release()
+	eventstest.Receive(t, held.Granted(), "the lock")
+	for line, want := range map[string]string{
+		"queue /idle/cached":        `(?m)^holds, may be idle +lock .* host-7$`,
+		"queue /idle/held":          `(?m)^holds +lock .* host-7$`,
+		"queue --json /idle/cached": `"holding":true,.*"may_be_idle":true,`,
+		"queue --json /idle/held":   `"token":\d+,"data"`,
+		"ls /idle":                  `/idle/cached +mutex +host-7, may be idle +0\n/idle/held +mutex +host-7 +0\n`,
+	} {
+		matches(t, line, g.ends(0, line), want)
+	}
+	watch := g.begin("watch --every 20ms /idle/cached")
+	watch.Await(t, ", may be idle", 1)
+	g.stop(watch, os.Interrupt, 0)
+}
+
+// answer is what a page answers: the status, and the body for those that end.
+type answer struct {
+	status int
+	body   string
+	stream *bufio.Scanner
+}
+
+// fetch sends a request. Of the headers, Host is the host that it names.
+func fetch(t *testing.T, method, url, body string, header ...string) (a answer) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	eventstest.Must(t, err)
+	r.Close = true
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	response, err := http.DefaultClient.Do(r)
+	eventstest.Must(t, err)
+	if a.status = response.StatusCode; strings.HasSuffix(url, "/events") {
+		t.Cleanup(func() { _ = response.Body.Close() }) // it has no end
+		a.stream = bufio.NewScanner(response.Body)
+		return a
+	}
+	all, err := io.ReadAll(response.Body)
+	eventstest.Must(t, err)
+	eventstest.Check(t, response.Body.Close())
+	a.body = string(all)
+	return a
+}
+
+// status checks the status of an answer.
+func (a answer) must(t *testing.T, what string, status int) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: %d %s, want %d", what, a.status, a.body, status)
+	}
+}
+
+// serves starts a program that serves a page, and returns its address.
+func (g *rig) serves(line string) (p *eventstest.Process, url string) {
+	g.t.Helper()
+	p = g.begin(line + " --listen 127.0.0.1:0")
+	p.Await(g.t, "http://", 1)
+	p.Await(g.t, "\n", 1)
+	return p, regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.String())
+}
+
+// The board serves until it is interrupted. It revokes if it is allowed to, and not for another site.
+func testBoard(t *testing.T, g *rig) {
+	holder := g.works("run --revocable /board/run --data ann -- part wait")
+	p, url := g.serves("board /board")
+	if got := fetch(t, "GET", url, ""); !strings.Contains(got.body, "<!doctype html>") {
+		t.Errorf("the page is\n%s", got.body)
+	}
+	got := fetch(t, "GET", url+"queues.json", "").body
+	if !strings.Contains(got, `"path":"/board/run"`) || !strings.Contains(got, `"data":"ann"`) {
+		t.Errorf("the locks are %s, want one of ann's", got)
+	}
+	fetch(t, "GET", url, "", "Host", "evil.example:80").must(t, "for another host", http.StatusMisdirectedRequest)
+	fetch(t, "POST", url+"revoke", "{}").must(t, "a revocation", http.StatusForbidden)
+	g.stop(p, syscall.SIGTERM, 0)
+
+	_, url = g.serves("board --allow-revoke /board")
+	var first struct {
+		Board string
+		Locks []struct{ ID string }
+	}
+	for stream := fetch(t, "GET", url+"events", "").stream; len(first.Locks) == 0; {
+		if !stream.Scan() {
+			t.Fatal(stream.Err())
+		}
+		if data, ok := strings.CutPrefix(stream.Text(), "data: "); ok {
+			eventstest.Must(t, json.Unmarshal([]byte(data), &first))
+		}
+	}
+	body := fmt.Sprintf(`{"board":%q,"lock":%q,"grace_seconds":60}`, first.Board, first.Locks[0].ID)
+	header := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}
+	fetch(t, "POST", url+"revoke", body, header...).must(t, "a revocation by another site", http.StatusForbidden)
+	fetch(t, "POST", url+"revoke", body, header[:2]...).must(t, "a revocation", http.StatusNoContent)
+	holder.Exits(0)
+}
+
+// shows waits until the page of an exporter has all the lines, and returns it.
+func shows(t *testing.T, url string, lines ...string) (page string) {
+	t.Helper()
+	eventstest.Eventually(t, strings.Join(lines, ", "), func() bool {
+		page = fetch(t, "GET", url+"metrics", "").body
+		all := strings.Split(page, "\n")
+		return !slices.ContainsFunc(lines, func(line string) bool { return !slices.Contains(all, line) })
+	}, func() string { return page })
+	return page
+}
+
+// The exporter has the nodes of every library.
+func testExporter(t *testing.T, g *rig) {
+	ctx := eventstest.Patiently(t, time.Minute)
+	c := g.coordinator()
+	held := []*coordinator.Acquisition{
+		c.Mutex("/app/jobs/held").Acquire(ctx), c.Mutex("/elsewhere").Acquire(ctx),
+		c.Semaphore("/app/limits/three", 3).Acquire(ctx, coordinator.WithPermits(2)),
+	}
+	for i := range 3 {
+		held = append(held, c.Mutex(fmt.Sprint("/app/tasks/", i)).Acquire(ctx))
+	}
+	for _, a := range held {
+		_, err := a.Wait(ctx)
+		eventstest.Must(t, err)
+	}
+	const kazoos = "/app/jobs/held/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
+	_, err := held[0].Txn(ctx, &zk.CreateRequest{Path: kazoos, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+	eventstest.Must(t, err)
+
+	p, url := g.serves("exporter --interval 100ms --max-locks 2 /app")
+	page := shows(t, url,
+		`zkgrant_queue_held{kind="mutex",lock="/app/jobs/held"} 1`,
+		`zkgrant_queue_waiting{kind="mutex",lock="/app/jobs/held"} 1`,
+		`zkgrant_queue_held{kind="semaphore",lock="/app/limits/three"} 2`,
+		`zkgrant_queue_held{kind="mutex",lock="/app/tasks/*"} 3`,
+		`zkgrant_queue_poll_errors_total 0`,
+		`zkgrant_session_state{state="connected"} 1`)
+	if strings.Contains(page, "elsewhere") || strings.Contains(page, "/app/tasks/1") {
+		t.Errorf("exported is\n%s\nwant nothing above the root, and one label of three tasks", page)
+	}
+	first := fetch(t, "GET", url, "").body
+	if !strings.Contains(first, `href="metrics"`) || !strings.Contains(first, "/app") {
+		t.Errorf("the first page is\n%s\nwant the root and a link", first)
+	}
+	held[0].Release()
+	eventstest.Receive(t, held[0].Done(), "the release")
+	shows(t, url, `zkgrant_queue_held{kind="mutex",lock="/app/jobs/held"} 1`,
+		`zkgrant_queue_waiting{kind="mutex",lock="/app/jobs/held"} 0`)
+	g.stop(p, syscall.SIGTERM, 0)
+}
+
+// The exporter says where it serves for programs, too, and by default it serves this machine alone.
+func TestExporterSaysWhereItServes(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	p, url := g.serves("exporter --json /")
+	var line struct{ Event, URL string }
+	err := json.Unmarshal([]byte(p.String()), &line)
+	if err != nil || line.Event != "serving" || line.URL != url+"metrics" {
+		t.Errorf("it says %s (%v), want serving with the url %smetrics, and no warning", p, err, url)
+	}
+	other := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80")
+	other.must(t, "for another host", http.StatusMisdirectedRequest)
+	open := g.begin("exporter --listen 0.0.0.0:0 /")
+	open.Await(t, "every client that can reach it sees the locks", 1)
+}
+
+// In an outage the exporter answers each scrape at once, after some seconds with the errors and no
+// locks, and it ends when it is asked to.
+func TestExporterInAnOutage(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	eventstest.Must(t, g.Create("/locks/a/lock-0000000000", nil))
+	p, url := g.serves("exporter --session-timeout 4s --interval 1ms --poll-timeout 100ms /")
+	const held = `zkgrant_queue_held{kind="unknown",lock="/locks/a"} 1`
+	const connected = `zkgrant_session_state{state="connected"} 1`
+	shows(t, url, held)
+	g.Down(true)
+	shows(t, url, `zkgrant_session_state{state="suspended"} 1`)
+	eventstest.Eventually(t, "without a server there are errors and no locks", func() bool {
+		page := shows(t, url)
+		return !strings.Contains(page, "queue_held{") && !strings.Contains(page, "errors_total 0\n")
+	})
+	g.Down(false)
+	shows(t, url, held, connected)
+	g.stop(p, os.Interrupt, 0)
+	if left := g.Sessions(); len(left) > 0 {
+		t.Errorf("after its end there are the sessions %v, want none", left)
+	}
+}
+
+// forest returns a server with a lock, n directories without one, and another lock, in this order.
+func forest(t *testing.T, n int) *rig {
+	t.Helper()
+	g := double(t)
+	for _, at := range []string{"/app/a/lock-0000000000", "/app/z/lock-0000000000", "/other/lock-0000000000", "/empty"} {
+		eventstest.Must(t, g.Create(at, nil))
+	}
+	for i := range n {
+		eventstest.Must(t, g.Create(fmt.Sprintf("/app/bare/%05d", i), nil))
+	}
+	return g
+}
+
+// reads is how many listings and readings the server has seen.
+func (g *rig) reads() int { return g.Requests(zktest.OpGetChildren2) + g.Requests(zktest.OpGetData) }
+
+// A walk has a root, unless the servers have a chroot. What does not exist is said to, unlike a
+// path without locks.
+func TestAWalkNeedsARoot(t *testing.T) {
+	t.Parallel()
+	g := forest(t, 0)
+	view := g.terminal("zkgrant top")
+	view.shows("name the path below which to look")
+	view.exits(codeFailed)
+	if n := g.reads(); n > 0 {
+		t.Errorf("a command without a root has read %d times, want never", n)
+	}
+	app := on(t, g.servers+"/app")
+	for line, want := range map[string]string{
+		"ls /": "/app/a /app/z /other", "ls": "/a /z", "ls /z": "/z", "ls /empty": "",
+	} {
+		in := app
+		if line == "ls /" || line == "ls /empty" {
+			in = g
+		}
+		p := in.ends(0, line)
+		var paths []string
+		for line := range strings.Lines(p.String()) {
+			paths = append(paths, strings.Fields(line)[0])
+		}
+		if got := strings.Join(paths[1:], " "); got != want || want == "" && p.String() != "no locks\n" {
+			t.Errorf("%s lists %s, want %s", line, p, want)
+		}
+	}
+	view = app.terminal("zkgrant top")
+	view.shows("/a", "/z", "2 locks")
+	view.types("q")
+	view.exits(0)
+	_, url := app.serves("exporter")
+	shows(t, url, `zkgrant_queue_held{kind="unknown",lock="/a"} 1`)
+	app.ends(codeBad, "doctor --json", `"check":"persistent","subject":"/a"`)
+}
+
+// A walk prints as it goes, at the rate that it was given, and says on a terminal how far it is.
+func TestAWalkPrintsAsItGoes(t *testing.T) {
+	t.Parallel()
+	const nodes, rate = 150, 100
+	g := forest(t, nodes)
+	for command, code := range map[string]int{"ls": 0, "doctor": codeBad} {
+		line := fmt.Sprintf("%s --rate %d /app", command, rate)
+		before, begun := g.reads(), time.Now()
+		printed := make(chan struct{})
+		g.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Path == fmt.Sprintf("/app/bare/%05d", nodes-1) { // the walk goes on when the first lock is printed
+				select {
+				case <-printed:
+				case <-t.Context().Done():
+				}
+			}
+			return zktest.Pass()
+		})
+		p := g.begin(line)
+		p.Await(t, "/app/a ", 1)
+		close(printed)
+		p.Await(t, "/app/z ", 1)
+		p.Exits(code)
+		n, took := g.reads()-before, time.Since(begun)
+		if most := int(took.Seconds()*rate) + rate/10; n > most || n < nodes {
+			t.Errorf("%s has read %d times within %v, want all of the tree, and at most %d", command, n, took, most)
+		}
+		if p.Count("nodes") > 0 && command == "ls" {
+			t.Errorf("without a terminal ls says\n%s\nwant no progress", p)
+		}
+		view := g.terminal("zkgrant " + line)
+		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
+			return regexp.MustCompile("nodes looked at|nodes so far").MatchString(view.printed())
+		})
+		view.exits(code) // the next command is counted
+	}
+}
+
+// queue looks at one path, and reads nothing below it.
+func TestAQueueReadsNothingBelow(t *testing.T) {
+	t.Parallel()
+	g := forest(t, 300)
+	for path, want := range map[string]string{"/app": "no holders, no waiters", "/app/a": "holds"} {
+		before := g.reads()
+		g.ends(0, "queue "+path, want)
+		if n := g.reads() - before; n > 2 {
+			t.Errorf("queue %s has read %d times, want twice at most", path, n)
+		}
+	}
+}
