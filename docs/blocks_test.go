@@ -70,14 +70,17 @@ func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
 // folder is where the go command finds a program, and the beginning of a file's name for others. It exists in its overlay only.
 func (b *block) folder() string { return fmt.Sprintf("docs/testdata/block%d", b.number) }
 
-// blocksOf lists the blocks of all pages, those of etcd aside: its client is no dependency of this module.
+// blocksOf lists the blocks of all pages.
 func blocksOf(t *testing.T) (all []*block) {
 	t.Helper()
 	add := func(page string, line int, text string) {
-		b := &block{at: fmt.Sprintf("%s:%d", page, line), number: len(all), text: text, shape: shapeOf(text)}
-		if b.label() != "etcd" {
-			all = append(all, b)
+		shape := fragment
+		if strings.HasPrefix(text, "package ") {
+			shape = program
+		} else if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0); err == nil {
+			shape = tests
 		}
+		all = append(all, &block{fmt.Sprintf("%s:%d", page, line), len(all), text, shape})
 	}
 	for _, page := range pages(t) {
 		_, fences := split(read(t, page))
@@ -87,37 +90,46 @@ func blocksOf(t *testing.T) (all []*block) {
 			}
 		}
 	}
-	for _, f := range inComment(read(t, overview)) {
-		add(overview, f.line, f.text)
+	source := read(t, overview)
+	for _, at := range regexp.MustCompile(`(?m)(^//\t.*\n)+`).FindAllStringIndex(source, -1) {
+		text := strings.ReplaceAll("\n"+source[at[0]:at[1]], "\n//\t", "\n")[1:]
+		add(overview, 1+strings.Count(source[:at[0]], "\n"), text)
 	}
 	return all
 }
 
-// inComment lists the blocks of a package comment: its lines that begin with a tab.
-func inComment(source string) (found []fence) {
-	number, inside := 0, false
-	for line := range strings.Lines(source) {
-		number++
-		text, is := strings.CutPrefix(line, "//\t")
-		switch {
-		case is && !inside:
-			found = append(found, fence{line: number, text: text})
-		case is:
-			found[len(found)-1].text += text
+// callsOf returns a function with the calls that the tables of docs/moving.md name as ours.
+func callsOf(t *testing.T) string {
+	t.Helper()
+	tables, _, _ := strings.Cut(read(t, "docs/moving.md"), "## Side by side")
+	calls := regexp.MustCompile("`(?:\\w+ := )?([^`]+\\([^`]*)`")
+	receivers := map[string]string{ // of what is named without one
+		"Acquire": "l.", "Queue": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
+		"Run": "e.", "Terms": "e.", "Campaign": "e.", "Observe": "e.",
+	}
+	body, count := "", 0
+	for line := range strings.Lines(tables) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
 		}
-		inside = is
+		for _, m := range calls.FindAllStringSubmatch(cells[2], -1) {
+			name, _, _ := strings.Cut(m[1], "(")
+			body += receivers[name] + m[1] + "\n"
+			count++
+		}
 	}
-	return found
-}
-
-func shapeOf(text string) shape {
-	if strings.HasPrefix(text, "package ") {
-		return program
+	if count < 60 {
+		t.Errorf("only %d calls were looked at, want 60 or more", count)
 	}
-	if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0); err == nil {
-		return tests
-	}
-	return fragment
+	return imported(t, "package main\n", `func calls(
+	ctx context.Context, c *coordinator.Coordinator, l *coordinator.Lock, e *coordinator.Election,
+	a, term *coordinator.Acquisition, path, another, s, servers, value, identity, id, user, password, root, scheme string,
+	auth, data []byte, acl []zk.ACL, d, grace time.Duration, locks []*coordinator.Lock, f func(context.Context, events.Grant) error,
+	callbacks coordinator.Callbacks, hooks []coordinator.Hook, ops []any,
+) {
+	rw := c.ReadWrite(path)
+`+body+"}\n")
 }
 
 // source returns the Go file that the block becomes.
@@ -144,10 +156,13 @@ func imported(t *testing.T, clause, declarations string) string {
 		t.Fatalf("%v in:\n%s", err, declarations)
 	}
 	packages := map[string]string{
-		"context": "context", "crc32": "hash/crc32", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "sync": "sync", "atomic": "sync/atomic",
-		"http": "net/http", "net": "net", "x509": "crypto/x509", "synctest": "testing/synctest", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
+		"crc32": "hash/crc32", "signal": "os/signal", "atomic": "sync/atomic", "http": "net/http",
+		"x509": "crypto/x509", "synctest": "testing/synctest", "tls": "crypto/tls",
 		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
-		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
+		"sasl": module + "/session/sasl", "zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
+	}
+	for _, name := range []string{"context", "errors", "fmt", "log", "net", "os", "sync", "syscall", "testing", "time"} {
+		packages[name] = name
 	}
 	var needed []string
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -166,9 +181,7 @@ func imported(t *testing.T, clause, declarations string) string {
 func overlay(t *testing.T, blocks []*block, addr string) string {
 	t.Helper()
 	home, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	temp := t.TempDir()
 	replace := map[string]string{}
 	put := func(name, text string) {
@@ -191,6 +204,7 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 		}
 	}
 	put("docs/testdata/table.go", table+"}\n}\n")
+	put("docs/testdata/calls.go", callsOf(t))
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	eventstest.Must(t, err)
 	file := filepath.Join(temp, "overlay.json")
@@ -213,7 +227,9 @@ func goCommand(t *testing.T, args ...string) {
 func TestBlocksOfGo(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
-	blocks := blocksOf(t)
+	blocks := slices.DeleteFunc(blocksOf(t), func(b *block) bool {
+		return b.label() == "etcd" // its client is no dependency of this module
+	})
 	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
 
 	build := []string{"build", "-buildvcs=false", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}

@@ -2,14 +2,16 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/doc"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It names no type of a package that may change.
@@ -40,6 +42,24 @@ func TestGodocIsShort(t *testing.T) {
 	}
 }
 
+// Each name of a package that a page uses is exported by it.
+func TestPagesNameWhatExists(t *testing.T) {
+	t.Parallel()
+	exported := map[string]bool{}
+	for _, room := range []string{"coordinator", "events"} {
+		for name := range comments(t, filepath.Join("..", room)) {
+			exported[room+"."+name] = true
+		}
+	}
+	for _, page := range pages(t) {
+		for _, name := range regexp.MustCompile(`\b(?:coordinator|events)\.[A-Z]\w*`).FindAllString(read(t, page), -1) {
+			if !exported[name] {
+				t.Errorf("%s names %s, want what is exported", page, name)
+			}
+		}
+	}
+}
+
 // roomsThatMayChange returns the names in the declarations of `go doc -all` that are of packages without a promise. The value of a
 // constant or a variable is no declaration of its type.
 func roomsThatMayChange(text string) []string {
@@ -47,56 +67,48 @@ func roomsThatMayChange(text string) []string {
 	return regexp.MustCompile(`\b(session|actors|recipes)\.[A-Z]\w*`).FindAllString(declarations, -1)
 }
 
-// comments returns those of the exported types, functions and methods, and of constants and variables or the group that they are in.
+// comments returns those of the exported types, functions, methods, constants and variables of a package. A group's comment is that of
+// each name in it that has none.
 func comments(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
+	found := map[string]string{}
+	add := func(name string, own, groups *ast.CommentGroup) {
+		if own == nil {
+			own = groups
+		}
+		if token.IsExported(name) {
+			found[name] = own.Text()
+		}
 	}
-	files := token.NewFileSet()
-	var parsed []*ast.File
-	for _, name := range names {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	eventstest.Must(t, err)
+	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed = append(parsed, file)
-	}
-	pkg, err := doc.NewFromFiles(files, parsed, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]string)
-	functions := func(of string, all []*doc.Func) {
-		for _, f := range all {
-			found[of+f.Name] = f.Doc
-		}
-	}
-	values := func(all []*doc.Value) {
-		for _, v := range all {
-			if v.Doc != "" {
-				found[strings.Join(v.Names, ", ")] = v.Doc
-			}
-			for _, spec := range v.Decl.Specs {
-				if spec, ok := spec.(*ast.ValueSpec); ok && (v.Doc == "" || spec.Doc != nil) {
-					found[spec.Names[0].Name] = spec.Doc.Text()
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		eventstest.Must(t, err)
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					add(d.Name.Name, d.Doc, nil)
+				} else if of := strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*"); d.Name.IsExported() {
+					add(of+"."+d.Name.Name, d.Doc, nil)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						add(spec.Name.Name, spec.Doc, d.Doc)
+					case *ast.ValueSpec:
+						for _, name := range spec.Names {
+							add(name.Name, spec.Doc, d.Doc)
+						}
+					}
 				}
 			}
 		}
-	}
-	functions("", pkg.Funcs)
-	values(pkg.Consts)
-	values(pkg.Vars)
-	for _, typ := range pkg.Types {
-		found[typ.Name] = typ.Doc
-		functions("", typ.Funcs)
-		functions(typ.Name+".", typ.Methods)
-		values(typ.Consts)
-		values(typ.Vars)
 	}
 	return found
 }

@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,9 +25,7 @@ const root = ".."
 func pages(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	if len(found) < 12 {
 		t.Fatalf("only %d pages in docs, want 12 or more", len(found))
 	}
@@ -39,9 +40,7 @@ func pages(t *testing.T) []string {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return string(text)
 }
 
@@ -154,28 +153,18 @@ func TestLinks(t *testing.T) {
 func TestNamesOfTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{"TestMain": true}
-	err := filepath.WalkDir(root, func(file string, entry os.DirEntry, err error) error {
+	eventstest.Must(t, filepath.WalkDir(root, func(file string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != root {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for name := range testsOf(string(source)) {
-			there[name] = true
+		if strings.HasSuffix(file, "_test.go") {
+			maps.Copy(there, testsOf(read(t, filepath.ToSlash(file)[len(root)+1:])))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	name := regexp.MustCompile(`\b(?:Test|Example|Fuzz|Benchmark)[A-Z]\w+`)
 	for _, page := range pages(t) {
 		prose, _ := split(read(t, page))
