@@ -37,15 +37,11 @@ func TestCopiesStandAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range copies() {
 		files, err := filepath.Glob(c.program + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		lines := 0
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, err)
 			for _, not := range []string{"/internal/", "eventstest"} {
 				if strings.Contains(string(text), not) {
 					t.Errorf("%s names %s, which a user cannot import", file, not)
@@ -117,9 +113,7 @@ func lose(t *testing.T, folder string) {
 			server := zktest.Start(t)
 			p := c.begin(t, folder, server.Addr())
 			p.Await(t, c.holds, 1)
-			if err := server.Expire(server.Sessions()[0]); err != nil {
-				t.Fatal(err)
-			}
+			eventstest.Must(t, server.Expire(server.Sessions()[0]))
 			p.Await(t, "session expired", 1)
 			if c.again {
 				p.Await(t, c.holds, 2)

@@ -1,94 +1,79 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
 
-// step is a report or a fault at a second.
-type step struct {
-	at   int
-	who  string
-	what any // a state, or the name of a fault
+// script plays a text: at a second, a contender is in a state, or a fault concerns it.
+func script(p *picture, text string) {
+	states := map[string]state{"waits": waits, "holds": holds, "lost": lost, "away": away, "still": still}
+	for _, step := range strings.Split(text, ", ") {
+		var at int
+		var who, what string
+		if _, err := fmt.Sscan(step, &at, &who, &what); err != nil {
+			panic(err)
+		}
+		when := time.Duration(at) * time.Second
+		if state, ok := states[what]; ok {
+			p.tell(told{side: "one", who: who, state: state}, when)
+		} else {
+			p.mark(who, what, when)
+		}
+	}
 }
 
 func TestThePictureCountsHolders(t *testing.T) {
-	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	const s = time.Second
 	for _, test := range []struct {
-		name     string
-		steps    []step
-		times    int
-		behind   int
-		together time.Duration
-		overlaps []span
-		margins  []margin
+		name, script  string
+		times, behind int
+		together      time.Duration
+		overlaps      []span
+		margins       []margin
 	}{
-		{name: "nothing"},
-		{name: "one after the other", steps: []step{{1, "a", holds}, {5, "a", away}, {5, "b", holds}}},
+		{"one after the other", "1 a holds, 5 a away, 5 b holds", 0, 0, 0, nil, nil},
+		{"together", "1 a holds, 5 b holds, 8 a lost, 9 b lost", 1, 0, 3 * s, []span{{From: 5 * s, To: 8 * s}}, nil},
+		{"still together", "1 a holds, 5 b holds", 1, 0, 0, []span{{From: 5 * s, Open: true}}, nil},
 		{
-			name: "together", steps: []step{{1, "a", holds}, {5, "b", holds}, {8, "a", lost}, {9, "b", lost}},
-			times: 1, together: s(3), overlaps: []span{{From: s(5), To: s(8)}},
+			"three are one time", "1 a holds, 2 b holds, 3 c holds, 4 a away, 6 b away",
+			1, 0, 4 * s, []span{{From: 2 * s, To: 6 * s}}, nil,
+		},
+		{"told in time", "1 a holds, 2 b waits, 5 a lost, 8 b holds", 0, 0, 0, nil, []margin{{"a", 5 * s, 8 * s}}},
+		{
+			"told while another one holds", "1 a holds, 2 b holds, 3 a lost, 4 b away, 5 c holds",
+			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
+		},
+		{"one that stands still does nothing", "1 a holds, 2 a still, 6 b holds, 9 a lost", 0, 0, 0, nil, nil},
+		{
+			"one that wakes and goes on", "1 a holds, 2 a still, 6 b holds, 9 a holds, 10 a lost",
+			1, 0, s, []span{{From: 9 * s, To: 10 * s}}, nil,
+		},
+		{"to wake is no grant", "1 a holds, 2 a lost, 3 b still, 4 b holds", 0, 0, 0, nil, nil},
+		{"an ended session", "1 a holds, 2 a expire, 2 b holds, 3 a lost", 1, 1, s, []span{{From: 2 * s, To: 3 * s}}, nil},
+		{
+			"a waiter's ended session", "1 a holds, 2 c expire, 2 b holds, 3 a lost",
+			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
 		},
 		{
-			name: "still together", steps: []step{{1, "a", holds}, {5, "b", holds}},
-			times: 1, overlaps: []span{{From: s(5), Open: true}},
+			"the ended session of one that holds again", "1 a holds, 2 b waits, 2 b expire, 2 b away, 2 b holds, 3 a lost",
+			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
 		},
 		{
-			name: "three are one time", steps: []step{{1, "a", holds}, {2, "b", holds}, {3, "c", holds}, {4, "a", away}, {6, "b", away}},
-			times: 1, together: s(4), overlaps: []span{{From: s(2), To: s(6)}},
+			"an ended session of one that stands still", "1 a holds, 2 a still, 2 a expire, 2 b holds, 3 a holds, 4 a lost",
+			1, 1, s, []span{{From: 3 * s, To: 4 * s}}, nil,
 		},
 		{
-			name: "told in time", steps: []step{{1, "a", holds}, {2, "b", waits}, {5, "a", lost}, {8, "b", holds}},
-			margins: []margin{{"a", s(5), s(8)}},
-		},
-		{
-			name: "told while another one holds", steps: []step{{1, "a", holds}, {2, "b", holds}, {3, "a", lost}, {4, "b", away}, {5, "c", holds}},
-			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
-		},
-		{
-			name: "one that stands still does nothing", steps: []step{{1, "a", holds}, {2, "a", still}, {6, "b", holds}, {9, "a", lost}},
-		},
-		{
-			name: "one that wakes and goes on", steps: []step{{1, "a", holds}, {2, "a", still}, {6, "b", holds}, {9, "a", holds}, {10, "a", lost}},
-			times: 1, together: s(1), overlaps: []span{{From: s(9), To: s(10)}},
-		},
-		{
-			name: "to wake is no grant", steps: []step{{1, "a", holds}, {2, "a", lost}, {3, "b", still}, {4, "b", holds}},
-		},
-		{
-			name: "an ended session", steps: []step{{1, "a", holds}, {2, "a", doExpire}, {2, "b", holds}, {3, "a", lost}},
-			times: 1, behind: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
-		},
-		{
-			name: "a waiter's ended session", steps: []step{{1, "a", holds}, {2, "c", doExpire}, {2, "b", holds}, {3, "a", lost}},
-			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
-		},
-		{
-			name:  "the ended session of one that holds again",
-			steps: []step{{1, "a", holds}, {2, "b", waits}, {2, "b", doExpire}, {2, "b", away}, {2, "b", holds}, {3, "a", lost}},
-			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
-		},
-		{
-			name:  "an ended session of one that stands still",
-			steps: []step{{1, "a", holds}, {2, "a", still}, {2, "a", doExpire}, {2, "b", holds}, {3, "a", holds}, {4, "a", lost}},
-			times: 1, behind: 1, together: s(1), overlaps: []span{{From: s(3), To: s(4)}},
-		},
-		{
-			name: "long after the end of a session", steps: []step{{1, "a", holds}, {2, "a", doExpire}, {4, "b", holds}, {5, "a", lost}},
-			times: 1, together: s(1), overlaps: []span{{From: s(4), To: s(5)}},
+			"long after the end of a session", "1 a holds, 2 a expire, 4 b holds, 5 a lost",
+			1, 0, s, []span{{From: 4 * s, To: 5 * s}}, nil,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPicture([]string{"one", "other"}, []string{"a", "b", "c"})
-			for _, step := range test.steps {
-				switch what := step.what.(type) {
-				case state:
-					p.tell(told{side: "one", who: step.who, state: what}, s(step.at))
-				case string:
-					p.mark(step.who, what, s(step.at))
-				}
-			}
+			script(p, test.script)
 			one, other := p.Sides[0], p.Sides[1]
 			if one.Times != test.times || one.Behind != test.behind || one.Together != test.together {
 				t.Errorf("two holders %d times, %d of them behind a back, for %v; want %d, %d, %v",

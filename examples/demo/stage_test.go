@@ -55,54 +55,148 @@ func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	}
 }
 
-// after causes the fault, and returns when so much time has passed.
+// after causes the fault, if any, and returns when so much time has passed.
 func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	t.Helper()
-	if err := s.do(what, who); err != nil {
-		t.Errorf("%s %s: %v", what, who, err)
+	if what != "" {
+		if err := s.do(what, who); err != nil {
+			t.Errorf("%s %s: %v", what, who, err)
+		}
 	}
 	time.Sleep(long)
 	synctest.Wait()
 }
 
 // believe returns what the contenders of a side believe, in words.
-func (s *stage) believe(side string) (words string) {
+func (s *stage) believe(side string) string {
+	var words []string
 	s.log.look(func(p *picture) {
 		for _, one := range p.Sides {
 			for _, l := range one.Lanes {
 				if one.Key == side {
-					words += fmt.Sprintf(" %s %s", l.Who, l.last().State)
+					words = append(words, fmt.Sprint(l.last().State))
 				}
 			}
 		}
 	})
-	return strings.TrimSpace(words)
+	return strings.Join(words, " ")
 }
 
-// must fails the test unless the contenders of each side believe what is wanted.
-func (s *stage) must(t *testing.T, when string, want map[string]string) {
-	t.Helper()
-	for side, words := range want {
-		if got := s.believe(side); got != words {
-			t.Errorf("%s, the contenders of the %s lock: %s; want %s", when, side, got, words)
-		}
+// act is a fault, the time after it, and what the contenders of each lock believe then: ann, bob and cid.
+type act struct {
+	what, who      string
+	long           time.Duration
+	naive, zkgrant string // the same if that is empty
+}
+
+// Each row is a play. counts are how often each lock has had two holders; -1 is any.
+func TestWhatTheContendersBelieve(t *testing.T) {
+	const s, m, h = time.Second, time.Minute, time.Hour
+	const anns, bobs, cids = "holds waits waits", "waits holds waits", "waits waits holds"
+	turn := []act{
+		{what: doHandOn, who: "ann", long: m, naive: bobs},
+		{what: doHandOn, who: "cid", long: s, naive: bobs}, // it has nothing to hand on
+		{what: doHandOn, who: "bob", long: m, naive: cids},
+		{what: doHandOn, who: "cid", long: m, naive: anns},
+	}
+	for name, test := range map[string]struct {
+		acts   []act
+		counts [2]int
+		look   func(t *testing.T, naive, ours *side)
+	}{
+		"without faults both locks have one holder in turn": {
+			acts: slices.Concat([]act{{long: h, naive: anns}}, turn, turn, turn),
+		},
+		"a cut shows two holders of the naive lock only": {
+			acts: []act{
+				{what: doCutHolder, long: 20 * s, naive: "holds holds waits", zkgrant: "lost holds waits"},
+				{what: doCutHolder}, // bob
+				{what: doHealAll, long: 20 * s, naive: bobs},
+			},
+			counts: [2]int{1, 0},
+			look: func(t *testing.T, naive, ours *side) {
+				if m := ours.Margins; len(m) != 1 || m[0].Who != "ann" || m[0].Granted <= m[0].Lost {
+					t.Errorf("losses before the next grant: %v, want ann's", m)
+				}
+				if naive.Together < 10*s {
+					t.Errorf("the naive lock had two holders for %v, want most of the 20s of the cut", naive.Together)
+				}
+			},
+		},
+		"a short cut loses nothing": {acts: []act{
+			{what: doCut, who: "ann", long: s / 2}, {what: doCut, who: "ann", long: s / 2},
+			{what: doHeal, who: "ann", long: m, naive: anns},
+		}},
+		"a contender that stood still asks before its next step": {
+			acts: []act{
+				{what: doPause, who: "ann", long: 20 * s, naive: "still holds waits"},
+				{what: doWake, who: "ann", long: 20 * s, naive: bobs},
+				{what: doPause, who: "ann", long: h}, // a waiter
+				{what: doWake, who: "ann", long: m, naive: bobs},
+			},
+			counts: [2]int{1, 0},
+		},
+		// A contender cannot know in advance that its session is ended from outside.
+		"an ended session is told": {
+			acts: []act{
+				{what: doExpire, who: "ann", long: 20 * s, naive: bobs},
+				{what: doExpire, who: "ann", long: 20 * s, naive: bobs}, // a waiter
+			},
+			counts: [2]int{1, -1},
+			look: func(t *testing.T, naive, ours *side) {
+				if ours.Together >= naive.Together || ours.Behind != ours.Times || naive.Behind != 1 {
+					t.Errorf("two holders for %v (%d behind a back) and %v (%d of %d); want once with the naive lock, and longer",
+						naive.Together, naive.Behind, ours.Together, ours.Behind, ours.Times)
+				}
+			},
+		},
+		"a restart of the server loses nothing": {
+			acts: []act{{what: doStrike, long: m, naive: anns}},
+			look: func(t *testing.T, naive, ours *side) {
+				for _, side := range []*side{naive, ours} {
+					alone := 0
+					for _, b := range side.lane("ann").Bars {
+						if b.State == lost {
+							t.Errorf("ann lost the %s lock: %+v", side.Key, b)
+						}
+						// At the start a holder may be granted before it hears of its connection.
+						if b.Alone && b.State == holds && b.To > b.From {
+							alone++
+						}
+					}
+					if alone != 1 {
+						t.Errorf("ann held the %s lock without a connection %d times, want once", side.Key, alone)
+					}
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				for _, a := range test.acts {
+					s.after(t, a.what, a.who, a.long)
+					if a.zkgrant == "" {
+						a.zkgrant = a.naive
+					}
+					for side, want := range map[string]string{naiveSide: a.naive, zkgrantSide: a.zkgrant} {
+						if got := s.believe(side); want != "" && got != want {
+							t.Errorf("after %+v, the contenders of the %s lock: %s; want %s", a, side, got, want)
+						}
+					}
+				}
+				s.log.look(func(p *picture) {
+					naive, ours := p.Sides[0], p.Sides[1]
+					if naive.Times != test.counts[0] || test.counts[1] >= 0 && ours.Times != test.counts[1] {
+						t.Errorf("the locks had two holders %d and %d times, want %v", naive.Times, ours.Times, test.counts)
+					}
+					if test.look != nil {
+						test.look(t, naive, ours)
+					}
+				})
+			})
+		})
 	}
 }
-
-// counted fails the test unless there were two holders that often.
-func (s *stage) counted(t *testing.T, want map[string]int) {
-	t.Helper()
-	s.log.look(func(p *picture) {
-		for _, side := range p.Sides {
-			if n, ok := want[side.Key]; ok && side.Times != n {
-				t.Errorf("the %s lock had two holders %d times, %v: %v; want %d", side.Key, side.Times, side.Together, side.Overlaps, n)
-			}
-		}
-	})
-}
-
-// both is the same for each lock.
-func both[T any](what T) map[string]T { return map[string]T{naiveSide: what, zkgrantSide: what} }
 
 func TestEachContendersNodesHaveItsName(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
@@ -121,131 +215,26 @@ func TestEachContendersNodesHaveItsName(t *testing.T) {
 	})
 }
 
-func TestWithoutFaultsBothLocksHaveOneHolderInTurn(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		time.Sleep(time.Hour)
-		for range 3 {
-			s.must(t, "in ann's turn", both("ann holds bob waits cid waits"))
-			s.after(t, doHandOn, "ann", time.Minute)
-			s.must(t, "in bob's turn", both("ann waits bob holds cid waits"))
-			s.after(t, doHandOn, "cid", time.Second) // it has nothing to hand on
-			s.after(t, doHandOn, "bob", time.Minute)
-			s.must(t, "in cid's turn", both("ann waits bob waits cid holds"))
-			s.after(t, doHandOn, "cid", time.Minute)
-		}
-		s.counted(t, both(0))
-	})
-}
-
-func TestACutShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.after(t, doCutHolder, "", 20*time.Second)
-		s.must(t, "cut off", map[string]string{naiveSide: "ann holds bob holds cid waits", zkgrantSide: "ann lost bob holds cid waits"})
-		if err := s.do(doCutHolder, ""); err != nil { // bob
-			t.Errorf("cutting the next holder off: %v", err)
-		}
-		s.after(t, doHealAll, "", 20*time.Second)
-		s.must(t, "healed", both("ann waits bob holds cid waits"))
-		s.counted(t, map[string]int{naiveSide: 1, zkgrantSide: 0})
-		s.log.look(func(p *picture) {
-			if m := p.Sides[1].Margins; len(m) != 1 || m[0].Who != "ann" || m[0].Granted <= m[0].Lost {
-				t.Errorf("losses before the next grant: %v, want ann's", m)
-			}
-			if p.Sides[0].Together < 10*time.Second {
-				t.Errorf("the naive lock had two holders for %v, want most of the 20s of the cut", p.Sides[0].Together)
-			}
-		})
-	})
-}
-
-func TestAShortCutLosesNothing(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.after(t, doCut, "ann", 500*time.Millisecond)
-		s.after(t, doCut, "ann", 500*time.Millisecond)
-		s.after(t, doHeal, "ann", time.Minute)
-		s.must(t, "healed", both("ann holds bob waits cid waits"))
-		s.counted(t, both(0))
-	})
-}
-
-func TestAContenderThatStoodStillAsksBeforeItsNextStep(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.after(t, doPause, "ann", 20*time.Second)
-		s.must(t, "standing still", both("ann still bob holds cid waits"))
-		s.counted(t, both(0))
-		if err := s.do(doHandOn, "ann"); !errors.Is(err, errRefused) {
-			t.Errorf("giving back while standing still: %v, want %v", err, errRefused)
-		}
-		s.after(t, doWake, "ann", 20*time.Second)
-		s.must(t, "going on", both("ann waits bob holds cid waits"))
-		s.counted(t, map[string]int{naiveSide: 1, zkgrantSide: 0})
-		s.after(t, doPause, "ann", time.Hour) // a waiter
-		s.after(t, doWake, "ann", time.Minute)
-		s.must(t, "going on", both("ann waits bob holds cid waits"))
-	})
-}
-
-// A contender cannot know in advance that its session is ended from outside.
-func TestAnEndedSessionIsTold(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.after(t, doExpire, "ann", 20*time.Second)
-		s.must(t, "afterwards", both("ann waits bob holds cid waits"))
-		s.log.look(func(p *picture) {
-			naive, ours := p.Sides[0], p.Sides[1]
-			if naive.Times != 1 || ours.Together >= naive.Together || ours.Behind != ours.Times || naive.Behind != 1 {
-				t.Errorf("two holders for %v (%d, %d of them behind a back) and %v (%d, %d); want once with the naive lock, and for longer",
-					naive.Together, naive.Times, naive.Behind, ours.Together, ours.Times, ours.Behind)
-			}
-		})
-		s.after(t, doExpire, "ann", 20*time.Second) // a waiter
-		s.must(t, "when a waiter's session has ended", both("ann waits bob holds cid waits"))
-	})
-}
-
-func TestARestartOfTheServerLosesNothing(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.after(t, doStrike, "", 0)
-		if err := s.do(doStrike, ""); !errors.Is(err, errRefused) {
-			t.Errorf("striking the servers twice: %v, want %v", err, errRefused)
-		}
-		time.Sleep(time.Minute)
-		s.must(t, "after the restart", both("ann holds bob waits cid waits"))
-		s.counted(t, both(0))
-		s.log.look(func(p *picture) {
-			alone := 0
-			for _, side := range p.Sides {
-				for _, b := range side.lane("ann").Bars {
-					if b.State == lost {
-						t.Errorf("ann lost the %s lock: %+v", side.Key, b)
-					}
-					if b.Alone && b.State == holds && b.To > b.From { // at the start a holder may be granted before it hears of its connection
-						alone++
-					}
-				}
-			}
-			if alone != 2 {
-				t.Errorf("ann held without a connection %d times, want once with each lock", alone)
-			}
-		})
-	})
-}
-
 func TestFaultsThatCannotBeAreRefused(t *testing.T) {
-	before := newStage(&servers{zk: &program.ZooKeeper{}}, nil)
-	if err := before.do(doCutHolder, ""); !errors.Is(err, errRefused) {
-		t.Errorf("before the play: %v, want %v", err, errRefused)
+	refused := func(s *stage, when, what, who string) {
+		if err := s.do(what, who); !errors.Is(err, errRefused) {
+			t.Errorf("%s, %s %s: %v, want %v", when, what, who, err, errRefused)
+		}
 	}
+	refused(newStage(&servers{zk: &program.ZooKeeper{}}, nil), "before the play", doCutHolder, "")
 	play(t, func(t *testing.T, s *stage) {
 		for _, fault := range [][2]string{{doCut, "nobody"}, {"nothing", "ann"}, {"", ""}, {doneStrike, ""}} {
-			if err := s.do(fault[0], fault[1]); !errors.Is(err, errRefused) {
-				t.Errorf("%v: %v, want %v", fault, err, errRefused)
-			}
+			refused(s, "at once", fault[0], fault[1])
 		}
 		s.after(t, doCut, "ann", time.Second)
-		if err := s.do(doCutHolder, ""); !errors.Is(err, errRefused) {
-			t.Errorf("cutting off a holder that is cut off: %v, want %v", err, errRefused)
-		}
+		refused(s, "when the holder is cut off", doCutHolder, "")
 		s.after(t, doHealAll, "", 10*time.Second)
+		s.after(t, doPause, "ann", time.Second)
+		refused(s, "when ann stands still", doHandOn, "ann")
+		s.after(t, doWake, "ann", time.Second)
+		s.after(t, doStrike, "", 0)
+		refused(s, "when the server is down", doStrike, "")
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -74,9 +74,8 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 
 // unread is the connection of a page that does not read: a write to it fails at its deadline.
 type unread struct {
-	http.ResponseWriter
+	*httptest.ResponseRecorder
 
-	ctx      context.Context
 	deadline <-chan time.Time
 }
 
@@ -85,22 +84,14 @@ func (u *unread) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-func (u *unread) FlushError() error {
-	select {
-	case <-u.deadline:
-		return os.ErrDeadlineExceeded
-	case <-u.ctx.Done():
-		return u.ctx.Err()
-	}
-}
+func (u *unread) FlushError() error { <-u.deadline; return os.ErrDeadlineExceeded }
 
 func TestTheStreamLeavesAPageThatDoesNotRead(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStage(&servers{zk: &program.ZooKeeper{}}, []string{"ann"})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		began := time.Now()
-		s.stream(&unread{ResponseWriter: httptest.NewRecorder(), ctx: ctx}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil))
+		s.stream(&unread{ResponseRecorder: httptest.NewRecorder()},
+			httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events", nil))
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("the stream has waited %v for a page that does not read, want less than a minute", took)
 		}
@@ -114,26 +105,18 @@ func TestTheStreamHasThePictureWithEachChange(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	answer, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	next := func() (p picture) {
 		t.Helper()
-		for lines.Scan() {
-			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				if err := json.Unmarshal([]byte(text), &p); err != nil {
-					t.Fatal(err)
-				}
-				return p
-			}
+		text, ok := "", false
+		for !ok && lines.Scan() {
+			text, ok = strings.CutPrefix(lines.Text(), "data: ")
 		}
-		t.Fatalf("the stream has ended: %v", lines.Err())
+		eventstest.Must(t, json.Unmarshal([]byte(text), &p)) // an error if the stream has ended
 		return p
 	}
 	if p := next(); len(p.Marks) != 0 || p.Sides[1].Lanes[0].Who != "ann" {
@@ -153,10 +136,6 @@ func TestThePageIsOnLoopbackOnly(t *testing.T) {
 		t.Errorf("%v, want a refusal", err)
 	}
 	listener, err := listenOnLoopback("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Error(err)
-	}
+	eventstest.Must(t, err)
+	eventstest.Check(t, listener.Close())
 }

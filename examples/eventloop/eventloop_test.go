@@ -22,13 +22,29 @@ func newShow() *show {
 	return &show{out: &eventstest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
 }
 
-func TestEachLockIsGrantedOnBothSides(t *testing.T) {
-	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-		if err := run(t.Context(), p, p.ZK, 500, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		p.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in")
-	})
+// Each lock is granted on both sides. A program that is told to stop leaves no session, hence no node: Bubble checks that.
+func TestRun(t *testing.T) {
+	for name, at := range map[string]string{
+		"to the end": "", "interrupted among grants": "left has had 100,", "interrupted among releases": "right has had 500,",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var want error
+				if at != "" {
+					want = context.Canceled
+					p.When(at, 1, cancel)
+				}
+				if err := run(ctx, p, p.ZK, 500, time.Second); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+				if at == "" {
+					p.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in")
+				}
+			})
+		})
+	}
 }
 
 // A loop of which the session ends asks again for what it has lost. It holds the new Grant for its full time.
@@ -39,17 +55,13 @@ func TestLoopLosesASession(t *testing.T) {
 		handle := func(until func() bool) {
 			t.Helper()
 			for !until() {
-				if err := l.handle(t.Context(), eventstest.Receive(t, news, "an event")); err != nil {
-					t.Fatal(err)
-				}
+				eventstest.Must(t, l.handle(t.Context(), eventstest.Receive(t, news, "an event")))
 			}
 		}
 		n := l.show.counts["left"]
 		l.ask(t.Context(), lockRoot+"/lock")
 		handle(func() bool { return n.grants == 1 })
-		if err := p.Server.Expire(l.c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, p.Server.Expire(l.c.SessionID()))
 		handle(func() bool { return n.losses == 1 })
 		if len(l.held) != 0 || len(l.under) != 1 {
 			t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(l.held), len(l.under))
@@ -63,7 +75,7 @@ func TestLoopLosesASession(t *testing.T) {
 		l.giveBack(l.dues[0].at)
 		handle(func() bool { return l.finished == 1 })
 		if len(l.held)+len(l.under)+len(l.dues) != 0 {
-			t.Errorf("in the loop's books are left %d locks held, %d asked for and %d dues; want none", len(l.held), len(l.under), len(l.dues))
+			t.Errorf("in the loop's books are left %v held, %v asked for and the dues %v; want none", l.held, l.under, l.dues)
 		}
 	})
 }
@@ -90,21 +102,5 @@ func TestLoopReportsARefusal(t *testing.T) {
 	err := newShow().newLoop("left", nil, 0).handle(t.Context(), events.Ended{Path: "/path", Err: refused})
 	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "left: /path") {
 		t.Errorf("%v, want %v with the loop and the path", err, refused)
-	}
-}
-
-// A program that is told to stop leaves no session, hence no node: Bubble checks that.
-func TestInterruptedRun(t *testing.T) {
-	for name, at := range map[string]string{"among grants": "left has had 100,", "among releases": "right has had 500,"} {
-		t.Run(name, func(t *testing.T) {
-			stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				p.When(at, 1, cancel)
-				if err := run(ctx, p, p.ZK, 500, time.Second); !errors.Is(err, context.Canceled) {
-					t.Errorf("%v, want %v", err, context.Canceled)
-				}
-			})
-		})
 	}
 }

@@ -51,14 +51,16 @@ func join(t *testing.T, server *zktest.Server, name string) *member {
 	return m
 }
 
-// ask lets the member answer a request.
-func (m *member) ask(ctx context.Context, method, path string) *httptest.ResponseRecorder {
+// ask lets the member answer a request: a method and a path.
+func (m *member) ask(t *testing.T, request string) *httptest.ResponseRecorder {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
 	w := httptest.NewRecorder()
-	m.handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
+	m.handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 	return w
 }
 
-// must fails the test unless the answer is the wanted one.
+// must checks an answer: the status, the leader that it names, and a part of its text.
 func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text string) {
 	t.Helper()
 	if w.Code != status || w.Header().Get("Leader") != leader || !strings.Contains(w.Body.String(), text) {
@@ -66,18 +68,20 @@ func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text s
 	}
 }
 
+const ok, not = http.StatusOK, http.StatusServiceUnavailable
+
 func TestOnlyTheLeaderAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token ")
-		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "ann:80", "ask the leader: ann:80")
-		must(t, bob.ask(t.Context(), "GET", "/healthz"), http.StatusOK, "", "ok")
-		must(t, bob.ask(t.Context(), "GET", "/orders"), http.StatusMethodNotAllowed, "", "")
+		must(t, ann.ask(t, "POST /orders"), ok, "", "ann:80 has taken order 1 under token ")
+		must(t, bob.ask(t, "POST /orders"), not, "ann:80", "ask the leader: ann:80")
+		must(t, bob.ask(t, "GET /healthz"), ok, "", "ok")
+		must(t, bob.ask(t, "GET /orders"), http.StatusMethodNotAllowed, "", "")
 		ann.stop()
 		synctest.Wait()
-		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "bob:80 has taken order 1")
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
+		must(t, bob.ask(t, "POST /orders"), ok, "", "bob:80 has taken order 1")
+		must(t, ann.ask(t, "POST /orders"), not, "", "not known")
 		bob.stop()
 	})
 }
@@ -92,25 +96,22 @@ func TestLossCancelsTheRequest(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		answer := make(chan *httptest.ResponseRecorder)
-		go func() { answer <- ann.ask(t.Context(), "POST", "/orders") }()
+		go func() { answer <- ann.ask(t, "POST /orders") }()
 		time.Sleep(time.Minute)
 		if err := server.Expire(ann.c.SessionID()); err != nil {
 			t.Fatal(err)
 		}
 		expired := time.Now()
-		must(t, <-answer, http.StatusServiceUnavailable, "", "not known") // before there is another session
-		if took := time.Since(expired); took > time.Second {
-			t.Errorf("the request went on for %v after the session, want at most a second", took)
-		}
-		if ann.orders.Load() != 0 {
-			t.Error("the order was taken")
+		must(t, <-answer, not, "", "not known") // before there is another session
+		if took := time.Since(expired); took > time.Second || ann.orders.Load() != 0 {
+			t.Errorf("the request went on for %v, %d orders; want at most a second, and none", took, ann.orders.Load())
 		}
 		ann.order = order
 		time.Sleep(10 * time.Second)
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "bob:80", "ask the leader")
+		must(t, ann.ask(t, "POST /orders"), not, "bob:80", "ask the leader")
 		bob.stop()
 		time.Sleep(time.Second)
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1")
+		must(t, ann.ask(t, "POST /orders"), ok, "", "ann:80 has taken order 1")
 		ann.stop()
 	})
 }
@@ -125,13 +126,13 @@ func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 		session := ann.c.SessionID()
 		server.Mute(session, true)
 		for bob.term.Load() == nil {
-			if w := ann.ask(t.Context(), "POST", "/orders"); w.Code == http.StatusOK && bob.term.Load() != nil {
+			if w := ann.ask(t, "POST /orders"); w.Code == ok && bob.term.Load() != nil {
 				t.Error("both answered a request, want one leader at a time")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "bob:80 has taken")
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
+		must(t, bob.ask(t, "POST /orders"), ok, "", "bob:80 has taken")
+		must(t, ann.ask(t, "POST /orders"), not, "", "not known")
 		server.Mute(session, false)
 	})
 }
@@ -160,12 +161,12 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 			break
 		}
 	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	post := func() string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", http.NoBody)
 		if err != nil {
 			return err.Error()
 		}
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		response, err := client.Do(request)
 		if err != nil {
 			return err.Error()
@@ -182,12 +183,11 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	}()
 	<-begun
 	stop()
-	for { // until it has stopped listening
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			break
+	for err == nil { // until it has stopped listening
+		var conn net.Conn
+		if conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", address); err == nil {
+			_ = conn.Close()
 		}
-		_ = conn.Close()
 	}
 	close(finish)
 	if got := <-answer; got != "200 OK" {

@@ -40,20 +40,14 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
 	leader, err := e.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	screen := &eventstest.Screen{}
-	screen.When(" granted ", 2, func() {
-		if err := e.Kill(leader); err != nil {
-			t.Error(err)
-		}
-	})
-	err = run(t.Context(), screen, stagetest.Open(t, e.Connect(), 10*time.Second), 300*time.Millisecond)
+	screen.When(" granted ", 2, func() { eventstest.Check(t, e.Kill(leader)) })
+	zk, err := program.Open(e.Connect(), 10*time.Second)
+	eventstest.Must(t, err)
+	err = run(t.Context(), screen, zk, 300*time.Millisecond)
 	t.Log(screen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	screen.Must(t, " suspended ", "cid   LOST       lease ran out", "nodes left                0")
 }
 

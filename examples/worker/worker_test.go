@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,11 +72,23 @@ func begin(t *testing.T, server *zktest.Server, each, drain time.Duration, optio
 	return i
 }
 
-// wait waits for the end of an instance that was told to stop, and checks its error.
-func (i *instance) wait(t *testing.T) {
+// stops stops the instance, waits for its end, checks its error, and returns how long that took.
+func (i *instance) stops(t *testing.T) time.Duration {
 	t.Helper()
+	told := time.Now()
+	i.stop()
 	if err := <-i.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the instance ended with %v, want %v", err, context.Canceled)
+	}
+	return time.Since(told).Round(100 * time.Millisecond) // connecting takes some milliseconds
+}
+
+// must checks how many items are begun, done and failed.
+func (i *instance) must(t *testing.T, begun, done, failed int32) {
+	t.Helper()
+	if i.begun.Load() != begun || i.done.Load() != done || i.failed.Load() != failed {
+		t.Errorf("%d items begun, %d done, %d failed; want %d, %d and %d",
+			i.begun.Load(), i.done.Load(), i.failed.Load(), begun, done, failed)
 	}
 }
 
@@ -98,112 +109,61 @@ func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 				next := start(t, server, time.Millisecond, time.Second)
 				time.Sleep(4 * time.Second) // the item began after the first second
 				synctest.Wait()
-				if old.begun.Load() != 1 || next.begun.Load() != 0 {
-					t.Fatalf("%d and %d items are begun after 4s, want 1 and 0", old.begun.Load(), next.begun.Load())
-				}
-				told := time.Now()
-				old.stop()
-				old.wait(t)
-				if took := time.Since(told).Round(100 * time.Millisecond); took != test.free { // connecting takes some milliseconds
+				old.must(t, 1, 0, 0)
+				next.must(t, 0, 0, 0)
+				if took := old.stops(t); took != test.free {
 					t.Errorf("the instance stopped %v after SIGTERM, want %v", took, test.free)
 				}
-				if old.begun.Load() != 1 || old.done.Load() != test.done || old.failed.Load() != test.failed {
-					t.Errorf("%d items begun, %d done, %d failed; want 1, %d and %d", old.begun.Load(), old.done.Load(), old.failed.Load(), test.done, test.failed)
-				}
+				old.must(t, 1, test.done, test.failed)
 				time.Sleep(time.Second) // no session has to expire
 				synctest.Wait()
-				if next.done.Load() == 0 {
-					t.Error("a second after the end of the first instance the next one has done nothing, want an item")
-				} else if next.tokens[0] <= old.tokens[0] {
-					t.Errorf("the next one's token is %d, want more than %d", next.tokens[0], old.tokens[0])
+				if next.done.Load() == 0 || next.tokens[0] <= old.tokens[0] {
+					t.Errorf("a second after the end of the first instance the next one has done %d items with the tokens %v, "+
+						"want one with a token above %v", next.done.Load(), next.tokens, old.tokens)
 				}
-				next.stop()
-				next.wait(t)
+				next.stops(t)
 			})
 		})
 	}
 }
 
-// SIGTERM ends the waiting at once, and the holder goes on.
-func TestSIGTERMEndsTheWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		holder := start(t, server, time.Millisecond, time.Second)
-		waiter := start(t, server, time.Millisecond, time.Minute)
-		told := time.Now()
-		waiter.stop()
-		waiter.wait(t)
-		if took := time.Since(told); took != 0 || waiter.begun.Load() != 0 {
-			t.Errorf("the waiter stopped after %v and %d items, want at once and none", took, waiter.begun.Load())
-		}
-		if nodes := server.Children(lockPath); len(nodes) != 1 {
-			t.Errorf("the lock has the nodes %v, want the holder's", nodes)
-		}
-		time.Sleep(2500 * time.Millisecond)
-		synctest.Wait()
-		if holder.done.Load() != 2 {
-			t.Errorf("the holder has done %d items in 2.5s, want 2", holder.done.Load())
-		}
-		holder.stop()
-		holder.wait(t)
-		if nodes := server.Children(lockPath); len(nodes) != 0 {
-			t.Errorf("the lock has the nodes %v when all have stopped, want none", nodes)
-		}
-	})
-}
-
-// A loss ends the item at hand. Another instance works, and the first one queues up behind it.
+// A loss ends the item at hand before another instance works, whether the session ends or the process is cut off. It
+// queues up behind the other one.
 func TestALossEndsTheItemAtHand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		first := start(t, server, time.Hour, time.Minute)
-		second := start(t, server, time.Millisecond, time.Minute)
-		time.Sleep(5 * time.Second)
-		if err := server.Expire(first.c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if first.failed.Load() != 1 || first.begun.Load() != 1 || second.done.Load() == 0 {
-			t.Errorf("5s after the loss the first has %d items begun and %d failed, the second %d done; want 1, 1 and some",
-				first.begun.Load(), first.failed.Load(), second.done.Load())
-		}
-		second.stop()
-		second.wait(t)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if first.begun.Load() != 2 || first.tokens[1] <= first.tokens[0] {
-			t.Errorf("after the second's end the first has begun %d items with the tokens %v, want 2 and growing", first.begun.Load(), first.tokens)
-		}
-		first.stop()
-		time.Sleep(time.Minute) // to drain
-		first.wait(t)
-	})
-}
-
-// A process that is cut off stops before another one works.
-func TestACutOffInstanceStopsFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		first := start(t, server, time.Hour, time.Minute)
-		second := start(t, server, time.Millisecond, time.Minute)
-		time.Sleep(5 * time.Second)
-		session := first.c.SessionID()
-		server.Mute(session, true)
-		for second.begun.Load() == 0 {
-			time.Sleep(10 * time.Millisecond)
-			synctest.Wait()
-			if second.begun.Load() > 0 && first.failed.Load() == 0 {
-				t.Error("the second has begun an item while the first was at one")
-			}
-		}
-		server.Mute(session, false)
-		second.stop()
-		second.wait(t)
-		first.stop()
-		time.Sleep(time.Minute)
-		first.wait(t)
-	})
+	for name, lose := range map[string]func(*zktest.Server, int64) error{
+		"the session ends": (*zktest.Server).Expire,
+		"cut off":          func(s *zktest.Server, session int64) error { s.Mute(session, true); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.Start(t)
+				first := start(t, server, time.Hour, time.Minute)
+				second := start(t, server, time.Millisecond, time.Minute)
+				time.Sleep(5 * time.Second)
+				session := first.c.SessionID()
+				if err := lose(server, session); err != nil {
+					t.Fatal(err)
+				}
+				for second.begun.Load() == 0 {
+					time.Sleep(10 * time.Millisecond)
+					synctest.Wait()
+				}
+				first.must(t, 1, 0, 1)
+				server.Mute(session, false)
+				time.Sleep(10 * time.Second)
+				second.stops(t)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				first.must(t, 2, 0, 1)
+				if first.tokens[1] <= first.tokens[0] {
+					t.Errorf("the tokens of the first are %v, want them growing", first.tokens)
+				}
+				if took := first.stops(t); took != time.Minute {
+					t.Errorf("the first stopped after %v, want a minute to drain", took)
+				}
+			})
+		})
+	}
 }
 
 // There is no server at first, and none for a while later. The process answers all the time. It is ready while it has a connection, and
@@ -213,31 +173,27 @@ func TestProbes(t *testing.T) {
 		server := zktest.Start(t)
 		server.Down(true)
 		w := begin(t, server, time.Millisecond, time.Second)
-		must := func(when string, live, ready int) {
-			t.Helper()
+		for _, step := range []struct {
+			after time.Duration
+			down  bool
+			ready int
+		}{
+			{0, true, http.StatusServiceUnavailable}, {time.Hour, true, http.StatusServiceUnavailable},
+			{time.Minute, false, http.StatusOK}, {time.Second, true, http.StatusServiceUnavailable},
+			{10 * time.Second, false, http.StatusOK},
+		} {
+			server.Down(step.down)
+			time.Sleep(step.after)
 			synctest.Wait()
-			for path, want := range map[string]int{"/livez": live, "/readyz": ready} {
+			for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": step.ready} {
 				rw := httptest.NewRecorder()
 				probes(w.c).ServeHTTP(rw, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 				if rw.Code != want {
-					t.Errorf("%s: GET %s is %d, want %d", when, path, rw.Code, want)
+					t.Errorf("%+v: GET %s is %d, want %d", step, path, rw.Code, want)
 				}
 			}
 		}
-		must("at once", 200, 503)
-		time.Sleep(time.Hour)
-		must("without a server", 200, 503)
-		server.Down(false)
-		time.Sleep(time.Minute)
-		must("connected", 200, 200)
-		server.Down(true)
-		time.Sleep(time.Second)
-		must("without a connection", 200, 503)
-		server.Down(false)
-		time.Sleep(10 * time.Second)
-		must("connected again", 200, 200)
-		w.stop()
-		w.wait(t)
+		w.stops(t)
 		if w.done.Load() < 30 || w.done.Load() > 80 {
 			t.Errorf("%d items are done, want about one a second of the minute with a server, and none in the hour without", w.done.Load())
 		}
@@ -257,11 +213,8 @@ func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 // The Deployment names existing probes, passes existing flags, and leaves enough time to stop.
 func TestDeployment(t *testing.T) {
 	text, err := os.ReadFile("deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("main.go")
-	if err != nil {
+	source, also := os.ReadFile("main.go")
+	if err = errors.Join(err, also); err != nil {
 		t.Fatal(err)
 	}
 	find := func(pattern string) (found []string) {
@@ -274,27 +227,18 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("the probes are %q, want %q", got, want)
 	}
 	flags := find(`"-([a-z]+)=`)
-	if len(flags) == 0 {
-		t.Error("there are no flags, want some")
-	}
-	for _, name := range flags {
-		if !strings.Contains(string(source), `("`+name+`", `) {
-			t.Errorf("the flag -%s is not among those of main.go", name)
-		}
+	if len(flags) == 0 || slices.ContainsFunc(flags, func(name string) bool {
+		return !strings.Contains(string(source), `("`+name+`", `)
+	}) {
+		t.Errorf("the flags are %q, want those of main.go", flags)
 	}
 	grace, drain := find(`terminationGracePeriodSeconds: (\d+)`), find(`"-drain=(\S+)"`)
 	if len(grace) != 1 || len(drain) != 1 {
 		t.Fatalf("the grace period is %q and -drain %q, want one of each", grace, drain)
 	}
-	seconds, err := strconv.Atoi(grace[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	item, err := time.ParseDuration(drain[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := time.Duration(seconds) * time.Second; got <= item+sessionTimeout {
-		t.Errorf("the grace period is %v, want more than -drain, %v, and the session timeout, %v", got, item, sessionTimeout)
+	got, err := time.ParseDuration(grace[0] + "s")
+	item, also := time.ParseDuration(drain[0])
+	if err = errors.Join(err, also); err != nil || got <= item+sessionTimeout {
+		t.Errorf("the grace period is %v, want more than -drain, %v, and the session timeout, %v (%v)", got, item, sessionTimeout, err)
 	}
 }

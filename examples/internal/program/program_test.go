@@ -20,62 +20,55 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestExitCodes(t *testing.T) {
 	broken := errors.New("broken")
-	wait := func(ctx context.Context, _ *program.ZooKeeper) error {
-		<-ctx.Done()
-		return nil
-	}
-	interruptMe := func(t *testing.T) {
-		t.Helper()
+	interruptMe := func() {
 		me, err := os.FindProcess(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			err = me.Signal(os.Interrupt)
 		}
-		if err := me.Signal(os.Interrupt); err != nil {
+		if err != nil {
 			t.Skipf("%v: to see this, run the test where a process can interrupt itself, as on Linux or macOS", err)
 		}
 	}
-	interrupted := func(err error) func(context.Context, *program.ZooKeeper) error {
-		return func(ctx context.Context, _ *program.ZooKeeper) error {
-			interruptMe(t)
-			<-ctx.Done()
-			return err
-		}
+	ends := func(err error) func(context.Context) error {
+		return func(ctx context.Context) error { <-ctx.Done(); return err }
 	}
+	caused := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("waiting: %w", context.Cause(ctx)) }
+	now := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	for _, test := range []struct {
 		name string
-		args []string
-		f    func(context.Context, *program.ZooKeeper) error
+		args string
+		f    func(context.Context) error
 		code int
 		word string
 	}{
-		{"end", nil, func(context.Context, *program.ZooKeeper) error { return nil }, 0, ""},
-		{"error", nil, func(context.Context, *program.ZooKeeper) error { return broken }, 1, "broken"},
-		{"time is up", []string{"-for", "1ms"}, wait, 0, ""},
-		{"time is up, as an error", []string{"-for", "1ms"}, func(ctx context.Context, _ *program.ZooKeeper) error {
-			<-ctx.Done()
-			return fmt.Errorf("waiting: %w", context.Cause(ctx))
-		}, 0, ""},
-		{"error when time is up", []string{"-for", "1ms"}, func(ctx context.Context, _ *program.ZooKeeper) error {
-			<-ctx.Done()
-			return broken
-		}, 1, "broken"},
-		{"interrupted", []string{"-for", "0"}, interrupted(nil), 130, "test: interrupted\n"},
-		{"interrupted, as an error", nil, interrupted(program.ErrInterrupted), 130, "test: interrupted\n"},
-		{"interrupted while waiting", nil, interrupted(fmt.Errorf("waiting: %w", context.Canceled)), 130, "test: interrupted\n"},
-		{"error when interrupted", nil, interrupted(broken), 130, "interrupted: broken"},
-		{"help", []string{"-h"}, nil, 0, "-zk servers"},
-		{"unknown flag", []string{"-nosuchflag"}, nil, 2, "nosuchflag"},
-		{"argument", []string{"argument"}, nil, 2, "no arguments"},
-		{"no timeout", []string{"-timeout", "0s"}, nil, 2, "above 0"},
-		{"no count", []string{"-count", "0"}, nil, 2, "above 0"},
-		{"before now", []string{"-for", "-1s"}, nil, 2, "above 0"},
+		{"end", "", now(nil), 0, ""},
+		{"error", "", now(broken), 1, "broken"},
+		{"time is up", "-for 1ms", ends(nil), 0, ""},
+		{"time is up, as an error", "-for 1ms", caused, 0, ""},
+		{"error when time is up", "-for 1ms", ends(broken), 1, "broken"},
+		{"interrupted", "-for 0", ends(nil), 130, "test: interrupted\n"},
+		{"interrupted, as an error", "", ends(program.ErrInterrupted), 130, "test: interrupted\n"},
+		{"interrupted while waiting", "", ends(fmt.Errorf("waiting: %w", context.Canceled)), 130, "test: interrupted\n"},
+		{"interrupted with an error", "", ends(broken), 130, "interrupted: broken"},
+		{"help", "-h", nil, 0, "-zk servers"},
+		{"unknown flag", "-nosuchflag", nil, 2, "nosuchflag"},
+		{"argument", "argument", nil, 2, "no arguments"},
+		{"no timeout", "-timeout 0s", nil, 2, "above 0"},
+		{"no count", "-count 0", nil, 2, "above 0"},
+		{"before now", "-for -1s", nil, 2, "above 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stderr bytes.Buffer
 			p := program.New("test", &stderr)
 			p.For(time.Minute)
 			p.Flags.Int("count", 1, "something that is counted")
-			if code := p.Run(test.args, test.f); code != test.code {
+			code := p.Run(strings.Fields(test.args), func(ctx context.Context, _ *program.ZooKeeper) error {
+				if strings.HasPrefix(test.name, "interrupted") {
+					interruptMe()
+				}
+				return test.f(ctx)
+			})
+			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			if said := stderr.String(); !strings.Contains(said, test.word) || (said == "") != (test.word == "") {

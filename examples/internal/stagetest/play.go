@@ -42,26 +42,9 @@ func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
 func Connect(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("closing the coordinator: %v, want success", err)
-		}
-	})
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
-}
-
-// Open returns the servers of a connect string, or one in this process that the end of the test closes.
-func Open(t *testing.T, connect string, timeout time.Duration) *program.ZooKeeper {
-	t.Helper()
-	zk, err := program.Open(connect, timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(zk.Close)
-	return zk
 }
 
 // Empty fails the test for each directory on the server that has children.
