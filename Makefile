@@ -88,7 +88,7 @@ $(GOLANGCI):
 # tests that it slows most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is
 # taken from Go's cache of results (-count=1): it does not know what a server has answered.
 RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$')
-MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
+MANY := HandoffDoesNotWaitForABurst|CloseOfManyLocks|ATryInAnOutage|ShareAListing
 UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|WhateverFrameIsLost)
 APART := ./coordinator/reliability/mutants
 
