@@ -13,8 +13,9 @@ func (w *world) judgeRemoval(q zktest.Request) {
 	if q.Op != zktest.OpCreateContainer && q.Op != zktest.OpDelete {
 		return
 	}
-	there, alive := w.srv.Exists(q.Path), w.srv.Sessions()
+	alive := w.srv.Sessions()
 	w.mu.Lock()
+	there := w.srv.Exists(q.Path) // under the mutex: an older look would take the directory for gone
 	d := w.containers[q.Path]
 	if d.there && !there {
 		d.askers = nil // it has gone since
