@@ -230,7 +230,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 // what the command has left behind does.
 func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux knows what the command has left behind")
+		t.Skip("only Linux knows what the command has left behind: run the tests on Linux")
 	}
 	command := begun(t, "part", "script", filepath.Join(t.TempDir(), "work"), "obedient", "0")
 	eventstest.Receive(t, command.over, "the end of the command")

@@ -131,7 +131,7 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 			run := g.begin("run " + line)
 			pid := g.pid(run, left)
 			if _, ok := processStat(pid); left == "headless" && !ok {
-				t.Skip("there is no /proc")
+				t.Skip("there is no /proc: run the tests on Linux")
 			}
 			g.handsOver(func() {
 				run.Await(t, "the command has ended, and /locks/run is held for process", 1)
