@@ -20,7 +20,7 @@ import (
 //  2. The session renews the lease for a node, and tells of the lease's end, from the machine's Grant to Rest, and again from a
 //     Claim's fresh answer on. Rest is posted under the mutex, and no turn is granted between it and such an answer. So every
 //     holder hears of the end of the lease.
-//  3. A machine hears every input in its drain, and the stay hears it behind the machine.
+//  3. The loop gives a machine every input, and the stay hears it behind the machine.
 
 // StayPort is what a stay needs of the session for its node.
 type StayPort interface {

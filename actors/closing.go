@@ -51,7 +51,7 @@ func (l *Lock) Cleared() <-chan struct{} {
 	return asked(&l.rarely().cleared)
 }
 
-// isGone notes that nothing of the lock is left at the server. The drain calls it.
+// isGone notes that nothing of the lock is left at the server. The loop calls it.
 func (l *Lock) isGone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,23 +3,23 @@
 //
 // # The runtime
 //
-// An [Actor] is a mailbox and a function. Posting appends and never blocks; it
-// starts a goroutine if none is draining the mailbox, and that goroutine ends
-// when the mailbox is empty. So messages of one actor are handled one at a time,
-// in the order in which they were posted, and an idle actor costs no goroutine.
-// A caller of [Actor.Hand] lends an idle actor its own goroutine instead.
-// Mailboxes are unbounded on purpose: a ZooKeeper callback must not block, and a
-// dropped message would be a lost lock. The protocol bounds them, with a few
-// requests under way per lock.
+// A [Loop] is the one mailbox of a session and of all its locks. Posting appends
+// a function and never blocks; it starts a goroutine if none is draining the
+// mailbox, and that goroutine ends when the mailbox is empty. So the functions
+// are called one at a time, in the order in which they were posted, and an idle
+// loop costs no goroutine. A caller of [Loop.Hand] lends an idle loop its own
+// goroutine instead. The mailbox is unbounded on purpose: a ZooKeeper callback
+// must not block, and a dropped message would be a lost lock. The protocol
+// bounds it, with a few requests under way per lock.
 //
-// A [Group] owns the goroutines of its actors. [Group.Close] returns when the
-// last of them has ended.
+// A [Group] owns the goroutines of a loop. [Group.Close] returns when the last of
+// them has ended.
 //
 // # The lock actor
 //
 // A [Lock] is one acquisition: a [recipes.Machine], the [Port] through which its
-// requests reach ZooKeeper, and the caller's channels. Only its own drain steps
-// the machine. What the caller's goroutines may touch directly (taking back a
+// requests reach ZooKeeper, and the caller's channels. Only the loop steps the
+// machine. What the caller's goroutines may touch directly (taking back a
 // grant on Release, reading Valid) is guarded by a mutex that is never held
 // across anything that blocks.
 //

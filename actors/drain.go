@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that a machine of its own drives. The drain steps the machine and carries out its effects.
+// This file is about a lock that a machine of its own drives. The session's loop steps the machine, and carries out its effects.
 
 // message is what drives a lock: an input for the machine, or the end of what bounds the wait.
 type message struct {
@@ -38,15 +38,14 @@ type driver interface {
 type queuer struct {
 	Lock
 
-	actor Actor[message]
-	port  Port
+	port Port
 
-	// Only the drain touches these.
+	// Only the loop touches these.
 	machine recipes.Machine
 	opened  bool
 }
 
-func (q *queuer) hand(m message) { q.actor.Hand(m) }
+func (q *queuer) hand(m message) { q.cfg.Loop.Hand(func() { q.handle(m) }) }
 
 func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.port.Deadline(epoch) }
 
@@ -54,9 +53,11 @@ func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(
 
 func (q *queuer) drop() {}
 
-func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
-
-func (q *queuer) resting() *rest[message] { return nil }
+// post is called by the loop, and so handles the input at once.
+func (q *queuer) post(in recipes.Input, err error) (holds bool) {
+	q.handle(message{input: in, cause: err})
+	return q.machine.Holds()
+}
 
 // told returns the function that hears the inputs, or nil.
 func (q *queuer) told() Beside {
@@ -68,7 +69,7 @@ func (q *queuer) told() Beside {
 	return q.rare.beside
 }
 
-// handle is the drain's.
+// handle is called by the loop.
 func (q *queuer) handle(m message) {
 	if m.bound != 0 {
 		if !q.boundReached(m) {

@@ -42,7 +42,7 @@ type Owner interface {
 
 // House is what the lock actors of one session share.
 type House struct {
-	Group  *Group
+	Loop   *Loop // of the session
 	Stream *Stream
 	Logger *zap.Logger
 	Elects bool // the locks are terms of elections: the log has them on the info level, not the debug level
@@ -59,12 +59,12 @@ type Lock struct {
 	cfg     Config
 	drive   driver
 	born    recipes.Moment
-	granted chan events.Grant // size 1; written by the drain, never closed; nil until there is a use for it
-	lost    chan events.Lost  // size 1; written by the drain, never closed; nil until there is a use for it
+	granted chan events.Grant // size 1; written by the loop, never closed; nil until there is a use for it
+	lost    chan events.Lost  // size 1; written by the loop, never closed; nil until there is a use for it
 	turn    chan struct{}     // closed by the Grant, or when there will be none; nil until a caller waits for that
-	done    chan struct{}     // closed by the drain, last of all; nil until there is a use for it
+	done    chan struct{}     // closed by the loop, last of all; nil until there is a use for it
 
-	gone    bool // written by the drain, with mu held
+	gone    bool // written by the loop, with mu held
 	detect  bool // mu guards it: a record depends on whether the Grant was taken
 	offered bool // mu guards it: the Grant was not taken, and there is no channel for it
 	ended   bool // mu guards it: done is closed
@@ -76,7 +76,7 @@ type Lock struct {
 	mu        sync.Mutex
 	state     tenure
 	withdrawn recipes.Why // not 0: the caller has withdrawn, or was told of the loss
-	failed    bool        // the drain never has anything to do
+	failed    bool        // the loop never has anything to do for it
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was taken under keep: a function may be running
 	leaving   bool        // the function has returned, and the driver does not know it yet
@@ -100,7 +100,7 @@ type rare struct {
 	lastOnEnd int
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time
-	revoked   chan events.Revoked // size 1; written by the drain, never closed; nil until there is a use for it
+	revoked   chan events.Revoked // size 1; written by the loop, never closed; nil until there is a use for it
 	abandoned *events.Abandoned
 	beside    Beside          // nil for most locks
 	shared    *shared         // the node, if another lock was admitted to it
@@ -138,11 +138,10 @@ const (
 func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
 	q.init(cfg, q)
-	q.actor.group, q.actor.does = cfg.Group, q
 	return &q.Lock
 }
 
-// Beside hears each input of a lock behind the machine, and the machine's effects. The drain calls it.
+// Beside hears each input of a lock behind the machine, and the machine's effects. The loop calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 // Tell sets the function that hears the inputs. It comes before Start.

@@ -79,7 +79,7 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 			})
 		}
 		for n := range rounds {
-			r.Port = &actorstest.FakePort{Until: r.Port.Until} // late answers go to the old port
+			r.Port = &actorstest.FakePort{Loop: r.House.Loop, Until: r.Port.Until} // late answers go to the old port
 			readily(r.Port, n%2 == 0)
 			r.Renew()
 			before := r.Gone.Load()

@@ -8,8 +8,9 @@ import (
 
 // Port is what one acquisition needs of a session. None of its methods blocks.
 //
-// The session answers, and tells its news, by calling the post function that it was opened with, from any goroutine. Answers and
-// news of one acquisition come in the order in which the session took note of them. Each request is answered exactly once, with its
+// The session's [Loop] answers, and tells its news, by calling the post function that the port was opened with. None of
+// the port's methods calls post itself, and any goroutine may call them. Answers and news of one acquisition come in the order in which the
+// session took note of them. Each request is answered exactly once, with its
 // epoch. Exception: Watch is not answered as long as it is armed and the node exists. Exception: Discard is not answered. A request
 // for an epoch that is over is answered Unknown. A Create is answered Canceled if a Cancel follows in time.
 type Port interface {
@@ -28,5 +29,6 @@ type Port interface {
 	Deadline(recipes.Epoch) time.Time
 }
 
-// Post takes one input for the machine. The error explains a Refused.
-type Post func(in recipes.Input, err error)
+// Post gives the machine one input. The error explains a Refused. It reports whether the machine holds
+// its lock after that. The loop calls it, and never while a method of the port runs.
+type Post func(in recipes.Input, err error) (holds bool)

@@ -10,8 +10,8 @@ import (
 // This file is about a lock that its holder enters again. No request is made for that: the inner lock holds the node of the outer
 // one. From then on the two are equal, and the node goes when the last of them has left. [recipes.Share] decides.
 //
-// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex. All that follows is done in the outer one's
-// drain.
+// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex. The loop does all
+// that follows.
 //
 //   - The outer lock is released before the first inner one is admitted: the state says so, and the caller queues up like any other
 //     contender.
@@ -93,18 +93,18 @@ func (l *inner) hand(m message) {
 	switch m.input.(type) {
 	case recipes.Started:
 		if m.open { // else the bound ends it
-			l.outer.actor.Hand(message{input: m.input, of: &l.Lock})
+			l.outer.hand(message{input: m.input, of: &l.Lock})
 		}
 	case recipes.Withdrawn:
-		l.outer.actor.Hand(message{input: m.input, of: &l.Lock})
+		l.outer.hand(message{input: m.input, of: &l.Lock})
 	}
 }
 
 func (l *inner) drop() {
-	l.outer.actor.Hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &l.Lock})
+	l.outer.hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &l.Lock})
 }
 
-// receives grants the lock to an inner one. The drain calls it.
+// receives grants the lock to an inner one. The loop calls it.
 func (q *queuer) receives(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session, Abandoned: q.rare.abandoned}
@@ -125,7 +125,7 @@ func (q *queuer) receives(l *Lock) {
 	}
 }
 
-// leaves takes a holder out. It returns what the machine hears, if that was the last one. The drain calls it.
+// leaves takes a holder out. It returns what the machine hears, if that was the last one. The loop calls it.
 func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
 	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()

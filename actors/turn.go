@@ -275,12 +275,17 @@ func (s *stay) move() {
 			s.unlink(t)
 			s.holds(t)
 		case recipes.StayArms:
-			s.port.Do(recipes.Arm{Epoch: s.epoch, Node: s.grant.Node})
+			s.do(recipes.Arm{Epoch: s.epoch, Node: s.grant.Node})
 		case recipes.StayClaims:
-			s.port.Do(recipes.Claim{Epoch: s.epoch, Node: s.grant.Node})
+			s.do(recipes.Claim{Epoch: s.epoch, Node: s.grant.Node})
 		case recipes.StayGoes: // rest does it
 		}
 	}
+}
+
+// do has the loop make a request for the node.
+func (s *stay) do(request recipes.Effect) {
+	s.queue.cfg.Loop.Post(func() { s.port.Do(request) })
 }
 
 // rest does what follows when the book has no move.
@@ -372,7 +377,7 @@ func (s *stay) onIdle() {
 	}
 	book, rests := s.book.Rests()
 	if s.book = book; rests {
-		s.port.Do(recipes.Rest{})
+		s.do(recipes.Rest{})
 	}
 	if idle < c.cfg.Idle {
 		s.idle.Reset(c.cfg.Idle - idle)

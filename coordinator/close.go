@@ -95,7 +95,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	<-empty // the end of the session ends the acquisitions that are left
 	c.house.Stream.Close(bound / 8)
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
-	c.house.Group.Close()
+	c.group.Close()
 	for _, house := range [...]*actors.House{&c.house, &c.terms} {
 		house.Close()
 	}

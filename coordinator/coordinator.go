@@ -28,6 +28,7 @@ func (s State) String() string { return session.State(s).String() }
 type Coordinator struct {
 	cfg     session.Config
 	hooks   hooks
+	group   *actors.Group
 	chroot  string // what every path is relative to; empty: the root
 	session *session.Session
 	house   actors.House

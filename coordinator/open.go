@@ -60,12 +60,13 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	stream := actors.NewStream(group)
 	hooks.overhear(stream)
 	open, shut := context.WithCancel(context.Background())
+	s := session.Open(parsed, cfg, group, stream.Publish)
 	return &Coordinator{
-		open: open, shut: shut,
-		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: session.Open(parsed, cfg, group, stream.Publish),
-		house:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
-		terms:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
-		keepers: actors.House{Group: group, Stream: actors.NewStream(group), Logger: zap.NewNop()},
+		open: open, shut: shut, group: group,
+		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s,
+		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger},
+		terms:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Elects: true},
+		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		keep:    keep, caches: caches,
 		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil

@@ -27,7 +27,12 @@ func (e *environment) answer(w *world, c, i int) {
 	if listed, is := in.(Listed); is && r.epoch == cl.epoch && listed.Own != (Own{}) && e.warms() {
 		cl.told |= toldPlace
 	}
-	e.feed(w, c, Judged(in, e.judge(cl, r, in)))
+	_, _, proves := Proves(in, !e.permits)
+	fresh := proves && r.epoch == cl.epoch && cl.lease
+	e.feed(w, c, Judged(in, fresh))
+	if held := r.op == OpClaim && r.flags&reqHeld != 0; fresh && !held && e.traits[cl.machine].state == Held {
+		cl.hold |= holdProven
+	}
 	e.proof = 0
 }
 
@@ -134,7 +139,6 @@ func (e *environment) cancel(w *world, c int) {
 	cl.drop(i)
 	if r.epoch == cl.epoch {
 		w.own(c, w.owners(c).Leave(c+1))
-		cl.tenure = cl.tenure.GaveUp()
 	}
 	e.feed(w, c, Canceled{Epoch(r.epoch)})
 }

@@ -95,6 +95,9 @@ func (m Machine) State() State { return m.state }
 // Epoch returns the epoch of the session that the machine lives in, or 0.
 func (m Machine) Epoch() Epoch { return m.epoch }
 
+// Holds reports whether the lock is held.
+func (m Machine) Holds() bool { return m.state == Held }
+
 // Single reports whether its lock is one node, at its path.
 func (m Machine) Single() bool { return Single(m.rule) }
 

@@ -196,9 +196,9 @@ func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 func (e *multiEnv) check(w *world) violation {
 	for c := range e.roles {
 		switch cl := &w.clients[c]; {
-		case cl.told&toldLost != 0 && cl.tenure.Holds():
+		case cl.told&toldLost != 0 && cl.hold&holdProven != 0:
 			return unlost
-		case cl.holds() && !cl.tenure.Holds():
+		case cl.holds() && cl.hold&holdProven == 0:
 			return unnoted
 		}
 	}
@@ -233,9 +233,6 @@ func (e *multiEnv) normalise(w *world) {
 		cl := &w.clients[c]
 		cl.discard &= w.past[0]
 		e.unheard(cl)
-		if !cl.awaited() {
-			cl.tenure.asks = 0
-		}
 		if e.traits[cl.machine].state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
 			*cl = cl.ended()
 		}

@@ -104,9 +104,6 @@ func (e *environment) normaliseClient(w *world, c int) {
 	if cl.told&toldFinish != 0 {
 		cl.wishes = 0 // the clock is stopped
 	}
-	if !cl.awaited() {
-		cl.tenure.asks = 0
-	}
 	t := &e.traits[cl.machine]
 	if t.state >= Held {
 		cl.told &^= toldPlace
@@ -117,11 +114,6 @@ func (e *environment) normaliseClient(w *world, c int) {
 	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 || cl.told == 0 && cl.role&roleTakes != 0 && w.never(c) {
 		*cl = cl.ended()
 	}
-}
-
-// awaited tells whether the request that the client's tenure names may still be answered.
-func (cl *client) awaited() bool {
-	return cl.where(func(r request) bool { return r.op != 0 && cl.tenure.Awaits(r.op) && r.epoch == cl.epoch }) >= 0
 }
 
 // normaliseSession forgets what concerns all clients of a session, if it has no influence on any of them.

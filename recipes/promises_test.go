@@ -58,7 +58,9 @@ func (e *environment) feed(w *world, c int, in Input) {
 		e.log(c, e.describe(before, in))
 	}
 	_, e.listed = in.(Listed)
-	cl.machine = r.next
+	if cl.machine = r.next; e.traits[cl.machine].state != Held {
+		cl.hold &^= holdProven
+	}
 	for _, ef := range r.effects {
 		e.fails(e.perform(w, c, ef))
 	}
@@ -294,7 +296,7 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 		flag(ef.Floor, reqFloor)
 	case Delete:
 		r = request{op: OpDelete, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
-		flag(ef.Floor && w.clients[c].tenure.Floor(), reqFloor)
+		flag(ef.Floor && w.clients[c].hold&holdTraded == 0, reqFloor)
 		if ef.Clean {
 			r.mask = maskClean
 		}
@@ -308,7 +310,6 @@ func (e *environment) send(w *world, c int, r request) violation {
 	if (op == OpDelete || op == OpEnter) && e.several == nil {
 		w.leaves(c, r.arg, r.flags&reqFloor != 0)
 	}
-	held := op == OpClaim && r.flags&reqHeld != 0
 	switch r.status = sent; {
 	case cl.conn == connNone || r.epoch != cl.epoch: // meant for a session that is over
 		if r.status, r.flags = lost, 0; e.several != nil {
@@ -330,9 +331,6 @@ func (e *environment) send(w *world, c int, r request) violation {
 		cl.shortcut(&r)
 	case op == OpList:
 		e.joinsListing(w, c, &r)
-	}
-	if r.status != lost && r.status != executed {
-		cl.tenure = cl.tenure.Asked(op, op, held)
 	}
 	// Machines of multi-locks have one request less under way than others.
 	if !cl.push(e.knows(w, c, r)) || e.several != nil && cl.requests[maxRequests-1].op != 0 {
@@ -361,7 +359,7 @@ func (e *environment) check(w *world) violation {
 		switch holds := cl.holds(); {
 		case cl.told&(toldWithdrawn|toldFinish) == toldWithdrawn && !cl.lease && cl.conn == connDown:
 			return keptOn
-		case !e.plain && cl.told&toldLost != 0 && cl.tenure.Holds():
+		case !e.plain && cl.told&toldLost != 0 && cl.hold&holdProven != 0:
 			return unlost
 		case !holds && !e.plain && e.keptApart(w, cl):
 			return apart
@@ -370,7 +368,7 @@ func (e *environment) check(w *world) violation {
 			return stillHeld
 		case own == noNode:
 			return noHold
-		case !e.plain && !cl.tenure.Holds():
+		case !e.plain && cl.hold&holdProven == 0:
 			return unnoted
 		case w.byHand&(1<<own) != 0:
 		case holders&(1<<own) != 0: // the lock is one node

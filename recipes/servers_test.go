@@ -22,17 +22,11 @@ func (e *environment) do(w *world, s step) {
 	case stepGone:
 		cl.fired &^= 1 << s.node
 		if e.several != nil {
-			if cl.known&(1<<s.node) != 0 && cl.tenure.Holds() {
-				cl.tenure = cl.tenure.GaveUp()
-			}
 			e.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
 			return
 		}
 		if e.traits[cl.machine].own == s.node {
 			e.heardOwn(w, c, Gone{})
-			if cl.tenure.Holds() {
-				cl.tenure = cl.tenure.GaveUp()
-			}
 		}
 		e.feed(w, c, Gone{Epoch(cl.epoch), e.nameOf(w, s.node).Text})
 	case stepChanged:
@@ -54,7 +48,6 @@ func (e *environment) do(w *world, s step) {
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, LeaverBook[uint8]{}, 0
 			cl.role &^= roleClaims
 			cl.told &^= toldPlace
-			cl.tenure = cl.tenure.GaveUp()
 			e.feed(w, c, Opened{Epoch(cl.epoch), sessionID(cl.epoch)})
 		})
 	case stepDiscard:
@@ -128,7 +121,6 @@ func (e *environment) do(w *world, s step) {
 		*w.left.wishes()[by]--
 		e.askBack(w, s.node, uint8(by))
 	case stepOverdue:
-		cl.tenure = cl.tenure.GaveUp()
 		e.feed(w, c, Overdue{Moment(cl.wishes.due())})
 	default:
 		e.outside(w, s)
@@ -272,9 +264,6 @@ func (e *environment) cut(w *world, c int) {
 	w.each(c, func(_ int, cl *client) { seen = min(seen, cl.seen) })
 	w.each(c, func(c int, cl *client) {
 		cl.seen = seen
-		if cl.flags&flagStrict != 0 {
-			cl.tenure = cl.tenure.Ceased()
-		}
 		e.feed(w, c, Suspended{})
 	})
 }
@@ -357,7 +346,6 @@ func (e *environment) expired(w *world, c int) {
 		cl.lose(sent)
 		cl.lose(parked)
 		cl.armed, cl.fired, cl.conn, cl.seen, cl.look = 0, 0, connNone, 0, 0
-		cl.tenure = cl.tenure.GaveUp()
 	})
 	w.each(c, func(c int, _ *client) { e.feed(w, c, Expired{}) })
 }
@@ -375,7 +363,6 @@ func (e *environment) lapse(w *world, c int) {
 	})
 	if good {
 		w.each(c, func(c int, cl *client) {
-			cl.tenure = cl.tenure.Ceased()
 			e.feed(w, c, LeaseRanOut{})
 		})
 	}

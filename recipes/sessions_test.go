@@ -84,14 +84,12 @@ func (w *world) orphaned(c int) bool {
 
 // takePlace asks for a place, as the session does for a create of a reader that is to take one.
 func (e *environment) takePlace(w *world, c int, r *request) {
-	t, traded := w.trader(c), false
-	if t >= 0 {
-		w.clients[t].tenure, traded = w.clients[t].tenure.Trades()
-	}
-	if !traded {
+	t := w.trader(c)
+	if t < 0 || w.clients[t].hold&holdProven == 0 {
 		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
 		return
 	}
+	w.clients[t].hold |= holdTraded
 	r.mask = 1 + e.traits[w.clients[t].machine].own
 }
 
@@ -165,20 +163,6 @@ func (cl *client) shortcut(r *request) {
 	if r.mask == 0 {
 		*r = r.keeping(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
 	}
-}
-
-// judge tells whether an answer is fresh, and notes what it says about the client's tenure.
-func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
-	switch {
-	case r.epoch != cl.epoch:
-	case Disproves(in) && cl.tenure.Holds():
-		cl.tenure = cl.tenure.GaveUp()
-	default:
-		if _, _, proves := Proves(in, !e.permits); proves {
-			cl.tenure, fresh = cl.tenure.Proven(r.op, cl.lease)
-		}
-	}
-	return fresh
 }
 
 // ended is what is left of a client that is over.

@@ -19,8 +19,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	case stepGranted: // a claim grants it, and renews the lease
 		s.lease = true
 		t.machine = machineHolds
-		t.tenure = t.tenure.Asked(OpClaim, 1, false)
-		t.tenure, _ = t.tenure.Proven(1, true)
+		t.holds = true
 		s.fresh = true
 		t.own = true
 		m.change(w, i, j, func(b Stay) Stay { return b.Stands(Epoch(s.epoch), m.worth) })
@@ -66,7 +65,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		m.change(w, i, j, Stay.Spends)
 	case stepRests:
 		m.change(w, i, j, func(b Stay) Stay { b, _ = b.Rests(); return b })
-		t.tenure = t.tenure.Ceased()
+		t.holds = false
 	case stepProbes:
 		s.fresh, s.lease = true, true
 	case stepTicks:
@@ -132,8 +131,8 @@ func (m *stayModel) claimed(w *stayWorld, i, j int) {
 	default:
 		s.lease = s.lease || !stale
 		s.fresh = s.fresh || !old
-		var fresh bool
-		t.tenure, fresh = t.tenure.Proven(2, !stale && s.lease)
+		fresh := !stale && s.lease && t.machine == machineHolds
+		t.holds = t.holds || fresh
 		m.hear(w, i, j, Claimed{Epoch: Epoch(s.epoch), Fresh: fresh})
 	}
 }
@@ -178,8 +177,8 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 	for j := range s.slots {
 		t := &s.slots[j]
 		t.stale = t.claim != stayNothing
-		if t.tenure.Holds() {
-			t.tenure = t.tenure.Ceased()
+		if t.holds {
+			t.holds = false
 			m.lose(w, i, j)
 		}
 	}
@@ -192,7 +191,7 @@ func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s.epoch++
 	for j := range s.slots {
 		t := &s.slots[j]
-		*t = staySlot{stay: t.stay, machine: t.machine, node: t.node, since: t.since, tenure: t.tenure.GaveUp()}
+		*t = staySlot{stay: t.stay, machine: t.machine, node: t.node, since: t.since}
 		if t.machine == machineLapsed {
 			continue
 		}
@@ -210,7 +209,7 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 		return
 	}
 	t.machine = machineLapsed
-	t.tenure = t.tenure.GaveUp()
+	t.holds = false
 	w.byHand &^= 1 << (t.node - 1)
 	for k := range w.sessions[i].locals {
 		l := &w.sessions[i].locals[k]
@@ -250,7 +249,6 @@ func (m *stayModel) change(w *stayWorld, i, j int, how func(Stay) Stay) {
 			}
 		case StayClaims:
 			t.claim, t.stale, t.old = staySent, false, false
-			t.tenure = t.tenure.Asked(OpClaim, 2, false)
 			if !s.up {
 				t.claim = stayLost
 			}

@@ -10,7 +10,7 @@ import (
 // This file has the world of stays: sessions whose contenders share cached nodes, and a stranger. The machines that get the nodes
 // do what the explorer of machines has found. A machine is granted the lock when its node is the first and its lease is good. It is
 // told of the end of the lease before the leader ends the session. It keeps a lost node until it is withdrawn. Everything else is
-// decided by [Stay] and [Tenure].
+// decided by [Stay].
 
 const (
 	staySessions = 2
@@ -48,7 +48,7 @@ type staySlot struct {
 	stay    uint16 // the number of the Stay
 	machine stayMachine
 	node    uint8 // 1 + its index
-	tenure  Tenure[uint8]
+	holds   bool  // the session renews its lease for it
 	arm     stayRequest
 	claim   stayRequest
 	stale   bool // the claim under way proves no lease
@@ -211,7 +211,7 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 		s := &w.sessions[i]
 		live := s.up && !s.dead
 		events := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.changed || t.gone })
-		holds := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.tenure.Holds() })
+		holds := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.holds })
 		for j := range s.slots {
 			t := &s.slots[j]
 			book := m.stays[t.stay]
@@ -316,7 +316,7 @@ func (w *stayWorld) check() searchtest.Violation {
 			}
 			t := &s.slots[s.locals[j].slot]
 			switch {
-			case !t.tenure.Holds():
+			case !t.holds:
 				return stayUnnoted
 			case w.byHand&(1<<(t.node-1)) != 0:
 			case w.queue[t.node-1] == 0:

@@ -92,8 +92,8 @@ type client struct {
 	left     LeaverBook[uint8] // of nodes, each 1 + its index
 	look     uint8
 	wishes   wishes
-	known    uint8      // for a multi-lock: the nodes that the shell knows to be or to have been the attempt's
-	tenure   Tenure[Op] // the session's book; an Op names its latest request
+	known    uint8 // for a multi-lock: the nodes that the shell knows to be or to have been the attempt's
+	hold     uint8 // what the session knows of the client's hold
 }
 
 type conn uint8
@@ -113,6 +113,11 @@ const (
 	toldOwed  // nothing yet: the client's node was deleted while it held without a connection
 	toldClean // told by the caller: it held the lock, and has released it
 	toldPlace // told by the session: it was listed with its node, on the present connection
+)
+
+const (
+	holdProven uint8 = 1 << iota // the machine holds by a proof: its lease is watched
+	holdTraded                   // a reader may have taken the node's place in the queue
 )
 
 // A request is under way from the machine's effect to the answer's delivery.

@@ -13,14 +13,17 @@ var _ request = (*asked)(nil)
 // admit refuses the request, or has it made when there is room for the seat's nodes.
 func (r *asked) admit(s *Session) {
 	if !s.mayTakePlace(r) {
-		r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
+		r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
 		return
 	}
-	s.noteTenure(r)
+	s.noteRequest(r)
 	if s.isKnown(r) {
 		return
 	}
 	if r.op == recipes.OpDelete {
+		// The caller of Release goes on before the request is made. It may ask for the lock again at
+		// once, and then both are one request, or the new one is known to stand behind the old one.
+		s.loop.Yield()
 		s.proceed(r)
 		return
 	}

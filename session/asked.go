@@ -19,7 +19,6 @@ type asked struct {
 	effect   recipes.Effect
 	op       recipes.Op
 	epoch    recipes.Epoch
-	number   uint32           // among the session's; 0: it has none yet
 	node     string           // the own node's path, if it is about that
 	guid     guid             // of the attempt that it makes a node of, or looks for
 	before   string           // the node that was watched until now, of a watch and an advance
@@ -66,7 +65,7 @@ func (r *asked) joint() bool {
 	return ok && claim.Joint(r.seat.layout.form())
 }
 
-func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
+func (r *asked) refuse() { r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
 // turnover is the delete of a node. If a create of another seat in the same directory joins it while it is parked, both are one request.
 type turnover struct {

@@ -26,7 +26,7 @@ func (s *Session) noteAway(away bool) {
 	switch {
 	case away && s.away == nil:
 		s.awaySince = time.Now()
-		s.away = time.AfterFunc(firstNotice, func() { s.actor.Post(s.noticeOutage) })
+		s.away = time.AfterFunc(firstNotice, func() { s.loop.Post(s.noticeOutage) })
 	case !away && s.away != nil:
 		s.away.Stop()
 		s.away = nil

@@ -52,7 +52,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	default:
 	}
 	if was == stageParked {
-		s.actor.Post(func() { s.drop(c) })
+		s.loop.Post(func() { s.drop(c) })
 	} else if t.once {
 		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	}

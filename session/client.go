@@ -35,7 +35,7 @@ type client struct {
 	looks     watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs      *directories
 	owners    *owners
-	listings  *listings // only the session actor touches it
+	listings  *listings // only the loop touches it
 	logger    *zap.Logger
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
@@ -44,13 +44,13 @@ type client struct {
 	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
 
-	phase      atomic.Int32    // a [phase]; only the session's drain writes it
+	phase      atomic.Int32    // a [phase]; only the loop writes it
 	told       atomic.Bool     // a server has said that the session was ended
 	containers *containerNodes // of the session
 	readings   *readings       // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away
 
-	// Only the session actor touches these.
+	// Only the loop touches these.
 	rearms     map[string]*rearming // that wait, by path
 	announced  bool                 // the session was, and stays so
 	resumed    int                  // how often the session got another connection
@@ -143,7 +143,7 @@ func (l clientLogger) Printf(format string, args ...any) {
 // with a zxid, and the server says nothing of a change of children that came before that zxid.
 type subscriber interface {
 	// lookAgain says that something has happened there, or may have. gone says that the path's node was deleted. The session's
-	// drain calls it.
+	// loop calls it.
 	lookAgain(c *client, gone bool)
 }
 
@@ -160,7 +160,7 @@ func (s *Session) endClient(c *client) {
 	c.goTo(phaseEnding)
 	s.group.Go(func() {
 		c.close(time.Until(c.farewell))
-		s.actor.Post(func() {
+		s.loop.Post(func() {
 			delete(s.living, c)
 			s.checkClosed()
 		})

@@ -41,7 +41,7 @@ type Config struct {
 	NodeBudget int
 
 	// GiveUp has the idle node of a cached lock go, and returns its seats; none if there is no idle node. The
-	// drain calls it when the budget is used up. nil: there are no such nodes.
+	// loop calls it when the budget is used up. nil: there are no such nodes.
 	GiveUp func() []*Seat
 
 	// OnFill hears how full the session is, at each change. It must not block.

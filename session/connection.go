@@ -74,7 +74,7 @@ func (s *Session) onConnection(c *client, server string) {
 	case c.announced && c.stuck():
 		s.begin(c, func() {
 			_, _, err := c.conn.Exists("/")
-			s.actor.Hand(func() { s.vouched(c, server, err) })
+			s.loop.Hand(func() { s.vouched(c, server, err) })
 		})
 	case c.announced && (c.watches.Armed() || !c.looks.Empty()):
 		// Requests wait for the watches: the client restores them by a request that others can overtake. A request could then read what a
@@ -156,11 +156,6 @@ func (s *Session) suspend(c *client) {
 	s.noteAway(true)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
-	if s.cfg.LossOnSuspend { // the news is a loss, and no reader may take a place behind it
-		for seat := range s.holders {
-			s.ceased(seat)
-		}
-	}
 	s.broadcast(recipes.Suspended{})
 }
 
@@ -203,7 +198,6 @@ func (s *Session) expire(c *client) {
 	if c.announced {
 		c.logger.Warn("session expired", zapSession(c))
 		s.news(events.SessionExpired{Session: c.link.Session()})
-		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
 	s.nextBudget()
@@ -231,7 +225,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 		return
 	}
 	c.dialer.Stop()
-	time.AfterFunc(grace, func() { s.actor.Post(func() { s.hangUp(c) }) })
+	time.AfterFunc(grace, func() { s.loop.Post(func() { s.hangUp(c) }) })
 }
 
 // hangUp is for when the grace for requests under way is over.
@@ -351,7 +345,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
 	c.rewatch = func(path string) { s.submit(&rearming{epoch: epoch, node: path}) }
 	c.doubt = func(path string, err error) {
-		doubt := func() { s.actor.Post(func() { s.tellChanged(c, path, false) }) }
+		doubt := func() { s.loop.Post(func() { s.tellChanged(c, path, false) }) }
 		if outcome, _ := zkerr.Classify(err); outcome == zkerr.TurnedAway {
 			c.afterPause(doubt) // its subscribers would be turned away as well
 		} else {
@@ -359,13 +353,13 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		}
 	}
 	c.verify = func(t *Seat) { s.submit(&verifying{epoch: epoch, seat: t}) }
-	c.askedBack = func(node string, wish asking) { s.actor.Post(func() { s.askBack(c, node, wish) }) }
+	c.askedBack = func(node string, wish asking) { s.loop.Post(func() { s.askBack(c, node, wish) }) }
 	c.link = wire.NewLink(wire.Events{
 		Now:   s.clock.now,
 		Start: s.group.Go,
 		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
 			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
-				s.actor.Post(func() { s.renewedLate(c) })
+				s.loop.Post(func() { s.renewedLate(c) })
 			}
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
@@ -378,14 +372,14 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			}
 			if op == opcode.SetWatches {
 				if zkErr != zkerr.CodeNone {
-					s.actor.Post(func() { s.rearmAll(c) }) // the client itself only logs it
+					s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 				}
 				s.postFor(c, func() { s.restored(c) })
 			}
 		},
-		OnContainer: func(path string, czxid int64) { s.actor.Post(func() { s.madeContainer(path, czxid) }) },
+		OnContainer: func(path string, czxid int64) { s.loop.Post(func() { s.madeContainer(path, czxid) }) },
 		OnRequest:   s.cfg.OnRequest,
-		OnReplaced:  func(err error) { s.actor.Post(func() { s.replaced(c, err) }) },
+		OnReplaced:  func(err error) { s.loop.Post(func() { s.replaced(c, err) }) },
 		OnRefused:   func(_ int64, err error) { s.postFor(c, func() { s.turnedAway(c, err) }) },
 		OnDenied:    func(err error) { s.postFor(c, func() { s.onIdentityError(c, err) }) },
 		OnUnresolved: func(server string, err error) {
@@ -416,7 +410,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				if c.isOver() {
 					return // each node that goes with the session has its event
 				}
-				s.actor.Hand(func() {
+				s.loop.Hand(func() {
 					if !c.isOver() {
 						s.happened(c, ev)
 					}

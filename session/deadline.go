@@ -16,10 +16,9 @@ func (s *Session) bound(seat *Seat, by recipes.Moment) {
 	s.unbound(seat)
 	at := actors.TimeOf(by)
 	overdue := func() {
-		s.note(seat, seat.tenure.GaveUp())
-		seat.post(recipes.Overdue{By: by}, nil)
+		s.tell(seat, recipes.Overdue{By: by}, nil)
 	}
-	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.actor.Post(overdue) })}
+	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.loop.Post(overdue) })}
 }
 
 // unbound stops the clock of a seat.

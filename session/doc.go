@@ -1,9 +1,10 @@
 // Package session owns the connection to ZooKeeper. It is public for readers
 // and may change without notice.
 //
-// A [Session] is an actor that keeps one ZooKeeper session at a time, and the only owner of a *zk.Conn. Everything reaches it as a message:
-// the client's events, requests of the lock actors and their answers, timers. While it is idle, a message may be handled in its sender's
-// goroutine, and none of that work blocks. Package recipes decides about locks; this package decides nothing about them.
+// A [Session] keeps one ZooKeeper session at a time, and is the only owner of a *zk.Conn. Everything reaches it through its
+// [actors.Loop]: the client's events, what callers ask of the locks, answers, timers. The locks run in the same loop, so a call
+// from one to the other needs no message. While the loop is idle, the goroutine that brings something runs it, and none of that
+// work blocks. Package recipes decides about locks; this package decides nothing about them.
 //
 // # What ZooKeeper and its client promise, and what is added here
 //
@@ -61,11 +62,11 @@
 // A file uses the files before it. Exception: the files of the state know each other.
 //
 //   - Words: config, connectstring, errors, clock, guid, wish, timeoutline, deadline, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, owners, containers, pending, and queue, which takes messages and makes requests.
+//   - State: session, client, seat, names, asked, listings, owners, containers, pending, and queue, which makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
 //     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, cached, and layout
 //     for what kinds of locks share.
-//   - The drain's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
+//   - The loop's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, inspect, readings, resize, watcher, observe, leaderread, revoker, holderquery, target.
@@ -79,7 +80,7 @@
 //   - One or two per request under way. They are kept while any request is.
 //   - Up to 64 for what looks read.
 //   - One for each election that is observed.
-//   - One for the session's mailbox, if the work would keep a sender too long.
+//   - One for the loop, if the work would keep a caller too long.
 //   - Per client: one that sends while there is much to send, one that waits for the client's own goroutines to end, and one that closes
 //     it.
 //   - One for each holder of a Revoke, until it returns.

@@ -51,7 +51,7 @@ func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.
 }
 
 // mayTakePlace reports whether the request may be made. A create in the place of a writer may be made only while the writer holds.
-// From then on the writer leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no floor is under way when
+// From then on the writer leaves no floor, see Seat.traded. Both requests come through here, so no floor is under way when
 // a read node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *asked) (may bool) {
 	switch {
@@ -60,9 +60,10 @@ func (s *Session) mayTakePlace(r *asked) (may bool) {
 		if s.isOverdue(writer) {
 			return false
 		}
-		writer.tenure, may = writer.tenure.Trades()
+		_, may = s.holders[writer]
+		writer.traded = writer.traded || may
 		return may
-	case r.op == recipes.OpDelete && !r.seat.tenure.Floor():
+	case r.op == recipes.OpDelete && r.seat.traded:
 		e, _ := r.effect.(recipes.Delete)
 		e.Floor = false
 		r.effect = e

@@ -48,7 +48,7 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 		a, err := c.perform(&x, p)
 		if made != nil && a.Result == recipes.ResultDone {
 			s := x.seat.session
-			s.actor.Post(func() { s.filled(made) })
+			s.loop.Post(func() { s.filled(made) })
 		}
 		m := x.means(c, p, a)
 		switch m.Then {

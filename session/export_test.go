@@ -31,7 +31,7 @@ type scripted struct {
 }
 
 func (r scripted) admit(s *Session) {
-	s.noteTenure(r.asked)
+	s.noteRequest(r.asked)
 	s.pending.add(r)
 }
 
@@ -90,5 +90,5 @@ func (t *Seat) Verify(pass func()) {
 
 // Replaced has the session hear that a server has given out another session.
 func (s *Session) Replaced() {
-	s.actor.Post(func() { s.replaced(s.client, errors.New("replaced")) })
+	s.loop.Post(func() { s.replaced(s.client, errors.New("replaced")) })
 }

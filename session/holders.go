@@ -9,30 +9,29 @@ import (
 // This file is about seats that hold: which they are, what renews their lease, and how they hear that it has run out. While no seat
 // holds, no lease is watched or renewed.
 
-// note sets a seat's tenure. A seat that does not hold leaves holders. Before a seat comes to hold, judge puts it there with its node.
-func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
-	seat.tenure = now
-	if !now.Holds() {
-		delete(s.holders, seat)
+// tell gives a seat's machine one input. A machine that does not hold its lock after that is no
+// holder any more. Only a proof makes it one, see prove.
+func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
+	if holds = seat.post(in, err); !holds {
+		s.endHold(seat)
 	}
-	if now.LacksWatch() {
-		s.unwatched[seat] = struct{}{}
-	} else {
-		delete(s.unwatched, seat)
-	}
+	return holds
 }
 
-// noteTenure notes what a request says about its seat.
-func (s *Session) noteTenure(r *asked) {
-	if s.lastAsked++; s.lastAsked == 0 {
-		s.lastAsked++ // 0 is none
-	}
-	r.number = s.lastAsked
-	claim, _ := r.effect.(recipes.Claim)
-	s.note(r.seat, r.seat.tenure.Asked(r.op, r.number, claim.Held))
+// answer is tell behind what the loop is doing: for an answer that is known at once, while the
+// machine's effects are still being carried out. Any goroutine may call it.
+func (t *Seat) answer(in recipes.Input, err error) {
+	t.session.loop.Post(func() { t.session.tell(t, in, err) })
+}
+
+// endHold has the lease neither renewed nor watched for the seat any more.
+func (s *Session) endHold(seat *Seat) { delete(s.holders, seat) }
+
+// noteRequest notes what a request says about its seat.
+func (s *Session) noteRequest(r *asked) {
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
-		r.seat.layout.told(false)
+		s.noteNodeGone(r.seat)
 		r.seat.listed = false
 	case recipes.OpList:
 		r.turn, r.seat.passed = r.seat.passed, false
@@ -43,20 +42,12 @@ func (s *Session) noteTenure(r *asked) {
 	}
 }
 
-// gaveUp: the seat has no node, or will soon have none.
-func (s *Session) gaveUp(seat *Seat) {
-	s.note(seat, seat.tenure.GaveUp())
+// noteNodeGone notes that the seat has no node, or will soon have none.
+func (s *Session) noteNodeGone(seat *Seat) {
+	s.endHold(seat)
+	delete(s.unwatched, seat)
 	seat.layout.told(false)
 }
-
-// lostNode: the node of a seat that holds is gone.
-func (s *Session) lostNode(c *client, seat *Seat) {
-	seat.layout.lost(c, seat)
-	s.gaveUp(seat)
-}
-
-// ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
-func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
 // isOverdue reports whether the deadline of a seat has come. Such a seat does not hold, even while that message is on its way.
 func (s *Session) isOverdue(seat *Seat) bool {
@@ -71,54 +62,43 @@ func (s *Session) noteOwn(c *client, seat *Seat) {
 	}
 }
 
-// nobodyHolds: there is no session.
-func (s *Session) nobodyHolds() {
-	for _, seat := range s.seats {
-		s.note(seat, seat.tenure.GaveUp())
-	}
-}
-
-// judge reports whether the lease is good, for an answer that proves the rest, and makes the seat a holder if it is. An
-// answer is fresh only before the deadline of the lease, and then its seat is in holders. The drain judges, and the drain also sends
-// LeaseRanOut to every seat in holders. So every seat with a fresh proof hears of the end of that lease.
-func (s *Session) judge(c *client, r *asked) (fresh bool) {
-	now, fresh := r.seat.tenure.Proven(r.number, !c.isOver() && s.clock.now().Before(c.lease.Deadline()))
-	if now.Holds() && !r.seat.tenure.Holds() {
-		s.holders[r.seat] = r.node
-		s.keepLease(c)
-	}
-	s.note(r.seat, now)
-	return fresh
-}
-
-// prove passes on an answer that may prove all that a grant needs. A node that the answer names is watched when it has been held for a
-// while.
+// prove passes on an answer that may prove all that a grant needs but the lease, with whether the
+// lease is good. The machine of a seat that takes the proof holds from then on. The loop judges the
+// lease, and it also tells every holder when the lease has run out. So every machine with a fresh
+// proof hears of the end of that lease. A node that the answer names is watched when it has been
+// held for a while.
 //
-// If the lease is not good, a claim proves nothing yet, but it may renew the session. A claim that is sent a window later is then a
-// proof, and one that is sent at once is not. So the seat gets the answer after the window, and its machine claims again.
+// If the lease is not good, a claim proves nothing yet, but it may renew the session. A claim that
+// is sent a window later is then a proof, and one that is sent at once is not. So the machine gets
+// the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
-	node, unwatched, proves := recipes.Proves(in, r.seat.layout.firstHolds())
+	t := r.seat
+	node, unwatched, proves := recipes.Proves(in, t.layout.firstHolds())
 	if !proves {
-		r.seat.post(in, nil)
+		s.tell(t, in, nil)
 		return
 	}
 	if node != "" {
-		s.noteOwn(c, r.seat)
-		r.node = r.seat.ownPath(node)
+		s.noteOwn(c, t)
+		r.node = t.ownPath(node)
 	}
-	fresh := s.judge(c, r)
 	if unwatched {
-		s.note(r.seat, r.seat.tenure.Unwatched(r.number))
+		s.unwatched[t] = struct{}{} // until it gives up its node: no listing will watch it
 	}
+	claim, _ := r.effect.(recipes.Claim)
+	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
 	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
-		s.noteCertain(c, r.seat)
-		if !fresh && r.seat.tenure.Awaits(r.number) && !c.isOver() {
-			time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
+		s.noteCertain(c, t)
+		if !fresh && !claim.Held && !c.isOver() {
+			time.AfterFunc(c.lease.Window(), func() { t.answer(in, nil) })
 			return
 		}
 	}
-	r.seat.post(in, nil)
+	if holds := s.tell(t, in, nil); holds && fresh && !claim.Held {
+		s.holders[t] = r.node
+		s.keepLease(c)
+	}
 }
 
 // noteCertain notes that an answer has said that the node is the seat's. An answer of an earlier connection says nothing of what has

@@ -40,7 +40,7 @@ func (i identities) empty() identities {
 
 func sameIdentity(a, b Auth) bool { return a.Scheme == b.Scheme && string(a.Auth) == string(b.Auth) }
 
-// credentials are the identities of a session, for its drain and the goroutine that dials.
+// credentials are the identities of a session, for its loop and the goroutine that dials.
 type credentials struct {
 	source func() []Auth
 

@@ -29,7 +29,7 @@ func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) 
 	}
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Record: e.Record}, seat: t, own: nodes[0], nodes: nodes,
-	}) // the session actor judges the lease
+	}) // the loop judges the lease
 }
 
 // claimed returns the nodes that a claim checks: all the nodes of which the own one is the first. If not all of them are known it returns
@@ -75,5 +75,5 @@ func (queued) cover(s *Session, c *client, t *Seat, node string) {
 			s.take(&rearming{epoch: c.epoch, node: node})
 		}
 	}
-	c.remind(t, t.name(node))
+	s.remind(c, t, t.name(node))
 }

@@ -93,7 +93,7 @@ func (s *Session) scheduleCleanup() {
 		return
 	}
 	if wait, ok := s.leftovers.Wait(time.Now()); ok {
-		s.leftovers.timer = time.AfterFunc(wait, func() { s.actor.Post(s.cleanUp) })
+		s.leftovers.timer = time.AfterFunc(wait, func() { s.loop.Post(s.cleanUp) })
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *Session) removeBare(c *client) {
 	for _, x := range s.leftovers.Bare(mostBare) {
 		s.begin(c, func() {
 			_, _ = c.removeLeftover(x)
-			s.actor.Hand(func() { s.finish(c) })
+			s.loop.Hand(func() { s.finish(c) })
 		})
 	}
 }

@@ -23,7 +23,7 @@ const (
 	listedLeast = listingsBudget / parallel
 )
 
-// listings is the state of one client's listings. Only the session's drain touches it.
+// listings is the state of one client's listings. Only the loop touches it.
 type listings struct {
 	size  func(dir string) (names int) // of the directory, as far as it is known
 	dirs  map[string]*listedDir

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -213,8 +214,10 @@ func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
 	book := newListings(func(string) int { return listingsBudget / listedName })
 	var out []*sharedListing
 	answers := map[string]int{}
+	var group actors.Group
+	s := &Session{loop: actors.NewLoop(&group, nil)}
 	for _, dirs := range [][]string{{"a"}, {"b"}, {"b", "c"}, {"c"}} {
-		seat := &Seat{post: func(recipes.Input, error) { answers[fmt.Sprint(dirs)]++ }}
+		seat := &Seat{session: s, post: func(recipes.Input, error) bool { answers[fmt.Sprint(dirs)]++; return false }}
 		r := &asked{seat: seat, op: recipes.OpList, wants: &wanted{dirs: dirs, missing: len(dirs)}}
 		for _, dir := range dirs {
 			out = append(out, book.join(dir, r)...)
@@ -224,6 +227,7 @@ func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
 		t.Fatalf("%d listings are given out, want one, for which alone there is room", len(out))
 	}
 	out[0].refuse()
+	group.Close()
 	if want := map[string]int{"[a]": 1, "[b]": 1, "[b c]": 1, "[c]": 1}; !maps.Equal(answers, want) {
 		t.Errorf("when the first is refused the requests are answered %v, want each once", answers)
 	}

@@ -122,9 +122,9 @@ func (s *Session) delay(seat *Seat, pause recipes.Pause) {
 	s.undelay(seat)
 	over := func() {
 		s.undelay(seat)
-		seat.post(recipes.Paused{Epoch: pause.Epoch}, nil)
+		s.tell(seat, recipes.Paused{Epoch: pause.Epoch}, nil)
 	}
-	s.delays[seat] = time.AfterFunc(pause.For, func() { s.actor.Post(over) })
+	s.delays[seat] = time.AfterFunc(pause.For, func() { s.loop.Post(over) })
 }
 
 // undelay stops the clock of a seat.

@@ -1,40 +1,36 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // This file is about what seats are told without having asked.
 
-// broadcast goes through the seats in the order in which they were made, as far as that
-// order is kept. With many of them it is twice as fast as any other order: their memory
-// is in that order, too.
+// broadcast tells all seats, in the order in which they were made, as far as that order is kept: of
+// two waiters for one lock the first asks first. With many seats this order is also twice as fast as
+// any other, because their memory is in it. A machine that ends takes its seat out of s.seats.
 func (s *Session) broadcast(in recipes.Input) {
-	for _, seat := range s.seats {
-		seat.post(in, nil)
+	for _, seat := range slices.Clone(s.seats) {
+		s.tell(seat, in, nil)
 	}
 }
 
-// seat begins the news of a seat, with those that come after what it was told already: that
-// there is a session of this epoch, or of none if it is 0.
-func (s *Session) seat(seat *Seat, told recipes.Epoch) {
+// seat begins the news of a seat. It returns Opened if there is a session.
+func (s *Session) seat(seat *Seat) (opened recipes.Opened) {
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
 	s.enters(seat)
 	c := s.client
-	if told != 0 && (c.isOver() || c.epoch != told) { // since it was told
-		seat.post(recipes.Expired{}, nil)
-		told = 0
+	suspended := c.is(phaseSuspended)
+	if suspended || c.is(phaseUp) {
+		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}
 	}
-	if !c.is(phaseUp) && !c.is(phaseSuspended) {
-		return
+	if suspended {
+		seat.answer(recipes.Suspended{}, nil)
 	}
-	if told == 0 {
-		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
-	}
-	if c.is(phaseSuspended) {
-		seat.post(recipes.Suspended{}, nil)
-	}
+	return opened
 }
 
 // unseat forgets a seat, if it is known.
@@ -55,7 +51,7 @@ func (s *Session) leave(seat *Seat) {
 	s.unseat(seat)
 	s.unbound(seat)
 	s.undelay(seat)
-	s.gaveUp(seat)
+	s.noteNodeGone(seat)
 	s.uncount(seat, false)
 	seat.leave(s.client)
 	s.leftBehind(seat)

@@ -41,8 +41,8 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		cfg.OnFill(s.view.fill)
 	}
 	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
-	s.actor = actors.NewActor(group, func(f func()) { f() }, s.pump)
-	s.actor.Post(func() {
+	s.loop = actors.NewLoop(group, s.pump)
+	s.loop.Post(func() {
 		s.noteAway(true)
 		s.connect(1)
 	})

@@ -3,7 +3,6 @@ package session
 import (
 	"math/rand/v2"
 	"path"
-	"runtime"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -14,41 +13,30 @@ import (
 // This file is about what a seat does for its machine.
 
 // Open starts the news of the session that come after what it returns.
-func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
+func (t *Seat) Open(post actors.Post) recipes.Opened {
 	t.post = post
-	s := t.session
-	if c := s.present(); c != nil && c.is(phaseUp) {
-		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}
-	}
-	s.actor.Hand(func() { s.seat(t, opened.Epoch) })
-	return opened
+	return t.session.seat(t)
 }
 
 // Close ends the news, and the seat's watches.
-func (t *Seat) Close() { t.session.actor.Post(func() { t.session.leave(t) }) }
+func (t *Seat) Close() { t.session.leave(t) }
 
 // Do makes a machine's request.
 func (t *Seat) Do(request recipes.Effect) {
 	s := t.session
 	switch e := request.(type) {
 	case recipes.Cancel:
-		s.actor.Hand(func() { s.cancel(t, e.Epoch) })
+		s.cancel(t, e.Epoch)
 	case recipes.Pause:
 		t.pause(e)
 	case recipes.Discard:
 		t.discard(e)
 	case recipes.Revoke:
-		s.actor.Post(func() { s.bound(t, e.By) })
+		s.bound(t, e.By)
 	case recipes.Rest:
-		s.actor.Post(func() { s.ceased(t) })
-	case recipes.Create:
-		// If it follows a Delete at once, the two become one request: the delete is posted, and
-		// no other goroutine has handled it yet.
-		s.handOver(t.ask(e))
-	case recipes.Delete:
-		t.delete(e)
+		s.endHold(t)
 	default:
-		s.submit(t.ask(e))
+		s.take(t.ask(e))
 	}
 }
 
@@ -80,24 +68,6 @@ func (t *Seat) ask(effect recipes.Effect) *asked {
 	return r
 }
 
-// delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join
-// it, which takes a moment to come.
-func (t *Seat) delete(e recipes.Delete) {
-	r := t.ask(e)
-	if !e.Floor && !e.Clean {
-		t.session.submit(r)
-		return
-	}
-	t.session.handOver(r)
-	// The goroutine of this request runs now, as a rule. Otherwise a loop may keep itself slow:
-	//
-	//  1. The caller asks for the lock again.
-	//  2. The goroutine of that create runs first.
-	//  3. The new node stands behind the old one, and waits.
-	//  4. So the next delete leaves a floor, too.
-	runtime.Gosched()
-}
-
 // discard removes a node in any later session, and tries until the node is known to be gone or a
 // server refuses. If another node may have its name by then, discard removes nothing: the node
 // went with its session.
@@ -106,7 +76,7 @@ func (t *Seat) discard(e recipes.Discard) {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.submit(&removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))})
+		t.session.take(&removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))})
 	}
 }
 
@@ -117,14 +87,16 @@ func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadli
 // pause posts Paused after the given time, or after a random time, or when an idle node would have gone. It needs no connection.
 func (t *Seat) pause(e recipes.Pause) {
 	if e.For > 0 {
-		t.session.actor.Post(func() { t.session.delay(t, e) })
+		t.session.delay(t, e)
 		return
 	}
 	wait := rand.N(pauseBound(e.Attempt))
 	if e.Yield {
 		wait = t.session.yieldTime()
 	}
-	time.AfterFunc(wait, func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
+	time.AfterFunc(wait, func() {
+		t.answer(recipes.Paused{Epoch: e.Epoch}, nil)
+	})
 }
 
 // pauseBound returns the bound. The first create came too late for every waiter.
@@ -149,8 +121,8 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 		return
 	}
 	s.unsend(t)
-	s.gaveUp(t)
-	t.post(recipes.Canceled{Epoch: epoch}, nil)
+	s.noteNodeGone(t)
+	t.answer(recipes.Canceled{Epoch: epoch}, nil)
 }
 
 // unsend takes out the seat's request that waits to be sent. Exception: a delete is sent in any case, because there is a node. Nothing else

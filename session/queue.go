@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,7 +18,7 @@ type request interface {
 	admit(s *Session)
 	// meantFor returns the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
-	// do makes the calls, in a goroutine of its own. The session actor handles the outcome by calling settle; err is the error of the
+	// do makes the calls, in a goroutine of its own. The loop handles the outcome by calling settle; err is the error of the
 	// server or the client.
 	do(c *client) (settle func(*Session), err error)
 	// refuse is called instead of do if it is too late.
@@ -36,7 +37,7 @@ type request interface {
 type gatherer interface{ gather(s *Session) request }
 
 // begin runs calls of the client, in a goroutine of its own, and counts them, so that the
-// client is not closed meanwhile. What run hands to the drain has to call finish.
+// client is not closed meanwhile. What run hands to the loop has to call finish.
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
@@ -53,15 +54,12 @@ func (s *Session) finish(c *client) {
 	s.quiesce()
 }
 
-// submit has the drain take a request, and handOver does so by [actors.Actor.Hand]. submit
-// reports false if nothing is left of the session.
-func (s *Session) submit(r request) bool { return s.actor.Post(func() { s.take(r) }) }
+// submit has the loop take a request. It reports false if nothing is left of the session.
+func (s *Session) submit(r request) bool { return s.loop.Post(func() { s.take(r) }) }
 
-func (s *Session) handOver(r request) { s.actor.Hand(func() { s.take(r) }) }
-
-// postFor has the drain call f, unless the session of the client is over by then.
+// postFor has the loop call f, unless the session of the client is over by then.
 func (s *Session) postFor(c *client, f func()) {
-	s.actor.Post(func() {
+	s.loop.Post(func() {
 		if !c.isOver() {
 			f()
 		}
@@ -104,7 +102,7 @@ func (s *Session) sweep() {
 	}
 }
 
-// pump starts what can be started, in order. It is the last part of each drain of the session actor, so a lock that is released and asked
+// pump starts what can be started, in order. The loop calls it when it finds no more to do, so a lock that is released and asked
 // for again at once can have both done together.
 func (s *Session) pump() {
 	s.noteNodes()
@@ -131,7 +129,7 @@ func (s *Session) start(c *client, r request) {
 	on := c.resumed // the connection on which it is asked for
 	s.begin(c, func() {
 		settle, err := r.do(c)
-		s.actor.Hand(func() {
+		s.loop.Hand(func() {
 			defer s.finish(c)
 			s.pending.ended(r)
 			if errors.Is(err, zk.ErrSessionExpired) {
@@ -141,6 +139,16 @@ func (s *Session) start(c *client, r request) {
 			settle(s)
 		})
 	})
+	if r, ok := r.(*asked); ok && r.op == recipes.OpDelete {
+		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a rule.
+		// Otherwise a loop may keep itself slow:
+		//
+		//  1. The caller asks for the lock again.
+		//  2. The goroutine of that create runs first.
+		//  3. The new node stands behind the old one, and waits.
+		//  4. So the next delete leaves a floor, too.
+		runtime.Gosched()
+	}
 }
 
 // again has a request made again. If its connection is gone, the request waits for the next one. If a server has turned it away, it waits
@@ -155,8 +163,8 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	c.afterPause(func() {
-		if !s.submit(r) { // closed meanwhile, and a caller may wait for an answer
-			r.refuse()
+		if called, waits := r.(*called); !s.submit(r) && waits { // closed meanwhile, and its caller waits
+			called.refuse()
 		}
 	})
 }

@@ -86,18 +86,15 @@ func (c *client) rearm(node string) recipes.Input {
 // tellGone tells the subscribers that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
-		if node, holds := s.holders[seat]; holds && seat.name(node) == seat.name(path) { // it, or another of the nodes that it holds by
-			s.gaveUp(seat) // and no reader may take its place behind this
-		}
 		seat.passed = true
-		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
+		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
 }
 
 // tellUnwatched has the subscribers look again, and hear from the server itself why the node cannot be watched.
 func (s *Session) tellUnwatched(c *client, path string) {
 	for _, seat := range c.watches.Fired(path) {
-		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
+		s.tell(seat, recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
 	}
 }
 

@@ -76,12 +76,12 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 //  4. A finds the node watched, and does not read it.
 //
 // A seat that is told twice ignores the second time.
-func (c *client) remind(seat *Seat, own string) {
+func (s *Session) remind(c *client, seat *Seat, own string) {
 	if own == "" {
 		return
 	}
 	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
-		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
+		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
 	}
 }
 
@@ -95,6 +95,6 @@ func (s *Session) askBack(c *client, node string, wish asking) {
 		if seat.single != nil && seat.token(node) != wish.czxid {
 			continue
 		}
-		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
+		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
 	}
 }

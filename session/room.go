@@ -174,7 +174,7 @@ func (r *asked) enter(s *Session) {
 func (r *asked) full(s *Session, err error) {
 	s.cfg.Logger.Warn("the session is full", zap.String("path", r.seat.path()), zap.Error(err))
 	r.seat.unsent = nil
-	r.seat.post(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
+	r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
 }
 
 // uncount returns the room of a seat. kept says that its nodes stay until the session ends.

@@ -15,22 +15,32 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. Its methods may be called from any goroutine and do not block.
+// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's loop calls its
+// methods, and any goroutine calls Deadline. None of them blocks.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
 	*content
 	post actors.Post
 
-	// Only the session's drain touches these.
-	tenure  recipes.Tenure[uint32] // which knows requests by their numbers
-	unsent  *asked                 // its latest request that waits to be sent, unless that is a delete
-	place   int32                  // among the session's seats
-	turn    bool                   // its latest list request was made because its turn may have come
-	listed  bool                   // with its node, on the present connection
-	counts  bool                   // its nodes have room in the budget, see room.go
-	leaving bool                   // and are about to go, because others need the room
-	passed  bool                   // a node that it had watched is gone, and it has not listed since
+	// Only the loop touches these.
+	unsent  *asked // its latest request that waits to be sent, unless that is a delete
+	place   int32  // among the session's seats
+	turn    bool   // its latest list request was made because its turn may have come
+	listed  bool   // with its node, on the present connection
+	counts  bool   // its nodes have room in the budget, see room.go
+	leaving bool   // and are about to go, because others need the room
+	passed  bool   // a node that it had watched is gone, and it has not listed since
+
+	// A reader may have taken the node's place in the queue. Such a contender leaves no floor, because
+	// a floor says that no older contender is left:
+	//
+	//  1. W holds. A reader R and another writer V wait behind it.
+	//  2. W's read node is made.
+	//  3. W leaves, and R enters beside the read node.
+	//  4. R leaves.
+	//  5. V knows that W is gone, and would take its floor to say that no contender is ahead.
+	traded bool
 
 	closed  bool // it follows no node any more; the mutex guards it and what is below
 	mu      sync.Mutex
@@ -226,7 +236,7 @@ type layout interface {
 	anew()
 	leave(c *client, t *Seat)
 
-	// These are for the session's drain. firstHolds reports whether a contender that is proven to be the first has the lock by that.
+	// These are for the loop. firstHolds reports whether a contender that is proven to be the first has the lock by that.
 	firstHolds() bool
 	// told notes whether the own node is known to be there. lost says that it is gone, and cover has it watched.
 	told(there bool)
@@ -252,7 +262,7 @@ type single struct {
 
 	holder atomic.Pointer[events.Contender] // the owner at the last look
 
-	// Only the session's drain touches these.
+	// Only the loop touches these.
 	known   bool      // an answer has said that the node is the seat's, and no later one that it is not
 	writing int       // transactions that rest on the node, and are not answered
 	leaving []request // what waits for these transactions: the delete

@@ -53,9 +53,9 @@ func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	var seats []*Seat
 	for range all {
 		seat := &Seat{session: s}
-		seat.post = func(recipes.Input, error) { heard[seat]++ }
+		seat.post = func(recipes.Input, error) bool { heard[seat]++; return false }
 		seats = append(seats, seat)
-		s.seat(seat, 0)
+		s.seat(seat)
 	}
 	here := map[*Seat]bool{}
 	for _, seat := range seats {

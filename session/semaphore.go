@@ -47,7 +47,7 @@ func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 }
 
 // lookAgain has the machine look.
-func (t *Seat) lookAgain(c *client, _ bool) { t.post(recipes.Changed{Epoch: c.epoch}, nil) }
+func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
 
 // namePermits notes the own permits, in the place of the own node in the queue.
 func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {

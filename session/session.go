@@ -49,7 +49,7 @@ type Session struct {
 	news    func(events.Event)
 	clock   clock
 	plain   map[events.Kind]*content // of seats that ask for nothing of their own
-	actor   *actors.Actor[func()]
+	loop    *actors.Loop
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
@@ -57,7 +57,7 @@ type Session struct {
 	whoWeAre   credentials
 	containers containerNodes
 
-	// Only the drain touches these.
+	// Only the loop touches these.
 	leftovers leftovers
 	client    *client
 	living    map[*client]struct{} // clients that have not ended
@@ -65,8 +65,8 @@ type Session struct {
 	awaySince time.Time
 	clamped   time.Duration         // the servers' timeout that was logged; 0: they have taken what was asked for
 	seats     []*Seat               // the seats that want the news, each at its place
-	holders   map[*Seat]string      // the seats that hold by their tenure, with their nodes
-	unwatched map[*Seat]struct{}    // the holders of which the nodes are not watched yet
+	holders   map[*Seat]string      // the seats whose machines hold by a proof, with their nodes
+	unwatched map[*Seat]struct{}    // the seats whose nodes are theirs and not watched yet
 	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
 	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room
@@ -78,7 +78,6 @@ type Session struct {
 	nodes     budget.Nodes  // that users made in transactions
 	roomless  []parked      // the requests that wait for room, the oldest first
 	waiting   budget.Load   // what they need together
-	lastAsked uint32        // the number of the latest request of a seat
 	closing   bool
 
 	mu   sync.Mutex
@@ -134,6 +133,9 @@ func (s *Session) State() State {
 		return Connected
 	}
 }
+
+// Loop returns the loop of the session, in which its locks run, too.
+func (s *Session) Loop() *actors.Loop { return s.loop }
 
 // present returns the client of the present session, or nil if there is none.
 func (s *Session) present() *client {

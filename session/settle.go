@@ -16,7 +16,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	}
 	r.log(c, in, err)
 	if c.outdated && !recipes.Lasts(in) {
-		r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
+		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
 		return
 	}
 	switch in := in.(type) {
@@ -27,39 +27,38 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			s.noteOwn(c, r.seat)
 			r.seat.listed = true
 		}
-		r.seat.post(in, err)
-		c.remind(r.seat, in.Own.Name.Text)
+		s.tell(r.seat, in, err)
+		s.remind(c, r.seat, in.Own.Name.Text)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
-			s.lostNode(c, r.seat)
+			r.seat.layout.lost(c, r.seat)
+			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {
 			s.uncount(r.seat, true)
 		}
-		r.seat.post(in, err)
+		s.tell(r.seat, in, err)
 	case recipes.Unknown:
 		if !c.is(phaseUp) {
-			r.seat.post(in, err)
+			s.tell(r.seat, in, err)
 			return
 		}
 		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
 			r.seat.unsent = r
 			c.afterPause(func() {
-				if !s.actor.Post(func() { s.makeAgain(r) }) {
-					r.refuse()
-				}
+				s.loop.Post(func() { s.makeAgain(r) })
 			})
 			return
 		}
 		// The machine makes the request again at once when it is told.
-		c.afterPause(func() { r.seat.post(in, err) })
+		c.afterPause(func() { s.loop.Post(func() { s.tell(r.seat, in, err) }) })
 	case recipes.Gone:
 		if !s.isPast(c, r.seat) {
 			r.seat.passed = true
-			r.seat.post(in, err)
+			s.tell(r.seat, in, err)
 		}
 	default:
-		r.seat.post(in, err)
+		s.tell(r.seat, in, err)
 	}
 }
 

@@ -42,11 +42,11 @@ func (s *Session) Patience() time.Duration {
 // before that it holds no more.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
-	s.actor.Post(func() { s.shut(max(0, time.Until(deadline))) })
+	s.loop.Post(func() { s.shut(max(0, time.Until(deadline))) })
 	select {
 	case <-s.closed:
 	case <-ctx.Done():
-		s.actor.Post(s.hangUpAll)
+		s.loop.Post(s.hangUpAll)
 		<-s.closed
 	}
 	c := s.client
@@ -60,7 +60,7 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 // and nothing after that. It returns when ctx ends, at the latest. It is called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
-	begun := s.actor.Post(func() {
+	begun := s.loop.Post(func() {
 		s.quiet = quiet
 		s.quiesce()
 	})
@@ -92,7 +92,6 @@ func (s *Session) shut(grace time.Duration) {
 	s.view.closed = true
 	s.mu.Unlock()
 	s.show(nil)
-	s.nobodyHolds()
 	if s.client != nil {
 		s.removeBare(s.client)
 		s.retire(s.client, 2*grace/3, grace/3)

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about what the session's drain knows of the one node of a lock: its owner, which seats have to hear that it is gone, and
+// This file is about what the loop knows of the one node of a lock: its owner, which seats have to hear that it is gone, and
 // what has to wait for what. For the reasons see single.go.
 
 // verifying looks whether a seat's node is still the one that it made, and watches it. It is for a seat that was told that the node is its
@@ -20,7 +20,7 @@ type verifying struct {
 
 	epoch recipes.Epoch
 	seat  *Seat
-	born  int64 // set by the drain, before it is made
+	born  int64 // set by the loop, before it is made
 }
 
 var _ request = (*verifying)(nil)
@@ -64,8 +64,8 @@ func (v *verifying) isDue() bool {
 func (s *Session) lostSingle(c *client, t *Seat) {
 	gone := recipes.Gone{Epoch: c.epoch, Node: t.single.name}
 	c.owners.heard(t, gone)
-	s.gaveUp(t)
-	t.post(gone, nil)
+	s.noteNodeGone(t)
+	s.tell(t, gone, nil)
 }
 
 // singleGone tells the seats that follow the node, and its owner, that it is gone. An event or a reading has said so. If it was a reading,
@@ -118,7 +118,7 @@ func (s *Session) rewritten(c *client, node string) {
 //  3. Another contender makes the next node.
 //  4. The guard finds that node.
 func (l *single) rest(s *Session, t *Seat) (rests bool) {
-	if !l.known || !t.tenure.Holds() || s.isOverdue(t) {
+	if _, holds := s.holders[t]; !holds || !l.known || s.isOverdue(t) {
 		return false
 	}
 	l.writing++

@@ -20,7 +20,7 @@ func (s *Session) cover(c *client) {
 		if !held {
 			continue // it is about to claim
 		}
-		s.note(seat, seat.tenure.Watched())
+		delete(s.unwatched, seat)
 		seat.layout.cover(s, c, seat, node)
 	}
 }
@@ -32,8 +32,7 @@ func (s *Session) ranOut(c *client) {
 		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
 	}
 	for seat := range s.holders {
-		s.ceased(seat)
-		seat.post(recipes.LeaseRanOut{}, nil)
+		s.tell(seat, recipes.LeaseRanOut{}, nil)
 	}
 }
 
@@ -87,7 +86,7 @@ func (s *Session) probe(c *client) {
 		c.probes, c.probed = c.probes+1, now
 		s.begin(c, func() {
 			err := c.check(node)
-			s.actor.Hand(func() { s.probed(c, seat, node, err) })
+			s.loop.Hand(func() { s.probed(c, seat, node, err) })
 		})
 		return
 	}
@@ -102,8 +101,9 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	}
 	c.logger.Debug("probe failed", zap.String("node", node), zap.Error(err))
 	if errors.Is(err, zk.ErrNoNode) && !c.isOver() && s.holders[seat] == node {
-		s.lostNode(c, seat)
-		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
+		seat.layout.lost(c, seat)
+		s.noteNodeGone(seat)
+		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
 	}
 }
 

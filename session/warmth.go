@@ -19,7 +19,11 @@ func (s *Session) isKnown(r *asked) bool {
 	if in == nil {
 		return false
 	}
-	s.prove(c, r, in)
+	on := c.resumed
+	s.loop.Post(func() { // behind the machine's effects
+		c.outdated = on != c.resumed
+		r.settle(s, c, in, nil)
+	})
 	return true
 }
 
@@ -49,7 +53,7 @@ func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 		Connected: c.is(phaseUp),
 		Listed:    r.seat.listed,
 		Watched:   c.watches.Sure(r.node),
-		Lease:     !c.lease.Late() && c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
+		Lease:     c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
 	}
 }
 

@@ -50,7 +50,8 @@ var (
 
 // FakePort is a session that a test scripts. It notes the requests, and says only what the test tells it to.
 type FakePort struct {
-	Answer func(recipes.Effect) // called with each request, from the drain; nil: the test answers
+	Loop   *actors.Loop         // which posts
+	Answer func(recipes.Effect) // called with each request, by the loop; nil: the test answers
 	OnOpen func()               // called by Open; nil: the test posts Opened
 
 	mu       sync.Mutex
@@ -130,12 +131,17 @@ func (p *FakePort) IsOpen() bool {
 
 // Say posts the inputs as the session does.
 func (p *FakePort) Say(inputs ...recipes.Input) {
+	for _, in := range inputs {
+		p.tell(in, nil)
+	}
+}
+
+// tell posts an input, with the explanation of a refusal.
+func (p *FakePort) tell(in recipes.Input, err error) {
 	p.mu.Lock()
 	post := p.post
 	p.mu.Unlock()
-	for _, in := range inputs {
-		post(in, nil)
-	}
+	p.Loop.Hand(func() { post(in, err) })
 }
 
 // Sent returns the requests so far.
@@ -177,9 +183,10 @@ type Rig struct {
 // NewRig returns an idle lock. What it leaves running is stopped at the end of the test; by then its bubble has to be idle.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
-	r := &Rig{Port: &FakePort{Until: time.Now().Add(time.Hour)}, Group: &actors.Group{}}
+	r := &Rig{Group: &actors.Group{}}
 	r.Stream = actors.NewStream(r.Group)
-	r.House = &actors.House{Group: r.Group, Stream: r.Stream, Logger: zap.NewNop()}
+	r.House = &actors.House{Loop: actors.NewLoop(r.Group, nil), Stream: r.Stream, Logger: zap.NewNop()}
+	r.Port = &FakePort{Loop: r.House.Loop, Until: time.Now().Add(time.Hour)}
 	r.Renew()
 	t.Cleanup(r.Shut)
 	return r
@@ -201,7 +208,7 @@ func (r *Rig) Renew() {
 
 // Sibling returns another idle lock of the same house.
 func (r *Rig) Sibling() *Rig {
-	s := &Rig{Port: &FakePort{Until: r.Port.Until}, Group: r.Group, Stream: r.Stream, House: r.House}
+	s := &Rig{Port: &FakePort{Loop: r.House.Loop, Until: r.Port.Until}, Group: r.Group, Stream: r.Stream, House: r.House}
 	s.Renew()
 	return s
 }
@@ -241,7 +248,7 @@ func (r *Rig) Say(inputs ...recipes.Input) {
 
 // Refuse answers a request with a refusal and its explanation.
 func (r *Rig) Refuse(op recipes.Op, err error) {
-	r.Port.post(recipes.Refused{Epoch: Epoch, Op: op}, err)
+	r.Port.tell(recipes.Refused{Epoch: Epoch, Op: op}, err)
 	synctest.Wait()
 }
 

@@ -90,6 +90,7 @@ type runner struct {
 	becomes bool          // a reader after it has written
 	hasty   bool          // it gives the write lock back before it knows whether it may read
 	crashes bool          // it panics under the lock, and acquires it again
+	pause   time.Duration // after a release; a loop without one can keep an unfair lock from its waiters for ever
 }
 
 // tracks are the runners that share a play.
@@ -128,6 +129,9 @@ func tracks() map[string][]runner {
 	} {
 		one, rival := a(g[0], 0), other(g[1])
 		one.waits = true
+		if name == "unfair" {
+			rival.pause = long
+		}
 		fresh, leaves, after, gives := one, one, one, one
 		fresh.fresh, leaves.leaves, after.hold = true, true, little
 		gives.leaves, gives.hold = true, long/2
@@ -301,6 +305,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 		if r.waits {
 			l.over(last)
 		}
+		time.Sleep(r.pause)
 		for r.waits && l.count() > r.rest { // Done does not wait for a connection
 			time.Sleep(stageTimeout / 100)
 		}

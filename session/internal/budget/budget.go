@@ -1,5 +1,5 @@
 // Package budget counts what the ephemeral nodes of a session take in the transaction that ends it, so that
-// servers can read that transaction. It is plain data: the session's drain owns it.
+// servers can read that transaction. It is plain data: the session's loop owns it.
 package budget
 
 // Load is a number of nodes, and their bytes in the transaction that ends the session.

@@ -165,14 +165,6 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	return out
 }
 
-// Late reports whether the lease had run out when something was answered, since the last call of Noticed. The lease may have been renewed
-// since then, before the end of the old one is told.
-func (l *Lease) Late() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.late
-}
-
 // Noticed notes that the end of the lease is told.
 func (l *Lease) Noticed() {
 	l.mu.Lock()

@@ -185,10 +185,15 @@ type Seat struct {
 	Rig  *Rig
 	Hook func(recipes.Input) // called by the session, in its own time; may be nil
 
+	Strict bool // it loses its lock when the connection is gone
+
 	Mu     sync.Mutex
 	Inputs []recipes.Input
 	errs   []error
 	read   int // how many of them the test has looked at
+
+	// Only the loop touches these: the node by which a machine would hold the lock, and the one of the latest claim.
+	holds, claims string
 }
 
 // Seat opens a seat at Dir.
@@ -215,7 +220,9 @@ func (r *Rig) SeatedAt(p session.Place) *Seat {
 	return s
 }
 
-func (s *Seat) Note(in recipes.Input, err error) {
+// Note takes what the session says. It reports whether a machine would hold its lock then.
+func (s *Seat) Note(in recipes.Input, err error) (holds bool) {
+	s.believe(in)
 	s.Mu.Lock()
 	s.Inputs = append(s.Inputs, in)
 	s.errs = append(s.errs, err)
@@ -224,6 +231,7 @@ func (s *Seat) Note(in recipes.Input, err error) {
 	if hook != nil {
 		hook(in)
 	}
+	return s.holds != ""
 }
 
 // Hears has the hook called with every input from now on.

@@ -216,7 +216,67 @@ func (s *Seat) Await(epoch recipes.Epoch) {
 
 // Begin opens the seat, and notes what it knows from then on.
 func (s *Seat) Begin() {
-	if opened := s.Open(s.Note); opened.Epoch != 0 {
-		s.Note(opened, nil)
+	s.Rig.Session.Loop().Post(func() {
+		if opened := s.Open(s.Note); opened.Epoch != 0 {
+			s.Note(opened, nil)
+		}
+	})
+}
+
+// Do makes a request, as a machine does.
+func (s *Seat) Do(request recipes.Effect) {
+	s.Rig.Session.Loop().Post(func() {
+		switch e := request.(type) {
+		case recipes.Create, recipes.Delete:
+			s.holds, s.claims = "", ""
+		case recipes.Claim:
+			s.claims = e.Node
+		case recipes.Advance:
+			s.claims = e.Node
+		}
+		s.Seat.Do(request)
+	})
+}
+
+// Close closes the seat.
+func (s *Seat) Close() { s.Rig.Session.Loop().Post(s.Seat.Close) }
+
+// believe notes whether a machine would hold its lock after the input.
+func (s *Seat) believe(in recipes.Input) {
+	switch in := in.(type) {
+	case recipes.Created:
+		if in.Alone && in.Fresh {
+			s.holds = in.Node.Text
+		}
+	case recipes.Enqueued:
+		if in.Alone && in.Fresh {
+			s.holds = in.Nodes[0].Text
+		}
+	case recipes.Entered:
+		if in.Fresh {
+			s.holds = in.Permits[0]
+		}
+	case recipes.Advanced:
+		if in.Floor && in.Fresh {
+			s.holds = s.claims
+		}
+	case recipes.Claimed:
+		if in.Fresh {
+			s.holds = s.claims
+		}
+	case recipes.Gone:
+		if in.Node == s.holds {
+			s.holds = ""
+		}
+	case recipes.Refused:
+		if recipes.Disproves(in) {
+			s.holds = ""
+		}
+	case recipes.Suspended:
+		if s.Strict {
+			s.holds = ""
+		}
+	case recipes.LeaseRanOut, recipes.Expired, recipes.Overdue:
+		s.holds = ""
 	}
 }

@@ -15,6 +15,19 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
+// inbox handles messages by a loop of its own.
+type inbox[M any] struct {
+	loop   *actors.Loop
+	handle func(M)
+}
+
+func newInbox[M any](group *actors.Group, handle func(M), rest func()) *inbox[M] {
+	return &inbox[M]{actors.NewLoop(group, rest), handle}
+}
+
+func (i *inbox[M]) Post(m M) bool { return i.loop.Post(func() { i.handle(m) }) }
+func (i *inbox[M]) Hand(m M) bool { return i.loop.Hand(func() { i.handle(m) }) }
+
 // TestActorLosesNothing has many goroutines post at once. What the handler touches has no mutex on purpose: so the race detector
 // sees two runs of the handler that overlap, and a run that does not see what an earlier one wrote.
 func TestActorLosesNothing(t *testing.T) {
@@ -26,7 +39,7 @@ func TestActorLosesNothing(t *testing.T) {
 		handled int
 		inside  atomic.Int32
 	)
-	actor := actors.NewActor(&group, func(m message) {
+	actor := newInbox(&group, func(m message) {
 		if inside.Add(1) != 1 {
 			t.Error("two messages were handled at once")
 		}
@@ -61,16 +74,16 @@ func TestActorLosesNothing(t *testing.T) {
 // TestGroupCloseWaitsAndRefuses: Close waits for what is being handled, also in the time
 // of a caller, whose goroutine the group did not start. It may be called again.
 func TestGroupCloseWaitsAndRefuses(t *testing.T) {
-	for _, begin := range []func(a *actors.Actor[int]){
-		func(a *actors.Actor[int]) { a.Post(1) },
-		func(a *actors.Actor[int]) { go a.Hand(1) },
+	for _, begin := range []func(a *inbox[int]){
+		func(a *inbox[int]) { a.Post(1) },
+		func(a *inbox[int]) { go a.Hand(1) },
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			var group actors.Group
 			var closed atomic.Int32
 			hold, handled, accepted := make(chan struct{}), 0, 2
-			busy := actors.NewActor(&group, func(int) { <-hold; handled++ }, nil)
-			idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") }, nil)
+			busy := newInbox(&group, func(int) { <-hold; handled++ }, nil)
+			idle := newInbox(&group, func(int) { t.Error("a refused message was handled") }, nil)
 			begin(busy)
 			synctest.Wait()
 			if !busy.Hand(2) || handled > 0 {
@@ -116,13 +129,13 @@ func TestWhatIsPostedInside(t *testing.T) {
 	}{
 		"by handlers": {posts: map[int][]int{1: {2, 11, 21}, 2: {12, 22}}, hands: []int{1},
 			want: []int{1, 2, 11, 21, 12, 22}},
-		"batches": {posts: map[int][]int{1: {2, 3}, 4: {5}, 5: {6}}, rests: [][]int{{}}, hands: []int{1, 4},
-			want: []int{1, 2, 3, rested, 4, 5, rested, 6, rested}},
+		"batches": {posts: map[int][]int{1: {2, 3}, 4: {5}, 5: {6}, 6: {7}, 7: {8}}, rests: [][]int{{}}, hands: []int{1, 4},
+			want: []int{1, 2, 3, rested, 4, 5, 6, 7, rested, 8, rested}},
 		"by a rest": {rests: [][]int{{1}, {2}}, hands: []int{0}, want: []int{0, rested, 1, rested, 2, rested}},
 	} {
 		var (
 			group actors.Group
-			actor *actors.Actor[int]
+			actor *inbox[int]
 			got   []int
 			rest  func()
 		)
@@ -140,7 +153,7 @@ func TestWhatIsPostedInside(t *testing.T) {
 				}
 			}
 		}
-		actor = actors.NewActor(&group, func(m int) {
+		actor = newInbox(&group, func(m int) {
 			got = append(got, m)
 			post(c.posts[m])
 		}, rest)
@@ -161,7 +174,7 @@ func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 		group   actors.Group
 		handled atomic.Int32
 	)
-	actor := actors.NewActor(&group, func(int) { handled.Add(1) }, nil)
+	actor := newInbox(&group, func(int) { handled.Add(1) }, nil)
 	for n := range int32(100_000) {
 		actor.Post(0)
 		soon(t, "handled", func() bool { return handled.Load() == n+1 })
@@ -178,7 +191,7 @@ func TestPostRacesWithClose(t *testing.T) {
 			accepted atomic.Int32
 			posting  sync.WaitGroup
 		)
-		actor := actors.NewActor(&group, func(int) { handled++ }, nil)
+		actor := newInbox(&group, func(int) { handled++ }, nil)
 		for range posters {
 			posting.Go(func() {
 				for i := range 100 {
@@ -207,7 +220,7 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
 	if handler := handlers[os.Getenv(how)]; handler != nil {
 		var group actors.Group
-		actor := actors.NewActor(&group, func(int) { handler() }, nil)
+		actor := newInbox(&group, func(int) { handler() }, nil)
 		defer func() { _ = recover() }()
 		actor.Hand(1)
 		return
@@ -217,7 +230,7 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$")
 			cmd.Env = append(os.Environ(), how+"="+name)
 			said, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(said), "an actor's handler has not returned") {
+			if err == nil || !strings.Contains(string(said), "a function of the loop has not returned") {
 				t.Errorf("a handler that %s ended the program with %v, want a failure with the cause in\n%s", name, err, said)
 			}
 		})
@@ -228,10 +241,10 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 func TestHandIsInTheCallersTime(t *testing.T) {
 	var (
 		group actors.Group
-		actor *actors.Actor[int]
+		actor *inbox[int]
 		got   []int
 	)
-	actor = actors.NewActor(&group, func(m int) {
+	actor = newInbox(&group, func(m int) {
 		got = append(got, m)
 		if m < 3 {
 			actor.Hand(m + 1) // the actor is busy: it handles this behind the message at hand
@@ -257,11 +270,11 @@ func TestKeptRoomIsUsedOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var (
 			group     actors.Group
-			actor     *actors.Actor[int]
+			actor     *inbox[int]
 			got, want []int
 			last      int
 		)
-		actor = actors.NewActor(&group, func(m int) {
+		actor = newInbox(&group, func(m int) {
 			got = append(got, m)
 			if m%each == 0 && m < last { // the next batch
 				for i := range each {
@@ -290,12 +303,12 @@ func TestHandDoesNotKeepTheCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var (
 			group   actors.Group
-			actor   *actors.Actor[bool]
+			actor   *inbox[bool]
 			stop    bool
 			handled int
 		)
 		hold := make(chan struct{})
-		actor = actors.NewActor(&group, func(last bool) {
+		actor = newInbox(&group, func(last bool) {
 			if handled++; handled > 10 {
 				<-hold
 			}

@@ -1,0 +1,157 @@
+package actors
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// Loop calls functions one at a time, in the order in which they were posted. It is the one
+// mailbox of a session and of all its locks: what only the loop touches needs no mutex. A
+// goroutine runs while there is something to do, and an idle loop costs none.
+type Loop struct {
+	group *Group
+	rest  func()
+
+	mu       sync.Mutex
+	queue    []func()
+	draining bool
+
+	// Only the drain touches these.
+	yields  bool     // a caller of Hand is to return
+	batches int      // since the last rest
+	spare   []func() // room for the next batch
+}
+
+// NewLoop returns an idle loop whose goroutines belong to the group. It calls rest, which may be
+// nil, when it finds no more to do, and behind every fourth batch if there is always more. That
+// is for work that is better done once for several functions. A function sees what earlier ones
+// wrote.
+func NewLoop(group *Group, rest func()) *Loop { return &Loop{group: group, rest: rest} }
+
+const (
+	// mostBatches is how many batches are handled before a rest.
+	mostBatches = 4
+	// mostRoom is the capacity, in functions, of each of the two rooms that an idle loop keeps at the most.
+	mostRoom = 64
+	// mostByHand is how many batches a caller of Hand handles at the most.
+	mostByHand = 8
+	// endless is without a limit.
+	endless = -1
+)
+
+// Post has f called, and returns at once. Any goroutine may call it, also the loop's own. If it
+// reports true, f will be called. It reports false if the group is closed and the loop has
+// nothing left to do; then f never is.
+func (l *Loop) Post(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.draining {
+		if !l.group.join() {
+			return false
+		}
+		l.draining = true
+		go func() {
+			defer l.group.exit()
+			l.drain(endless)
+		}()
+	}
+	l.queue = append(l.queue, f)
+	return true
+}
+
+// Hand is Post, except that the caller's goroutine calls f, and does what follows from it, if the
+// loop is idle. That spares waking another goroutine. If there is always more to do, the caller
+// returns and a goroutine goes on. The caller must not hold a mutex that a function of the loop
+// takes.
+func (l *Loop) Hand(f func()) bool {
+	l.mu.Lock()
+	if l.draining {
+		l.queue = append(l.queue, f)
+		l.mu.Unlock()
+		return true
+	}
+	if !l.group.join() {
+		l.mu.Unlock()
+		return false
+	}
+	l.draining = true
+	l.queue = append(l.queue, f)
+	l.mu.Unlock()
+	returned := false
+	defer func() {
+		if !returned {
+			broken(recover())
+		}
+		l.group.exit()
+	}()
+	if more := l.drain(mostByHand); more && !l.group.Go(func() { l.drain(endless) }) {
+		l.drain(endless)
+	}
+	returned = true
+	return true
+}
+
+// Yield has a caller of Hand return, and a goroutine go on with what is left, the rest included. So
+// the caller may post something that goes together with it. A function of the loop calls it.
+func (l *Loop) Yield() { l.yields = true }
+
+// broken ends the program, as a panic in a goroutine of the group does. cause is what a function
+// panicked with, or nil if it made its goroutine exit. The caller of Hand must not recover from
+// that: the loop would be busy for ever, and no caller would hear of a loss.
+func broken(cause any) {
+	stack := debug.Stack()
+	go panic(fmt.Sprintf("zkgrant: a function of the loop has not returned: %v\n\n%s", cause, stack))
+	select {}
+}
+
+// drain handles batches until nothing is left, or at most so many, and reports whether there may
+// be more. A function that is posted while the drain is about to leave is not stranded:
+//
+//  1. The drain finds the queue empty, with mu held.
+//  2. It clears draining before it unlocks mu, and touches nothing behind that.
+//  3. The next Post sees that and starts a new drain, which is alone.
+func (l *Loop) drain(most int) (more bool) {
+	l.yields = false
+	lent := most != endless // by a caller of Hand
+	for ; most != 0; most-- {
+		l.mu.Lock()
+		if len(l.queue) == 0 && (l.batches == 0 || l.rest == nil) {
+			if cap(l.queue) > mostRoom { // an idle loop keeps little of the memory of a busy hour
+				l.queue = nil
+			}
+			l.draining = false
+			l.mu.Unlock()
+			return false
+		}
+		batch := l.queue
+		l.queue, l.spare = l.spare, nil
+		l.mu.Unlock()
+
+		for i, f := range batch {
+			f()
+			batch[i] = nil // what it refers to may be large
+		}
+		if cap(batch) <= mostRoom {
+			l.spare = batch[:0]
+		}
+		if lent && l.yields {
+			l.batches++ // a rest is due
+			return true
+		}
+		l.handled(len(batch))
+	}
+	return true
+}
+
+// handled notes a batch of so many functions, and rests if it is time.
+func (l *Loop) handled(functions int) {
+	if l.rest == nil {
+		return
+	}
+	l.batches++
+	if functions == 0 || l.batches >= mostBatches {
+		l.rest()
+		l.batches = 0
+	}
+}
