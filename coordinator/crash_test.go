@@ -381,6 +381,7 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 // coordinator/reliability/faults.
 func TestRealDetectCrash(t *testing.T) {
 	eventstest.NeedsServers(t)
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
 	e := coordtest.Servers(t, 3)

@@ -205,6 +205,7 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 // TestRealQueue looks at a queue through each of three servers, and leaves nothing behind.
 func TestRealQueue(t *testing.T) {
 	eventstest.NeedsServers(t)
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	const dir = "/locks/looked"
 	e := coordtest.Servers(t, 3)

@@ -215,6 +215,7 @@ func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 // TestRealRevoke asks holders at one server of a real ensemble for their locks through another server.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	e := coordtest.Servers(t, 3)
 	for name, lock := range revocableKinds() {

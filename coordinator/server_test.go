@@ -150,6 +150,7 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 // other, in an outage of the only server, and when the leader of three is killed for good.
 func TestRealServerIsKilledAndComesBack(t *testing.T) {
 	eventstest.NeedsServers(t)
+	eventstest.Turn(t, 3)
 	t.Parallel()
 	for name, servers := range map[string]int{"the only one": 1, "the leader": 3} {
 		t.Run(name, func(t *testing.T) {
