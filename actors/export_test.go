@@ -46,10 +46,3 @@ func (l *Lock) ContextEnded() func() {
 	one := l.wait
 	return func() { w.ended(one) }
 }
-
-// Running returns how many goroutines the group has.
-func (g *Group) Running() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.running
-}

@@ -77,7 +77,7 @@
 //
 // Each belongs to the group that the session was opened with.
 //
-//   - One or two per request under way. They are kept while any request is.
+//   - One or two per request under way.
 //   - Up to 64 for what looks read.
 //   - One for each election that is observed.
 //   - One for the loop, if the work would keep a caller too long.

@@ -17,7 +17,7 @@ import (
 // goroutines belong to the group.
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
-		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, crew: actors.NewCrew(group), news: news,
+		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living:  map[*client]struct{}{},
 		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},

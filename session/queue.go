@@ -41,7 +41,7 @@ type gatherer interface{ gather(s *Session) request }
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
 	s.running++
-	s.crew.Go(run)
+	s.group.Go(run)
 }
 
 // finish is the counterpart of begin.

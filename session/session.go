@@ -45,7 +45,6 @@ type Session struct {
 	chroot  string
 	cfg     Config
 	group   *actors.Group
-	crew    *actors.Crew // of the group, for requests
 	news    func(events.Event)
 	clock   clock
 	plain   map[events.Kind]*content // of seats that ask for nothing of their own
