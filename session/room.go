@@ -269,14 +269,7 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 func (x *txn) end(s *Session) {
 	begun := x.begun
 	x.begun = nil
-	switch x.outcome {
-	case zkerr.Done:
-		s.nodes.Done(&s.budget, begun, x.made)
-	case zkerr.Unknown:
-		s.nodes.Unknown(&s.budget, begun)
-	default:
-		s.nodes.Refused(&s.budget, begun)
-	}
+	s.nodes.End(&s.budget, begun, x.outcome, x.made)
 	s.roomMade()
 }
 

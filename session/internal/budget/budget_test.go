@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -178,7 +180,8 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 		over bool
 	}
 	creates, deletes := Op{Path: path, Creates: true}, Op{Path: path, Deletes: true}
-	ends := []string{"done", "unknown", "refused"}
+	ends := map[string]zkerr.Outcome{"done": zkerr.Done, "unknown": zkerr.Unknown, "refused": zkerr.Refused}
+	hows := []string{"done", "unknown", "refused"}
 	plays := 0
 	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute it, 3i+2 has it answered.
 	play := func(ops []Op, steps []int, outcomes []string) {
@@ -195,14 +198,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 					there = ops[step/3].Creates
 				}
 			default:
-				switch how {
-				case "done":
-					n.Done(&b, r.txn, nil)
-				case "unknown":
-					n.Unknown(&b, r.txn)
-				default:
-					n.Refused(&b, r.txn)
-				}
+				n.End(&b, r.txn, ends[how], nil)
 				r.over = true
 			}
 			used := b.Used().Nodes
@@ -237,7 +233,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 			ops = append(ops, []Op{creates, deletes}[kinds>>i&1])
 		}
 		for how := range 27 {
-			outcomes := []string{ends[how%3], ends[how/3%3], ends[how/9]}
+			outcomes := []string{hows[how%3], hows[how/3%3], hows[how/9]}
 			if odd := how%3 + how/3%3 + how/9; odd > 2 { // at most one is refused, or two are unknown
 				continue
 			}
@@ -255,21 +251,21 @@ func TestNumberedNodes(t *testing.T) {
 		t.Errorf("a numbered node would take %+v, want 73 bytes", more)
 	}
 	for _, end := range []func(*Transaction){
-		func(x *Transaction) { n.Done(&b, x, []string{"/n-0000000001"}) }, // known
-		func(x *Transaction) { n.Done(&b, x, nil) },                       // not known
-		func(x *Transaction) { n.Unknown(&b, x) },
-		func(x *Transaction) { n.Refused(&b, x) },
+		func(x *Transaction) { n.End(&b, x, zkerr.Done, []string{"/n-0000000001"}) }, // known
+		func(x *Transaction) { n.End(&b, x, zkerr.Done, nil) },                       // not known
+		func(x *Transaction) { n.End(&b, x, zkerr.Unknown, nil) },
+		func(x *Transaction) { n.End(&b, x, zkerr.Refused, nil) },
 	} {
 		end(n.Begin(&b, numbered))
 	}
-	n.Done(&b, n.Begin(&b, []Op{{Path: "/n-0000000001", Deletes: true}}), nil)
+	n.End(&b, n.Begin(&b, []Op{{Path: "/n-0000000001", Deletes: true}}), zkerr.Done, nil)
 	if used := b.Used(); used != (Load{2, 146}) {
 		t.Errorf("%+v count, want the two of which nobody knows the names", used)
 	}
 	late := n.Begin(&b, numbered)
 	b.Next()
 	n.Next()
-	n.Done(&b, late, []string{"/n-0000000002"})
+	n.End(&b, late, zkerr.Done, []string{"/n-0000000002"})
 	if used := b.Used(); used != (Load{}) {
 		t.Errorf("%+v count in the next session, want nothing", used)
 	}

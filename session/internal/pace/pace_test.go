@@ -1,4 +1,4 @@
-package pace_test
+package pace
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/zkgrant/zkgrant/session/internal/pace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +20,7 @@ func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 	for _, rate := range []int{1, 7, 10, 64, 1000} {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 0))
-			b := pace.New(rate)
+			b := NewLimiter(rate)
 			now := time.Unix(1_000_000, 0)
 			var sent []time.Time
 			for range 4 * rate {
@@ -36,7 +34,7 @@ func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 				if rng.IntN(3) == 0 {
 					until = now.Add(time.Duration(rng.IntN(300)) * time.Millisecond)
 				}
-				wait, ok := b.Take(now, until)
+				wait, ok := b.take(now, until)
 				switch {
 				case !ok && until.IsZero():
 					t.Fatalf("rate %d: a read that may wait for ever is refused", rate)
@@ -61,19 +59,19 @@ func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 
 // TestAnIdleBucketHasABurst, and a busy one the rate.
 func TestAnIdleBucketHasABurst(t *testing.T) {
-	b := pace.New(1000)
+	b := NewLimiter(1000)
 	now := time.Unix(1_000_000, 0)
 	for i := range 1100 {
 		want := max(0, time.Duration(i+1-90+9)/10*10*time.Millisecond)
-		if got, ok := b.Take(now, time.Time{}); !ok || got != want {
+		if got, ok := b.take(now, time.Time{}); !ok || got != want {
 			t.Fatalf("read %d of an idle bucket waits %v, want %v", i, got, want)
 		}
 	}
-	if got, _ := b.Take(now.Add(-time.Hour), time.Time{}); got != 0 {
+	if got, _ := b.take(now.Add(-time.Hour), time.Time{}); got != 0 {
 		t.Errorf("after a change of the clock a read waits %v, want none", got)
 	}
-	b = pace.New(0)
-	if wait, ok := b.Take(now, now); wait != 0 || !ok {
+	b = NewLimiter(0)
+	if wait, ok := b.take(now, now); wait != 0 || !ok {
 		t.Errorf("without a rate a read waits %v, %v; want none", wait, ok)
 	}
 }
@@ -81,7 +79,7 @@ func TestAnIdleBucketHasABurst(t *testing.T) {
 // TestALimiterLetsManyThroughAtItsRate, and a wait ends with its context.
 func TestALimiterLetsManyThroughAtItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pace.NewLimiter(100)
+		l := NewLimiter(100)
 		gone, leave := context.WithCancelCause(t.Context())
 		bored := errors.New("bored")
 		began := time.Now()
