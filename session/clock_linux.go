@@ -9,15 +9,15 @@ import (
 	"unsafe"
 )
 
-// The kernel's clocks: that of package time, which stands still in a suspend, and one that goes on. Their
-// difference changes in a suspend and at no other time.
+// The kernel's clocks: that of package time, which stands still in a suspend, and one
+// that goes on. Their difference changes in a suspend and at no other time.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// sleepNoise is how much of a difference may come from reading two clocks one after the other. A suspend
-// takes longer.
+// sleepNoise is how much of a difference may come from reading two clocks one after the
+// other. A suspend takes longer.
 const sleepNoise = int64(time.Millisecond)
 
 // asleep returns a function that tells for how long the machine has been suspended
@@ -28,7 +28,8 @@ func asleep() (func() time.Duration, error) { return asleepBy(clockBoottime) }
 
 func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 	var boot, monotonic int64
-	// A thread that is held up between the two readings looks like a later suspend, so they are made again.
+	// A thread that is held up between the two readings looks like a later suspend, so
+	// they are made again.
 	for range 100 {
 		before, err := nanoseconds(clockMonotonic)
 		var also error
@@ -52,9 +53,9 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 		if boot-before <= was+sleepNoise {
 			return time.Duration(was - start)
 		}
-		// The thread may have been held up between the two readings, or before since, which looks the same.
-		// And in a test's bubble package time has a clock of its own. This reading is behind both, so the
-		// difference is never too large.
+		// The thread may have been held up between the two readings, or before since,
+		// which looks the same. And in a test's bubble package time has a clock of its
+		// own. This reading is behind both, so the difference is never too large.
 		after, _ := nanoseconds(clockMonotonic)
 		for now := boot - after; now > was+sleepNoise; was = known.Load() {
 			if known.CompareAndSwap(was, now) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -19,12 +20,14 @@ var ErrConnectString = Sentinel("zkgrant: malformed connect string", ErrInvalid)
 // ErrPath is wrapped by every error of [ValidatePath].
 var ErrPath = Sentinel("zkgrant: malformed path", ErrInvalid)
 
-// Servers is a parsed connect string: the addresses of the ensemble, and the part of its tree that is used.
+// Servers is a parsed connect string: the addresses of the ensemble, and the part of its
+// tree that is used.
 type Servers struct {
-	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order given and
-	// without duplicates. It has at least one entry.
+	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order
+	// given and without duplicates. It has at least one entry.
 	Hosts []string
-	// Chroot is the path that every other path is relative to, without a trailing slash. It is empty if that is the root.
+	// Chroot is the path that every other path is relative to, without a trailing slash.
+	// It is empty if that is the root.
 	Chroot string
 }
 
@@ -33,14 +36,17 @@ func (s Servers) String() string {
 	return strings.Join(s.Hosts, ",") + s.Chroot
 }
 
-// ParseConnectString reads ZooKeeper's own form, "host1:2181,host2,[::1]:2181/chroot/path".
+// ParseConnectString reads ZooKeeper's own form,
+// "host1:2181,host2,[::1]:2181/chroot/path".
 //
-// The port defaults to 2181. IPv6 literals stand in brackets. White space around commas and at both ends is ignored. An address
-// that comes twice counts once. The chroot comes once, behind the last host, and obeys [ValidatePath]; "/" alone is no chroot. A
-// comma in the chroot is refused, because "h1/app,h2/app" would otherwise silently mean one host.
+// The port defaults to 2181. IPv6 literals stand in brackets. White space around commas
+// and at both ends is ignored. An address that comes twice counts once. The chroot comes
+// once, behind the last host, and obeys [ValidatePath]; "/" alone is no chroot. A comma
+// in the chroot is refused, because "h1/app,h2/app" would otherwise silently mean one
+// host.
 //
-// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says which entry is wrong and why. Names are
-// not resolved.
+// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says
+// which entry is wrong and why. Names are not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
 		return Servers{}, fmt.Errorf("%w: %q has a scheme; write host1:2181,host2:2181/chroot", ErrConnectString, s)
@@ -86,7 +92,7 @@ func parseHost(entry string) (string, error) {
 			return "", errors.New("bracket not closed")
 		}
 		addr, err := netip.ParseAddr(literal)
-		if err != nil || !addr.Is6() || !isZone(addr.Zone()) {
+		if err != nil || !addr.Is6() || strings.IndexFunc(addr.Zone(), isForeign) >= 0 {
 			return "", fmt.Errorf("%q is no IPv6 address", literal)
 		}
 		host = addr.String()
@@ -123,15 +129,14 @@ func parsePort(port string) (int, error) {
 	return int(n), nil
 }
 
-// isZone reports whether an IPv6 zone has only characters of interface names.
-func isZone(zone string) bool {
-	return strings.IndexFunc(zone, func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
-	}) < 0
+// isForeign reports whether r stands in no host name and in no zone of an IPv6 address,
+// which is the name of an interface. Underscores are not legal in host names but are
+// common in container networks, and the resolvers take them.
+func isForeign(r rune) bool {
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 }
 
-// checkHostName accepts DNS names and IPv4 literals. Underscores are not legal in host names but are common in
-// container networks, and the resolvers take them.
+// checkHostName accepts DNS names and IPv4 literals.
 func checkHostName(name string) error {
 	if name == "" {
 		return errors.New("empty host name")
@@ -144,21 +149,19 @@ func checkHostName(name string) error {
 			return errors.New("a part of the host name is empty or longer than 63 characters")
 		}
 	}
-	for _, r := range name {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-		default:
-			return fmt.Errorf("character %q in a host name", r)
-		}
+	if i := strings.IndexFunc(name, isForeign); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(name[i:])
+		return fmt.Errorf("character %q in a host name", r)
 	}
 	return nil
 }
 
-// ValidatePath checks a path by ZooKeeper's rules: absolute, no trailing slash except for "/" itself, no
-// empty, "." or ".." component, none of the characters the server refuses (NUL, control characters, surrogates
-// and private use U+D800 to U+F8FF, U+FFF0 to U+FFFF). The server counts in UTF-16, where everything beyond
-// U+FFFF is a pair of surrogates, so that is refused as well, and so is invalid UTF-8.
-// The error wraps [ErrPath] and says what is wrong and where.
+// ValidatePath checks a path by ZooKeeper's rules: absolute, no trailing slash except for
+// "/" itself, no empty, "." or ".." component, none of the characters the server refuses
+// (NUL, control characters, surrogates and private use U+D800 to U+F8FF, U+FFF0 to
+// U+FFFF). The server counts in UTF-16, where everything beyond U+FFFF is a pair of
+// surrogates, so that is refused as well, and so is invalid UTF-8. The error wraps
+// [ErrPath] and says what is wrong and where.
 func ValidatePath(path string) error {
 	switch {
 	case path == "":
@@ -197,8 +200,8 @@ func clip(path string) string {
 	return path[:most] + "..."
 }
 
-// isForbidden reports whether ZooKeeper refuses r in a path. Ranging over a string turns invalid UTF-8 into U+FFFD,
-// which is in the last range.
+// isForbidden reports whether ZooKeeper refuses r in a path. Ranging over a string turns
+// invalid UTF-8 into U+FFFD, which is in the last range.
 func isForbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
