@@ -48,7 +48,7 @@ func (s *Session) yieldTime() time.Duration {
 	if c == nil {
 		return handedOn
 	}
-	return handedOn + trips*c.lease.Took()
+	return handedOn + trips*c.lease.State().Took
 }
 
 // arm watches the own node and the directory, and looks for other contenders there.

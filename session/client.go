@@ -24,28 +24,26 @@ const (
 // client is one zk.Conn and everything that belongs to it: one session, one
 // epoch, from the dial to the end of the last goroutine.
 type client struct {
-	epoch     recipes.Epoch
-	conn      *zk.Conn
-	link      *wire.Link
-	hosts     *wire.Hosts
-	dialer    *wire.Dialer
-	clock     clock
-	lease     *lease.Lease
-	watches   watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is asked back
-	looks     watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
-	dirs      *directories
-	owners    *owners
-	listings  *listings // only the loop touches it
-	logger    *zap.Logger
-	ended     chan struct{}                  // closed when the client's own goroutines are gone
-	greeted   chan struct{}                  // size 1: a handshake was answered
-	rewatch   func(string)                   // has a path watched again; does not block
-	doubt     func(string, error)            // has the subscribers of a path in looks look again; does not block
-	verify    func(*Seat)                    // has it checked whether the seat's node is still there; does not block
-	askedBack func(node string, wish asking) // tells the owner of the node that the lock is asked back; does not block
+	session  *Session
+	epoch    recipes.Epoch
+	conn     *zk.Conn
+	link     *wire.Link
+	hosts    *wire.Hosts
+	dialer   *wire.Dialer
+	clock    clock
+	lease    *lease.Lease
+	watches  watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is asked back
+	looks    watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
+	dirs     *directories
+	owners   *owners
+	listings *listings // only the loop touches it
+	logger   *zap.Logger
+	ended    chan struct{} // closed when the client's own goroutines are gone
+	greeted  chan struct{} // size 1: a handshake was answered
 
 	phase      atomic.Int32    // a [phase]; only the loop writes it
 	told       atomic.Bool     // a server has said that the session was ended
+	shown      time.Time       // the deadline that the hook was told last; only the client's goroutines touch it
 	containers *containerNodes // of the session
 	readings   *readings       // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away
@@ -55,8 +53,7 @@ type client struct {
 	announced  bool                 // the session was, and stays so
 	resumed    int                  // how often the session got another connection
 	outdated   bool                 // the answer that is being settled was asked for on an earlier connection
-	watchdog   *time.Timer          // looks at the lease when it may have run out
-	pacer      *time.Timer          // posts paced; nil while none is due
+	pacer      *time.Timer          // looks after the lease; nil while nothing is held
 	probes     int                  // under way
 	probed     time.Time            // when the newest probe was sent, by the clock of the lease
 	hungUp     [2]time.Time         // when the session gave up a server that was silent, the latest first
@@ -131,7 +128,7 @@ type clientLogger struct {
 
 // Printf logs on the debug level: whatever matters reaches us as an event.
 func (l clientLogger) Printf(format string, args ...any) {
-	l.link.Backlog.Complained()
+	l.link.Complained()
 	l.Sugar().Debugf("client: "+format, args...)
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -17,9 +18,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the life of a client: connected, suspended, resumed, expired, closed.
+// This file is about the life of a client: connected, suspended, resumed, expired,
+// closed.
 
-// TurnedAway is the message of the log for requests that servers turn away, or fail at, for seconds.
+// TurnedAway is the message of the log for requests that servers turn away, or fail at,
+// for seconds.
 const TurnedAway = "requests are turned away and made again"
 
 // connect makes the client of an epoch.
@@ -41,7 +44,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	s.mu.Unlock()
 }
 
-// tellFirst tells the callers that wait for the first session that it is there, or why it is not.
+// tellFirst tells the callers that wait for the first session that it is there, or why it
+// is not.
 func (s *Session) tellFirst(err error) {
 	s.mu.Lock()
 	s.view.ready, s.view.refuse = s.view.ready || err == nil, err
@@ -50,18 +54,6 @@ func (s *Session) tellFirst(err error) {
 	case <-s.first:
 	default:
 		close(s.first)
-	}
-}
-
-func (s *Session) onState(c *client, ev zk.Event) {
-	switch ev.State {
-	case zk.StateHasSession:
-		s.onConnection(c, ev.Server)
-	case zk.StateDisconnected:
-		s.suspend(c)
-	case zk.StateExpired:
-		s.expire(c)
-	default: // on its way to one of these
 	}
 }
 
@@ -77,8 +69,9 @@ func (s *Session) onConnection(c *client, server string) {
 			s.loop.Hand(func() { s.vouched(c, server, err) })
 		})
 	case c.announced && (c.watches.Armed() || !c.looks.Empty()):
-		// Requests wait for the watches: the client restores them by a request that others can overtake. A request could then read what a
-		// missed event should have announced, before the event.
+		// Requests wait for the watches: the client restores them by a request that
+		// others can overtake. A request could then read what a missed event should have
+		// announced, before the event.
 		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.postFor(c, func() { s.restored(c) }) })
 	case c.announced:
 		s.resume(c)
@@ -88,14 +81,16 @@ func (s *Session) onConnection(c *client, server string) {
 	}
 }
 
-// stuck reports whether requests were left unanswered for so long that a handshake alone does not show that they will be answered now.
+// stuck reports whether requests were left unanswered for so long that a handshake alone
+// does not show that they will be answered now.
 func (c *client) stuck() bool {
 	debt := c.link.Owing()
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
-// onIdentityError takes the news that a server has refused the client's identity, or could not
-// prove its own. The session goes on, see turnedAway. It is reported once: a server that refuses an identity does so again with each connection.
+// onIdentityError takes the news that a server has refused the client's identity, or
+// could not prove its own. The session goes on, see turnedAway. It is reported once: a
+// server that refuses an identity does so again with each connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
 	known := s.view.refuse != nil
@@ -108,14 +103,8 @@ func (s *Session) onIdentityError(c *client, err error) {
 	s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
-// longTick returns the servers' tickTime if their answer implies one that is longer than what the lease goes by.
-func (s *Session) longTick(c *client) time.Duration {
-	granted := c.link.Timeout()
-	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
-}
-
-// LongTick returns the servers' tickTime as the present session's timeout implies it, if the lease goes by
-// a shorter one, and 0 otherwise.
+// LongTick returns the servers' tickTime as the present session's timeout implies it, if
+// the lease goes by a shorter one, and 0 otherwise.
 func (s *Session) LongTick() time.Duration {
 	if c := s.present(); c != nil {
 		return s.longTick(c)
@@ -123,10 +112,41 @@ func (s *Session) LongTick() time.Duration {
 	return 0
 }
 
+func (s *Session) longTick(c *client) time.Duration {
+	granted := c.link.Timeout()
+	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
+}
+
+// The bounds that servers set to a session timeout, in ticks, unless their configuration
+// names others.
+const (
+	leastTicks = 2
+	mostTicks  = 20
+)
+
+// longTick returns the servers' tickTime that follows from the timeout that they granted,
+// if it is longer than the one that was told, and 0 otherwise. Servers raise a short
+// timeout to 2 ticks, and lower a long one to 20. If they left it as it was asked for,
+// that implies nothing. It is a hint: a server's minSessionTimeout and maxSessionTimeout
+// may set other bounds.
+func longTick(asked, granted, told time.Duration) (tick time.Duration) {
+	switch {
+	case granted > asked:
+		tick = granted / leastTicks
+	case granted < asked:
+		tick = granted / mostTicks
+	}
+	if tick <= told {
+		return 0
+	}
+	return tick
+}
+
 // askedTimeout is the session timeout as a request names it.
 func (s *Session) askedTimeout() time.Duration { return s.cfg.Timeout.Truncate(time.Millisecond) }
 
-// compareTimeout logs a session timeout that is not the one that was asked for, and what that implies.
+// compareTimeout logs a session timeout that is not the one that was asked for, and what
+// that implies.
 func (s *Session) compareTimeout(c *client) {
 	asked, granted := s.askedTimeout(), c.link.Timeout()
 	switch {
@@ -181,15 +201,13 @@ func (s *Session) resume(c *client) {
 	}
 	s.renew()
 	s.quiesce()
-	if c.watchdog != nil {
-		s.schedule(c) // the timeout may have become shorter
-	}
 	if c.pacer != nil {
-		s.pace(c, 0) // and the time between probes with it
+		s.pace(c, 0) // the timeout may have become shorter
 	}
 }
 
-// expire: the session is over, by a server's word or because the wire would not let the client go on.
+// expire: the session is over, by a server's word or because the wire would not let the
+// client go on.
 func (s *Session) expire(c *client) {
 	if c.isOver() {
 		return
@@ -201,39 +219,37 @@ func (s *Session) expire(c *client) {
 		s.broadcast(recipes.Expired{})
 	}
 	s.nextBudget()
-	grace := min(expiredGrace, c.dialer.Timeout()/8)
+	grace := min(expiredGrace, c.link.Timeout()/8)
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
 	s.quiesce()
 }
 
-// retire lets the requests under way be answered until the grace is over, and then hangs up. After that it ends the client, and a server
-// has the time of the farewell to answer that. The client is not ended before, because no request may be under way then (see
+// retire lets the requests under way be answered until the grace is over, and then hangs
+// up. After that it ends the client, and a server has the time of the farewell to answer
+// that. The client is not ended before, because no request may be under way then (see
 // [client.close]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.goTo(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
 	c.stopAsking()
-	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
-		if timer != nil {
-			timer.Stop()
-		}
+	if c.pacer != nil {
+		c.pacer.Stop() // it would keep all of the past session for a while
 	}
 	if c.inflight == 0 {
 		s.endClient(c)
 		return
 	}
 	c.dialer.Stop()
-	time.AfterFunc(grace, func() { s.loop.Post(func() { s.hangUp(c) }) })
-}
-
-// hangUp is for when the grace for requests under way is over.
-func (s *Session) hangUp(c *client) {
-	if !c.is(phaseEnding) {
-		c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", c.inflight))
-		c.hangUp() // which answers them, and the last answer ends the client
-	}
+	time.AfterFunc(grace, func() {
+		s.loop.Post(func() {
+			if !c.is(phaseEnding) {
+				c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", c.inflight))
+				c.hangUp() // which answers them, and the last answer ends the client
+			}
+		})
+	})
 }
 
 // show publishes which client has a session, before anything is told of it.
@@ -242,13 +258,6 @@ func (s *Session) show(c *client) {
 	s.view.client = c
 	s.mu.Unlock()
 	s.noteAway(c == nil && !s.closing)
-}
-
-// tellLease calls a hook if the deadline has changed.
-func (c *client) tellLease(f func(Lease)) {
-	if deadline, moved := c.lease.Moved(); moved {
-		f(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
-	}
 }
 
 // happened takes what the client's callback was called with.
@@ -266,28 +275,32 @@ func (s *Session) happened(c *client, ev zk.Event) {
 	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
 		s.tellChanged(c, ev.Path, false)
 	case zk.EventSession:
-		s.onState(c, ev)
+		switch ev.State {
+		case zk.StateHasSession:
+			s.onConnection(c, ev.Server)
+		case zk.StateDisconnected:
+			s.suspend(c)
+		case zk.StateExpired:
+			s.expire(c)
+		default: // on its way to one of these
+		}
 	default:
 		// The expiry that caused it tells of each watch that is gone.
 	}
 }
 
-// replaced takes the news that the wire has ended the session.
-func (s *Session) replaced(c *client, err error) {
-	c.logger.Info("the session is over", zap.Error(err))
-	s.expire(c)
-}
-
-// turnedAway is for a server that did not answer the handshake, or not what has to follow. It
-// gives up a session that no server takes back. A server does not answer a client that has seen a later state than the
-// server's own. It does so for a moment if it lags behind. If the ensemble has lost its data it does so for ever, and then no server will
-// say that the session is over.
+// turnedAway is for a server that did not answer the handshake, or not what has to
+// follow. It gives up a session that no server takes back. A server does not answer a
+// client that has seen a later state than the server's own. It does so for a moment if it
+// lags behind. If the ensemble has lost its data it does so for ever, and then no server
+// will say that the session is over.
 //
-// A new leader gives every session its full time once more, so the session can be alive until two timeouts after the last answer. A server
-// that answers the handshake and then refuses the client's identity, or falls silent, gives the session its full time each time. Without
-// this, no other session would ever get what it holds.
+// A new leader gives every session its full time once more, so the session can be alive
+// until two timeouts after the last answer. A server that answers the handshake and then
+// refuses the client's identity, or falls silent, gives the session its full time each
+// time. Without this, no other session would ever get what it holds.
 func (s *Session) turnedAway(c *client, err error) {
-	end := c.lease.Optimistic()
+	end := c.lease.State().Optimistic
 	if end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
 		return
 	}
@@ -320,8 +333,8 @@ func (s *Session) restored(c *client) {
 	}
 }
 
-// vouched goes on with a connection that has answered a request, after one that left requests
-// unanswered.
+// vouched goes on with a connection that has answered a request, after one that left
+// requests unanswered.
 func (s *Session) vouched(c *client, server string, err error) {
 	defer s.finish(c)
 	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown {
@@ -332,56 +345,20 @@ func (s *Session) vouched(c *client, server string, err error) {
 	}
 }
 
-// newClient starts a client, which posts to the session actor. The actor does not look at the messages before newClient has returned,
-// because it is the caller.
+// newClient starts a client, which posts to the session actor. The actor does not look at
+// the messages before newClient has returned, because it is the caller.
 //
 //nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now), stopAsking: func() {}, rearms: map[string]*rearming{},
+		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
+		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
+		stopAsking: func() {}, rearms: map[string]*rearming{},
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
-	c.rewatch = func(path string) { s.submit(&rearming{epoch: epoch, node: path}) }
-	c.doubt = func(path string, err error) {
-		doubt := func() { s.loop.Post(func() { s.tellChanged(c, path, false) }) }
-		if outcome, _ := zkerr.Classify(err); outcome == zkerr.TurnedAway {
-			c.afterPause(doubt) // its subscribers would be turned away as well
-		} else {
-			doubt()
-		}
-	}
-	c.verify = func(t *Seat) { s.submit(&verifying{epoch: epoch, seat: t}) }
-	c.askedBack = func(node string, wish asking) { s.loop.Post(func() { s.askBack(c, node, wish) }) }
 	c.link = wire.NewLink(wire.Events{
-		Now:   s.clock.now,
-		Start: s.group.Go,
-		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
-			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
-				s.loop.Post(func() { s.renewedLate(c) })
-			}
-			if s.cfg.OnLease != nil {
-				c.tellLease(s.cfg.OnLease)
-			}
-			if zkerr.IsMadeAgain(zkErr) && c.throttle.TurnedAway(answered, c.link.Timeout()) {
-				c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(zkErr)))
-			}
-			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
-				c.told.Store(true)
-			}
-			if op == opcode.SetWatches {
-				if zkErr != zkerr.CodeNone {
-					s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
-				}
-				s.postFor(c, func() { s.restored(c) })
-			}
-		},
-		OnContainer: func(path string, czxid int64) { s.loop.Post(func() { s.madeContainer(path, czxid) }) },
-		OnRequest:   s.cfg.OnRequest,
-		OnReplaced:  func(err error) { s.loop.Post(func() { s.replaced(c, err) }) },
-		OnRefused:   func(_ int64, err error) { s.postFor(c, func() { s.turnedAway(c, err) }) },
-		OnDenied:    func(err error) { s.postFor(c, func() { s.onIdentityError(c, err) }) },
+		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
 		OnUnresolved: func(server string, err error) {
 			c.logger.Warn("name not resolved; dialling the addresses known before", zap.String("server", server), zap.Error(err))
 		},
@@ -395,28 +372,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),
-		zk.WithEventCallback(func(ev zk.Event) {
-			if ev.State == zk.StateHasSession {
-				select {
-				case c.greeted <- struct{}{}:
-				default:
-				}
-			}
-			switch ev.Type {
-			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
-			case zk.EventSession:
-				s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
-			default:
-				if c.isOver() {
-					return // each node that goes with the session has its event
-				}
-				s.loop.Hand(func() {
-					if !c.isOver() {
-						s.happened(c, ev)
-					}
-				})
-			}
-		}),
+		zk.WithEventCallback(c.onEvent),
 		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),
 	)
@@ -433,4 +389,99 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		close(c.ended)
 	})
 	return c, nil
+}
+
+// onEvent takes an event of the client. It does not block.
+func (c *client) onEvent(ev zk.Event) {
+	s := c.session
+	if ev.State == zk.StateHasSession {
+		select {
+		case c.greeted <- struct{}{}:
+		default:
+		}
+	}
+	switch ev.Type {
+	case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
+	case zk.EventSession:
+		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
+	default:
+		if c.isOver() {
+			return // each node that goes with the session has its event
+		}
+		s.loop.Hand(func() {
+			if !c.isOver() {
+				s.happened(c, ev)
+			}
+		})
+	}
+}
+
+// onAnswered takes an answered request. It is called before the client gets the answer.
+func (c *client) onAnswered(a wire.Answer) {
+	s, timeout := c.session, c.link.Timeout()
+	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, timeout) {
+		s.loop.Post(func() { s.renewedLate(c) })
+	}
+	if s.cfg.OnLease != nil {
+		if deadline := c.lease.Deadline(); !deadline.Equal(c.shown) {
+			c.shown = deadline
+			s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
+		}
+	}
+	if a.Err != zkerr.CodeNone && zkerr.IsMadeAgain(a.Err) && c.throttle.TurnedAway(a.Answered, timeout) {
+		c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(a.Err)))
+	}
+	switch a.Op {
+	case opcode.CloseSession:
+		if a.Err == zkerr.CodeNone {
+			c.told.Store(true)
+		}
+	case opcode.CreateContainer:
+		if a.Err == zkerr.CodeNone && a.Container != "" {
+			s.loop.Post(func() { s.madeContainer(a.Container, a.Zxid) })
+		}
+	case opcode.SetWatches:
+		if a.Err != zkerr.CodeNone {
+			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
+		}
+		s.postFor(c, func() { s.restored(c) })
+	}
+}
+
+// onFailed takes the error of a connection that could not be made, or has ended.
+func (c *client) onFailed(err error) {
+	s := c.session
+	switch {
+	case errors.Is(err, wire.ErrReplaced): // the client was not let go on
+		s.postFor(c, func() {
+			c.logger.Info("the session is over", zap.Error(err))
+			s.expire(c)
+		})
+	case errors.Is(err, wire.ErrRefused):
+		s.postFor(c, func() { s.turnedAway(c, err) })
+	}
+	if errors.Is(err, wire.ErrDenied) {
+		s.postFor(c, func() { s.onIdentityError(c, err) })
+	}
+}
+
+// rewatch watches a path again for its subscribers. Neither it nor the next three block.
+func (c *client) rewatch(path string) { c.session.submit(&rearming{epoch: c.epoch, node: path}) }
+
+// verify finds out whether the seat's node is still there.
+func (c *client) verify(t *Seat) { c.session.submit(&verifying{epoch: c.epoch, seat: t}) }
+
+// askedBack tells the owner of the node that the lock is asked back.
+func (c *client) askedBack(node string, wish asking) {
+	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
+}
+
+// doubt makes the subscribers of a path in looks look again, because of an error.
+func (c *client) doubt(path string, err error) {
+	again := func() { c.session.loop.Post(func() { c.session.tellChanged(c, path, false) }) }
+	if outcome, _ := zkerr.Classify(err); outcome == zkerr.TurnedAway {
+		c.afterPause(again) // its subscribers would be turned away as well
+	} else {
+		again()
+	}
 }

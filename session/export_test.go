@@ -1,10 +1,6 @@
 package session
 
-import (
-	"errors"
-
-	"github.com/zkgrant/zkgrant/recipes"
-)
+import "github.com/zkgrant/zkgrant/recipes"
 
 // Session returns the id of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {
@@ -90,5 +86,5 @@ func (t *Seat) Verify(pass func()) {
 
 // Replaced has the session hear that a server has given out another session.
 func (s *Session) Replaced() {
-	s.loop.Post(func() { s.replaced(s.client, errors.New("replaced")) })
+	s.loop.Post(func() { s.expire(s.client) })
 }

@@ -111,29 +111,20 @@ func (s *Session) noteCertain(c *client, t *Seat) {
 
 // keepLease has the lease watched and renewed.
 func (s *Session) keepLease(c *client) {
-	if c.watchdog == nil {
-		s.schedule(c)
-	}
 	if c.pacer == nil {
-		s.pace(c, c.lease.Written().Add(s.interval(c)).Sub(s.clock.now())) // a warm session has not written just now
+		s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now())) // a warm session has not written just now
 	}
 }
 
-// schedule has the lease checked when it may have run out.
-func (s *Session) schedule(c *client) {
-	if c.watchdog != nil {
-		c.watchdog.Stop()
-	}
-	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.postFor(c, func() { s.checkLease(c) }) })
-}
-
-// pace has it checked after the wait, and not before, whether a probe is due. A timer that has fired and of which the message is still
-// in the mailbox has the check come too early once, which does no harm.
+// pace looks after the lease (see tend) when the wait is over, or when the lease may have
+// run out. A timer that has fired and of which the message is still in the mailbox has the
+// look come too early once, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()
 	}
-	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.probe(c) }) })
+	wait = min(wait, c.lease.Deadline().Sub(s.clock.now()))
+	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.tend(c) }) })
 }
 
 // probePart is the part of the timeout that lies between two probes, unless the config says otherwise.

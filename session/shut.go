@@ -26,7 +26,7 @@ func (s *Session) Patience() time.Duration {
 	case !debt.IsZero():
 		since = debt
 	case c.is(phaseSuspended):
-		since = c.lease.Heard() // what was asked since then was lost with the connection
+		since = c.lease.State().Heard // what was asked since then was lost with the connection
 	case since.IsZero():
 		since = now
 	}

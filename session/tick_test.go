@@ -17,7 +17,7 @@ func TestATimeoutThatServersChangeImpliesTheirTick(t *testing.T) {
 		{time.Hour, 60 * s, 2 * s, 3 * s, 3 * s}, // and others
 		{60 * s, 10 * s, 2 * s, 500 * ms, 0},
 	} {
-		if got := ImpliedTick(c.asked, c.granted); got != c.implied {
+		if got := longTick(c.asked, c.granted, 0); got != c.implied {
 			t.Errorf("of %v, %v were granted: a tick of %v, want %v", c.asked, c.granted, got, c.implied)
 		}
 		if got := longTick(c.asked, c.granted, c.told); got != c.long {

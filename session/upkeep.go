@@ -13,7 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// cover has the nodes of those watched that have held for a while. A short hold is over before, and costs no request for it.
+// cover has the nodes of those watched that have held for a while. A short hold is over
+// before, and costs no request for it.
 func (s *Session) cover(c *client) {
 	for seat := range s.unwatched {
 		node, held := s.holders[seat]
@@ -36,43 +37,32 @@ func (s *Session) ranOut(c *client) {
 	}
 }
 
-// checkLease tells the holders if the lease has run out.
-func (s *Session) checkLease(c *client) {
-	c.watchdog = nil
-	switch {
-	case len(s.holders) == 0:
-	case s.clock.now().Before(c.lease.Deadline()):
-		s.schedule(c)
-	default:
-		s.ranOut(c)
-	}
-}
-
-// renewedLate ends the holds that were renewed too late: they were invalid for a moment, and
-// that may have been seen.
+// renewedLate ends the holds that were renewed too late: they were invalid for a moment,
+// and that may have been seen.
 func (s *Session) renewedLate(c *client) {
-	c.lease.Noticed()
 	if !c.isOver() && len(s.holders) > 0 {
 		s.ranOut(c)
 	}
 }
 
-// probe writes, unless something else was written within the interval. One probe does for all that is held: it renews the life
-// of the session. It does not wait for the probe before it, see [lease.Pace].
-func (s *Session) probe(c *client) {
-	if len(s.holders) == 0 {
+// tend looks after the lease of the holders. It tells them if the lease has run out. It
+// writes a probe, unless something else was written within the interval: one probe does for
+// all that is held, because it renews the life of the session. A probe does not wait for the
+// one before it, see [lease.Pace].
+func (s *Session) tend(c *client) {
+	now := s.clock.now()
+	switch {
+	case len(s.holders) == 0:
 		c.pacer = nil
 		return
-	}
-	now := s.clock.now()
-	if !now.Before(c.lease.Deadline()) {
+	case !now.Before(c.lease.Deadline()):
 		c.pacer = nil
-		s.ranOut(c) // the machine was suspended, and timers are late
+		s.ranOut(c)
 		return
 	}
 	s.cover(c)
 	pace := lease.Pace{
-		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.Written(), Probed: c.probed, UnderWay: c.probes,
+		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written, Probed: c.probed, UnderWay: c.probes,
 	}
 	if wait := pace.Due(now); wait > 0 {
 		s.pace(c, s.outwait(c, now, wait))
@@ -107,7 +97,8 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	}
 }
 
-// outwait does what is to be done about a server that is silent. It returns when to look again, after the wait at the latest.
+// outwait does what is to be done about a server that is silent. It returns when to look
+// again, after the wait at the latest.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
 		return wait
@@ -119,7 +110,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 		c.silence, c.others = since, wire.OthersUnknown
 		c.stopAsking()
 	}
-	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.Took(), Before: c.hungUp, Others: c.others}
+	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.State().Took, Before: c.hungUp, Others: c.others}
 	move, next := q.Next(now)
 	switch move {
 	case wire.MoveNone:
@@ -137,7 +128,8 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	return wait
 }
 
-// askOthers asks the other servers whether they serve, until the client itself would hang up.
+// askOthers asks the other servers whether they serve, until the client itself would hang
+// up.
 //
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) askOthers(c *client) {
@@ -151,8 +143,8 @@ func (s *Session) askOthers(c *client) {
 	})
 }
 
-// othersAsked takes the answers of the other servers, which were asked in a silence. since says
-// when it began.
+// othersAsked takes the answers of the other servers, which were asked in a silence.
+// since says when it began.
 func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
 	if !c.is(phaseUp) || !since.Equal(c.silence) {
 		return

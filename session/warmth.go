@@ -74,5 +74,5 @@ func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) 
 // connection.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2
-	return s.clock.now().Sub(c.lease.Written()) < intervals*s.interval(c)
+	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)
 }

@@ -1,5 +1,6 @@
-// Package digestmd5 computes the messages of the two sides of the mechanism DIGEST-MD5 (RFC 2831), as far as ZooKeeper uses it:
-// authentication only, once for each connection, by the algorithm md5-sess.
+// Package digestmd5 computes the messages of the two sides of the mechanism DIGEST-MD5
+// (RFC 2831), as far as ZooKeeper uses it: authentication only, once for each connection,
+// by the algorithm md5-sess.
 package digestmd5
 
 import (
@@ -22,7 +23,8 @@ const (
 // ErrMalformed is the error of a text that is no list of directives.
 var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
 
-// Allowed returns an error if the runtime does not allow MD5, which panics then, and would end the program from one of our goroutines.
+// Allowed returns an error if the runtime does not allow MD5, which panics then, and
+// would end the program from one of our goroutines.
 func Allowed() (err error) {
 	defer func() {
 		if refusal := recover(); refusal != nil {
@@ -51,7 +53,8 @@ func (t Terms) proof(what string) string {
 	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection, hash([]byte(what))}, ":")))
 }
 
-// text encodes a text for the hash: in ISO 8859-1 if that has letters for all of it, and otherwise in UTF-8 (RFC 2831, 2.1.2.1).
+// text encodes a text for the hash: in ISO 8859-1 if that has letters for all of it, and
+// otherwise in UTF-8 (RFC 2831, 2.1.2.1).
 func text(s string) []byte {
 	latin := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -84,7 +87,8 @@ func Quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Parse reads a list of directives, name=value,name="value". If a name comes several times, the first one counts.
+// Parse reads a list of directives, name=value,name="value". If a name comes several
+// times, the first one counts.
 func Parse(text string) (map[string]string, error) {
 	all := map[string]string{}
 	for rest := strings.TrimLeft(text, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {

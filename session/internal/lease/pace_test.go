@@ -40,6 +40,19 @@ func TestWhenAProbeIsDue(t *testing.T) {
 	}
 }
 
+// bears returns the largest latency of all answers with which a lease never runs out, for
+// a session that probes once an interval. The worst case:
+//
+//  1. Request f is answered a latency after it was sent.
+//  2. The first write that is sent a window after that, up to an interval later, is
+//     answered a latency after its sending. Until then the lease counts from before f.
+//  3. The request before f was sent up to an interval before it.
+//
+// So 2 latencies + window + 2 intervals have to be less than the lifetime.
+func bears(timeout, interval, tick time.Duration) time.Duration {
+	return max(0, (lifetime(timeout)-window(tick, timeout)-2*interval)/2)
+}
+
 // outlives reports whether a lease never runs out, and how many probes were under way at
 // most. Answers are quick at first. From the phase on, each takes what latency returns.
 func outlives(timeout, interval, tick, phase time.Duration, latency func() time.Duration) (ok bool, most int) {
@@ -60,7 +73,7 @@ func outlives(timeout, interval, tick, phase time.Duration, latency func() time.
 		if !now.Before(l.Deadline()) {
 			return false, most
 		}
-		pace := Pace{Interval: interval, Timeout: timeout, Written: l.Written(), Probed: probed, UnderWay: len(underWay)}
+		pace := Pace{Interval: interval, Timeout: timeout, Written: l.State().Written, Probed: probed, UnderWay: len(underWay)}
 		if pace.Due(now) <= 0 {
 			took := step
 			if now.Sub(start) >= 3*timeout+phase {
@@ -86,19 +99,19 @@ func TestTheLargestLatencyThatALeaseBears(t *testing.T) {
 		{6 * time.Second, 1500 * time.Millisecond, 500 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("T = %v, probes %v apart, tick %v", c.timeout, c.interval, c.tick), func(t *testing.T) {
-			bears := Bears(c.timeout, c.interval, c.tick).Truncate(time.Millisecond) - 5*time.Millisecond // the steps of a clock
+			bearable := bears(c.timeout, c.interval, c.tick).Truncate(time.Millisecond) - 5*time.Millisecond // the steps of a clock
 			for i := range part {
 				phase := c.interval*time.Duration(i)/part + 7*time.Millisecond
-				ok, most := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return bears })
-				if !ok || most > int(bears/c.interval)+1 {
+				ok, most := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return bearable })
+				if !ok || most > int(bearable/c.interval)+1 {
 					t.Errorf("answers take %v from phase %v on: kept %v with %d probes under way, want it kept, with %d at most",
-						bears, phase, ok, most, bears/c.interval+1)
+						bearable, phase, ok, most, bearable/c.interval+1)
 				}
-				changing := func() time.Duration { return time.Duration(rng.Int64N(int64(bears)) + 1) }
+				changing := func() time.Duration { return time.Duration(rng.Int64N(int64(bearable)) + 1) }
 				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, changing); !ok {
-					t.Errorf("answers take up to %v from phase %v on: the lease runs out, want it kept", bears, phase)
+					t.Errorf("answers take up to %v from phase %v on: the lease runs out, want it kept", bearable, phase)
 				}
-				late := bears + c.interval + 20*time.Millisecond
+				late := bearable + c.interval + 20*time.Millisecond
 				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return late }); ok {
 					t.Errorf("answers take %v from phase %v on: the lease is kept, want it to run out", late, phase)
 				}
@@ -128,7 +141,7 @@ func TestHowLongTheNewestWriteTook(t *testing.T) {
 	l.Answered(start, start, opcode.Connect, 0, 10*time.Second)
 	l.Answered(start, start.Add(3*time.Second), opcode.Multi, 0, 10*time.Second)
 	l.Answered(start, start.Add(4*time.Second), opcode.Ping, 0, 10*time.Second)
-	if took := l.Took(); took != 3*time.Second {
+	if took := l.State().Took; took != 3*time.Second {
 		t.Errorf("the newest write took %v, want 3 s", took)
 	}
 }

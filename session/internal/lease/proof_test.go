@@ -21,14 +21,14 @@ type exchange struct {
 	op, err int32
 }
 
-// naive is the rule of [proof] with all frames kept.
+// naive is the rule of [Lease] with all frames kept.
 type naive struct {
 	tick, timeout time.Duration
 	handshake     time.Time
 	all           []exchange
 }
 
-func (n *naive) window() time.Duration { return (&proof{tick: n.tick, timeout: n.timeout}).window() }
+func (n *naive) window() time.Duration { return window(n.tick, n.timeout) }
 
 // base is what is proven if frames are left out that were answered less than slack before they would be of use.
 func (n *naive) base(slack time.Duration) time.Time {
@@ -129,7 +129,7 @@ func TestWhatAnswersProve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1000, 0)
 			l := New(tick)
-			if !l.Deadline().IsZero() || !l.Optimistic().IsZero() {
+			if !l.Deadline().IsZero() || !l.State().Optimistic.IsZero() {
 				t.Error("a lease without a connection has a deadline, want none")
 			}
 			l.Answered(start, start, opcode.Connect, 0, T)
@@ -178,7 +178,7 @@ func TestTheTickUnlessItIsKnown(t *testing.T) {
 		{500 * time.Millisecond, 40 * time.Second, 312500 * time.Microsecond},
 		{8 * time.Second, 40 * time.Second, 5 * time.Second},
 	} {
-		if got := (&proof{tick: c.tick, timeout: c.timeout}).window(); got != c.window {
+		if got := window(c.tick, c.timeout); got != c.window {
 			t.Errorf("tick %v, timeout %v: window %v, want %v", c.tick, c.timeout, got, c.window)
 		}
 	}
@@ -196,8 +196,8 @@ func TestWhatIsLeftOutIsSafe(t *testing.T) {
 		latency := rapid.SampledFrom([]time.Duration{T / 1000, T / 50, T / 2}).Draw(t, "latency")
 		start := time.Unix(1000, 0)
 		n := &naive{tick: tick, timeout: T, handshake: start}
-		p := &proof{tick: tick}
-		p.connected(start, T)
+		p := New(tick)
+		p.Answered(start, start, opcode.Connect, 0, T)
 		now := start
 		for i := range rapid.IntRange(1, 400).Draw(t, "requests") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(pause)).Draw(t, fmt.Sprint("pause ", i))))
@@ -207,17 +207,12 @@ func TestWhatIsLeftOutIsSafe(t *testing.T) {
 			}
 			x := exchange{frame{sent, now}, rapid.SampledFrom(ops).Draw(t, "op"), 0}
 			n.all = append(n.all, x)
-			if isNoted(x.op, x.err) {
-				p.noted(x.frame)
-				if isQuorumAnswer(x.op, x.err) {
-					p.answeredByQuorum(x.sent)
-				}
-			}
+			p.Answered(x.sent, x.answered, x.op, x.err, T)
 			if exact := n.base(0); p.base.After(exact) {
 				t.Fatalf("the base is %v after the start, want at most %v", p.base.Sub(start), exact.Sub(start))
 			}
 			least := n.base(T / grains)
-			if p.base.Before(least) && p.trusted(least).After(now) {
+			if p.base.Before(least) && least.Add(p.life).After(now) {
 				t.Fatalf("base %v after the start, want %v at least", p.base.Sub(start), least.Sub(start))
 			}
 			if most := 2*grains + 2; len(p.later) > most {

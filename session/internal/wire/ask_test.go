@@ -59,8 +59,7 @@ func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 	})
 	d.current = play(t, d.link).wire
 	d.current.server = "one:1"
-	h.tries++
-	h.find("one:1").tried = h.tries
+	h.note("one:1", "")
 	return d
 }
 
@@ -95,7 +94,7 @@ func TestAskingTheOtherServers(t *testing.T) {
 				if serves != (c.want != "") || took > c.after {
 					t.Fatalf("another one serves: %v, after %v; want %q, after %v at most", serves, took, c.want, c.after)
 				}
-				if next, _ := d.hosts.Next(); serves && next != c.want && (c.want != "either" || next == "one:1") {
+				if next, _ := d.cfg.Hosts.Next(); serves && next != c.want && (c.want != "either" || next == "one:1") {
 					t.Errorf("%s is dialled next, want %s", next, c.want)
 				}
 			})
@@ -123,10 +122,11 @@ func TestEachAddressIsAServer(t *testing.T) {
 	for _, addr := range []string{"10.0.0.3:1", "10.0.0.1:1", "10.0.0.2:1"} {
 		h.note("zk:1", addr)
 	}
-	if got, want := h.others("zk:1", "10.0.0.2:1"), []peer{{"other:1", "other:1"}, {"zk:1", "10.0.0.3:1"}, {"zk:1", "10.0.0.1:1"}}; !slices.Equal(got, want) {
+	want := []server{{"other:1", "", 0}, {"zk:1", "10.0.0.3:1", 1}, {"zk:1", "10.0.0.1:1", 2}}
+	if got := h.others("zk:1", "10.0.0.2:1"); !slices.Equal(got, want) {
 		t.Errorf("the others are %v, want %v", got, want)
 	}
-	h.prefer(peer{"zk:1", "10.0.0.1:1"})
+	h.prefer(want[2])
 	if name, _ := h.Next(); name != "zk:1" || h.addresses(name)[0] != "10.0.0.1:1" {
 		t.Errorf("%s at %v is dialled next, want the address that is preferred", name, h.addresses(name))
 	}

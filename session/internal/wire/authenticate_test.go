@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// script is a mechanism that says its lines, one after the other, and is done after the last one's answer. After an error it says nothing
-// more.
+// script is a mechanism that says its lines, one after the other, and is done after the
+// last one's answer. After an error it says nothing more.
 type script struct {
 	lines   []string
 	endless bool
@@ -88,9 +88,6 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	until := time.Now().Add(time.Second)
-	ctx, cancel := context.WithDeadline(t.Context(), until)
-	defer cancel()
-	eventstest.Must(t, ours.SetDeadline(until))
 	over := make(chan []string, 1)
 	go func() {
 		var tokens []string
@@ -115,15 +112,26 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			peer.ignore()
 		}
 	}()
-	a, err := begin(ctx, ours, s, "zk:2181", nil)
-	if err == nil {
+	who := newLogin(until, nil)
+	defer who.cancel()
+	if err = who.begin(s, "zk:2181"); err == nil {
 		read = make([]byte, len(greetingOf(session)))
 		var n int
-		n, err = io.ReadFull(iotest.OneByteReader(a), read)
+		n, err = io.ReadFull(iotest.OneByteReader(awaitingGreeting(t, ours, until, who)), read)
 		read = read[:n]
 	}
 	_ = ours.Close()
 	return read, <-over, err
+}
+
+// awaitingGreeting is a wire whose handshake is sent, and which has this identity.
+func awaitingGreeting(t *testing.T, conn net.Conn, until time.Time, who *login) *wire {
+	t.Helper()
+	w, err := newWire(conn, conn, NewLink(Events{}), until, func(error) {})
+	eventstest.Must(t, err)
+	w.login = who
+	eventstest.Must(t, w.request(handshakeFrame(0), time.Now()))
+	return w
 }
 
 func greetingOf(session int64) []byte {
@@ -132,7 +140,8 @@ func greetingOf(session int64) []byte {
 	return b
 }
 
-// TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to the handshake.
+// TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to
+// the handshake.
 func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"", "second", ""}}
@@ -166,11 +175,16 @@ func TestADenialIsFinal(t *testing.T) {
 		ours, err := f.dial(t.Context(), "", "")
 		eventstest.Must(t, err)
 		defer ours.Close()
-		a := &authenticated{Conn: ours, ctx: t.Context(), exchange: unwilling{}}
-		for range 2 {
-			if n, err := a.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
-				t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)
-			}
+		until := time.Now().Add(time.Second)
+		who := newLogin(until, nil)
+		defer who.cancel()
+		who.exchange = unwilling{}
+		w := awaitingGreeting(t, ours, until, who)
+		if n, err := w.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
+			t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)
+		}
+		if n, err := w.Read(make([]byte, 100)); n != 0 || err == nil {
+			t.Errorf("after a denial the client reads %d bytes, %v; want none, and an error", n, err)
 		}
 	})
 }
@@ -187,7 +201,8 @@ func TestARefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatIsADenial and what is not: the network's faults, the end of the time, and what the mechanism says may pass.
+// TestWhatIsADenial and what is not: the network's faults, the end of the time, and what
+// the mechanism says may pass.
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
 	errLater := fmt.Errorf("%w: %w", sasl.ErrTemporary, errCause)

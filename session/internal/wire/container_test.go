@@ -10,15 +10,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// TestAContainerIsReported with the path that was asked for and the zxid of the reply, if a server has made it.
+// TestAContainerIsReported with the path that was asked for and the zxid of the reply, if
+// a server has made it.
 func TestAContainerIsReported(t *testing.T) {
 	named := func(path string) []byte {
 		return append(append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...), "data and ACL"...)
 	}
 	long := "/locks/" + string(make([]byte, 5000))
 	var made []string
-	p := established(t, Events{OnContainer: func(path string, czxid int64) {
-		made = append(made, fmt.Sprint(path, czxid))
+	p := established(t, Events{OnAnswered: func(a Answer) {
+		if a.Container != "" && a.Err == zkerr.CodeNone {
+			made = append(made, fmt.Sprint(a.Container, a.Zxid))
+		}
 	}})
 	for xid, tail := range [][]byte{
 		named("/a"), named("/exactly12"), named("/exactly-12"), named("/exactly--12"), named("/exactly---12"),

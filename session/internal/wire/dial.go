@@ -1,12 +1,16 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -23,38 +27,42 @@ const (
 	backoffMax = time.Second
 	// lifeMax bounds how long a connection must carry the session to count as a good one.
 	lifeMax = time.Second
+	// mostStagger is for how long an address may stay silent before the next one is
+	// dialled beside it. [net.Dialer] waits as long before it tries the other family of
+	// addresses.
+	mostStagger = 300 * time.Millisecond
 )
 
 var _ zk.Dialer = (*Dialer)(nil).Dial
 
 // Dialer makes the connections of one client, one at a time, each wrapped in a wire.
 //
-// It is also where the client waits between attempts, because the client itself does not: it would dial servers that grant a session and
-// drop the connection at once thousands of times a second.
+// It is also where the client waits between attempts, because the client itself does not:
+// it would dial servers that grant a session and drop the connection at once thousands of
+// times a second.
 //
-//   - The attempt after a connection that has carried the session for a while is made at once.
-//   - The n-th attempt after that waits for a random time between a half and all of 25 ms * 2^(n-1), at most 1 s.
-//   - If an exchange of SASL was denied in the last attempt, that bound is half the session timeout: each exchange is a write at the
-//     servers, and only a person can help.
+//   - The attempt after a connection that has carried the session for a while is made at
+//     once.
+//   - The first attempt after that waits for a random time between a half and all of
+//     25 ms. The bound doubles with each attempt, and is 1 s at most.
+//   - If an exchange of SASL was denied in the last attempt, that bound is half the
+//     session timeout: each exchange is a write at the servers, and only a person can
+//     help.
 //
-// A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+// A connection counts only if it lived for a tenth of the session timeout or 1 s,
+// whichever is less.
 //
-// An attempt, from its start to the complete answer to the handshake (TCP, TLS and ZooKeeper), takes at most three tenths of the session
-// timeout. It waits for a lookup as long, which then goes on for a later attempt ([Names]). The client notices a dead connection after two thirds, and with the back-off a mute server costs no more than what
-// is left.
+// An attempt, from its start to the complete answer to the handshake (TCP, TLS and
+// ZooKeeper), takes at most three tenths of the session timeout. It waits for a lookup as
+// long, which then goes on for a later attempt ([Names]). The client notices a dead
+// connection after two thirds, and with the back-off a mute server costs no more than
+// what is left.
 type Dialer struct {
 	link  *Link
-	hosts *Hosts
-	dial  DialFunc
-	names *Names             // nil: names are dialled as they are
-	began uint64             // how many lookups had ended then
-	tls   func() *tls.Config // nil: no TLS
-	sasl  sasl.Mechanism
-	who   func() []Identity // nil: nobody
-	asked time.Duration     // session timeout to go by until one is negotiated
-	rng   *rand.Rand        // used by Dial only, which the client calls from one goroutine
+	cfg   Dialing
+	began uint64 // how many lookups had ended then
 
-	ctx    context.Context // ends with Stop; held here because the client's call has no room for one
+	ctx    context.Context // ends with Stop; the client's call has no room for one
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
@@ -63,166 +71,398 @@ type Dialer struct {
 	err      error
 }
 
-// Dialing is what a dialer is made of. Asked and Rng have no default. Hosts has none if names are resolved.
+// Dialing is what a dialer is made of. Asked and Rng have no default. Hosts has none if
+// names are resolved.
 type Dialing struct {
 	Hosts *Hosts
 	Dial  DialFunc       // nil: net.Dialer
 	Names *Names         // nil: Dial gets the names
 	SASL  sasl.Mechanism // nil: none
 
-	// These are asked at each dial. TLS: nil is none; an empty ServerName becomes the name of the host. Identities: nil is none.
+	// These are asked at each dial. TLS: nil is none; an empty ServerName becomes the
+	// name of the host. Identities: nil is none.
 	TLS        func() *tls.Config
 	Identities func() []Identity
 
 	Asked time.Duration // session timeout the client asks for
-	Rng   *rand.Rand
+	Rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
-	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
+	// Failures of the client before this one: a session that ends as soon as it is made
+	// is a failure, too.
+	Failures int
 }
 
-// NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is called.
+// NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is
+// called.
 func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
-	d := &Dialer{link: l, hosts: cfg.Hosts, dial: cfg.Dial, names: cfg.Names, tls: cfg.TLS, sasl: cfg.SASL, who: cfg.Identities, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
-	if d.dial == nil {
-		d.dial = new(net.Dialer).DialContext
+	d := &Dialer{link: l, cfg: cfg, failures: cfg.Failures}
+	l.timeout = cmp.Or(l.timeout, cfg.Asked)
+	if cfg.Dial == nil {
+		d.cfg.Dial = new(net.Dialer).DialContext
 	}
-	if d.names != nil {
-		d.began = d.names.count()
+	if cfg.Names != nil {
+		d.began = cfg.Names.count()
 	}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	return d
 }
 
-// Dial connects to addr. It has the form that the client wants; the timeout that the client asks for (always 1 s) is ignored. It closes the
-// connection that it made before, which the client forgets to do after a session has expired. After Stop it returns a [farewell].
+// Dial connects to addr. It has the form that the client wants; the timeout that the
+// client asks for (always 1 s) is ignored. After Stop it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	d.retire()
-	d.wait()
-	if d.stopped() {
-		return newFarewell(d.Timeout()), nil
-	}
-	w, err := d.connect(network, addr)
-	if err != nil {
-		if d.stopped() {
-			return newFarewell(d.Timeout()), nil
-		}
-		d.note(addr, err)
-		d.mu.Lock()
-		d.failures++
-		d.mu.Unlock()
-		if errors.Is(err, ErrDenied) {
-			d.link.denied(err)
-		}
-		return nil, err
-	}
-	d.mu.Lock()
-	d.current = w
-	d.mu.Unlock()
-	// Stop may have come while the connection was made. A caller of Stop and then HardClose expects that nothing is open afterwards. Either
-	// HardClose sees current, or it came before and Stop is seen here.
-	if d.stopped() {
-		_ = w.Close() // it was not handed out
-		return newFarewell(d.Timeout()), nil
-	}
-	return w, nil
-}
-
-// connect makes one connection, up to but without the ZooKeeper handshake. An exchange begins before that: what fails here does not renew the
-// session at the server.
-func (d *Dialer) connect(network, addr string) (w *wire, err error) {
-	deadline := time.Now().Add(d.Timeout() * 3 / 10)
-	ctx, cancel := context.WithDeadline(d.ctx, deadline)
-	defer cancel()
-	socket, err := d.reach(ctx, network, addr)
-	if err != nil {
-		return nil, endedAtOnce(err)
-	}
-	hangUp := func() {}
-	defer func() {
-		if err != nil {
-			hangUp()
-			_ = socket.Close() // it may be closed already: that is how a TLS handshake is interrupted
-		}
-	}()
-	conn := socket
-	if d.tls != nil {
-		if conn, err = secure(ctx, socket, addr, d.tls()); err != nil {
-			return nil, err
-		}
-	}
-	var identities []Identity
-	if d.who != nil {
-		identities = d.who()
-	}
-	if d.sasl != nil || len(identities) > 0 {
-		var life context.Context
-		life, hangUp = context.WithDeadline(context.Background(), deadline)
-		watch := context.AfterFunc(d.ctx, hangUp) // later, Stop leaves the exchange alone, as it does the connection
-		conn, err = begin(life, conn, d.sasl, addr, identities)
-		watch()
-		if err != nil {
-			return nil, err
-		}
-	}
-	if w, err = newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) }); err != nil {
-		return nil, err
-	}
-	w.server, w.secured, w.cancel = addr, d.tls != nil, hangUp
-	return w, nil
-}
-
-// Timeout returns the session timeout to go by.
-func (d *Dialer) Timeout() time.Duration {
-	if t := d.link.Timeout(); t > 0 {
-		return t
-	}
-	return d.asked
-}
-
-// retire closes the previous connection and judges it.
-func (d *Dialer) retire() {
+	// The client forgets to close a connection after a session has expired.
 	d.mu.Lock()
 	w := d.current
 	d.current = nil
 	d.mu.Unlock()
-	if w == nil {
-		return
+	if w != nil {
+		_ = w.Close() // if a socket does not close, nothing can be done about it
 	}
-	// If a socket does not close, nothing can be done about it.
-	_ = w.Close()
-	life := w.lifetime()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if life > 0 && life >= min(d.Timeout()/10, lifeMax) {
-		d.failures = 0
-	} else {
-		d.failures++
-	}
-}
 
-// wait sits out the back-off, until Stop at most.
-func (d *Dialer) wait() {
+	// The back-off. A denial can be found in the error only until the next attempt.
 	d.mu.Lock()
+	if w != nil {
+		if life := w.lifetime(); life > 0 && life >= d.goodLife() {
+			d.failures = 0
+		} else {
+			d.failures++
+		}
+	}
 	failures, most := d.failures, backoffMax
 	if failed := new(exchangeError); errors.As(d.err, &failed) && failed.denial {
-		most = max(most, d.Timeout()/2)
+		most = max(most, d.link.Timeout()/2)
 	}
 	d.mu.Unlock()
-	if failures > 0 && !d.stopped() {
-		timer := time.NewTimer(backoff(failures, most, d.rng))
+	if failures > 0 && d.ctx.Err() == nil {
+		timer := time.NewTimer(backoff(failures, most, d.cfg.Rng))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-d.ctx.Done():
 		}
 	}
+
+	w, err := d.connect(network, addr)
+	d.mu.Lock()
+	if err == nil {
+		d.current = w
+	} else if d.ctx.Err() == nil {
+		d.failures++
+	}
+	d.mu.Unlock()
+	// Stop may have come while the connection was made. A caller of Stop and then
+	// HardClose expects that nothing is open afterwards. Either HardClose sees current,
+	// or it came before and Stop is seen here.
+	switch {
+	case d.ctx.Err() != nil:
+		if err == nil {
+			_ = w.Close() // it was not handed out
+		}
+		return newFarewell(d.link.Timeout()), nil
+	case err != nil:
+		d.note(addr, err)
+		return nil, err
+	}
+	return w, nil
 }
 
 // backoff returns how long to wait before the next attempt after so many failed ones.
 func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
-	const doublings = 17 // 25 ms * 2^17 is nearly an hour, and shifting much further would overflow one day
+	// 25 ms * 2^17 is nearly an hour, and shifting much further would overflow one day.
+	const doublings = 17
 	full := min(backoffMin<<min(failures-1, doublings), most)
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
+}
+
+// goodLife is how long a connection has to carry the session.
+func (d *Dialer) goodLife() time.Duration { return min(d.link.Timeout()/10, lifeMax) }
+
+// connect makes one connection, up to but without the ZooKeeper handshake. An exchange
+// begins before that: what fails here does not renew the session at the server.
+func (d *Dialer) connect(network, addr string) (w *wire, err error) {
+	if err := d.ctx.Err(); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(d.link.Timeout() * 3 / 10)
+	ctx, cancel := context.WithDeadline(d.ctx, deadline)
+	defer cancel()
+	socket, err := d.reach(ctx, network, addr)
+	if err != nil {
+		return nil, endedAtOnce(err)
+	}
+	var who *login
+	defer func() {
+		if err != nil {
+			if who != nil {
+				who.cancel()
+			}
+			_ = socket.Close() // it may be closed already: that is how a TLS handshake is interrupted
+		}
+	}()
+	conn := socket
+	if d.cfg.TLS != nil {
+		if conn, err = secure(ctx, socket, addr, d.cfg.TLS()); err != nil {
+			return nil, err
+		}
+	}
+	var identities []Identity
+	if d.cfg.Identities != nil {
+		identities = d.cfg.Identities()
+	}
+	if d.cfg.SASL != nil || len(identities) > 0 {
+		// Later, Stop leaves the exchange alone, as it does the connection.
+		who = newLogin(deadline, identities)
+		stopped := context.AfterFunc(d.ctx, who.cancel)
+		err = who.begin(d.cfg.SASL, addr)
+		if stopped(); err != nil {
+			return nil, err
+		}
+	}
+	w, err = newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
+	if err != nil {
+		return nil, err
+	}
+	w.server, w.secured, w.login = addr, d.cfg.TLS != nil, who
+	return w, nil
+}
+
+// errSlow is why an attempt has no answer of a lookup: it goes on.
+var errSlow = errors.New("name not resolved yet")
+
+// reach connects to a server of the connect string, after a lookup of its name. The
+// addresses that are known from before stand in while the lookup goes on, or when it has
+// failed.
+func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(server)
+	if _, noLiteral := netip.ParseAddr(host); d.cfg.Names == nil || err != nil || noLiteral == nil {
+		return d.cfg.Dial(ctx, network, server)
+	}
+	lookup := d.cfg.Names.find(host) //nolint:contextcheck // a lookup outlasts the attempt
+	var slow <-chan time.Time
+	standIns, _ := d.addresses(server, host, port)
+	if len(standIns) > 0 {
+		slow = time.After(d.link.Timeout() / 10)
+	}
+	var failed error // why no address from before could be reached
+	select {
+	case <-lookup.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errSlow, context.Cause(ctx))
+	case <-slow:
+		d.link.Events.OnUnresolved(server, errSlow)
+		conn, err := d.race(ctx, network, server, standIns)
+		if err == nil {
+			return conn, nil
+		}
+		failed = fmt.Errorf("%w; addresses known before: %w", errSlow, err)
+		select {
+		case <-lookup.done:
+		case <-ctx.Done():
+			return nil, failed
+		}
+	}
+	addrs, err := d.addresses(server, host, port)
+	switch {
+	case err == nil:
+		return d.race(ctx, network, server, addrs)
+	case failed != nil:
+		return nil, fmt.Errorf("%w; %w", err, failed)
+	case len(addrs) == 0:
+		return nil, err
+	}
+	d.link.Events.OnUnresolved(server, err)
+	conn, failed := d.race(ctx, network, server, addrs)
+	if failed != nil {
+		failed = fmt.Errorf("%w; addresses known before: %w", err, failed)
+	}
+	return conn, failed
+}
+
+// addresses returns which addresses of a name may be dialled, in order, and why the
+// latest lookup has failed, if it has. A new session begins only at addresses from a
+// lookup that ended after the session before it, and only while no later lookup has
+// failed. An address from before may belong to another ensemble now, which would grant
+// the same locks:
+//
+//  1. The session ends. Its locks are granted to others.
+//  2. Meanwhile the servers have moved, and other ones have got their addresses.
+//  3. A session with those grants the locks once more.
+//
+// A session that may still live can be resumed at any address: only its own ensemble
+// knows it.
+func (d *Dialer) addresses(server, host, port string) (addrs []string, failed error) {
+	last := d.cfg.Names.last(host)
+	switch {
+	case last.number > d.began && last.err == nil:
+		for _, addr := range last.found {
+			addrs = append(addrs, net.JoinHostPort(addr.Unmap().String(), port))
+		}
+		d.cfg.Hosts.learn(server, addrs, d.cfg.Rng)
+	case d.link.Session() == 0:
+		d.cfg.Hosts.learn(server, nil, d.cfg.Rng)
+	}
+	return d.cfg.Hosts.addresses(server), last.err
+}
+
+// race connects to the first of the addresses that answers. When it returns, the
+// connection is the only one that is open.
+func (d *Dialer) race(ctx context.Context, network, server string, addrs []string) (net.Conn, error) {
+	won, conn, err := firstOf(ctx, len(addrs), d.stagger(), func(ctx context.Context, i int) (net.Conn, error) {
+		d.cfg.Hosts.note(server, addrs[i])
+		return d.cfg.Dial(ctx, network, addrs[i])
+	}, func(conn net.Conn) { _ = conn.Close() })
+	if err != nil {
+		return nil, err
+	}
+	d.cfg.Hosts.note(server, addrs[won]) // it is the last one, also if others were dialled after it
+	return conn, nil
+}
+
+// stagger is for how long a server may stay silent before the next one is tried beside
+// it.
+func (d *Dialer) stagger() time.Duration { return min(mostStagger, d.link.Timeout()/20) }
+
+// firstOf makes n tries in order, and returns which of them was the first to succeed, and
+// with what. The next try begins when one fails, or has taken as long as stagger: one
+// that hangs costs that moment, and not all of the time. When firstOf returns, no try is
+// under way, and what later ones had is discarded.
+func firstOf[T any](
+	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error), discard func(T),
+) (won int, value T, failed error) {
+	type result struct {
+		try   int
+		value T
+		err   error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results, begun, ended := make(chan result, n), 0, 0
+	won = -1
+	timer := time.NewTimer(0) // the first begins at once
+	defer timer.Stop()
+	for won < 0 && (begun > ended || begun < n && ctx.Err() == nil) {
+		select {
+		case <-timer.C:
+			if begun == n || ctx.Err() != nil {
+				continue
+			}
+			i := begun
+			begun++
+			go func() {
+				value, err := try(ctx, i)
+				results <- result{i, value, err}
+			}()
+			timer.Reset(stagger)
+		case r := <-results:
+			ended++
+			switch {
+			case r.err == nil:
+				won, value = r.try, r.value
+			case failed == nil:
+				failed = r.err
+			default:
+				failed = fmt.Errorf("%w; %w", failed, r.err)
+			}
+			timer.Reset(0)
+		}
+	}
+	cancel()
+	for ; ended < begun; ended++ {
+		if r := <-results; r.err == nil {
+			discard(r.value)
+		}
+	}
+	if won >= 0 {
+		return won, value, nil
+	}
+	return won, value, cmp.Or(failed, context.Cause(ctx))
+}
+
+// The question whether a server serves is a four-letter word on a connection of its own.
+// It needs no session, no quorum and no right, and every server answers it, if only by
+// saying that the word is not in its whitelist.
+const (
+	// word asks for the server's state. It is the only word that is enabled by default.
+	word = "srvr"
+	// mostAnswer is more than a server has to say.
+	mostAnswer = 4 << 10
+)
+
+// errServesNot is the answer of a server that would take no session.
+var errServesNot = errors.New("it does not serve")
+
+// Ask reports whether another server than the current one says that it serves. The next
+// connection then goes there. A session asks before it hangs up on a silent server: if no
+// other server answers, or all of them are as slow, to hang up costs time that the lease
+// needs. It asks them in the order in which they would be dialled, until ctx ends.
+func (d *Dialer) Ask(ctx context.Context) bool {
+	w := d.connection()
+	if w == nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)() //nolint:contextcheck // the dialer's end, beside the caller's
+	others := d.cfg.Hosts.others(w.server, addressOf(w.socket))
+	first, _, err := firstOf(ctx, len(others), d.stagger(), func(ctx context.Context, i int) (struct{}, error) {
+		return struct{}{}, d.ask(ctx, others[i])
+	}, func(struct{}) {})
+	if err != nil || ctx.Err() != nil {
+		return false
+	}
+	d.cfg.Hosts.prefer(others[first])
+	return true
+}
+
+// ask asks one server. It returns nil if that serves.
+func (d *Dialer) ask(ctx context.Context, s server) error {
+	conn, err := d.cfg.Dial(ctx, "tcp", cmp.Or(s.addr, s.name))
+	if err != nil {
+		return err
+	}
+	socket := conn
+	defer context.AfterFunc(ctx, func() { _ = socket.Close() })() // it unblocks what follows
+	defer socket.Close()
+	if d.cfg.TLS != nil {
+		if conn, err = secure(ctx, socket, s.name, d.cfg.TLS()); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.Write([]byte(word)); err != nil {
+		return err
+	}
+	answer, _ := io.ReadAll(io.LimitReader(conn, mostAnswer)) // without its end it is an answer, too
+	if !says(answer) {
+		return errServesNot
+	}
+	return nil
+}
+
+// says reports whether a server that answers so would take a session. Without a quorum it
+// would not.
+func says(answer []byte) bool {
+	return len(answer) > 0 && !bytes.Contains(answer, []byte("not currently serving")) &&
+		!bytes.Contains(answer, []byte("Mode: read-only"))
+}
+
+// note remembers why a connection failed, and reports it; nil clears it.
+func (d *Dialer) note(addr string, err error) {
+	d.mu.Lock()
+	if d.err = err; err != nil {
+		d.err = fmt.Errorf("%s: %w", addr, err)
+	}
+	d.mu.Unlock()
+	if err != nil {
+		d.link.Events.OnFailed(err)
+	}
+}
+
+// LastError returns why the latest connection could not be made or ended; nil while one
+// is up. It is safe for concurrent use, as are the methods below.
+func (d *Dialer) LastError() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
 }
 
 // Failed returns how many attempts in a row have failed.
@@ -230,55 +470,38 @@ func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != nil {
-		if life := d.current.lifetime(); life > 0 && life < min(d.Timeout()/10, lifeMax) {
+		if life := d.current.lifetime(); life > 0 && life < d.goodLife() {
 			return d.failures + 1
 		}
 	}
 	return d.failures
 }
 
-// note remembers why a connection failed; nil clears it.
-func (d *Dialer) note(addr string, err error) {
-	if err != nil {
-		err = fmt.Errorf("%s: %w", addr, err)
-	}
+// connection returns the current connection, or nil.
+func (d *Dialer) connection() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.err = err
+	return d.current
 }
 
-// LastError returns why the latest connection could not be made or ended; nil while one is up. It is safe for concurrent use, as are Stop
-// and HardClose.
-func (d *Dialer) LastError() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
-
-// Stop makes a Dial under way, and every later one, return a farewell at once. It leaves the current connection alone, so
-// that the client can still say goodbye on it.
+// Stop makes a Dial under way, and every later one, return a farewell at once. It leaves
+// the current connection alone, so that the client can still say goodbye on it.
 func (d *Dialer) Stop() { d.cancel() }
 
-func (d *Dialer) stopped() bool { return d.ctx.Err() != nil }
-
-// Owing returns the current connection, and since when its server owes an answer. The time is zero if it owes none.
+// Owing returns the current connection, and since when its server owes an answer. The
+// time is zero if it owes none.
 func (d *Dialer) Owing() (w *wire, since time.Time) {
-	d.mu.Lock()
-	w = d.current
-	d.mu.Unlock()
-	if w != nil {
+	if w = d.connection(); w != nil {
 		since = w.owing()
 	}
 	return w, since
 }
 
-// Peer returns the address of the current connection if its server was dialled by a name that was resolved here. Otherwise it returns
-// nothing.
+// Peer returns the address of the current connection if its server was dialled by a name
+// that was resolved here. Otherwise it returns nothing.
 func (d *Dialer) Peer() string {
-	d.mu.Lock()
-	w := d.current
-	d.mu.Unlock()
-	if w == nil || d.names == nil {
+	w := d.connection()
+	if w == nil || d.cfg.Names == nil {
 		return ""
 	}
 	if addr := addressOf(w.socket); addr != w.server {
@@ -287,27 +510,25 @@ func (d *Dialer) Peer() string {
 	return ""
 }
 
-// HardClose closes the socket of the current connection. Without Stop the client dials the next server.
+// HardClose closes the socket of the current connection. Without Stop the client dials
+// the next server.
 func (d *Dialer) HardClose() error {
-	d.mu.Lock()
-	w := d.current
-	d.mu.Unlock()
-	if w == nil {
-		return nil
+	if w := d.connection(); w != nil {
+		return w.hangUp()
 	}
-	return w.hangUp()
+	return nil
 }
 
-// Leave prepares the current connection for a client that has to end, is stopped, and has no request under way. It reports whether the
-// client can end on it. If not, another connection is to come, a farewell at the latest.
+// Leave prepares the current connection for a client that has to end, is stopped, and has
+// no request under way. It reports whether the client can end on it. If not, another
+// connection is to come, a farewell at the latest.
 func (d *Dialer) Leave() bool {
-	d.mu.Lock()
-	w := d.current
-	d.mu.Unlock()
+	w := d.connection()
 	return w == nil || w.leave()
 }
 
-// addressOf returns the address of the server's end. The connection of a user's dialer may have none.
+// addressOf returns the address of the server's end. The connection of a user's dialer
+// may have none.
 func addressOf(conn net.Conn) string {
 	if addr := conn.RemoteAddr(); addr != nil {
 		return addr.String()

@@ -51,7 +51,8 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 				t.Errorf("attempt %d after another %v, want %v to %v", i, gap, full/2, full)
 			}
 		}
-		// The connection of attempt 6 was too short to wipe out the four failures before it.
+		// The connection of attempt 6 was too short to wipe out the four failures before
+		// it.
 		if attempts[5] < 200*time.Millisecond {
 			t.Errorf("the attempt after a short connection comes after %v, want 200ms or more", attempts[5])
 		}
@@ -109,7 +110,8 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	})
 }
 
-// The dialer may be stopped while a connection is being made; that connection must not stay open.
+// The dialer may be stopped while a connection is being made; that connection must not
+// stay open.
 func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) { c.ignore() }}
@@ -189,7 +191,8 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	}
 }
 
-// A client without a connection ends at once, whatever it was doing, and the requests in its queue are answered.
+// A client without a connection ends at once, whatever it was doing, and the requests in
+// its queue are answered.
 func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errDown }
 	for name, dial := range map[string]DialFunc{"while it dials": never, "between two attempts": refused} {

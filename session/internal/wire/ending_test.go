@@ -48,8 +48,8 @@ func TestTheEndOfAConnectionIsExplained(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsClosedAtOnceIsExplained: on loopback a server with too many connections may close one before
-// the dial has returned.
+// TestAConnectionThatIsClosedAtOnceIsExplained: on loopback a server with too many
+// connections may close one before the dial has returned.
 func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	for _, cause := range []error{syscall.EPIPE, syscall.ECONNRESET} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", cause)}

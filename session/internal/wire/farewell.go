@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"io"
-	"math"
 	"net"
 	"sync"
 	"time"
@@ -12,13 +11,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// codeConnectionLoss is a farewell's answer to requests: they have not been sent anywhere.
+// codeConnectionLoss is a farewell's answer to requests: they have not been sent
+// anywhere.
 const codeConnectionLoss int32 = -4
 
-// farewell is a connection to no server, for a client that has to end and has no other connection. The client
-// insists on an answer to the end of its session. It waits a second for it, though there is no connection that
-// it could come from, and hears nothing in between. Here it gets the answer at once. Everything else in its
-// queue is answered with the loss of the connection, which is the truth. No byte leaves the process.
+// farewell is a connection to no server, for a client that has to end and has no other
+// connection. The client insists on an answer to the end of its session. It waits a
+// second for it, though there is no connection that it could come from, and hears nothing
+// in between. Here it gets the answer at once. Everything else in its queue is answered
+// with the loss of the connection, which is the truth. No byte leaves the process.
 //
 // Deadlines do not matter, because there is nothing to wait for.
 type farewell struct {
@@ -26,7 +27,6 @@ type farewell struct {
 
 	mu      sync.Mutex
 	news    *sync.Cond
-	in      splitter
 	greeted bool
 	out     []byte // the answers that have not been read
 	over    bool   // the session was ended: nothing comes after out
@@ -36,45 +36,33 @@ type farewell struct {
 var _ net.Conn = (*farewell)(nil)
 
 func newFarewell(timeout time.Duration) *farewell {
-	f := &farewell{timeout: timeout, in: splitter{min: minHandshakeRequest, max: maxHandshake}}
+	f := &farewell{timeout: timeout}
 	f.news = sync.NewCond(&f.mu)
 	return f
 }
 
-// Write takes requests and answers each.
+// Write takes a request and answers it.
 func (f *farewell) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return 0, net.ErrClosed
 	}
-	for rest := p; ; {
-		n, m, err := f.in.next(rest)
+	defer f.news.Broadcast()
+	if !f.greeted {
+		body, err := bodyOf(p, minHandshakeRequest)
 		if err != nil {
 			return 0, err
 		}
-		rest = rest[n:]
-		switch m {
-		case markMore:
-			return len(p), nil
-		case markHeaded:
-		case markEnded:
-			f.answer()
-			f.news.Broadcast()
-		}
-	}
-}
-
-// answer is called with mu held, when a request is complete.
-func (f *farewell) answer() {
-	if !f.greeted {
 		f.greeted = true
-		f.in.min, f.in.max = minRequest, math.MaxInt32
-		f.out = append(f.out, greeting(f.timeout, f.in.int64At(16))...)
-		return
+		f.out = append(f.out, greeting(f.timeout, int64At(body, 16))...)
+		return len(p), nil
 	}
-	xid, op := f.in.int32At(0), f.in.int32At(4)
-	code := codeConnectionLoss
+	body, err := bodyOf(p, minRequest)
+	if err != nil {
+		return 0, err
+	}
+	xid, op, code := int32At(body, 0), int32At(body, 4), codeConnectionLoss
 	switch op {
 	case opcode.Ping, opcode.SetWatches, opcode.CloseSession: // the client expects no error there
 		code = zkerr.CodeNone
@@ -84,6 +72,7 @@ func (f *farewell) answer() {
 	f.out = binary.BigEndian.AppendUint64(f.out, 0) // the client keeps the last zxid that is not 0
 	f.out = binary.BigEndian.AppendUint32(f.out, uint32(code))
 	f.over = f.over || op == opcode.CloseSession
+	return len(p), nil
 }
 
 // greeting is the answer to a handshake.
@@ -127,23 +116,11 @@ func (f *farewell) Close() error {
 	return nil
 }
 
-// LocalAddr returns no address of anything.
-func (f *farewell) LocalAddr() net.Addr { return nowhere{} }
+// LocalAddr and RemoteAddr return the address of nothing.
+func (f *farewell) LocalAddr() net.Addr  { return &net.UnixAddr{Net: "none", Name: "nowhere"} }
+func (f *farewell) RemoteAddr() net.Addr { return f.LocalAddr() }
 
-// RemoteAddr returns no address of anything.
-func (f *farewell) RemoteAddr() net.Addr { return nowhere{} }
-
-// SetDeadline does nothing.
-func (f *farewell) SetDeadline(time.Time) error { return nil }
-
-// SetReadDeadline does nothing.
-func (f *farewell) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing.
+// The deadlines do nothing.
+func (f *farewell) SetDeadline(time.Time) error      { return nil }
+func (f *farewell) SetReadDeadline(time.Time) error  { return nil }
 func (f *farewell) SetWriteDeadline(time.Time) error { return nil }
-
-// nowhere is a farewell's address.
-type nowhere struct{}
-
-func (nowhere) Network() string { return "none" }
-func (nowhere) String() string  { return "nowhere" }

@@ -2,10 +2,17 @@ package wire
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -15,50 +22,43 @@ var _ zk.HostProvider = (*Hosts)(nil)
 // errNoHosts is the answer of [Hosts.Init] to an empty list.
 var errNoHosts = errors.New("no servers")
 
-// Hosts returns which server to try next: the one that was tried the longest time ago. A name of the connect string is as many
-// servers as it has addresses. The dialer resolves it each time ([Dialer.resolve]), so a changed DNS answer is followed without a new
-// client.
+// Hosts returns which server to try next: the one that was tried the longest time ago. A
+// name of the connect string is as many servers as it has addresses. The dialer resolves
+// it each time (see reach), so a changed DNS answer is followed without a new client.
 //
-// If Next reports that a round is complete, the client sleeps a fixed second, which nothing but its own Close interrupts. The dialer
-// does the waiting, so Next never reports it. That sleep is also the only place in its dial loop where the client looks whether it
-// has been closed. So the dialer of a closed client has to let it connect.
+// If Next reports that a round is complete, the client sleeps a fixed second, which
+// nothing but its own Close interrupts. The dialer does the waiting, so Next never
+// reports it. That sleep is also the only place in its dial loop where the client looks
+// whether it has been closed. So the dialer of a closed client has to let it connect.
 //
 // All methods are safe for concurrent use.
 type Hosts struct {
-	mu    sync.Mutex
-	hosts []host
-	tries int64
+	mu      sync.Mutex
+	servers []server // those of one name stand together
+	tries   int64
 }
 
-// first is the number of a try by which a server goes before those that were never tried.
-const first = -1
-
-// host is an entry of the connect string.
-type host struct {
-	name      string
-	tried     int64     // the number of its latest try; 0: never
-	addresses []address // of the name; none: it is not resolved, or need not be
+// server is an entry of the connect string, or one of the addresses of its name.
+type server struct {
+	name  string
+	addr  string // empty: the name is not resolved, or need not be
+	tried int64  // the number of its latest try; 0: never; -1: it goes before those, too
 }
 
-// address is one of a name's addresses.
-type address struct {
-	addr  string
-	tried int64
-}
-
-// NewHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
-// It keeps no reference to names and does not use rng after it has returned.
+// NewHosts shuffles names once, so that many clients with the same connect string spread
+// over the ensemble. It keeps no reference to names and does not use rng after it has
+// returned.
 func NewHosts(names []string, rng *rand.Rand) *Hosts {
 	h := &Hosts{}
 	for _, name := range names {
-		h.hosts = append(h.hosts, host{name: name})
+		h.servers = append(h.servers, server{name: name})
 	}
-	rng.Shuffle(len(h.hosts), func(i, j int) { h.hosts[i], h.hosts[j] = h.hosts[j], h.hosts[i] })
+	rng.Shuffle(len(names), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
 	return h
 }
 
-// Init is called by the client before anything else. The list it hands over is the one it was created with, but
-// shuffled by its own random source; ours is kept instead.
+// Init is called by the client before anything else. The list it hands over is the one it
+// was created with, but shuffled by its own random source; ours is kept instead.
 func (h *Hosts) Init([]string) error {
 	if h.Len() == 0 {
 		return errNoHosts
@@ -66,93 +66,245 @@ func (h *Hosts) Init([]string) error {
 	return nil
 }
 
-// Len returns the number of servers: each name counts once for each of its known addresses, or once if none is known.
-func (h *Hosts) Len() (n int) {
+// Len returns the number of servers.
+func (h *Hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, host := range h.hosts {
-		n += max(1, len(host.addresses))
-	}
-	return n
+	return len(h.servers)
 }
 
-// Next returns the name of the server that was tried the longest time ago. Its second result is always false.
-func (h *Hosts) Next() (server string, retryStart bool) {
+// Connected does nothing: the connected server is the one that was tried last, and so the
+// last one to be tried again.
+func (h *Hosts) Connected() {}
+
+// byTry orders servers as they are to be tried.
+func byTry(a, b server) int { return cmp.Compare(a.tried, b.tried) }
+
+// Next returns the name of the server that was tried the longest time ago. Its second
+// result is always false. A server with an address is noted as tried when that is
+// dialled.
+func (h *Hosts) Next() (name string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &h.hosts[0]
-	for i := range h.hosts {
-		if h.hosts[i].last() < next.last() {
-			next = &h.hosts[i]
+	h.tries++
+	next := slices.MinFunc(h.servers, byTry)
+	for i := range h.servers {
+		if h.servers[i] == next && next.addr == "" {
+			h.servers[i].tried = h.tries
 		}
 	}
-	h.tries++
-	next.tried = h.tries
 	return next.name, false
 }
 
-// last returns the number of the host's earliest latest try: that of its address that was tried the longest time ago.
-func (h *host) last() int64 {
-	if len(h.addresses) == 0 {
-		return h.tried
-	}
-	return h.addresses[0].tried
-}
-
-// Connected does nothing: the connected server is the one that was tried last, and so the last one to be tried again.
-func (h *Hosts) Connected() {}
-
-// learn replaces the addresses of a name by its present ones. New ones come first, in a random order.
+// learn replaces the addresses of a name by its present ones, in a random order.
 func (h *Hosts) learn(name string, addrs []string, rng *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	host := h.find(name)
-	now := make([]address, 0, len(addrs))
+	var now []server
 	for _, addr := range addrs {
-		if slices.ContainsFunc(now, func(a address) bool { return a.addr == addr }) {
-			continue
+		s := server{name: name, addr: addr}
+		is := func(known server) bool { return known.name == name && known.addr == addr }
+		if i := slices.IndexFunc(h.servers, is); i >= 0 {
+			s = h.servers[i]
 		}
-		a := address{addr: addr}
-		if i := slices.IndexFunc(host.addresses, func(known address) bool { return known.addr == addr }); i >= 0 {
-			a = host.addresses[i]
+		if !slices.ContainsFunc(now, is) {
+			now = append(now, s)
 		}
-		now = append(now, a)
 	}
 	rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
-	host.addresses = now
-	host.sort()
+	if len(now) == 0 {
+		now = []server{{name: name, tried: h.tries}}
+	}
+	begin := slices.IndexFunc(h.servers, func(s server) bool { return s.name == name })
+	end := begin
+	for end < len(h.servers) && h.servers[end].name == name {
+		end++
+	}
+	h.servers = slices.Replace(h.servers, begin, end, now...)
 }
 
 // addresses returns the addresses of a name, in the order in which to try them.
 func (h *Hosts) addresses(name string) (addrs []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, a := range h.find(name).addresses {
-		addrs = append(addrs, a.addr)
+	for _, s := range h.inOrder() {
+		if s.name == name && s.addr != "" {
+			addrs = append(addrs, s.addr)
+		}
 	}
 	return addrs
 }
 
-// note notes a try of an address.
+// others returns the servers but the one of this name at this address, in the order in
+// which to try them.
+func (h *Hosts) others(name, addr string) []server {
+	return slices.DeleteFunc(h.inOrder(), func(s server) bool {
+		return s.name == name && (s.addr == addr || s.addr == "")
+	})
+}
+
+func (h *Hosts) inOrder() []server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := slices.Clone(h.servers)
+	slices.SortStableFunc(all, byTry)
+	return all
+}
+
+// note notes that a server is tried.
 func (h *Hosts) note(name, addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	host := h.find(name)
 	h.tries++
-	for i := range host.addresses {
-		if host.addresses[i].addr == addr {
-			host.addresses[i].tried = h.tries
+	h.mark(name, addr, h.tries)
+}
+
+// prefer makes a server the next one to be tried, once.
+func (h *Hosts) prefer(s server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mark(s.name, s.addr, -1)
+}
+
+// mark is called with mu held. The server may be gone.
+func (h *Hosts) mark(name, addr string, tried int64) {
+	for i, s := range h.servers {
+		if s.name == name && s.addr == addr {
+			h.servers[i].tried = tried
 		}
 	}
-	host.sort()
 }
 
-// find returns the entry of a name, which is one of the connect string. It is called with mu held.
-func (h *Hosts) find(name string) *host {
-	return &h.hosts[slices.IndexFunc(h.hosts, func(host host) bool { return host.name == name })]
+// LookupFunc resolves a host's name, as [net.Resolver.LookupNetIP] does.
+type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+// lookupMax bounds a lookup. Go's resolver gives each name server 5 s, twice, and does so
+// for each domain of the search list.
+const lookupMax = 30 * time.Second
+
+var (
+	// errNoAddress is the error of a lookup that finds nothing and has no error.
+	errNoAddress = errors.New("no address")
+	// errNamesStopped is the error of a lookup that is asked for after Stop.
+	errNamesStopped = errors.New("closed")
+)
+
+// Names looks up the names of a connect string, for all clients of a session. A lookup
+// belongs to no attempt to connect: an attempt that cannot wait for it leaves it running,
+// and the next one finds it, or its answer. There is at most one at a time for each name.
+//
+// All methods are safe for concurrent use.
+type Names struct {
+	lookup LookupFunc
+	start  func(func()) bool
+	ctx    context.Context // ends with Stop
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	ended    uint64             // how many lookups have ended, of any name
+	underWay map[string]*lookup // by host
+	latest   map[string]*lookup // by host, the latest that has ended
 }
 
-// sort brings the addresses into the order of their latest tries.
-func (h *host) sort() {
-	slices.SortStableFunc(h.addresses, func(a, b address) int { return cmp.Compare(a.tried, b.tried) })
+// lookup is one lookup. What it has found may be read when it has ended.
+type lookup struct {
+	done   chan struct{} // closed when it has ended
+	number uint64        // among the lookups that have ended, from 1
+	found  []netip.Addr
+	err    error
+}
+
+// NewNames returns names that start runs the lookups of; see [Events]. A nil lookup is
+// the system's, a nil start the go statement.
+func NewNames(resolve LookupFunc, start func(func()) bool) *Names {
+	n := &Names{lookup: resolve, start: start, underWay: map[string]*lookup{}, latest: map[string]*lookup{}}
+	if n.lookup == nil {
+		n.lookup = net.DefaultResolver.LookupNetIP
+	}
+	if n.start == nil {
+		n.start = func(run func()) bool { go run(); return true }
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n
+}
+
+// Stop ends the lookups under way. No later one begins.
+func (n *Names) Stop() { n.cancel() }
+
+// count returns how many lookups have ended.
+func (n *Names) count() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ended
+}
+
+// last returns the host's latest lookup that has ended, or an empty one.
+func (n *Names) last(host string) lookup {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l := n.latest[host]; l != nil {
+		return *l
+	}
+	return lookup{}
+}
+
+// find returns a lookup of the host that is under way, and begins one if there is none.
+func (n *Names) find(host string) *lookup {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l := n.underWay[host]; l != nil {
+		return l
+	}
+	l := &lookup{done: make(chan struct{})}
+	n.underWay[host] = l
+	if n.ctx.Err() != nil || !n.start(func() { n.run(l, host) }) {
+		n.end(l, host, nil, errNamesStopped)
+	}
+	return l
+}
+
+func (n *Names) run(l *lookup, host string) {
+	ctx, cancel := context.WithTimeout(n.ctx, lookupMax)
+	defer cancel()
+	found, err := n.lookup(ctx, "ip", host)
+	switch {
+	case err == nil && len(found) == 0:
+		err = errNoAddress
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = fmt.Errorf("name not resolved in %v: %w", lookupMax, err)
+	case err != nil:
+		conf, unread := os.ReadFile(resolverFile)
+		err = nobodyToAsk(err, conf, unread)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.end(l, host, found, err)
+}
+
+// end is called with mu held.
+func (n *Names) end(l *lookup, host string, found []netip.Addr, err error) {
+	n.ended++
+	l.number, l.found, l.err = n.ended, found, err
+	n.latest[host] = l
+	delete(n.underWay, host)
+	close(l.done)
+}
+
+// resolverFile names the name servers for Go's resolver.
+const resolverFile = "/etc/resolv.conf"
+
+// nobodyToAsk adds to the error of a lookup that the resolver has no name server to ask.
+// Go's resolver then asks this machine, and its error tells of that one alone.
+func nobodyToAsk(err error, conf []byte, unread error) error {
+	asked := new(net.DNSError)
+	if !errors.As(err, &asked) || asked.Server != "127.0.0.1:53" && asked.Server != "[::1]:53" {
+		return err
+	}
+	if unread != nil {
+		return fmt.Errorf("%w (no name server is configured: %w)", err, unread)
+	}
+	for line := range strings.Lines(string(conf)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "nameserver" {
+			return err
+		}
+	}
+	return fmt.Errorf("%w (no name server is configured: %s has none)", err, resolverFile)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -17,20 +18,28 @@ import (
 // TestWhichAddressesAnAttemptDials goes over all that an attempt can know of a name.
 func TestWhichAddressesAnAttemptDials(t *testing.T) {
 	const began = 3 // lookups had ended then
+	before, now := []string{"10.0.0.1:1"}, []string{"10.0.0.2:1"}
 	for ended := range uint64(6) {
-		for _, failed := range []bool{false, true} {
+		for _, failed := range []error{nil, errGone} {
 			for _, resumes := range []bool{false, true} {
-				k := knowledge{resumes: resumes, began: began, ended: ended, failed: failed}
-				present := ended == 4 || ended == 5 // the lookup has ended after the session before
-				want := fromNone
-				switch {
-				case present && !failed:
-					want = fromLatest
-				case resumes:
-					want = fromBefore
+				hosts, names := NewHosts([]string{"zk:1"}, testRand()), namesOf(t, nil)
+				d := dialerOf(t, Events{}, Dialing{Hosts: hosts, Names: names})
+				d.began = began
+				hosts.learn("zk:1", before, testRand())
+				if ended > 0 {
+					names.latest["zk"] = &lookup{number: ended, found: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, err: failed}
 				}
-				if got := k.source(); got != want {
-					t.Errorf("%+v: source %d, want %d", k, got, want)
+				present := ended == 4 || ended == 5 // the lookup has ended after the session before
+				var want []string
+				if resumes {
+					d.link.establish(7, testTimeout)
+					want = before
+				}
+				if present && failed == nil {
+					want = now
+				}
+				if got, err := d.addresses("zk:1", "zk", "1"); !slices.Equal(got, want) || ended > 0 && !errors.Is(err, failed) {
+					t.Errorf("%d lookups ended, the latest with %v, resumed: %v: %v, %v; want %v", ended, failed, resumes, got, err, want)
 				}
 			}
 		}
@@ -68,7 +77,8 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 	})
 }
 
-// TestALookupOutlastsTheAttempt: the attempts of one client, and of the next one, share it.
+// TestALookupOutlastsTheAttempt: the attempts of one client, and of the next one, share
+// it.
 func TestALookupOutlastsTheAttempt(t *testing.T) {
 	inZone(t, map[string]string{"zk": "10.0.0.1"}, false, "zk:2181 zk:2182", func(z *zone, c zoneClient) {
 		const takes = 3 * testTimeout
@@ -85,7 +95,8 @@ func TestALookupOutlastsTheAttempt(t *testing.T) {
 				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", lookups, time.Since(start))
 			}
 		}
-		// The lookup may end in a pause between two attempts, the length of which is random.
+		// The lookup may end in a pause between two attempts, the length of which is
+		// random.
 		if took := time.Since(start); took < takes || took > takes+testTimeout {
 			t.Errorf("the session takes %v, want the lookup's %v and a pause at most", took, takes)
 		}
@@ -114,7 +125,8 @@ func TestALookupIsBounded(t *testing.T) {
 	})
 }
 
-// TestALookupWithoutANameServerSaysSo: Go's resolver then asks this machine, and tells of that alone.
+// TestALookupWithoutANameServerSaysSo: Go's resolver then asks this machine, and tells of
+// that alone.
 func TestALookupWithoutANameServerSaysSo(t *testing.T) {
 	here := func(server string) error {
 		return fmt.Errorf("lookup: %w", &net.DNSError{Err: "connection refused", Name: "zk", Server: server})

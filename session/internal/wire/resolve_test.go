@@ -141,7 +141,7 @@ func (c zoneClient) next() error {
 	c.failures = 0
 	c.current = nil // a test that keeps it closes it
 	c.mu.Unlock()
-	name, _ := c.hosts.Next()
+	name, _ := c.cfg.Hosts.Next()
 	conn, err := c.Dial("tcp", name, 0)
 	if err == nil {
 		err = conn.Close()
@@ -166,7 +166,7 @@ func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) 
 func TestEachAddressOfANameIsAServer(t *testing.T) {
 	names := map[string]string{"zk": "10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.1", "other": "10.0.0.9"}
 	inZone(t, names, true, "zk:2181 other:2181 [::1]:2181", func(z *zone, c zoneClient) {
-		if n := c.hosts.Len(); n != 3 {
+		if n := c.cfg.Hosts.Len(); n != 3 {
 			c.Errorf("before any lookup there are %d servers, want 3: the entries of the connect string", n)
 		}
 		for round := range 3 {
@@ -175,7 +175,7 @@ func TestEachAddressOfANameIsAServer(t *testing.T) {
 				c.Errorf("round %d tries %v, want each of %v once", round, got, want)
 			}
 		}
-		if n := c.hosts.Len(); n != 5 || z.lookups != 4*3 {
+		if n := c.cfg.Hosts.Len(); n != 5 || z.lookups != 4*3 {
 			c.Errorf("%d servers, and %d lookups; want 5, and 12: one for each attempt by a name", n, z.lookups)
 		}
 	})
@@ -217,7 +217,8 @@ func TestAVanishedNameHasTheAddressesItHad(t *testing.T) {
 	})
 }
 
-// An earlier address may belong to another ensemble now, which would give out the same locks.
+// An earlier address may belong to another ensemble now, which would give out the same
+// locks.
 func TestANewSessionBeginsWhereTheNameLeadsNow(t *testing.T) {
 	inZone(t, map[string]string{"zk": "10.0.0.1"}, false, "zk:2181 [::1]:2181", func(z *zone, c zoneClient) {
 		c.tries(2)
@@ -295,7 +296,7 @@ func TestADeadAddressCostsAMoment(t *testing.T) {
 					c.Errorf("dialled: %v, %d connections open; want %v, and none", got, z.open, order[:test.dialled])
 				}
 				want := []string{order[test.again[0]], order[test.again[1]], order[test.again[2]]}
-				if got := c.hosts.addresses("zk:2181"); !slices.Equal(got, want) {
+				if got := c.cfg.Hosts.addresses("zk:2181"); !slices.Equal(got, want) {
 					c.Errorf("the next attempt tries %v, want %v", got, want)
 				}
 			})
@@ -303,7 +304,8 @@ func TestADeadAddressCostsAMoment(t *testing.T) {
 	}
 }
 
-// Without a deadline for each address, the last of them is not noted as tried before it was.
+// Without a deadline for each address, the last of them is not noted as tried before it
+// was.
 func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 	const many = 30
 	inZone(t, map[string]string{}, false, "zk:2181", func(z *zone, c zoneClient) {
@@ -362,12 +364,13 @@ func (c *choosy) Start(_ context.Context, server string) (sasl.Exchange, error) 
 	return &script{lines: []string{"x"}}, nil
 }
 
-// A server with which no exchange can begin takes its turn among the others, and no more than that.
+// A server with which no exchange can begin takes its turn among the others, and no more
+// than that.
 func TestAServerWithoutAnExchangeTakesItsTurn(t *testing.T) {
 	names := map[string]string{"zk0": "10.0.0.1", "zk1": "10.0.0.2", "zk2": "10.0.0.3"}
 	inZone(t, names, false, "zk0:2181 zk1:2181 zk2:2181", func(_ *zone, c zoneClient) {
 		m := &choosy{starts: map[string]int{}}
-		c.sasl = m
+		c.cfg.SASL = m
 		for range 6 {
 			_ = c.next()
 		}

@@ -107,7 +107,8 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 	})
 }
 
-// TestForHowLongARequestWaits: nine tenths of the timeout, and at least as long as it takes to read what is there.
+// TestForHowLongARequestWaits: nine tenths of the timeout, and at least as long as it
+// takes to read what is there.
 func TestForHowLongARequestWaits(t *testing.T) {
 	const T = 20 * time.Second
 	for waited, want := range map[time.Duration]time.Duration{
@@ -119,7 +120,8 @@ func TestForHowLongARequestWaits(t *testing.T) {
 	}
 }
 
-// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience ends, and hangs up behind that if one of them serves.
+// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience
+// ends, and hangs up behind that if one of them serves.
 func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
 	const T, ms = 10 * time.Second, time.Millisecond
 	now := time.Unix(1000, 0)

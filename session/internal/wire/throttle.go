@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// This file is about a server that turns requests away: it has too many of them (ThrottledOp), or
-// it fails at them. They are made again, each after a pause. The pause is that of the whole
-// client: it is the server that is in trouble, and not one request that is refused.
+// This file is about a server that turns requests away: it has too many of them
+// (ThrottledOp), or it fails at them. They are made again, each after a pause. The pause
+// is that of the whole client: it is the server that is in trouble, and not one request
+// that is refused.
 
 const (
 	// leastPause is the longest first pause.
 	leastPause = 100 * time.Millisecond
 	// pausePart is the part of the session timeout that a pause is at most.
 	pausePart = 4
-	// firstReport is for how long requests are turned away before that is worth a report, and
-	// nextReport after how long it is worth another one.
+	// firstReport is for how long requests are turned away before that is worth a report,
+	// and nextReport after how long it is worth another one.
 	firstReport = 3 * time.Second
 	nextReport  = time.Minute
 )
@@ -32,8 +33,8 @@ type Throttle struct {
 }
 
 // TurnedAway notes a request that was turned away. Requests that were turned away within
-// one pause belong to one round: none of them has been made again since. It returns whether
-// this has gone on for so long that a report is due.
+// one pause belong to one round: none of them has been made again since. It returns
+// whether this has gone on for so long that a report is due.
 func (t *Throttle) TurnedAway(now time.Time, timeout time.Duration) (report bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

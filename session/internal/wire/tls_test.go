@@ -111,8 +111,9 @@ func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 	f.wg.Wait()
 }
 
-// A certificate that the server refuses is reported, with what is known of it here. With TLS 1.2 that comes in place of the handshake, and
-// with TLS 1.3 in place of the first answer.
+// A certificate that the server refuses is reported, with what is known of it here. With
+// TLS 1.2 that comes in place of the handshake, and with TLS 1.3 in place of the first
+// answer.
 func TestARefusedCertificateIsTold(t *testing.T) {
 	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
 	good := ours.issue(t, "good", -time.Hour, time.Hour)
@@ -150,7 +151,8 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 	}
 }
 
-// A server that resets the connection behind its refusal may have the client fail to write the handshake. The refusal is told all the same.
+// A server that resets the connection behind its refusal may have the client fail to
+// write the handshake. The refusal is told all the same.
 func TestARefusalIsToldBehindAReset(t *testing.T) {
 	ours, strange := newTLSAuthority(t, "ours"), newTLSAuthority(t, "strange")
 	server := &tls.Config{
@@ -176,7 +178,7 @@ func TestARefusalIsToldBehindAReset(t *testing.T) {
 	})
 	for range 20 {
 		denials := 0
-		d := dialerOf(t, Events{OnDenied: func(error) { denials++ }}, Dialing{TLS: always(&tls.Config{
+		d := dialerOf(t, Events{OnFailed: func(error) { denials++ }}, Dialing{TLS: always(&tls.Config{
 			RootCAs: ours.trusted(), ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
 		})})

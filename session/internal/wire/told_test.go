@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when the connection ends. It hears nothing more after
-// that.
+// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when
+// the connection ends. It hears nothing more after that.
 func TestEachRequestIsToldOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var told []Request
@@ -70,17 +70,19 @@ func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestRequestsCostNothingWithoutHooks: following a request and its answer takes no allocation. Nor does renewing the lease.
+// TestRequestsCostNothingWithoutHooks: following a request and its answer takes no
+// allocation. Nor does renewing the lease.
 func TestRequestsCostNothingWithoutHooks(t *testing.T) {
 	for what, events := range map[string]Events{
 		"without a hook":                 {},
 		"with a hook that does nothing":  {OnRequest: func(Request) {}},
-		"with a hook beside what is new": {OnAnswered: func(_, _ time.Time, _, _ int32) {}},
+		"with a hook beside what is new": {OnAnswered: func(Answer) {}},
 	} {
 		p := established(t, events)
 		request, reply := requestFrame(1, opcode.GetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
 		if n := testing.AllocsPerRun(1000, func() {
-			_, _ = p.noteSent(request, time.Now()), p.noteReceived(reply)
+			p.noteOut(request)
+			p.noteIn(reply)
 		}); n > 0 {
 			t.Errorf("%s a request takes %v allocations, want none", what, n)
 		}

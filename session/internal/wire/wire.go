@@ -1,133 +1,211 @@
-// Package wire is the layer between a client and the network. It holds a client to one session and a server to sane answers, takes the
-// times of every request, and gives up a server that is silent.
+// Package wire is the layer between a client and the network. It holds a client to one
+// session and a server to sane answers, times every request, and gives up a server that
+// is silent.
 package wire
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"net"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// The reasons for which a wire closes its connection. The client only logs them; [Dialer.LastError] has the latest.
+// The reasons for which a wire closes its connection. [Dialer.LastError] has the latest.
 var (
+	// ErrReplaced is wrapped by the two errors below: the session of the link is gone,
+	// and the client was kept from going on with another one.
+	ErrReplaced = errors.New("the session is another one")
 	// errSecondSession: the client asked for a new session although it has had one.
-	errSecondSession = errors.New("a second session on one client")
-	// errSessionReplaced: the client asked for its session and the server gave it another one.
-	errSessionReplaced = errors.New("server replaced the session")
+	errSecondSession = zkerr.Sentinel("a second session on one client", ErrReplaced)
+	// errSessionReplaced: the client asked for its session and the server gave it
+	// another.
+	errSessionReplaced = zkerr.Sentinel("server replaced the session", ErrReplaced)
 	// errHandshakeTimeout: no complete answer to the handshake in time.
 	errHandshakeTimeout = errors.New("handshake timed out")
-	// errHandshakeRefused: the server closed the connection instead of answering the handshake.
+	// errHandshakeRefused: the server closed the connection instead of answering.
 	errHandshakeRefused = errors.New("server closed the connection during the handshake")
 	// errHandshakeMalformed: the handshake has impossible values.
 	errHandshakeMalformed = errors.New("malformed handshake")
+	// errFrameLength: a frame has a length that cannot be right.
+	errFrameLength = errors.New("frame length out of bounds")
 )
+
+// ErrRefused is found in the error of a handshake that a server closed without an answer,
+// and of an exchange that failed after it. A server closes the connection if it is behind
+// the client, and does so for ever if it has lost its data.
+var ErrRefused = errors.New("handshake refused")
+
+// refusedError is an error in which errors.Is finds ErrRefused. Its text is that of the
+// error.
+type refusedError struct{ error }
+
+func (r refusedError) Unwrap() error        { return r.error }
+func (r refusedError) Is(target error) bool { return target == ErrRefused }
 
 const (
 	xidEvent int32 = -1 // a watch event: it answers no request
 	xidPing  int32 = -2
 
+	// pingFrame is a ping as the client writes it.
+	pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
+
+	// A frame is a length of four bytes, and so many bytes. Requests begin with xid and
+	// operation, replies with xid, zxid and error: the client panics on a shorter reply.
+	prefixLength = 4
+	minRequest   = 8
+	minReply     = 16
+	// A handshake's request is read to the end of the session id, its reply likewise.
+	minHandshakeRequest = 24
+	minHandshakeReply   = 16
+	// headSize is how much of a reply is looked at: the first result's operation in a
+	// transaction's comes last.
+	headSize = 20
+	// maxFrame is the longest reply. The client allocates whatever a length field says.
+	maxFrame = 64 << 20
+	// maxHandshake is the longest handshake reply; real ones have 36 or 37 bytes. It is
+	// far lower than maxFrame, so that a server with another protocol is recognised at
+	// once.
+	maxHandshake = 64 << 10
+)
+
+const (
 	readBuffer = 64 << 10
+	// crowd is the number of requests under way from which on more are expected at any
+	// moment. Then a goroutine of its own sends them together.
+	crowd = 4
+	// outboxFull is the number of unsent bytes from which on a write has to wait.
+	outboxFull = 1 << 20
+	// outboxKept is the largest buffer that is kept for the next bytes.
+	outboxKept = 64 << 10
 )
 
 // sent is a request under way.
 type sent struct {
 	at     time.Time
 	op     int32
-	length int    // of the request
-	told   bool   // a hook was told that it will not be answered
+	length int
 	path   string // of a request for a container
 }
 
-// wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames that they form. It holds the
-// client to one session and the server to a deadline for the handshake and to sane frames, and it takes the times of every request. It
-// closes a connection that breaks the rules, and the call that noticed it returns why.
+// wire is one connection of a client to a server. It passes bytes through unchanged and
+// looks at the frames that they form. It closes a connection that breaks the rules, and
+// the call that noticed it returns why.
 //
-// Read is for one goroutine at a time, and so is Write; the other methods are safe for concurrent use.
+// Read is for one goroutine at a time, and so is Write; the other methods are safe for
+// concurrent use.
 type wire struct {
 	conn    net.Conn // the bytes go through it: socket, or TLS on top of it
 	socket  net.Conn
-	link    *Link
-	server  string        // host:port, for hooks
-	secured bool          // by TLS
-	cancel  func()        // ends an exchange
-	report  func(error)   // told why the connection ended, or nil once the handshake is answered
 	in      *bufio.Reader // many small frames come with one system call
+	link    *Link
+	server  string      // host:port, for hooks
+	secured bool        // by TLS
+	login   *login      // nil: the client has no identity
+	report  func(error) // told why the connection ended, or nil after the handshake
 
-	outbox  *outbox
-	out     splitter // writer's
-	outAt   time.Time
-	greeted bool // the first frame out is complete; writer's
+	// Only the reader touches these.
+	greeting []byte // what is not handed out yet of the answer to the handshake
+	head     [headSize]byte
+	length   int  // of the frame that is being read
+	rest     int  // of its bytes, those that are not handed out
+	resumed  bool // a session was resumed, and nothing was read since, see awaitWatches
 
-	back splitter // reader's
-
-	restoration *restoration
-
-	left chan struct{} // closed when the client has asked for the end of its session, or has closed the connection
+	left chan struct{} // closed when the client asked for the end of its session, or closed
 	once sync.Once     // closes left
 
 	mu          sync.Mutex
-	handshaking bool
+	handshaking bool      // only the reader ends it
 	deadline    time.Time // for the handshake
-	readBy      time.Time // what the client asked for, in force once the handshake is over
+	readBy      time.Time // what the client asked for, in force after the handshake
 	writeBy     time.Time
-	requested   bool  // the handshake request went out
-	asked       int64 // session id in it
-	askedAt     time.Time
-	askedLength int
-	established time.Time // session granted on this connection
-	granted     time.Time // the same by the link's clock
-	ended       time.Time
-	cut         bool // hooks were told of all that is not answered
-	closed      bool
-	leaving     bool // see [wire.leave]
-	gone        bool // the client was told that the connection has ended
+	hello       sent      // the request of the handshake; its time is zero before it is made
+	asked       int64     // the session id in it
+	established time.Time // when a session was granted on this connection
+	ended       time.Time // when the connection ended; nothing is sent from then on
+	closed      bool      // by us
+	leaving     bool      // see leave
+	gone        bool      // the client was told that the connection has ended
 	pending     map[int32]sent
-	order       []int32     // the xids of pending as they were sent, and perhaps of answered ones behind the first
+	order       []int32     // the xids of pending as sent, and of answered ones after the first
 	pings       []time.Time // all pings have the same xid, and are answered in order
 	heard       time.Time   // when the newest bytes came of an answer that the server owed
+
+	// The outbox. The client makes a call for each frame, and every call would be a
+	// system call. Frames that come in while one is under way go out together with the
+	// next.
+	unsent  []byte
+	spare   []byte     // the buffer that was sent before
+	sendBy  time.Time  // the deadline of the latest frame in unsent
+	sending bool       // a goroutine sends, and goes on until unsent is empty
+	room    *sync.Cond // there is room in unsent again, or never will be
+
+	// Guarded by the link's mutex, see noteResumed.
+	watchesAsked chan struct{}
+	missing      int
 }
 
-// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection would
-// first try to say goodbye, for up to five seconds if the peer is dead. report is called from Read and Write.
+// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close
+// closes socket, not conn: a TLS connection would first try to say goodbye, for up to
+// five seconds if the peer is dead. report is called from Read and Write.
 func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(error)) (*wire, error) {
 	w := &wire{
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
-		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
-		back:        splitter{min: minHandshakeReply, max: maxHandshake},
-		restoration: newRestoration(&l.Backlog),
-		handshaking: true, deadline: deadline, cancel: func() {},
-		left:    make(chan struct{}),
+		handshaking: true, deadline: deadline, left: make(chan struct{}), watchesAsked: make(chan struct{}),
 		pending: make(map[int32]sent),
 	}
-	w.outbox = newOutbox(conn, l.Events.Start, w.unsent)
+	w.room = sync.NewCond(&w.mu)
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("set handshake deadline: %w", err)
 	}
 	return w, nil
 }
 
-// Write sends p, or accepts it for sending and may return before it is sent. The handshake has been sent when Write returns. It refuses the
-// request for a new session if the link has had one.
+// Write sends p, or takes it for sending and may return before it is sent. p is one
+// frame: the client writes each with one call. The handshake has been sent when Write
+// returns.
 func (w *wire) Write(p []byte) (int, error) {
-	if w.isLatePing(p) {
-		return len(p), nil
+	// The client pings on after its last request. That is of no use, and can cost the
+	// answer to that request:
+	//
+	//  1. The client asks for the end of its session. 10,000 nodes go, with an event
+	//     each.
+	//  2. The server answers, and closes the connection. Not all of that is read yet.
+	//  3. A ping arrives at the closed connection, and the server's system resets it.
+	//     What was not read is thrown away.
+	select {
+	case <-w.left:
+		if string(p) == pingFrame {
+			return len(p), nil
+		}
+	default:
 	}
-	// The clock is read before the first byte leaves: a session lives for its timeout from the moment in which the server hears of the
-	// client. So a time that is too early is safe and one that is too late is not.
-	wasGreeted := w.greeted // before this write: the handshake itself is sent in the old way
-	if err := w.noteSent(p, w.link.Events.Now()); err != nil {
+	// The clock is read before the first byte leaves: a session lives for its timeout
+	// from the moment in which the server hears of the client. So a time that is too
+	// early is safe and one that is too late is not.
+	now := w.link.Events.Now()
+	w.mu.Lock()
+	greets, err := w.hello.at.IsZero(), w.request(p, now)
+	alone := len(w.pending) < crowd
+	w.mu.Unlock()
+	if err != nil {
 		return 0, w.Fail(err)
 	}
-	if wasGreeted {
-		w.outbox.put(p, w.writeDeadline(), w.alone())
+	if !greets {
+		w.put(p, alone)
 		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
@@ -142,185 +220,303 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent takes the error of a connection that cannot send. The client must not hear of it from Write. It answers a request at
-// once if its write fails, and again when the connection has ended, and there is not always room for the second answer:
-//
-//  1. It sends an identity on a new connection, a request with room for one answer.
-//  2. The write fails, and the error takes the room.
-//  3. Its loop answers all requests of the connection, and waits for ever for room, with its mutex held.
-//
-// So this connection swallows what it is given, and only Read tells its end.
-func (w *wire) unsent(err error) {
-	_ = w.lose(err)
-	_ = w.hangUp()
-}
-
-// crowd is the number of requests under way from which on more are expected at any moment. Then it pays to let a goroutine of its own send
-// them together.
-const crowd = 4
-
-// alone reports whether few requests are under way.
-func (w *wire) alone() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.pending) < crowd
-}
-
-// writeDeadline returns until when the client wants its bytes sent.
-func (w *wire) writeDeadline() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.writeBy
-}
-
-// Read receives into p. Bytes that break the rules are not handed out. A client that leaves hears of the end late: see [wire.leave].
-func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.read(p)
-	if err != nil {
-		w.stay()
-	}
-	return n, err
-}
-
-func (w *wire) read(p []byte) (int, error) {
-	resumed := w.restoration.due // before this read: the answer to the handshake itself must not wait
-	n, err := w.in.Read(p)
-	if resumed && n > 0 {
-		w.restoration.await()
-	}
-	if n > 0 {
-		if bad := w.noteReceived(p[:n]); bad != nil {
-			return 0, w.Fail(bad)
-		}
-	}
-	if err != nil {
-		err = w.lose(err)
-	}
-	return n, err
-}
-
-// noteSent follows the frames in p, which is about to be written.
-func (w *wire) noteSent(p []byte, now time.Time) error {
-	for {
-		starts := w.out.between()
-		n, m, err := w.out.next(p)
+// request notes a frame that is about to be sent. It refuses the request for a new
+// session if the link has had one. It is called with mu held.
+func (w *wire) request(p []byte, now time.Time) error {
+	if w.hello.at.IsZero() {
+		body, err := bodyOf(p, minHandshakeRequest)
 		if err != nil {
-			return fmt.Errorf("request: %w", err)
+			return err
 		}
-		if starts && n > 0 {
-			w.outAt = now
-		}
-		p = p[n:]
-		switch m {
-		case markMore:
-			return nil
-		case markHeaded:
-			if err := w.noteRequest(p); err != nil {
-				return err
-			}
-		case markEnded:
-			if !w.greeted {
-				w.greeted = true
-				w.out.min, w.out.max = minRequest, math.MaxInt32
-			}
-		}
-	}
-}
-
-// noteRequest looks at the head of a frame on its way out, and at what follows the head. The rest of the frame has not been written yet,
-// so a server cannot act on a request that is refused here.
-func (w *wire) noteRequest(rest []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.greeted {
-		w.asked, w.askedAt, w.askedLength, w.requested = w.out.int64At(16), w.outAt, w.out.length, true
+		w.hello, w.asked = sent{at: now, op: opcode.Connect, length: len(body)}, int64At(body, 16)
 		if id := w.link.Session(); w.asked == 0 && id != 0 {
 			return fmt.Errorf("%w: had 0x%x", errSecondSession, uint64(id))
 		}
 		return nil
 	}
-	xid, op := w.out.int32At(0), w.out.int32At(4)
-	w.restoration.note(op)
-	if op == opcode.CloseSession {
+	body, err := bodyOf(p, minRequest)
+	if err != nil {
+		return err
+	}
+	s, xid := sent{at: now, op: int32At(body, 4), length: len(body)}, int32At(body, 0)
+	switch s.op {
+	case opcode.SetWatches:
+		w.noteWatchesAsked()
+	case opcode.CloseSession:
 		w.once.Do(func() { close(w.left) })
+	case opcode.CreateContainer:
+		const begin = minRequest + 4
+		if len(body) >= begin {
+			if n := int(int32At(body, minRequest)); n > 0 && n <= len(body)-begin {
+				s.path = string(body[begin : begin+n])
+			}
+		}
 	}
 	if xid == xidPing {
-		w.pings = append(w.pings, w.outAt)
-	} else {
-		s := sent{at: w.outAt, op: op, length: w.out.length}
-		if op == opcode.CreateContainer {
-			s.path = w.out.stringAt(minRequest, rest)
+		w.pings = append(w.pings, now)
+		return nil
+	}
+	w.pending[xid] = s
+	w.order = append(w.order, xid)
+	return nil
+}
+
+// put has a frame sent. Frames that are put after the end of the connection are dropped.
+// If alone no other frame is expected. Then the caller sends it, unless one is being
+// sent.
+func (w *wire) put(p []byte, alone bool) {
+	w.mu.Lock()
+	for len(w.unsent) > outboxFull && w.ended.IsZero() {
+		w.room.Wait()
+	}
+	if !w.ended.IsZero() {
+		w.mu.Unlock()
+		return
+	}
+	// The deadline is kept with the bytes: they may be sent after the client took it
+	// back.
+	w.unsent, w.sendBy = append(w.unsent, p...), w.writeBy
+	begin := !w.sending
+	w.sending = true
+	w.mu.Unlock()
+	if begin && (alone || !w.link.Events.Start(w.gather)) {
+		w.send()
+	}
+}
+
+// gather lets other goroutines run that may have something to send, and then sends. If it
+// did not, each frame would go out by itself: the goroutine that writes it stops to wait
+// for the next, and this goroutine is the first to run then.
+func (w *wire) gather() {
+	runtime.Gosched()
+	w.send()
+}
+
+// send sends until nothing is unsent.
+func (w *wire) send() {
+	w.mu.Lock()
+	for len(w.unsent) > 0 {
+		batch, by := w.unsent, w.sendBy
+		w.unsent, w.spare = w.spare, nil
+		w.mu.Unlock()
+		err := w.conn.SetWriteDeadline(by)
+		if err == nil {
+			_, err = w.conn.Write(batch)
 		}
-		w.pending[xid] = s
-		w.order = append(w.order, xid)
+		if err != nil {
+			// The client must not hear of it from Write. It answers a request at once if
+			// its write fails, and again when the connection has ended, and there is not
+			// always room for the second answer:
+			//
+			//  1. It sends an identity on a new connection, a request with room for one
+			//     answer.
+			//  2. The write fails, and the error takes the room.
+			//  3. Its loop answers all requests of the connection, and waits for ever for
+			//     room, with its mutex held.
+			//
+			// So this connection swallows what it is given, and only Read tells its end.
+			_ = w.lose(err)
+			_ = w.hangUp()
+			return
+		}
+		w.mu.Lock()
+		if cap(batch) <= outboxKept {
+			w.spare = batch[:0]
+		}
+		w.room.Broadcast()
+	}
+	w.sending = false
+	w.mu.Unlock()
+}
+
+// Read receives into p. Bytes that break the rules are not handed out.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.read(p)
+	if err != nil {
+		// A client that leaves hears of the end late, see leave. In its handshake it
+		// dials anew, and gets a [farewell].
+		w.mu.Lock()
+		stays := w.leaving && !w.established.IsZero()
+		w.gone = !stays
+		w.mu.Unlock()
+		if stays {
+			<-w.left
+		}
+	}
+	return n, err
+}
+
+func (w *wire) read(p []byte) (int, error) {
+	// The answer to the handshake is read as a whole. The client hears of its session
+	// only when the server knows its identity. Until then nothing else is on its way, in
+	// either direction: the client waits for the answer, and a server tells of no watch
+	// before it is asked for one.
+	if w.handshaking {
+		answer, err := readFrame(w.in, minHandshakeReply, maxHandshake)
+		if errors.Is(err, errFrameLength) {
+			return 0, w.Fail(fmt.Errorf("reply: %w", err))
+		}
+		if err == nil && w.login != nil && int64At(answer, prefixLength+8) != 0 {
+			err = w.login.prove(w.conn, w.in)
+		}
+		if err != nil {
+			return 0, w.lose(err)
+		}
+		if err := w.greeted(answer[prefixLength:]); err != nil {
+			return 0, w.Fail(err)
+		}
+		w.greeting = answer
+	}
+	if len(w.greeting) > 0 {
+		n := copy(p, w.greeting)
+		w.greeting = w.greeting[n:]
+		return n, nil
+	}
+	// Of any other frame the head is looked at before the first byte is handed out.
+	if w.rest == 0 {
+		head, err := w.in.Peek(prefixLength)
+		if err != nil {
+			return 0, w.lose(err)
+		}
+		if w.resumed {
+			w.awaitWatches()
+		}
+		w.length = int(int32At(head, 0))
+		if w.length < minReply || w.length > maxFrame {
+			return 0, w.Fail(fmt.Errorf("reply: %w: %d, want %d to %d", errFrameLength, w.length, minReply, maxFrame))
+		}
+		if head, err = w.in.Peek(prefixLength + min(w.length, headSize)); err != nil {
+			return 0, w.lose(err)
+		}
+		copy(w.head[:], head[prefixLength:])
+		w.rest = prefixLength + w.length
+	}
+	n, err := w.in.Read(p[:min(len(p), w.rest)])
+	if err != nil {
+		return n, w.lose(err)
+	}
+	if w.rest -= n; w.rest < w.length {
+		w.received()
+	}
+	return n, nil
+}
+
+// received notes a part of an answer that is about to be handed out, or with the rest of
+// it the answer.
+func (w *wire) received() {
+	now, xid, code := w.link.Events.Now(), int32At(w.head[:], 0), int32At(w.head[:], 12)
+	w.mu.Lock()
+	if len(w.order) > 0 && xid == w.order[0] || len(w.order) == 0 && xid == xidPing {
+		w.heard = now
+	}
+	if w.rest > 0 || xid == xidEvent {
+		w.mu.Unlock()
+		return
+	}
+	s, found := w.pending[xid]
+	if xid == xidPing && len(w.pings) > 0 {
+		s, found = sent{at: w.pings[0], op: opcode.Ping, length: minRequest}, true
+		w.pings = w.pings[1:]
+	} else if found {
+		delete(w.pending, xid)
+		answered := 0
+		for answered < len(w.order) {
+			if _, waits := w.pending[w.order[answered]]; waits {
+				break
+			}
+			answered++
+		}
+		w.order = slices.Delete(w.order, 0, answered)
+	}
+	told := !w.ended.IsZero() // a hook was told that there would be no answer
+	w.mu.Unlock()
+	if !found {
+		return
+	}
+	if s.op != opcode.Ping {
+		w.link.settle()
+	}
+	if s.op == opcode.SetWatches {
+		w.noteWatchesAnswered(s)
+	}
+	w.link.Events.OnAnswered(Answer{
+		Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path, Zxid: int64At(w.head[:], 4),
+	})
+	if w.link.Events.OnRequest != nil && !told {
+		err := zkerr.ErrorOf(code)
+		if s.op == opcode.Multi && err == nil && w.length >= headSize && int32At(w.head[:], minReply) == opError {
+			err = errTransaction
+		}
+		w.tell(s, prefixLength+w.length, now, err)
+	}
+}
+
+// greeted judges the complete answer to the handshake. Session 0 is the server's word
+// that the session has expired: the client must hear it.
+func (w *wire) greeted(answer []byte) error {
+	timeout, id := time.Duration(int32At(answer, 4))*time.Millisecond, int64At(answer, 8)
+	w.mu.Lock()
+	hello, asked := w.hello, w.asked
+	w.mu.Unlock()
+	switch {
+	case hello.at.IsZero():
+		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
+	case id != 0 && asked != 0 && id != asked:
+		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
+	case id != 0 && timeout <= 0:
+		// The client would panic on a ticker without an interval.
+		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
+	}
+	// Nothing between here and the client can fail any more. If it could, the client
+	// might not know of a session that the link knows of, ask for a new one, and be
+	// refused for ever.
+	if asked != 0 {
+		w.noteResumed()
+	}
+	now, code := w.link.Events.Now(), zkerr.CodeSessionExpired
+	w.mu.Lock()
+	w.handshaking = false
+	if id != 0 {
+		w.established, code = now, zkerr.CodeNone
+	}
+	// The client's own deadlines are in force from now on. Setting them fails only on a
+	// connection that is closed, which the next Read or Write reports.
+	_ = w.conn.SetReadDeadline(w.readBy)
+	_ = w.conn.SetWriteDeadline(w.writeBy)
+	told := !w.ended.IsZero()
+	w.mu.Unlock()
+	w.report(nil)
+	if id != 0 {
+		w.link.establish(id, timeout)
+		w.link.Events.OnAnswered(Answer{Sent: hello.at, Answered: now, Op: opcode.Connect})
+	}
+	if w.link.Events.OnRequest != nil && !told {
+		w.tell(hello, prefixLength+len(answer), now, zkerr.ErrorOf(code))
 	}
 	return nil
 }
 
-// noteReceived follows the frames in p, which is about to be handed to the client.
-func (w *wire) noteReceived(p []byte) error {
-	for {
-		n, m, err := w.back.next(p)
-		if err != nil {
-			return fmt.Errorf("reply: %w", err)
-		}
-		p = p[n:]
-		switch m {
-		case markMore:
-			if w.back.headed {
-				w.hear(w.back.int32At(0), w.link.Events.Now()) // a part of a long answer
-			}
-			return nil
-		case markHeaded:
-		case markEnded:
-			if w.inHandshake() {
-				if err := w.noteHandshake(); err != nil {
-					return err
-				}
-				continue
-			}
-			now := w.link.Events.Now()
-			w.hear(w.back.int32At(0), now)
-			if s, found := w.match(w.back.int32At(0)); found {
-				w.restoration.answered(s)
-				if s.op != opcode.Ping {
-					w.link.settle()
-				}
-				w.link.answered(s.at, now, s.op, w.back.int32At(12))
-				if s.path != "" && w.back.int32At(12) == zkerr.CodeNone {
-					w.link.madeContainer(s.path, w.back.int64At(4))
-				}
-				w.answer(s, now, w.back.int32At(12))
-			}
-		}
-	}
+// tell tells the hook of a request, which has bytes of an answer.
+func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
+	w.link.Events.OnRequest(Request{
+		Op: opcode.Name(s.op), Server: w.server, Bytes: prefixLength + s.length + bytes, Duration: now.Sub(s.at), Err: err,
+	})
 }
 
-// hear notes when an answer that the server owed came, or a part of it: the answer to the oldest request, or to a ping while nothing else
-// is under way.
-func (w *wire) hear(xid int32, now time.Time) {
+// owing returns since when the server owes an answer. It returns the zero time if nothing
+// is under way, or if the handshake is, which has a deadline of its own.
+func (w *wire) owing() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.order) > 0 && xid == w.order[0] || len(w.order) == 0 && xid == xidPing {
-		w.heard = now
-	}
-}
-
-// owing returns since when the server owes an answer. It returns the zero time if nothing is under way, or if the handshake is, which has a
-// deadline of its own.
-func (w *wire) owing() (since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.handshaking || !w.ended.IsZero() {
-		return since
-	}
 	return w.owed()
 }
 
-// owed returns since when the oldest request is under way, or has been the oldest. A server answers requests in order, so if it answers
-// later requests and pings it has lost the oldest one. owed is called with mu held.
+// owed is owing, called with mu held. A server answers requests in order, so if it
+// answers later requests and pings it has lost the oldest one, which counts.
 func (w *wire) owed() (since time.Time) {
 	switch {
+	case w.handshaking || !w.ended.IsZero():
+		return since
 	case len(w.order) > 0:
 		since = w.pending[w.order[0]].at
 	case len(w.pings) > 0:
@@ -334,92 +530,274 @@ func (w *wire) owed() (since time.Time) {
 	return since
 }
 
-// match takes the request with this xid off the list of those under way.
-func (w *wire) match(xid int32) (sent, bool) {
+// SetDeadline sets both deadlines.
+func (w *wire) SetDeadline(t time.Time) error {
+	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the deadline for Read. During the handshake it is that of the
+// handshake, at the latest; the deadline that was asked for takes effect afterwards.
+// After the handshake it is the moment in which the oldest request has waited long
+// enough, at the latest.
+func (w *wire) SetReadDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch xid {
-	case xidEvent:
-		return sent{}, false
-	case xidPing:
-		if len(w.pings) == 0 {
-			return sent{}, false
-		}
-		at := w.pings[0]
-		w.pings = w.pings[1:]
-		return sent{at: at, op: opcode.Ping, length: minRequest, told: w.cut}, true
+	w.readBy = t
+	if w.handshaking {
+		return w.conn.SetReadDeadline(earlier(t, w.deadline))
 	}
-	s, found := w.pending[xid]
-	delete(w.pending, xid)
-	w.order = slices.Delete(w.order, 0, w.settled())
-	s.told = w.cut
-	return s, found
+	if since := w.owed(); !since.IsZero() {
+		timeout, now := w.link.Timeout(), w.link.Events.Now()
+		if debt := w.link.Owing(); !debt.IsZero() && w.established.Sub(debt) < MostPatience(timeout) {
+			since = debt // the callers have waited since then
+		}
+		t = earlier(t, time.Now().Add(requestPatience(timeout, now.Sub(since))))
+	}
+	return w.conn.SetReadDeadline(t)
 }
 
-// settled returns how many xids at the beginning of order are not pending. It is called with mu held.
-func (w *wire) settled() (n int) {
-	for n < len(w.order) {
-		if _, waits := w.pending[w.order[n]]; waits {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// noteHandshake judges the complete answer to the handshake. Session 0 is the server's word that the session has expired: the client must
-// hear it.
-func (w *wire) noteHandshake() error {
-	timeout, id := time.Duration(w.back.int32At(4))*time.Millisecond, w.back.int64At(8)
+// SetWriteDeadline sets the deadline for Write, in the same way. After the handshake it
+// goes with the bytes that are written.
+func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.mu.Lock()
-	requested, asked := w.requested, w.asked
-	greeting := sent{at: w.askedAt, op: opcode.Connect, length: w.askedLength}
+	defer w.mu.Unlock()
+	w.writeBy = t
+	if !w.handshaking {
+		return nil
+	}
+	return w.conn.SetWriteDeadline(earlier(t, w.deadline))
+}
+
+// earlier returns the earlier one of two deadlines. The zero t is none.
+func earlier(t, bound time.Time) time.Time {
+	if t.IsZero() || t.After(bound) {
+		return bound
+	}
+	return t
+}
+
+// Fail gives the connection up because of err, and returns err.
+func (w *wire) Fail(err error) error {
+	w.end(err)
+	// An error of closing would be about a connection that is given up for a worse one.
+	_ = w.hangUp()
+	return err
+}
+
+// lose notes that the connection failed under a Read or Write, and returns the error with
+// what it means. The client closes the connection.
+func (w *wire) lose(err error) error {
+	w.mu.Lock()
+	handshaking, ours := w.handshaking, w.closed
+	e := ending{handshaking: handshaking, resuming: w.asked != 0, secured: w.secured}
+	for _, s := range w.pending {
+		e.request = max(e.request, s.length)
+	}
 	w.mu.Unlock()
+	switch failed := new(exchangeError); {
+	case ours:
+		return err
+	case handshaking && (errors.As(err, &failed) || errors.Is(err, ErrDenied)):
+		err = refusedError{err}
+	case handshaking && errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
+	case handshaking:
+		err = refusedError{e.explain(err)}
+	default:
+		err = e.explain(err)
+	}
+	w.end(err)
+	return err
+}
+
+// end notes when the connection ended, and reports why unless err is nil. Only the first
+// call counts: an error that follows from our own Close is no reason.
+func (w *wire) end(err error) {
+	w.mu.Lock()
+	if !w.ended.IsZero() {
+		w.mu.Unlock()
+		return
+	}
+	debt, now := w.owed(), w.link.Events.Now()
+	w.ended = now
+	w.room.Broadcast()
+	// The hook hears of the requests that will not be answered. If an answer comes all
+	// the same, the hook does not hear of that.
+	var left []sent
+	if w.link.Events.OnRequest != nil {
+		if w.handshaking && !w.hello.at.IsZero() {
+			left = append(left, w.hello)
+		}
+		for _, at := range w.pings {
+			left = append(left, sent{at: at, op: opcode.Ping, length: minRequest})
+		}
+		for _, s := range w.pending {
+			left = append(left, s)
+		}
+	}
+	w.mu.Unlock()
+	if !debt.IsZero() && (errors.Is(err, ErrSilent) || errors.Is(err, os.ErrDeadlineExceeded)) {
+		w.link.leaveDebt(debt)
+	}
+	for _, s := range left {
+		w.tell(s, 0, now, zk.ErrConnectionClosed)
+	}
+	if err != nil {
+		w.report(err)
+	}
+}
+
+// lifetime returns for how long the connection carried a session: 0 if it never did.
+func (w *wire) lifetime() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
-	case !requested:
-		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
-	case id != 0 && asked != 0 && id != asked:
-		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
-	case id != 0 && timeout <= 0:
-		// The client would panic on a ticker without an interval.
-		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
+	case w.established.IsZero():
+		return 0
+	case w.ended.IsZero():
+		return w.link.Events.Now().Sub(w.established)
 	}
-	greeting.told = w.endHandshake(id != 0)
-	if asked != 0 {
-		w.restoration.begin()
-	}
-	w.back.min, w.back.max = minReply, maxFrame
-	w.report(nil)
-	if id != 0 {
-		// Nothing between here and the client can fail any more. If it could, the client might not know of a session that the link knows
-		// of, ask for a new one, and be refused for ever.
-		w.link.establish(id, timeout)
-		now := w.link.Events.Now()
-		w.link.answered(greeting.at, now, opcode.Connect, zkerr.CodeNone)
-		w.answer(greeting, now, zkerr.CodeNone)
-	} else {
-		w.answer(greeting, w.link.Events.Now(), zkerr.CodeSessionExpired)
-	}
-	return nil
+	return w.ended.Sub(w.established)
 }
 
-func (w *wire) inHandshake() bool {
+// leave makes the client hear of the connection's end only after it has asked for the end
+// of its session. It reports whether it is not too late for that. The reason: the client
+// does not answer a request that it takes after its last look at its queue, and waits a
+// second:
+//
+//  1. It is told to quit.
+//  2. Its connection ends. Its loop sees that it has to quit, answers all requests and
+//     ends.
+//  3. It asks for the end of its session.
+//
+// With no request under way nothing waits for the news of 2, so it may come after 3.
+func (w *wire) leave() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.handshaking
+	w.leaving = !w.gone
+	return w.leaving
 }
 
-// endHandshake puts the client's own deadlines into force. It reports whether a hook was told that there will be no answer.
-func (w *wire) endHandshake(granted bool) (told bool) {
+// Close closes the socket for the client, and lets a client that leaves hear of it.
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.left) })
+	return w.hangUp()
+}
+
+// hangUp closes the socket at once, with no farewell. It is idempotent and unblocks Read
+// and Write.
+func (w *wire) hangUp() error {
+	w.end(nil)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.handshaking = false
-	if granted {
-		w.established, w.granted = time.Now(), w.link.Events.Now()
+	first := !w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if !first {
+		return nil
 	}
-	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write reports that, and the
-	// client has to hear of its session nevertheless.
-	_ = w.conn.SetReadDeadline(w.readBy)
-	_ = w.conn.SetWriteDeadline(w.writeBy)
-	return w.cut
+	if w.login != nil {
+		w.login.cancel()
+	}
+	return w.socket.Close()
+}
+
+// LocalAddr returns the address of our end.
+func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
+
+// RemoteAddr returns the address of the server's end.
+func (w *wire) RemoteAddr() net.Addr { return w.conn.RemoteAddr() }
+
+// readFrame reads one frame, and returns it with its length in front.
+func readFrame(r io.Reader, least, most int) ([]byte, error) {
+	var prefix [prefixLength]byte
+	if _, err := io.ReadFull(r, prefix[:]); err != nil {
+		return nil, err
+	}
+	length := int(int32At(prefix[:], 0))
+	if length < least || length > most {
+		return nil, fmt.Errorf("%w: %d, want %d to %d", errFrameLength, length, least, most)
+	}
+	frame := append(prefix[:], make([]byte, length)...)
+	_, err := io.ReadFull(r, frame[prefixLength:])
+	return frame, err
+}
+
+// bodyOf returns what follows the length of a frame that the client writes.
+func bodyOf(frame []byte, least int) ([]byte, error) {
+	length := len(frame) - prefixLength
+	if length < least || int(int32At(frame, 0)) != length {
+		return nil, fmt.Errorf("request: %w: %d bytes are no frame", errFrameLength, len(frame))
+	}
+	return frame[prefixLength:], nil
+}
+
+// int32At and int64At read a field of a frame.
+func int32At(b []byte, at int) int32 { return int32(binary.BigEndian.Uint32(b[at:])) }
+
+func int64At(b []byte, at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
+
+// What follows puts into words why a server may have ended a connection. Servers give no
+// reason.
+
+var (
+	errEnded       = errors.New("the server, or something on the way to it, closed the connection")
+	errEndedAtOnce = errors.New("the connection was closed as soon as it was made")
+)
+
+// Two reasons why a connection ends that has hardly begun.
+const (
+	noRoom      = "it takes no more connections, from here or in all (maxClientCnxns, maxCnxns, connection throttling)"
+	nobodyThere = "it is a load balancer without a server"
+)
+
+// largeRequest is the length from which on a request may be the reason why a server
+// closed the connection. A server that takes no larger ones is of no use.
+const largeRequest = 16 << 10
+
+// ending is what is known of a connection that a server has ended.
+type ending struct {
+	handshaking bool // the handshake was not answered
+	resuming    bool // it asked for a session that the client had
+	secured     bool // by TLS
+	request     int  // the length of the longest request that was not answered
+}
+
+// isEnd reports whether err says that the other end has closed the connection.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// endedAtOnce adds the reasons for a connection that is closed at once to the error of a
+// dial. It returns an error of any other kind as it is.
+func endedAtOnce(err error) error {
+	if !isEnd(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w (one of: %s; %s)", errEndedAtOnce, err, noRoom, nobodyThere)
+}
+
+// explain returns err with all reasons that a server can have. It names no single one as
+// the reason.
+func (e ending) explain(err error) error {
+	if !e.handshaking {
+		switch {
+		case !isEnd(err):
+			return err
+		case e.request < largeRequest:
+			return fmt.Errorf("%w: %w", errEnded, err)
+		}
+		return fmt.Errorf("%w: %w (a request of %d bytes was under way; if this happens again, "+
+			"it is more than jute.maxbuffer or largeRequestMaxBytes allows)", errEnded, err, e.request)
+	}
+	reasons := []string{"it is starting, or without a quorum, also in read-only mode", noRoom, nobodyThere}
+	switch {
+	case e.resuming:
+		reasons = append(reasons, "it is behind what this client has seen")
+	case !e.secured:
+		reasons = append(reasons, "it is a port for TLS")
+	}
+	if e.secured {
+		reasons = append(reasons, "it refuses the certificate")
+	}
+	return fmt.Errorf("%w: %w (one of: %s)", errHandshakeRefused, err, strings.Join(reasons, "; "))
 }

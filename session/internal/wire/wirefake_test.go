@@ -269,12 +269,21 @@ func established(t *testing.T, events Events) *played {
 // noteOut and noteIn have the wire follow a frame that is neither sent nor received.
 func (p *played) noteOut(frame []byte) {
 	p.Helper()
-	eventstest.Must(p.T, p.noteSent(frame, p.link.Events.Now()))
+	p.mu.Lock()
+	err := p.request(frame, p.link.Events.Now())
+	p.mu.Unlock()
+	eventstest.Must(p.T, err)
 }
 
 func (p *played) noteIn(frame []byte) {
 	p.Helper()
-	eventstest.Must(p.T, p.noteReceived(frame))
+	if body := frame[prefixLength:]; p.handshaking {
+		eventstest.Must(p.T, p.greeted(body))
+	} else {
+		copy(p.head[:], body)
+		p.length = len(body)
+		p.received()
+	}
 }
 
 // greet resumes a session, or asks for a new one if it is 0. The server grants 7.

@@ -71,9 +71,6 @@ func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 			t.Errorf("the error of code -999 is %q, want the code, which is all there is to tell", text)
 		}
 	}
-	if IsMadeAgain(CodeNone) {
-		t.Error("code 0 turns a request away, want an answer")
-	}
 	if ErrorOf(CodeNone) != nil {
 		t.Error("code 0 is an error, want none")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,45 +14,33 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// FuzzSplitter compares the splitter, fed in pieces, with a reader that has everything at once.
-func FuzzSplitter(f *testing.F) {
-	f.Add(frameOf([]byte("0123456789abcdef")), []byte{3})
-	f.Add(append(frameOf(nil), frameOf(make([]byte, 40))...), []byte{1, 5, 200})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, []byte{2})
-	f.Fuzz(func(t *testing.T, stream, sizes []byte) {
-		const lo, hi = 2, 500
-		var want, got [][]byte // the heads of the frames
-		bad := false
+// FuzzRead: whatever a server sends, the client gets the frames with a length that can be
+// right, as they are, and then an error.
+func FuzzRead(f *testing.F) {
+	f.Add(replyFrame(1, 0, 1, 2, 3), 3)
+	f.Add(append(replyFrame(xidEvent, 0), frameOf(make([]byte, 15))...), 1)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, 2)
+	f.Fuzz(func(t *testing.T, stream []byte, size int) {
+		var want []byte
 		for rest := stream; len(rest) >= 4; {
-			n := int64(int32(binary.BigEndian.Uint32(rest)))
-			if bad = n < lo || n > hi; bad || int64(len(rest)-4) < n {
+			n := int(int32(binary.BigEndian.Uint32(rest)))
+			if n < minReply || n > maxFrame || len(rest) < 4+min(n, headSize) {
 				break
 			}
-			want = append(want, rest[4:4+min(n, headSize)])
-			rest = rest[4+n:]
+			want = append(want, rest[:min(4+n, len(rest))]...)
+			rest = rest[min(4+n, len(rest)):]
 		}
-		s := &splitter{min: lo, max: hi}
-		var err error
-		for i := 0; len(stream) > 0 && err == nil; i++ {
-			size := 1
-			if len(sizes) > 0 {
-				size = max(1, int(sizes[i%len(sizes)]))
-			}
-			piece := stream[:min(size, len(stream))]
-			stream = stream[len(piece):]
-			for m := markEnded; m != markMore && err == nil; {
-				var n int
-				n, m, err = s.next(piece)
-				if piece = piece[n:]; m == markEnded {
-					got = append(got, bytes.Clone(s.head[:min(s.length, headSize)]))
-				}
-			}
-			if len(piece) > 0 && err == nil {
-				t.Fatalf("%d bytes are left over, want the splitter to take all", len(piece))
+		p := established(t, Events{})
+		p.in.Reset(bytes.NewReader(stream))
+		var got []byte
+		for piece := make([]byte, min(max(1, size), 1000)); ; {
+			n, err := p.Read(piece)
+			if got = append(got, piece[:n]...); err != nil {
+				break
 			}
 		}
-		if (err != nil) != bad || !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Fatalf("the frames begin with %x, %v; want %x, and an error: %v", got, err, want, bad)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("the client reads %x, want %x", got, want)
 		}
 	})
 }
@@ -77,6 +64,8 @@ func (c *slowConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (c *slowConn) Close() error { return nil }
+
 func (c *slowConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,9 +73,9 @@ func (c *slowConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// sending is an outbox that sends to a slowConn.
+// sending is a wire that sends to a slowConn.
 type sending struct {
-	*outbox
+	*wire
 	conn    *slowConn
 	started int // goroutines
 	told    []error
@@ -97,10 +86,19 @@ func withOutbox(t *testing.T, test func(t *testing.T, o *sending)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
 		o := &sending{conn: &slowConn{turn: make(chan error, 1)}}
-		start := func(f func()) bool { o.started++; go f(); return true }
-		o.outbox = newOutbox(o.conn, start, func(err error) { o.told = append(o.told, err) })
+		o.wire = established(t, Events{Start: func(f func()) bool { o.started++; go f(); return true }}).wire
+		o.wire.conn = o.conn
+		o.report = func(err error) { o.told = append(o.told, err) }
 		test(t, o)
 	})
+}
+
+// putBy puts a frame that is to be sent by a time.
+func (o *sending) putBy(p string, by time.Time) {
+	o.mu.Lock()
+	o.writeBy = by
+	o.mu.Unlock()
+	o.put([]byte(p), false)
 }
 
 // turns lets writes happen, one after the other.
@@ -122,13 +120,13 @@ func (o *sending) wantSent(t *testing.T, want string, started int) {
 func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
 		by := time.Now().Add(time.Second)
-		o.put([]byte("a"), by, false)
+		o.putBy("a", by)
 		synctest.Wait() // it is being sent
 		for _, p := range []string{"b", "c", "d"} {
-			o.put([]byte(p), by.Add(time.Second), false)
+			o.putBy(p, by.Add(time.Second))
 		}
 		o.turns(nil, nil)
-		o.put([]byte("e"), by, false)
+		o.putBy("e", by)
 		o.turns(nil)
 		if o.wantSent(t, "a|bcd|e", 2); !o.conn.by.Equal(by) || len(o.told) > 0 {
 			t.Errorf("the deadline is %v, and %v is told; want %v and nothing", o.conn.by, o.told, by)
@@ -139,11 +137,11 @@ func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
 		put := make(chan int, 10)
-		o.put(make([]byte, 1), time.Time{}, false)
+		o.put(make([]byte, 1), false)
 		synctest.Wait() // it is being sent
 		go func() {
 			for i := range 4 {
-				o.put(make([]byte, outboxFull), time.Time{}, false)
+				o.put(make([]byte, outboxFull), false)
 				put <- i
 			}
 		}()
@@ -161,19 +159,19 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 
 func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
-		o.put([]byte("a"), time.Time{}, false)
+		o.put([]byte("a"), false)
 		synctest.Wait()
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
 			for range 4 {
-				o.put(make([]byte, outboxFull), time.Time{}, false)
+				o.put(make([]byte, outboxFull), false)
 			}
 		}()
 		synctest.Wait()
 		o.turns(net.ErrClosed)
 		<-waits // a connection that is gone makes no writer wait
-		o.put([]byte("b"), time.Time{}, false)
+		o.put([]byte("b"), false)
 		synctest.Wait()
 		if len(o.told) != 1 || !errors.Is(o.told[0], net.ErrClosed) || len(o.conn.writes) != 0 {
 			t.Errorf("told %v after %d writes, want the one error and no write", o.told, len(o.conn.writes))
@@ -185,11 +183,11 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 func TestOutboxAloneSpawnsNothing(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
 		o.conn.turn <- nil
-		o.put([]byte("a"), time.Time{}, true)
+		o.put([]byte("a"), true)
 		o.wantSent(t, "a", 0)
-		o.put([]byte("b"), time.Time{}, false)
-		synctest.Wait()                       // b is being sent,
-		o.put([]byte("c"), time.Time{}, true) // so c is not alone after all
+		o.put([]byte("b"), false)
+		synctest.Wait()          // b is being sent,
+		o.put([]byte("c"), true) // so c is not alone after all
 		o.turns(nil, nil)
 		o.wantSent(t, "a|b|c", 1)
 	})

@@ -1,3 +1,5 @@
+// Package zkerr says what an error of the client means for a request: it was executed, or
+// not executed, or its outcome is unknown.
 package zkerr
 
 import (
@@ -9,8 +11,112 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The error codes of the server, as they come in the header of an answer. The operations of a Multi after the one that failed have
-// CodeRuntimeInconsistency.
+// ErrNoAuth says that the ensemble's access control refused the operation.
+var ErrNoAuth = errors.New("zkgrant: not authorized")
+
+// ErrQuota says that a quota set on the ensemble refused the operation.
+var ErrQuota = errors.New("zkgrant: quota exceeded")
+
+// ErrTooLarge says that a request is larger than the client can send.
+var ErrTooLarge = Sentinel("zkgrant: request too large", ErrInvalid)
+
+// errThrottled says that an overloaded server turned the request away without executing
+// it. The request may be tried again.
+var errThrottled = errors.New("zkgrant: throttled by the server")
+
+// Outcome says what is known about one request after the client has returned.
+type Outcome uint8
+
+const (
+	// Done means that the request was executed.
+	Done Outcome = iota + 1
+	// Refused means that the request was not executed and never will be.
+	Refused
+	// TurnedAway means that the request was not executed, for a reason that is not the
+	// request's: the connection, the session, or a server that is overloaded. It may be
+	// made again.
+	TurnedAway
+	// Unknown means that the request may have been executed, may be executed still, or
+	// may never be.
+	Unknown
+)
+
+// Settled reports whether it is known for good what became of the request.
+func (o Outcome) Settled() bool { return o == Done || o == Refused }
+
+// String returns the name of o.
+func (o Outcome) String() string {
+	if o < Done || o > Unknown {
+		return "Outcome(" + strconv.Itoa(int(o)) + ")"
+	}
+	return [...]string{Done: "Done", Refused: "Refused", TurnedAway: "TurnedAway", Unknown: "Unknown"}[o]
+}
+
+// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
+var ErrInvalid = errors.New("zkgrant: invalid use")
+
+// Classify says what an error of the client means for the one request it was returned
+// for. The error that it returns is nil exactly if the outcome is Done. It is the
+// client's own, or has words for a code that the client does not know, or wraps
+// [ErrNoAuth], [ErrQuota] or [ErrTooLarge]. errors.Is finds the client's error in it.
+//
+// An error is Unknown unless it certainly means "not executed". That includes every
+// network error: the client hands out the raw error of a failed write, not
+// ErrConnectionClosed.
+func Classify(err error) (Outcome, error) {
+	switch {
+	case err == nil:
+		return Done, nil
+	case errors.Is(err, zk.ErrShortBuffer):
+		// The client has this one for a reply it cannot decode as well. No server sends
+		// such a reply, and a request that does not fit will never fit: if this were
+		// Unknown it would be tried for ever.
+		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case errors.Is(err, zk.ErrNoServer):
+		return TurnedAway, err
+	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrInvalidFlags),
+		errors.Is(err, zk.ErrUnhandledFieldType), errors.Is(err, zk.ErrPtrExpected):
+		// The client has checked the arguments, and has not written the request. Absent
+		// on purpose: ErrConnectionClosed and ErrClosing, because it may be at the
+		// server.
+		return Refused, err
+	}
+	return answerOf(err).outcome, InWords(err)
+}
+
+// ClassifyMulti is [Classify] for a Multi. It looks at the results of the single
+// operations first: one of them says why the transaction failed, the others were rolled
+// back or not looked at. If a transaction failed, no part of it was executed.
+func ClassifyMulti(res []zk.MultiResponse, err error) (Outcome, error) {
+	if i := FailedOp(res); i >= 0 {
+		return Classify(res[i].Error)
+	}
+	return Classify(err)
+}
+
+// FailedOp returns the index of the operation that made a Multi fail, or -1 if none of
+// the results says so.
+func FailedOp(res []zk.MultiResponse) int {
+	for i, r := range res {
+		if r.Error != nil && Unnamed(r.Error) != CodeRuntimeInconsistency {
+			return i
+		}
+	}
+	return -1
+}
+
+// IsMadeAgain reports whether a request that a server answers with an error is made again
+// in its session.
+func IsMadeAgain(code int32) bool {
+	return code != CodeSessionExpired && !answerTo(code).outcome.Settled()
+}
+
+// IsThrottled reports whether an error that Classify has returned says that a server has
+// turned the request away: nothing was executed.
+func IsThrottled(err error) bool { return errors.Is(err, errThrottled) }
+
+// The error codes of the server, as they come in the header of an answer. The operations
+// of a Multi after the one that failed have CodeRuntimeInconsistency.
 const (
 	CodeNone                    int32 = 0
 	CodeRuntimeInconsistency    int32 = -2
@@ -40,10 +146,12 @@ type answer struct {
 	client  error // the client's own error; nil: the client has none
 }
 
-// answers has every code of ZooKeeper (KeeperException.Code), and those that the client knows besides. A code is Unknown if a server may
-// have executed the request, or if no server is known to send it.
+// answers has every code of ZooKeeper (KeeperException.Code), and those that the client
+// knows besides. A code is Unknown if a server may have executed the request, or if no
+// server is known to send it.
 //
-// The words name no cause that a server does not tell. Where a code has several causes they name each, or none.
+// The words name no cause that a server does not tell. Where a code has several causes
+// they name each, or none.
 //
 //nolint:gochecknoglobals // a constant table
 var answers = [...]answer{
@@ -81,7 +189,8 @@ var answers = [...]answer{
 	{CodeThrottled, TurnedAway, errThrottled, nil},
 }
 
-// errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the code for any scheme that it requires.
+// errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the
+// code for any scheme that it requires.
 var errUnauthenticated = Sentinel("zkgrant: not authorized: the servers require SASL, or another identity, of every session", ErrNoAuth)
 
 // errACL has each reason that a server can have.
@@ -102,7 +211,8 @@ func ErrorOf(code int32) error {
 	return Sentinel(a.err.Error(), a.err, a.client)
 }
 
-// answerTo returns the answer with a code. Of one that is not in the table there is nothing to tell but the code.
+// answerTo returns the answer with a code. Of one that is not in the table there is
+// nothing to tell but the code.
 func answerTo(code int32) answer {
 	for _, a := range answers {
 		if a.code == code {
@@ -112,7 +222,8 @@ func answerTo(code int32) answer {
 	return answer{code, Unknown, fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
 }
 
-// answerOf finds the answer of which the client made the error. For any other error it returns one that is Unknown and has no code.
+// answerOf finds the answer of which the client made the error. For any other error it
+// returns one that is Unknown and has no code.
 func answerOf(err error) answer {
 	if code := Unnamed(err); code != CodeNone {
 		return answerTo(code)
@@ -125,8 +236,8 @@ func answerOf(err error) answer {
 	return answer{outcome: Unknown}
 }
 
-// InWords returns an error of the client as its callers get it: with words in place of the code of a server. errors.Is finds the client's
-// error in it.
+// InWords returns an error of the client as its callers get it: with words in place of
+// the code of a server. errors.Is finds the client's error in it.
 func InWords(err error) error {
 	a := answerOf(err)
 	if a.err == nil || errors.Is(err, a.err) {
@@ -138,8 +249,8 @@ func InWords(err error) error {
 // unknownCodePrefix begins the client's error for a code for which it has no value.
 const unknownCodePrefix = "unknown error: "
 
-// Unnamed finds the server's code in an error that the client made of a code for which it has no value, or that wraps such an error. In any
-// other error it finds CodeNone.
+// Unnamed finds the server's code in an error that the client made of a code for which it
+// has no value, or that wraps such an error. In any other error it finds CodeNone.
 func Unnamed(err error) int32 {
 	if text, found := strings.CutPrefix(err.Error(), unknownCodePrefix); found {
 		if code, parseErr := strconv.ParseInt(text, 10, 32); parseErr == nil {
@@ -163,3 +274,16 @@ func Unnamed(err error) int32 {
 	}
 	return CodeNone
 }
+
+// Sentinel returns an error with a text of its own. errors.Is finds each of the others in
+// it as well.
+func Sentinel(text string, others ...error) error { return &sentinel{text, others} }
+
+type sentinel struct {
+	text   string
+	others []error
+}
+
+func (s *sentinel) Error() string { return s.text }
+
+func (s *sentinel) Unwrap() []error { return s.others }

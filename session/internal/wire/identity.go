@@ -1,0 +1,285 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+	"github.com/zkgrant/zkgrant/session/sasl"
+)
+
+// mostTurns bounds an exchange. The longest, GSSAPI, takes three.
+const mostTurns = 10
+
+// Identity is what a client says it is, by a scheme of the server's. Digests are of this
+// kind.
+type Identity struct {
+	Scheme string
+	Auth   []byte
+}
+
+// ErrDenied says that a server has refused the client's identity, or could not prove its
+// own.
+var ErrDenied = errors.New("authentication failed")
+
+var (
+	errRefused         = errors.New("the server refuses the name or the proof")
+	errIdentityRefused = errors.New("the server refuses it, or has no such scheme")
+)
+
+// exchangeError says why an exchange failed. If it had begun, the server has renewed the
+// session by then.
+type exchangeError struct {
+	what   string // the mechanism, or the kind of identity
+	denial bool   // it is no lost connection, no timeout, and nothing temporary
+	err    error
+}
+
+func (e *exchangeError) Error() string {
+	if e.denial {
+		return fmt.Sprintf("%v: %s: %v", ErrDenied, e.what, e.err)
+	}
+	return fmt.Sprintf("%s: %v", e.what, e.err)
+}
+
+func (e *exchangeError) Unwrap() error        { return e.err }
+func (e *exchangeError) Is(target error) bool { return e.denial && target == ErrDenied }
+
+// lostError says that the connection ended within an exchange.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// login proves to one server who the client is, and then says its other identities.
+type login struct {
+	ctx        context.Context // ends with the time for the handshake, and with the connection
+	cancel     context.CancelFunc
+	identities []Identity
+	mechanism  string
+	exchange   sasl.Exchange // nil: none
+}
+
+func newLogin(deadline time.Time, identities []Identity) *login {
+	l := &login{identities: identities}
+	l.ctx, l.cancel = context.WithDeadline(context.Background(), deadline)
+	return l
+}
+
+// failed wraps an error of the exchange.
+func (l *login) failed(what string, err error) error {
+	lost := new(lostError)
+	passes := l.ctx.Err() != nil || errors.As(err, &lost) || errors.Is(err, sasl.ErrTemporary)
+	return &exchangeError{what, !passes, err}
+}
+
+// begin starts an exchange with the server, if there is a mechanism. A mechanism that is
+// late has failed.
+func (l *login) begin(mechanism sasl.Mechanism, server string) (err error) {
+	if mechanism == nil {
+		return nil
+	}
+	l.mechanism = "SASL " + mechanism.Name()
+	l.exchange, err = mechanism.Start(l.ctx, server)
+	switch {
+	case err != nil:
+	case l.ctx.Err() != nil:
+		err = l.ctx.Err()
+	case l.exchange == nil:
+		err = errors.New("the mechanism has begun no exchange")
+	default:
+		return nil
+	}
+	return l.failed(l.mechanism, err)
+}
+
+// prove runs the exchange, and says the identities. It writes to w and reads from r.
+func (l *login) prove(w io.Writer, r io.Reader) error {
+	if l.exchange != nil {
+		if err := l.converse(w, r); err != nil {
+			return l.failed(l.mechanism, err)
+		}
+	}
+	for _, id := range l.identities {
+		body := binary.BigEndian.AppendUint32(nil, 0) // no server asks for the type
+		body = append(binary.BigEndian.AppendUint32(body, uint32(len(id.Scheme))), id.Scheme...)
+		body = append(binary.BigEndian.AppendUint32(body, uint32(len(id.Auth))), id.Auth...)
+		if _, err := roundTrip(w, r, opcode.Auth, body); err != nil {
+			if errors.Is(err, errRefused) { // a server does not say which of the two it is
+				err = errIdentityRefused
+			}
+			if id.Scheme == "ensemble" && isEnd(err) { // a server of another name does not answer
+				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)", err)
+			}
+			return l.failed(fmt.Sprintf("identity of scheme %.40q", id.Scheme), err)
+		}
+	}
+	return nil
+}
+
+// converse runs the exchange between the mechanism and the server.
+func (l *login) converse(w io.Writer, r io.Reader) error {
+	var said []byte // by the server: a token, or nil for none
+	for range mostTurns {
+		answer, done, err := l.exchange.Next(said)
+		if err != nil || done {
+			return err
+		}
+		body, err := roundTrip(w, r, opcode.SASL, append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
+		if err != nil {
+			if e, ok := l.exchange.(sasl.Explainer); ok && errors.Is(err, errRefused) {
+				err = fmt.Errorf("%w: %s", err, e.Explain())
+			}
+			return err
+		}
+		if len(body) < prefixLength {
+			return &lostError{errHandshakeMalformed}
+		}
+		said = nil
+		switch length := int(int32At(body, 0)); {
+		case length > len(body)-prefixLength:
+			return &lostError{errHandshakeMalformed}
+		case length >= 0:
+			said = body[prefixLength : prefixLength+length]
+		}
+	}
+	return errors.New("the exchange has no end")
+}
+
+// roundTrip makes a request and returns the body of its answer.
+func roundTrip(w io.Writer, r io.Reader, op int32, body []byte) ([]byte, error) {
+	b := binary.BigEndian.AppendUint32(nil, uint32(minRequest+len(body)))
+	b = binary.BigEndian.AppendUint32(b, 0) // the client counts from 1
+	b = append(binary.BigEndian.AppendUint32(b, uint32(op)), body...)
+	if _, err := w.Write(b); err != nil {
+		return nil, &lostError{ending{}.explain(err)}
+	}
+	reply, err := readFrame(r, minReply, maxHandshake)
+	if err != nil {
+		return nil, &lostError{ending{}.explain(err)}
+	}
+	switch code := int32At(reply, prefixLength+12); code {
+	case zkerr.CodeNone:
+		return reply[prefixLength+minReply:], nil
+	case zkerr.CodeAuthFailed, zkerr.CodeSASLRequired:
+		return nil, errRefused
+	default:
+		return nil, zkerr.ErrorOf(code)
+	}
+}
+
+// secured is a TLS connection that reports a refused certificate. With TLS 1.3 the
+// client's own handshake is over before it hears of the refusal, which comes in place of
+// ZooKeeper's answer.
+type secured struct {
+	*tls.Conn
+
+	shown *tls.Certificate // the answer to a server that asked for one; without content if there is none for it
+}
+
+// secure does the TLS handshake with the host named in addr.
+func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) (net.Conn, error) {
+	cfg = cfg.Clone()
+	if cfg.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		cfg.ServerName, _, _ = strings.Cut(host, "%") // no certificate names the zone of an address
+	}
+	s := new(secured)
+	own, choose := cfg.Certificates, cfg.GetClientCertificate
+	cfg.GetClientCertificate = func(wanted *tls.CertificateRequestInfo) (_ *tls.Certificate, err error) {
+		if choose != nil {
+			s.shown, err = choose(wanted)
+		} else {
+			s.shown = suitable(own, wanted)
+		}
+		return s.shown, err
+	}
+	s.Conn = tls.Client(socket, cfg)
+	if err := s.HandshakeContext(ctx); err != nil {
+		if err = s.explain(err); isEnd(err) {
+			const causes = "the port is for plain text; the server takes no more connections; " + nobodyThere
+			err = fmt.Errorf("%w (one of: %s)", err, causes)
+		}
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return s, nil
+}
+
+// suitable returns the first certificate that the server can take, or an empty one, as a
+// [tls.Config] without GetClientCertificate does.
+func suitable(own []tls.Certificate, wanted *tls.CertificateRequestInfo) *tls.Certificate {
+	for i := range own {
+		if wanted.SupportsCertificate(&own[i]) == nil {
+			return &own[i]
+		}
+	}
+	return new(tls.Certificate)
+}
+
+// Read reads from the connection.
+func (s *secured) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	return n, s.explain(err)
+}
+
+// explain returns err. If it is an alert by which the server refuses the client's
+// certificate, it returns an [ErrDenied].
+func (s *secured) explain(err error) error {
+	alert := new(net.OpError)
+	if !errors.As(err, &alert) || alert.Op != "remote error" {
+		return err
+	}
+	// The type of an alert that was received is not exported. It has the text of an
+	// AlertError.
+	is := func(a tls.AlertError) bool { return a.Error() == alert.Err.Error() }
+	// RFC 8446, section 6.2: the certificate is bad, unsupported, revoked, expired,
+	// unknown, of an unknown authority, without access, or missing.
+	refusals := []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 116}
+	if s.shown != nil && len(s.shown.Certificate) == 0 {
+		refusals = append(refusals, 40) // a failed handshake: RFC 5246, section 7.4.6
+	}
+	if !slices.ContainsFunc(refusals, is) {
+		return err
+	}
+	what := describe(s.shown, time.Now())
+	if s.shown == nil && s.ConnectionState().DidResume {
+		what = "the certificate of the TLS session that was resumed"
+	}
+	return fmt.Errorf("%w: the server refuses %s: %w", ErrDenied, what, err)
+}
+
+// describe says what is known here of a certificate that was refused, because servers say
+// little.
+func describe(shown *tls.Certificate, now time.Time) string {
+	if shown == nil || len(shown.Certificate) == 0 {
+		return "a client without a certificate"
+	}
+	leaf, err := x509.ParseCertificate(shown.Certificate[0])
+	if err != nil {
+		return fmt.Sprintf("a certificate that cannot be parsed (%v)", err)
+	}
+	name := "the certificate"
+	if subject := leaf.Subject.String(); subject != "" {
+		name += " of " + subject
+	}
+	switch {
+	case now.After(leaf.NotAfter):
+		return fmt.Sprintf("%s, which expired at %s", name, leaf.NotAfter.Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Sprintf("%s, which is not valid before %s", name, leaf.NotBefore.Format(time.RFC3339))
+	default:
+		return name
+	}
+}
