@@ -418,8 +418,8 @@ func (c *client) onEvent(ev zk.Event) {
 
 // onAnswered takes an answered request. It is called before the client gets the answer.
 func (c *client) onAnswered(a wire.Answer) {
-	s, timeout := c.session, c.link.Timeout()
-	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, timeout) {
+	s := c.session
+	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, a.Timeout) {
 		s.loop.Post(func() { s.renewedLate(c) })
 	}
 	if s.cfg.OnLease != nil {
@@ -428,7 +428,7 @@ func (c *client) onAnswered(a wire.Answer) {
 			s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
 		}
 	}
-	if a.Err != zkerr.CodeNone && zkerr.IsMadeAgain(a.Err) && c.throttle.TurnedAway(a.Answered, timeout) {
+	if a.Err != zkerr.CodeNone && zkerr.IsMadeAgain(a.Err) && c.throttle.TurnedAway(a.Answered, c.link.Timeout()) {
 		c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(a.Err)))
 	}
 	switch a.Op {

@@ -77,8 +77,8 @@ type frame struct{ sent, answered time.Time }
 // is not known.
 func New(tick time.Duration) *Lease { return &Lease{tick: tick} }
 
-// Answered notes an answered request. It reports whether the lease had run out by then;
-// the request may have renewed it.
+// Answered notes an answered request; timeout is what a handshake granted. It reports
+// whether the lease had run out by then; the request may have renewed it.
 func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time.Duration) (out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

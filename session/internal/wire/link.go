@@ -37,8 +37,9 @@ type Answer struct {
 	Answered  time.Time // when its reply was handed to the client
 	Op        int32
 	Err       int32
-	Container string // of a request for a container: its path
-	Zxid      int64  // in the reply
+	Zxid      int64         // in the reply
+	Container string        // of a request for a container: its path
+	Timeout   time.Duration // of a handshake: what the server granted
 }
 
 // Request says what became of a request, for the hooks of a program.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -13,37 +12,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
-
-// FuzzRead: whatever a server sends, the client gets the frames with a length that can be
-// right, as they are, and then an error.
-func FuzzRead(f *testing.F) {
-	f.Add(replyFrame(1, 0, 1, 2, 3), 3)
-	f.Add(append(replyFrame(xidEvent, 0), frameOf(make([]byte, 15))...), 1)
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, 2)
-	f.Fuzz(func(t *testing.T, stream []byte, size int) {
-		var want []byte
-		for rest := stream; len(rest) >= 4; {
-			n := int(int32(binary.BigEndian.Uint32(rest)))
-			if n < minReply || n > maxFrame || len(rest) < 4+min(n, headSize) {
-				break
-			}
-			want = append(want, rest[:min(4+n, len(rest))]...)
-			rest = rest[min(4+n, len(rest)):]
-		}
-		p := established(t, Events{})
-		p.in.Reset(bytes.NewReader(stream))
-		var got []byte
-		for piece := make([]byte, min(max(1, size), 1000)); ; {
-			n, err := p.Read(piece)
-			if got = append(got, piece[:n]...); err != nil {
-				break
-			}
-		}
-		if !bytes.Equal(got, want) {
-			t.Fatalf("the client reads %x, want %x", got, want)
-		}
-	})
-}
 
 // slowConn takes one write at a time, when the test lets it.
 type slowConn struct {

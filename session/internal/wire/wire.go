@@ -488,7 +488,7 @@ func (w *wire) greeted(answer []byte) error {
 	w.report(nil)
 	if id != 0 {
 		w.link.establish(id, timeout)
-		w.link.Events.OnAnswered(Answer{Sent: hello.at, Answered: now, Op: opcode.Connect})
+		w.link.Events.OnAnswered(Answer{Sent: hello.at, Answered: now, Op: opcode.Connect, Timeout: timeout})
 	}
 	if w.link.Events.OnRequest != nil && !told {
 		w.tell(hello, prefixLength+len(answer), now, zkerr.ErrorOf(code))
