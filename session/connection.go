@@ -125,7 +125,7 @@ const (
 )
 
 // longTick returns the servers' tickTime that follows from the timeout that they granted,
-// if it is longer than the one that was told, and 0 otherwise. Servers raise a short
+// if it is longer than the one that is configured, and 0 otherwise. Servers raise a short
 // timeout to 2 ticks, and lower a long one to 20. If they left it as it was asked for,
 // that implies nothing. It is a hint: a server's minSessionTimeout and maxSessionTimeout
 // may set other bounds.
@@ -252,7 +252,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	})
 }
 
-// show publishes which client has a session, before anything is told of it.
+// show publishes which client has a session, before anything reports it.
 func (s *Session) show(c *client) {
 	s.mu.Lock()
 	s.view.client = c
@@ -285,7 +285,7 @@ func (s *Session) happened(c *client, ev zk.Event) {
 		default: // on its way to one of these
 		}
 	default:
-		// The expiry that caused it tells of each watch that is gone.
+		// The expiry that caused it reports each watch that is gone.
 	}
 }
 
@@ -308,7 +308,7 @@ func (s *Session) turnedAway(c *client, err error) {
 	s.expire(c)
 }
 
-// announce tells of a new session, which is old enough for requests.
+// announce reports a new session, which is old enough for requests.
 func (s *Session) announce(c *client) {
 	if c.conn.State() != zk.StateHasSession {
 		c.goTo(phaseDialing) // it begins again with the next connection
@@ -471,7 +471,7 @@ func (c *client) rewatch(path string) { c.session.submit(&rearming{epoch: c.epoc
 // verify finds out whether the seat's node is still there.
 func (c *client) verify(t *Seat) { c.session.submit(&verifying{epoch: c.epoch, seat: t}) }
 
-// askedBack tells the owner of the node that the lock is asked back.
+// askedBack passes a revocation request on to the owner of the node.
 func (c *client) askedBack(node string, wish asking) {
 	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
 }

@@ -26,7 +26,7 @@ func (s *Session) cover(c *client) {
 	}
 }
 
-// ranOut tells the holders, which hold nothing from then on.
+// ranOut ends the holds: the holders get LeaseRanOut, and hold nothing from then on.
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
@@ -45,10 +45,10 @@ func (s *Session) renewedLate(c *client) {
 	}
 }
 
-// tend looks after the lease of the holders. It tells them if the lease has run out. It
-// writes a probe, unless something else was written within the interval: one probe does for
-// all that is held, because it renews the life of the session. A probe does not wait for the
-// one before it, see [lease.Pace].
+// tend looks after the lease of the holders. It ends their holds if the lease has run
+// out. It writes a probe, unless something else was written within the interval: one
+// probe does for all that is held, because it renews the life of the session. A probe
+// does not wait for the one before it, see [lease.Pace].
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
 	switch {

@@ -1,5 +1,5 @@
-// Package lease tells until when a session can be believed alive, from what its servers
-// have answered.
+// Package lease computes until when a session can be believed alive, from what its
+// servers have answered.
 package lease
 
 import (
@@ -33,8 +33,8 @@ const (
 // between a follower and its leader stays in order:
 //
 //  1. Request f is sent, and answered: the follower has noted it.
-//  2. At least half a tick passes, so the leader asks, and the follower tells it.
-//  3. Write w is sent, and the follower passes it on, after what it told.
+//  2. At least half a tick passes, so the leader asks, and the follower answers.
+//  3. Write w is sent, and the follower passes it on, after that answer.
 //  4. w is answered: the leader has got it, and all that came before.
 //
 // So the leader heard of the session no earlier than f was sent. base is the time of the

@@ -115,7 +115,7 @@ type wire struct {
 	server  string      // host:port, for hooks
 	secured bool        // by TLS
 	login   *login      // nil: the client has no identity
-	report  func(error) // told why the connection ended, or nil after the handshake
+	report  func(error) // gets why the connection ended, or nil after the handshake
 
 	// Only the reader touches these.
 	greeting []byte // what is not handed out yet of the answer to the handshake
@@ -138,7 +138,7 @@ type wire struct {
 	ended       time.Time // when the connection ended; nothing is sent from then on
 	closed      bool      // by us
 	leaving     bool      // see leave
-	gone        bool      // the client was told that the connection has ended
+	gone        bool      // Read has returned the end of the connection
 	pending     map[int32]sent
 	order       []int32     // the xids of pending as sent, and of answered ones after the first
 	pings       []time.Time // all pings have the same xid, and are answered in order
@@ -194,8 +194,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	default:
 	}
 	// The clock is read before the first byte leaves: a session lives for its timeout
-	// from the moment in which the server hears of the client. So a time that is too
-	// early is safe and one that is too late is not.
+	// from the moment in which the server gets something of the client. So a time that is
+	// too early is safe and one that is too late is not.
 	now := w.link.Events.Now()
 	w.mu.Lock()
 	greets, err := w.hello.at.IsZero(), w.request(p, now)
@@ -314,7 +314,8 @@ func (w *wire) send() {
 			//  3. Its loop answers all requests of the connection, and waits for ever for
 			//     room, with its mutex held.
 			//
-			// So this connection swallows what it is given, and only Read tells its end.
+			// So this connection swallows what it is given, and only Read reports its
+			// end.
 			_ = w.lose(err)
 			_ = w.hangUp()
 			return
@@ -333,7 +334,7 @@ func (w *wire) send() {
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.read(p)
 	if err != nil {
-		// A client that leaves hears of the end late, see leave. In its handshake it
+		// A client that leaves sees the end late, see leave. In its handshake it
 		// dials anew, and gets a [farewell].
 		w.mu.Lock()
 		stays := w.leaving && !w.established.IsZero()
@@ -347,9 +348,9 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) read(p []byte) (int, error) {
-	// The answer to the handshake is read as a whole. The client hears of its session
+	// The answer to the handshake is read as a whole. The client sees its session
 	// only when the server knows its identity. Until then nothing else is on its way, in
-	// either direction: the client waits for the answer, and a server tells of no watch
+	// either direction: the client waits for the answer, and a server sends no event
 	// before it is asked for one.
 	if w.handshaking {
 		answer, err := readFrame(w.in, minHandshakeReply, maxHandshake)
@@ -496,7 +497,7 @@ func (w *wire) greeted(answer []byte) error {
 	return nil
 }
 
-// tell tells the hook of a request, which has bytes of an answer.
+// tell calls the hook for a request, with the length of its answer.
 func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
 	w.link.Events.OnRequest(Request{
 		Op: opcode.Name(s.op), Server: w.server, Bytes: prefixLength + s.length + bytes, Duration: now.Sub(s.at), Err: err,
@@ -621,8 +622,8 @@ func (w *wire) end(err error) {
 	debt, now := w.owed(), w.link.Events.Now()
 	w.ended = now
 	w.room.Broadcast()
-	// The hook hears of the requests that will not be answered. If an answer comes all
-	// the same, the hook does not hear of that.
+	// The hook is called for what will not be answered. If an answer comes all the same, it
+	// is not called again.
 	var left []sent
 	if w.link.Events.OnRequest != nil {
 		if w.handshaking && !w.hello.at.IsZero() {
