@@ -213,14 +213,11 @@ type lookup struct {
 }
 
 // NewNames returns names that start runs the lookups of; see [Events]. A nil lookup is
-// the system's, a nil start the go statement.
+// the system's.
 func NewNames(resolve LookupFunc, start func(func()) bool) *Names {
 	n := &Names{lookup: resolve, start: start, underWay: map[string]*lookup{}, latest: map[string]*lookup{}}
 	if n.lookup == nil {
 		n.lookup = net.DefaultResolver.LookupNetIP
-	}
-	if n.start == nil {
-		n.start = func(run func()) bool { go run(); return true }
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n

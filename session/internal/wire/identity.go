@@ -110,9 +110,8 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 		}
 	}
 	for _, id := range l.identities {
-		body := binary.BigEndian.AppendUint32(nil, 0) // no server asks for the type
-		body = append(binary.BigEndian.AppendUint32(body, uint32(len(id.Scheme))), id.Scheme...)
-		body = append(binary.BigEndian.AppendUint32(body, uint32(len(id.Auth))), id.Auth...)
+		body := appendBytes(make([]byte, 4), []byte(id.Scheme)) // after the type, which no server asks for
+		body = appendBytes(body, id.Auth)
 		if _, err := roundTrip(w, r, opcode.Auth, body); err != nil {
 			if errors.Is(err, errRefused) { // a server does not say which of the two it is
 				err = errIdentityRefused
@@ -134,7 +133,7 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 		if err != nil || done {
 			return err
 		}
-		body, err := roundTrip(w, r, opcode.SASL, append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
+		body, err := roundTrip(w, r, opcode.SASL, appendBytes(nil, answer))
 		if err != nil {
 			if e, ok := l.exchange.(sasl.Explainer); ok && errors.Is(err, errRefused) {
 				err = fmt.Errorf("%w: %s", err, e.Explain())
@@ -155,12 +154,15 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 	return errors.New("the exchange has no end")
 }
 
+// appendBytes appends what as the protocol has it: with its length in front.
+func appendBytes(b, what []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(what))), what...)
+}
+
 // roundTrip makes a request and returns the body of its answer.
 func roundTrip(w io.Writer, r io.Reader, op int32, body []byte) ([]byte, error) {
-	b := binary.BigEndian.AppendUint32(nil, uint32(minRequest+len(body)))
-	b = binary.BigEndian.AppendUint32(b, 0) // the client counts from 1
-	b = append(binary.BigEndian.AppendUint32(b, uint32(op)), body...)
-	if _, err := w.Write(b); err != nil {
+	b := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(op)) // the client's xids begin with 1
+	if _, err := w.Write(appendBytes(nil, append(b, body...))); err != nil {
 		return nil, &lostError{ending{}.explain(err)}
 	}
 	reply, err := readFrame(r, minReply, maxHandshake)

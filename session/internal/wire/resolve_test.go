@@ -119,7 +119,7 @@ func inZone(t *testing.T, names map[string]string, alive bool, servers string, t
 // namesOf returns names that end with the test.
 func namesOf(t *testing.T, lookup LookupFunc) *Names {
 	t.Helper()
-	n := NewNames(lookup, nil)
+	n := NewNames(lookup, func(run func()) bool { go run(); return true })
 	t.Cleanup(n.Stop)
 	return n
 }
