@@ -23,6 +23,10 @@
 // grant on Release, reading Valid) is guarded by a mutex that is never held
 // across anything that blocks.
 //
+// A [Guest] is a lock without a machine, to which its [Host] grants the node of another lock. A
+// [Lookout] is a lock whose holder learns of the contenders that it keeps out. Package cache of
+// room coordinator makes cached locks of the two.
+//
 // # The stream
 //
 // A [Stream] has every event of every lock in one order, for any number of subscribers. No subscriber can hold up another one.

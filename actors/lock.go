@@ -141,15 +141,8 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	return &q.Lock
 }
 
-// Beside hears each input of a lock behind the machine, and the machine's effects. The loop calls it.
+// Beside hears each input of a lock after the machine, and the machine's effects. The loop calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
-
-// Tell sets the function that hears the inputs. It comes before Start.
-func (l *Lock) Tell(beside Beside) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rarely().beside = beside
-}
 
 // age returns the time since the acquisition was made.
 func (l *Lock) age() time.Duration { return time.Duration(MomentOf(time.Now()) - l.born) }

@@ -27,6 +27,11 @@ type Port interface {
 	// Deadline returns until when the session of the epoch can be believed alive without further contact. It is the zero time if the
 	// session is over.
 	Deadline(recipes.Epoch) time.Time
+	// Proven reports two facts: the session of the epoch can be believed alive, and a write sent within
+	// two probe intervals was answered.
+	Proven(recipes.Epoch) bool
+	// Interval returns the time between two probes.
+	Interval() time.Duration
 }
 
 // Post gives the machine one input. The error explains a Refused. It reports whether the machine holds

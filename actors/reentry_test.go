@@ -364,48 +364,6 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	}
 }
 
-// stayPort is the port of a cached lock's node.
-type stayPort struct{ *actorstest.FakePort }
-
-func (stayPort) Proven(recipes.Epoch) bool { return true }
-
-// cachedTurn returns the holder of a cached lock, of which the rig's lock has the node.
-func cachedTurn(t *testing.T, r *actorstest.Rig) *actors.Lock {
-	t.Helper()
-	cache := actors.NewCaches(1).At("/locks/a", actors.Terms{}, func() actors.CacheConfig {
-		return actors.CacheConfig{
-			Idle: time.Hour, Interval: func() time.Duration { return time.Minute },
-			Queue: func(beside actors.Beside) (*actors.Lock, actors.StayPort, func(bool), error) {
-				r.Tell(beside)
-				return r.Lock, stayPort{r.Port}, func(bool) { r.Start(t.Context(), 0, actors.Want{Keep: true}) }, nil
-			},
-		}
-	})
-	outer := actors.NewTurn(actors.Config{ID: 10, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House}, cache)
-	outer.Start(t.Context(), 0, actors.Want{})
-	r.Hold()
-	actorstest.MustTake(t, outer.Granted())
-	return outer
-}
-
-// eachHolder runs a test with a holder that has queued up, and with one of a cached lock.
-func eachHolder(t *testing.T, test func(t *testing.T, p *party, outer *actors.Lock)) {
-	t.Helper()
-	for _, cached := range []bool{false, true} {
-		t.Run(fmt.Sprint("cached ", cached), func(t *testing.T) {
-			withRig(t, func(t *testing.T, r *actorstest.Rig) {
-				if cached {
-					outer := cachedTurn(t, r)
-					test(t, &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}, outer)
-				} else {
-					p := newParty(t, r, actors.Want{}, actorstest.Claimed)
-					test(t, p, p.Lock)
-				}
-			})
-		})
-	}
-}
-
 // TestNoLockIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
 // moment by which the lock was to be given back, nor to a lock that is released or waits.
 func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
@@ -414,11 +372,12 @@ func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 		"deadline": func(p *party, _ *actors.Lock) { p.askedBack(time.Minute); time.Sleep(time.Minute) },
 		"released": func(_ *party, outer *actors.Lock) { outer.Withdraw(recipes.WhyReleased) },
 	} {
-		eachHolder(t, func(t *testing.T, p *party, outer *actors.Lock) {
-			ends(p, outer)
-			p.admitsNone(outer, name)
-			outer.Withdraw(recipes.WhyReleased)
-			p.Say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+			p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+			ends(p, p.Lock)
+			p.admitsNone(p.Lock, name)
+			p.Withdraw(recipes.WhyReleased)
+			p.Say(recipes.LeaseRanOut{})
 			p.Deleted()
 			p.WantGone(t, 1)
 		})
@@ -435,15 +394,16 @@ func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 // TestNoGrantIsTakenAfterALoss: when the first holder hears of the loss, the Grants of
 // the others have been taken back.
 func TestNoGrantIsTakenAfterALoss(t *testing.T) {
-	eachHolder(t, func(t *testing.T, p *party, outer *actors.Lock) {
-		inner := p.admits(outer, 11)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+		inner := p.admits(p.Lock, 11)
 		inner.Start(t.Context(), 0, actors.Want{})
 		synctest.Wait()
 		if !inner.Holding() {
 			t.Fatal("the inner lock has no Grant")
 		}
 		heard := false
-		outer.OnEnd(func(error) {
+		p.OnEnd(func(error) {
 			heard = true
 			if g, taken := actorstest.Take(inner.Granted()); taken || inner.Holding() {
 				t.Errorf("after the loss the inner lock holds: %v, and its Grant is taken: %v, %+v",
@@ -451,44 +411,13 @@ func TestNoGrantIsTakenAfterALoss(t *testing.T) {
 			}
 		})
 		p.Say(recipes.LeaseRanOut{})
-		actorstest.MustTake(t, outer.Lost())
+		actorstest.MustTake(t, p.Lost())
 		if _, told := actorstest.Take(inner.Lost()); !heard || told {
 			t.Errorf("the outer lock was told: %v, and the inner one without a Grant: %v", heard, told)
 		}
 		p.Deleted()
 		synctest.Wait()
 	})
-}
-
-// TestATurnHearsNothingBeforeItIsStarted: a cached lock is entered again, and is lost
-// before the inner lock is started. That hears of the loss when it is, and never if it
-// fails.
-func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			outer := cachedTurn(t, r)
-			p := &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
-			inner := p.admits(outer, 11)
-			r.Say(recipes.LeaseRanOut{})
-			actorstest.MustTake(t, outer.Lost())
-			if actorstest.IsDone(inner) || p.gone[inner].Load() != 0 {
-				t.Fatal("the inner lock is over before it is started")
-			}
-			want := actorstest.Ends(recipes.WhyLost, false, events.ReasonLeaseRanOut, nil)
-			if fails {
-				want = actorstest.ErrCause
-				inner.Fail(want)
-			} else {
-				inner.Start(t.Context(), 0, actors.Want{})
-			}
-			p.wantEnd(inner, want, fmt.Sprint("fails: ", fails))
-			if n := p.gone[inner].Load(); n != 1 {
-				t.Errorf("Gone was called %d times, want once", n)
-			}
-			r.Deleted()
-			r.WantGone(t, 1)
-		})
-	}
 }
 
 // TestAnInnerLockThatFailsLeaves: it was admitted and never started. It has no loss,

@@ -1,38 +1,34 @@
 package coordinator
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// keeping returns how the cache of a path gets its nodes: by an acquisition of its own, without a caller.
-func (l *Lock) keeping(data []byte) actors.CacheConfig {
-	c := l.c
-	return actors.CacheConfig{Idle: c.keep.idle, Interval: c.session.Interval, Queue: func(
-		beside actors.Beside,
-	) (*actors.Lock, actors.StayPort, func(bool), error) {
-		if err := c.live.hold(); err != nil {
-			return nil, nil, nil, err
-		}
-		seat := c.session.Seat(session.Place{
-			Dir: l.path, Kind: l.rule.Kind(), Data: data, ACL: l.cfg.acl, Marks: l.marks | events.MarkCached,
-		})
-		queue := actors.NewLock(actors.Config{Path: l.path, Owner: (*keeper)(l), House: &c.keepers}, l.rule, seat)
-		queue.Tell(beside)
-		return queue, seat, func(try bool) {
-			queue.Start(context.Background(), 0, actors.Want{Try: try, Keep: true, Strict: c.cfg.LossOnSuspend})
-		}, nil
-	}}
-}
-
-// keeper is the owner of the acquisition that has a cached lock's node.
+// keeper makes the acquisitions that get a cached lock's nodes. They have no caller.
 type keeper Lock
 
-var _ actors.Owner = (*keeper)(nil)
+var (
+	_ cache.Keeper = (*keeper)(nil)
+	_ actors.Owner = (*keeper)(nil)
+)
+
+// Queue returns an acquisition of a node with the data.
+func (k *keeper) Queue(data string, tell actors.Beside) (*actors.Lookout, error) {
+	if err := k.c.live.hold(); err != nil {
+		return nil, err
+	}
+	place := session.Place{Dir: k.path, Kind: k.rule.Kind(), ACL: k.cfg.acl, Marks: k.marks | events.MarkCached}
+	if data != "" {
+		place.Data = []byte(data)
+	}
+	cfg := actors.Config{Path: k.path, Owner: k, House: &k.c.keepers}
+	return actors.NewLookout(cfg, k.rule, k.c.session.Seat(place), tell), nil
+}
 
 // Explain returns what Err says.
 func (k *keeper) Explain(end actors.End) error { return explain((*Lock)(k), end) }
@@ -43,28 +39,42 @@ func (k *keeper) Members() []events.Member { return nil }
 // Gone has the coordinator forget the node.
 func (k *keeper) Gone() { k.c.live.unhold() }
 
-// cache returns the cache for an acquisition, or nil if it has a node of its own.
-func (l *Lock) cache(cfg acquireConfig) *actors.Cache {
-	if l.cfg.cached == nil || len(cfg.data) > mostCachedData {
+// turn returns the actor of an acquisition that takes its turn under a cached node, or nil if the
+// acquisition has a node of its own.
+func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
+	of := l.cached
+	if of == nil || len(cfg.data) > mostCachedData {
 		return nil
 	}
-	terms := *l.cfg.cached
-	terms.Data, terms.Revocable = string(cfg.data), l.cfg.revocable
-	if l.cfg.acl != nil {
-		terms.ACL = fmt.Sprint(l.cfg.acl)
+	if len(cfg.data) > 0 {
+		with := *of
+		with.Terms.Data, of = string(cfg.data), &with
 	}
-	return l.c.caches.At(l.path, terms, func() actors.CacheConfig { return l.keeping(cfg.data) })
+	return of.Lock(drive)
+}
+
+// caching returns what acquisitions without data have in common, or nil if they are not cached.
+func (l *Lock) caching() *cache.Handle {
+	if l.cfg.cached == nil {
+		return nil
+	}
+	of := &cache.Handle{Caches: l.c.caches, Path: l.path, Terms: *l.cfg.cached, Keeper: (*keeper)(l)}
+	of.Terms.Revocable = l.cfg.revocable
+	if l.cfg.acl != nil {
+		of.Terms.ACL = fmt.Sprint(l.cfg.acl)
+	}
+	return of
 }
 
 // wants has the cached nodes at the paths of the lock removed, because the lock is about to queue there.
 func (l *Lock) wants() {
 	if m := l.multi(); m != nil {
 		for _, member := range m.locks {
-			l.c.caches.Want(member.path)
+			l.c.caches.Want(member.path, nil)
 		}
 		return
 	}
-	l.c.caches.Want(l.path)
+	l.c.caches.Want(l.path, nil)
 }
 
 // checkCached finds what is wrong with a lock that is cached.

@@ -15,7 +15,6 @@ import (
 // TestAnIdleNodeIsNotListedAtEachChange: children that are no contenders come and go in
 // the directory of an idle node. That costs two reads a probe interval at most.
 func TestAnIdleNodeIsNotListedAtEachChange(t *testing.T) {
-	t.Skip("mended with the cached layer, issue \"The house, third plan: one road through it\"")
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		kept(t, c)
@@ -44,7 +43,6 @@ func TestAnIdleNodeIsNotListedAtEachChange(t *testing.T) {
 // TestAPathThatWasNeverAcquiredIsForgotten: with WithCacheSize(0), acquisitions whose
 // context has ended, each at a new path, keep nothing.
 func TestAPathThatWasNeverAcquiredIsForgotten(t *testing.T) {
-	t.Skip("mended with the cached layer, issue \"The house, third plan: one road through it\"")
 	const paths = 20_000
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithCacheSize(0))
@@ -74,7 +72,6 @@ func TestAPathThatWasNeverAcquiredIsForgotten(t *testing.T) {
 // TestEverDifferentDataCostNoWalk: acquisitions of one cached lock, each with data of its
 // own, cost the same after a thousand as at first.
 func TestEverDifferentDataCostNoWalk(t *testing.T) {
-	t.Skip("mended with the cached layer, issue \"The house, third plan: one road through it\"")
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		lock, n := c.Mutex(lockPath, coordinator.Cached()), 0

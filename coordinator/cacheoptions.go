@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -19,17 +19,17 @@ const (
 )
 
 // CacheOption configures [Cached].
-type CacheOption interface{ applyCache(*actors.Terms) }
+type CacheOption interface{ applyCache(*cache.Terms) }
 
-type cacheOption func(*actors.Terms)
+type cacheOption func(*cache.Terms)
 
-func (f cacheOption) applyCache(t *actors.Terms) { f(t) }
+func (f cacheOption) applyCache(t *cache.Terms) { f(t) }
 
 // Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender wants the lock. The next Acquire in this
 // coordinator is then granted without a request. A bounded number of such grants goes before a contender of another session. The pair of
 // Token and [events.Grant.Turn] grows. See docs/caching.md.
 func Cached(options ...CacheOption) LockOption {
-	terms := actors.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
+	terms := cache.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
 	for _, o := range options {
 		if o != nil {
 			o.applyCache(&terms)
@@ -40,45 +40,40 @@ func Cached(options ...CacheOption) LockOption {
 
 // CacheHandoffs bounds the grants within the process once another contender is known: 0 to 1<<20. The default is 64.
 func CacheHandoffs(n int) CacheOption {
-	return cacheOption(func(t *actors.Terms) { t.Handoffs = int32(min(max(n, -1), mostHandoffs+1)) }) //nolint:gosec // it is in the range
+	return cacheOption(func(t *cache.Terms) { t.Handoffs = int32(min(max(n, -1), mostHandoffs+1)) }) //nolint:gosec // it is in the range
 }
 
 // CacheFor bounds the time for these grants; see [CacheHandoffs]. The default is 50 ms, and 0 is none.
 func CacheFor(d time.Duration) CacheOption {
-	return cacheOption(func(t *actors.Terms) { t.For = d })
-}
-
-// cacheConfig is what the options of a coordinator say about cached locks.
-type cacheConfig struct {
-	size int
-	idle time.Duration
+	return cacheOption(func(t *cache.Terms) { t.For = d })
 }
 
 // cachesOption changes nothing of a session.
 type cachesOption struct {
 	Option
-	apply func(*cacheConfig)
+	apply func(*cache.Config)
 }
 
 // WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024; 0 keeps none.
 func WithCacheSize(n int) Option {
-	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.size = n }}
+	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Size = n }}
 }
 
 // WithCacheIdle bounds how long a node of a [Cached] lock stays idle: by default a minute, at least a probe interval.
 func WithCacheIdle(d time.Duration) Option {
-	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.idle = d }}
+	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Idle = d }}
 }
 
-func cacheConfigOf(options []Option) (cacheConfig, error) {
-	cfg := cacheConfig{size: defaultCacheSize, idle: defaultCacheIdle}
+// cacheConfig returns what the options say about cached locks.
+func cacheConfig(options []Option) (cache.Config, error) {
+	cfg := cache.Config{Size: defaultCacheSize, Idle: defaultCacheIdle}
 	for _, o := range options {
 		if o, ok := o.(cachesOption); ok {
 			o.apply(&cfg)
 		}
 	}
-	if cfg.size < 0 || cfg.idle < 0 {
-		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is below 0", ErrInvalid, cfg.size, cfg.idle)
+	if cfg.Size < 0 || cfg.Idle < 0 {
+		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is below 0", ErrInvalid, cfg.Size, cfg.Idle)
 	}
 	return cfg, nil
 }

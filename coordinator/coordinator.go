@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
@@ -34,8 +35,7 @@ type Coordinator struct {
 	house   actors.House
 	terms   actors.House // the same for elections
 	keepers actors.House // for the nodes of cached locks; its stream has no reader
-	keep    cacheConfig
-	caches  *actors.Caches
+	caches  *cache.Caches
 	lastID  atomic.Uint64
 	open    context.Context // ends with the beginning of Close
 	shut    context.CancelFunc

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
@@ -26,6 +27,8 @@ type Lock struct {
 	rule recipes.Rule
 	cfg  lockConfig
 
+	cached *cache.Handle // nil: each acquisition has a node of its own
+
 	marks events.Marks // what the nodes bear
 	nodes int          // that a create makes
 	size  int          // how many bytes a create without data takes, without the overhead
@@ -37,6 +40,7 @@ type Lock struct {
 func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
 	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
 	l.err = l.wrong()
+	l.cached = l.caching()
 	l.size = len(c.chroot) + len(path) + l.sizeOfACL()
 	if cfg.revocable {
 		l.marks = events.MarkRevocable
@@ -105,7 +109,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
 	again := err == nil && a.entersAgain(drive, owners)
 	if !again {
-		a.queues(drive, cfg, in, err) //nolint:contextcheck // a node that several acquisitions share does not end with the context of one
+		a.queues(drive, cfg, in, err)
 	}
 	if err == nil {
 		err = c.live.enter(a)
@@ -137,8 +141,7 @@ func (a *Acquisition) entersAgain(drive actors.Config, owners []*Acquisition) bo
 func (a *Acquisition) queues(drive actors.Config, cfg acquireConfig, in *session.Seat, err error) {
 	l := a.lock
 	if err == nil {
-		if cache := l.cache(cfg); cache != nil {
-			a.actor = actors.NewTurn(drive, cache)
+		if a.actor = l.turn(drive, cfg); a.actor != nil {
 			return
 		}
 	}

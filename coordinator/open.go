@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -41,19 +42,16 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep, err := cacheConfigOf(options)
+	keep, err := cacheConfig(options)
 	if err != nil {
 		return nil, err
 	}
 	hooks.configure(&cfg)
-	caches := actors.NewCaches(keep.size)
-	cfg.GiveUp = func() (seats []*session.Seat) {
-		for _, port := range caches.GiveUp() {
-			if seat, ok := port.(*session.Seat); ok {
-				seats = append(seats, seat)
-			}
-		}
-		return seats
+	keep.Strict = cfg.LossOnSuspend
+	caches := cache.New(keep)
+	cfg.GiveUp = func() *session.Seat {
+		seat, _ := caches.GiveUp().(*session.Seat)
+		return seat
 	}
 	cfg.Logger = limited(cfg.Logger)
 	group := &actors.Group{}
@@ -67,8 +65,8 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger},
 		terms:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Elects: true},
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
-		keep:    keep, caches: caches,
-		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
+		caches:  caches,
+		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
@@ -37,7 +37,7 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
-	cached    *actors.Terms
+	cached    *cache.Terms
 	delay     time.Duration
 	adopt     bool // the size on the servers counts
 	detect    bool // the lock reports crashes

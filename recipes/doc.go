@@ -114,8 +114,9 @@
 //
 // # A node that is kept
 //
-// The node of a cached lock stands for a process, and its contenders take turns under it. The machine gets the node, and a [Stay] hears
-// every input behind it: it says which contender's turn it is, and when the node goes.
+// A holder may ask to learn of the contenders that it keeps out, see [Contention]. So a process can
+// keep the node of a cached lock: its contenders take turns under it, and a [Stay] says whose turn
+// it is, and when the node goes.
 //
 // # What is explored
 //

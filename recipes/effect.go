@@ -96,14 +96,14 @@ type (
 	}
 
 	// Arm lists the directory and watches it, and the own node. Changed tells when contenders may have come, and Gone when the own
-	// node is gone. Only a [Stay] arms.
+	// node is gone. A machine does not arm; see [Contention].
 	Arm struct {
 		Epoch Epoch
 		Node  string
 	}
 
 	// Rest ends the renewal of the lease for the own node, and the news of the lease's end, until a Claim is answered. It is not
-	// answered. Only a [Stay] rests.
+	// answered. A machine does not rest; see [Contention].
 	Rest struct{}
 
 	// Discard removes a node that a request of a past epoch left behind. It is not answered. The session keeps at it until the node is

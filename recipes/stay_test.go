@@ -40,59 +40,133 @@ func TestExploreStays(t *testing.T) {
 
 // TestStayMoves: what a stay does next.
 func TestStayMoves(t *testing.T) {
-	granted := Stay{}.Asks().Stands(1, true)
-	held, move := granted.Next(true)
-	if move != StayGrants || held.Turn() != 0 || !held.Held() {
-		t.Fatalf("a contender waits for a node that was granted: %v, want the first turn", move)
+	const known, unknown = true, false
+	next := func(s Stay, known bool) (Stay, StayMove) {
+		move := s.Next(func() bool { return known })
+		return s, move
 	}
-	arming, move := held.Parts().Next(true)
-	if move != StayArms {
-		t.Fatalf("a node was released: %v, want it armed", move)
+	held, move := next(Stay{Waiting: 1, Stands: true, Worth: true}, unknown)
+	if move != StayGrants || held.Turns != 1 || held.Holders != 1 {
+		t.Fatalf("a contender waits for a node that was granted: %v and %+v, want the first turn", move, held)
 	}
-	idle := arming.Hears(Armed{Epoch: 1}, 2)
-	stranger := Armed{Epoch: 1, Others: true}
-	three := idle.Asks().Asks().Asks()
+	released := held
+	released.Holders = 0
+	idle, move := next(released, known)
+	if move != StayWatches {
+		t.Fatalf("a node was released: %v, want it watched", move)
+	}
+	three := idle
+	three.Waiting = 3
+	with := func(s Stay, does ...func(*Stay)) Stay {
+		for _, do := range does {
+			do(&s)
+		}
+		return s
+	}
+	wanted := func(handoffs int32) func(*Stay) { return func(s *Stay) { s.Want(handoffs) } }
+	spent := func(s *Stay) { s.Spent = true }
 	for name, c := range map[string]struct {
 		stay   Stay
-		proven bool
+		known  bool
 		want   StayMove
-		excess int
+		excess int32
 	}{
-		"idle":                               {idle, true, StayWaits, 0},
-		"idle and wanted":                    {idle.Wants(2), true, StayGoes, 0},
-		"idle and another in the directory":  {arming.Hears(stranger, 2), true, StayGoes, 0},
-		"idle and the directory changed":     {idle.Hears(Changed{1}, 2), true, StayArms, 0},
-		"changed in another epoch":           {idle.Hears(Changed{2}, 2), true, StayWaits, 0},
-		"idle behind a reconnect":            {idle.Hears(Suspended{}, 2).Hears(Reconnected{}, 2), true, StayGoes, 0},
-		"armed and missing":                  {arming.Hears(Refused{Op: OpArm, Missing: true}, 2).Asks(), true, StayGoes, 1},
-		"waited for":                         {three, true, StayGrants, 0},
-		"waited for and unproven":            {three, false, StayClaims, 0},
-		"waited for and wanted":              {three.Wants(2), true, StayGrants, 1},
-		"waited for, wanted and strict":      {three.Wants(0), true, StayGoes, 3},
-		"waited for, wanted for long enough": {three.Wants(2).TimeIsUp(), true, StayGoes, 3},
-		"spent":                              {three.Spends(), true, StayGoes, 3},
-		"lost":                               {three.Ends(), true, StayWaits, 3},
-		"a transaction under way":            {three.Transacts(1), true, StayWaits, 0},
-		"and answered":                       {three.Transacts(1).Transacts(-1), true, StayGrants, 0},
-		"held":                               {held.Asks(), true, StayWaits, 0},
-		"held twice":                         {held.Asks().Joins().Parts(), true, StayWaits, 0},
-		"not granted and not wanted":         {Stay{}.Asks().Leaves(), true, StayGoes, 0},
-		"granted and not worth it":           {stayOf(Stay{}.Asks().Stands(1, false).Next(true)).Parts(), true, StayGoes, 0},
+		"idle":                               {idle, known, StayWaits, 0},
+		"idle and wanted":                    {with(idle, wanted(2)), known, StayGoes, 0},
+		"idle after a reconnect":             {with(idle, (*Stay).Resume), known, StayGoes, 0},
+		"held after a reconnect":             {with(held, (*Stay).Resume), known, StayWaits, 0},
+		"waited for":                         {three, known, StayGrants, 0},
+		"waited for and not known":           {three, unknown, StayWaits, 0},
+		"waited for and wanted":              {with(three, wanted(2)), known, StayGrants, 1},
+		"waited for, wanted and strict":      {with(three, wanted(0)), known, StayGoes, 3},
+		"waited for, wanted for long enough": {with(three, wanted(2), (*Stay).EndHandoffs), known, StayGoes, 3},
+		"wanted after a reconnect":           {with(three, wanted(2), (*Stay).Resume), known, StayGoes, 3},
+		"spent":                              {with(three, spent), known, StayGoes, 3},
+		"spent before it was watched":        {with(released, spent), known, StayGoes, 0},
+		"wanted before it was watched":       {with(released, wanted(2), func(s *Stay) { s.Waiting = 1 }), known, StayGrants, 0},
+		"lost":                               {with(three, func(s *Stay) { s.Over = true }), known, StayWaits, 3},
+		"a transaction under way":            {with(three, func(s *Stay) { s.Busy = 1 }), known, StayWaits, 0},
+		"held":                               {with(held, func(s *Stay) { s.Waiting = 1 }), known, StayWaits, 0},
+		"not granted and not wanted":         {Stay{}, known, StayGoes, 0},
+		"not granted and waited for":         {Stay{Waiting: 1}, known, StayWaits, 0},
+		"granted and not worth it":           {with(released, func(s *Stay) { s.Worth = false }), known, StayGoes, 0},
 	} {
-		stay, move := c.stay.Next(c.proven)
+		stay, move := next(c.stay, c.known)
 		if excess := c.stay.Excess(); move != c.want || excess != c.excess && stay.Excess() != c.excess {
 			t.Errorf("%s: %v with %d waiters too many, want %v with %d", name, move, excess, c.want, c.excess)
 		}
 	}
-	if _, rests := idle.Rests(); !rests {
-		t.Error("an idle node does not rest")
-	}
-	if _, rests := held.Rests(); rests {
-		t.Error("a node that is held rests")
-	}
 }
 
-func stayOf(s Stay, _ StayMove) Stay { return s }
+// TestContentionIsFoundOut: what is asked of the servers to know of every contender.
+func TestContentionIsFoundOut(t *testing.T) {
+	const waits, proven = true, true
+	next := func(c Contention, waits, proven bool) (Contention, bool, Op) {
+		known, request := c.Next(waits, func() bool { return proven })
+		op, _, _ := Requested(request)
+		return c, known, op
+	}
+	after := func(c Contention, inputs ...Input) Contention {
+		for _, in := range inputs {
+			c.Hear(in)
+		}
+		return c
+	}
+	granted := NewContention(1, "own")
+	watching := granted
+	watching.Watched = true
+	arming, _, op := next(watching, false, proven)
+	if op != OpArm || arming.Paced {
+		t.Fatalf("a directory is to be watched: %v, paced %v; want an Arm, and the next one at once", op, arming.Paced)
+	}
+	armed := after(arming, Armed{Epoch: 1})
+	resting := armed
+	if !resting.Rest() {
+		t.Error("a node does not rest")
+	}
+	proving, _, _ := next(resting, waits, proven)
+	if again := proving; again.Rest() {
+		t.Error("a node rests while a claim is under way")
+	}
+	paced, _, _ := next(after(armed, Changed{1}), false, proven)
+	alone, others := Armed{Epoch: 1}, Armed{Epoch: 1, Others: true}
+	for name, c := range map[string]struct {
+		book          Contention
+		waits, proven bool
+		known         bool
+		op            Op
+	}{
+		"not asked for":           {granted, waits, proven, false, 0},
+		"under way":               {arming, waits, proven, false, 0},
+		"watched":                 {armed, waits, proven, true, 0},
+		"watched, nobody waits":   {armed, false, proven, false, 0},
+		"watched, and not proven": {armed, waits, false, false, OpClaim},
+		"changed":                 {after(armed, Changed{1}), false, proven, false, OpArm},
+		"changed elsewhere":       {after(armed, Changed{2}), waits, proven, true, 0},
+		"changed meanwhile":       {after(arming, Changed{1}, alone), waits, proven, false, OpArm},
+		"changed again":           {after(paced, alone, Changed{1}), false, proven, false, 0},
+		"changed, somebody waits": {after(paced, alone, Changed{1}), waits, proven, false, OpArm},
+		"suspended":               {after(armed, Suspended{}), waits, proven, false, 0},
+		"resumed":                 {after(armed, Suspended{}, Reconnected{}), false, proven, false, OpArm},
+		"found":                   {after(arming, others), waits, proven, true, 0},
+		"found, and not proven":   {after(arming, others), waits, false, false, OpClaim},
+		"refused":                 {after(arming, Refused{Op: OpArm}), waits, proven, false, 0},
+		"unknown":                 {after(arming, Unknown{Op: OpArm}), waits, proven, true, 0},
+		"resting":                 {resting, waits, proven, false, OpClaim},
+		"proving":                 {proving, waits, proven, false, 0},
+		"claimed":                 {after(proving, Claimed{Epoch: 1, Fresh: true}), waits, proven, true, 0},
+		"claimed too late":        {after(proving, Claimed{Epoch: 1}), waits, proven, false, OpClaim},
+		"claim unknown":           {after(proving, Unknown{Op: OpClaim}), waits, proven, false, OpClaim},
+		"not held":                {after(Contention{}, Reconnected{}), waits, proven, false, 0},
+	} {
+		if _, known, op := next(c.book, c.waits, c.proven); known != c.known || op != c.op {
+			t.Errorf("%s: known %v, and asks for %v; want %v, and %v", name, known, op, c.known, c.op)
+		}
+	}
+	if !after(arming, Refused{Op: OpArm}).Blind || !after(proving, Refused{Op: OpClaim}).Blind || after(armed, Refused{Op: OpClaim}).Blind {
+		t.Error("a refusal of its own Arm or Claim makes it blind, and no other one")
+	}
+}
 
 // TestHabit: a node is kept from the second in succession on. If another contender comes soon each time, more and more nodes are
 // let go.
@@ -112,7 +186,7 @@ func TestHabit(t *testing.T) {
 			t.Errorf("node %d is %d behind the one before: worth %v, want %v", i, c.step, got, c.want)
 		}
 	}
-	soon := Stay{turns: 1}.with(stayWatched).Wants(1)
+	soon := Stay{Turns: 1, watched: true, wanted: true}
 	skipped := func() (n int) {
 		for !next(1) {
 			n++
@@ -125,7 +199,7 @@ func TestHabit(t *testing.T) {
 			t.Errorf("another contender came soon: %d nodes let go, want %d", got, want)
 		}
 	}
-	h = h.Ended(Stay{turns: 100}.with(stayWatched).Wants(1))
+	h = h.Ended(Stay{Turns: 100, watched: true, wanted: true})
 	h = h.Ended(soon)
 	if got := skipped(); got != 1 {
 		t.Errorf("behind a stay that has paid, %d nodes let go, want 1", got)

@@ -1,6 +1,7 @@
 package recipes
 
-// This file is about what happens in the world of stays. It also does what [actors.Cache] does between the decisions.
+// This file is about what happens in the world of stays. It also does what package cache and [actors.Lookout]
+// do between the decisions.
 
 func (m *stayModel) do(w *stayWorld, step stayStep) {
 	i, j := int(step.s), int(step.i)
@@ -11,24 +12,29 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		m.elsewhere(w, i, j)
 	case stepReleases:
 		s.locals[j].state = localIdle
-		m.change(w, i, int(s.locals[j].slot), Stay.Parts)
+		m.change(w, i, int(s.locals[j].slot), func(b *stayBook) { b.Holders-- })
 	case stepWithdraws:
 		w.left.withdraw--
 		s.locals[j].state = localIdle
-		m.change(w, i, int(s.locals[j].slot), Stay.Leaves)
+		m.change(w, i, int(s.locals[j].slot), func(b *stayBook) { b.Waiting-- })
 	case stepGranted: // a claim grants it, and renews the lease
 		s.lease = true
 		t.machine = machineHolds
 		t.holds = true
 		s.fresh = true
 		t.own = true
-		m.change(w, i, j, func(b Stay) Stay { return b.Stands(Epoch(s.epoch), m.worth) })
+		m.change(w, i, j, func(b *stayBook) {
+			b.Contention = NewContention(Epoch(s.epoch), "")
+			b.Stands, b.Worth = true, m.worth
+		})
 	case stepCreates:
 		t.node = w.create(1 + uint8(i)<<2 + uint8(j))
 	case stepDeletes:
 		node := t.node
 		t.machine, t.node = machineNone, 0
 		w.remove(node)
+	case stepWatchesAgain: // at any time later
+		m.change(w, i, j, func(b *stayBook) { b.Paced = false })
 	case stepArmExecutes:
 		t.arm, t.armed, t.own = stayAlone, true, true
 		others := w.queue
@@ -60,11 +66,13 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		t.gone = false
 		m.lose(w, i, j)
 	case stepTimeIsUp:
-		m.change(w, i, j, Stay.TimeIsUp)
+		m.change(w, i, j, func(b *stayBook) { b.EndHandoffs() })
 	case stepAges:
-		m.change(w, i, j, Stay.Spends)
+		m.change(w, i, j, func(b *stayBook) { b.Spent = true })
 	case stepRests:
-		m.change(w, i, j, func(b Stay) Stay { b, _ = b.Rests(); return b })
+		b := m.books[t.book]
+		b.Rest()
+		t.book = m.intern(b)
 		t.holds = false
 	case stepProbes:
 		s.fresh, s.lease = true, true
@@ -103,7 +111,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		w.stranger = 1
 		for j, was := range w.sessions[0].slots {
 			if step.kind == stepNeighbourComes && was.machine != machineNone {
-				m.change(w, 0, j, func(b Stay) Stay { return b.Wants(m.handoffs) })
+				m.change(w, 0, j, func(b *stayBook) { b.Found = b.Want(m.handoffs) || b.Found })
 			}
 		}
 		w.create(stayStranger)
@@ -191,7 +199,7 @@ func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s.epoch++
 	for j := range s.slots {
 		t := &s.slots[j]
-		*t = staySlot{stay: t.stay, machine: t.machine, node: t.node, since: t.since}
+		*t = staySlot{book: t.book, machine: t.machine, node: t.node, since: t.since}
 		if t.machine == machineLapsed {
 			continue
 		}
@@ -211,64 +219,87 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 	t.machine = machineLapsed
 	t.holds = false
 	w.byHand &^= 1 << (t.node - 1)
-	for k := range w.sessions[i].locals {
-		l := &w.sessions[i].locals[k]
-		if l.state == localHolds && int(l.slot) == j {
-			l.state = localIdle
-			t.stay = m.intern(m.stays[t.stay].Ends().Parts())
+	m.change(w, i, j, func(b *stayBook) {
+		b.Over, b.Contention = true, Contention{}
+		for k := range w.sessions[i].locals {
+			l := &w.sessions[i].locals[k]
+			if l.state == localHolds && int(l.slot) == j {
+				l.state = localIdle
+				b.Holders--
+			}
 		}
-	}
-	m.change(w, i, j, Stay.Ends)
+	})
 }
 
+// hear takes an input of a machine.
 func (m *stayModel) hear(w *stayWorld, i, j int, in Input) {
-	if w.sessions[i].slots[j].machine != machineNone {
-		m.change(w, i, j, func(b Stay) Stay { return m.hears(b, in, m.handoffs) })
+	if w.sessions[i].slots[j].machine == machineNone {
+		return
 	}
+	m.change(w, i, j, func(b *stayBook) {
+		b.Hear(in)
+		if _, resumed := in.(Reconnected); resumed {
+			b.Resume()
+		}
+		b.Spent = b.Spent || b.Blind
+		if b.Found {
+			b.Want(m.handoffs)
+		}
+	})
 }
 
-// change changes a stay, and does what follows.
-func (m *stayModel) change(w *stayWorld, i, j int, how func(Stay) Stay) {
-	s := &w.sessions[i]
-	t := &s.slots[j]
-	b := how(m.stays[t.stay])
+// change changes the book of a node, and does what follows.
+func (m *stayModel) change(w *stayWorld, i, j int, how func(*stayBook)) {
+	t := &w.sessions[i].slots[j]
+	b := m.books[t.book]
+	how(&b)
 	for {
-		var move StayMove
-		b, move = m.next(b, s.lease && s.fresh)
-		t.stay = m.intern(b)
+		m.find(w, i, j, &b, false)
+		move := b.Stay.Next(func() bool { return m.find(w, i, j, &b, true) })
+		t.book = m.intern(b)
 		switch move {
 		case StayWaits:
 			m.rest(w, i, j)
 			return
 		case StayGrants:
 			m.grants(w, i, j)
-		case StayArms:
-			t.arm = staySent
-			if !s.up {
-				t.arm = stayLost
-			}
-		case StayClaims:
-			t.claim, t.stale, t.old = staySent, false, false
-			if !s.up {
-				t.claim = stayLost
-			}
+		case StayWatches:
+			b.Watched = true
 		case StayGoes:
 		}
 	}
 }
 
+// find makes the next request to find out whether there are other contenders.
+func (m *stayModel) find(w *stayWorld, i, j int, b *stayBook, waits bool) (known bool) {
+	s := &w.sessions[i]
+	t := &s.slots[j]
+	known, request := b.Contention.Next(waits, func() bool { return s.lease && s.fresh })
+	sent := staySent
+	if !s.up {
+		sent = stayLost
+	}
+	switch request.(type) {
+	case Arm:
+		t.arm = sent
+	case Claim:
+		t.claim, t.stale, t.old = sent, false, false
+	}
+	return known
+}
+
 func (m *stayModel) grants(w *stayWorld, i, j int) {
 	s := &w.sessions[i]
 	t := &s.slots[j]
-	b := m.stays[t.stay]
-	turn := uint8(b.Turn())
-	if b.Wanted() && turn > 0 {
+	b := m.books[t.book]
+	turn := uint8(b.Turns - 1)
+	if b.wanted && turn > 0 {
 		t.since++
 	}
 	switch {
 	case turn > 0 && !s.up:
 		m.bad = stayCutOff
-	case turn > 0 && w.overdue && !b.Wanted():
+	case turn > 0 && w.overdue && !b.wanted:
 		m.bad = stayForgotten
 	case int32(t.since) > m.handoffs:
 		m.bad = stayUnbounded
@@ -289,14 +320,15 @@ func (m *stayModel) rest(w *stayWorld, i, j int) {
 	s := &w.sessions[i]
 	t := &s.slots[j]
 	for k := stayLocals - 1; k >= 0; k-- {
-		b := m.stays[t.stay]
+		b := m.books[t.book]
 		if l := &s.locals[k]; b.Excess() > 0 && l.state == localWaits && int(l.slot) == j {
-			t.stay = m.intern(b.Leaves())
+			b.Waiting--
+			t.book = m.intern(b)
 			m.elsewhere(w, i, k)
 		}
 	}
-	if b := m.stays[t.stay]; b.Over() && !b.Held() && (t.machine == machineHolds || t.machine == machineLapsed || t.machine == machineQueues) {
-		*t = staySlot{machine: machineLeaves, stay: t.stay, node: t.node} // no answer changes anything any more
+	if b := m.books[t.book]; b.Over && b.Holders == 0 && (t.machine == machineHolds || t.machine == machineLapsed || t.machine == machineQueues) {
+		*t = staySlot{machine: machineLeaves, book: m.intern(stayBook{Stay: b.Stay}), node: t.node} // no answer changes anything any more
 		if t.node == 0 {
 			t.machine = machineNone
 		}
@@ -314,7 +346,7 @@ func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 			newest = j // only one holds, and a stay that queues up is newer
 		}
 	}
-	if newest < 0 || !m.stays[s.slots[newest].stay].Accepts() {
+	if newest < 0 || !m.accepts(&s.slots[newest]) {
 		newest = -1
 		for j := range s.slots {
 			if s.slots[j] == (staySlot{}) {
@@ -324,8 +356,13 @@ func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 		if newest < 0 {
 			panic("more stays than this world has room for")
 		}
-		s.slots[newest] = staySlot{machine: machineQueues, stay: m.intern(Stay{})}
+		s.slots[newest] = staySlot{machine: machineQueues, book: m.intern(stayBook{})}
 	}
 	l.state, l.slot = localWaits, uint8(newest)
-	m.change(w, i, newest, Stay.Asks)
+	m.change(w, i, newest, func(b *stayBook) { b.Waiting++ })
+}
+
+func (m *stayModel) accepts(t *staySlot) bool {
+	b := m.books[t.book]
+	return b.Accepts()
 }

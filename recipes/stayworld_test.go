@@ -10,7 +10,7 @@ import (
 // This file has the world of stays: sessions whose contenders share cached nodes, and a stranger. The machines that get the nodes
 // do what the explorer of machines has found. A machine is granted the lock when its node is the first and its lease is good. It is
 // told of the end of the lease before the leader ends the session. It keeps a lost node until it is withdrawn. Everything else is
-// decided by [Stay].
+// decided by [Stay] and [Contention].
 
 const (
 	staySessions = 2
@@ -45,7 +45,7 @@ type staySession struct {
 }
 
 type staySlot struct {
-	stay    uint16 // the number of the Stay
+	book    uint16 // the number of the stayBook
 	machine stayMachine
 	node    uint8 // 1 + its index
 	holds   bool  // the session renews its lease for it
@@ -108,31 +108,35 @@ const (
 
 // stayModel is what the explorer visits.
 type stayModel struct {
-	next     func(Stay, bool) (Stay, StayMove)
-	hears    func(Stay, Input, int32) Stay
 	handoffs int32
 	worth    bool
 	locals   int // of the second session
 	rounds   uint8
 
-	stays []Stay
-	index map[Stay]uint16
+	books []stayBook
+	index map[stayBook]uint16
 	bad   searchtest.Violation
 }
 
+// stayBook is what a session decides by about one node.
+type stayBook struct {
+	Stay
+	Contention
+}
+
 func newStayModel() *stayModel {
-	m := &stayModel{next: Stay.Next, hears: Stay.Hears, handoffs: 1, worth: true, rounds: 2, index: map[Stay]uint16{}}
-	m.intern(Stay{})
+	m := &stayModel{handoffs: 1, worth: true, rounds: 2, index: map[stayBook]uint16{}}
+	m.intern(stayBook{})
 	return m
 }
 
-func (m *stayModel) intern(s Stay) uint16 {
-	if id, ok := m.index[s]; ok {
+func (m *stayModel) intern(b stayBook) uint16 {
+	if id, ok := m.index[b]; ok {
 		return id
 	}
-	id := uint16(len(m.stays))
-	m.stays = append(m.stays, s)
-	m.index[s] = id
+	id := uint16(len(m.books))
+	m.books = append(m.books, b)
+	m.index[b] = id
 	return id
 }
 
@@ -165,6 +169,7 @@ const (
 	stepCreates // the machine
 	stepGranted
 	stepDeletes
+	stepWatchesAgain
 	stepArmExecutes
 	stepArmAnswers
 	stepClaimExecutes
@@ -214,20 +219,21 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 		holds := slices.ContainsFunc(s.slots[:], func(t staySlot) bool { return t.holds })
 		for j := range s.slots {
 			t := &s.slots[j]
-			book := m.stays[t.stay]
+			book := m.books[t.book]
+			again := t.machine == machineHolds && book.Paced
 			add(live && t.machine == machineQueues && t.node == 0, stepCreates, i, j)
 			add(live && t.machine == machineQueues && t.node != 0 && w.head() == t.node, stepGranted, i, j)
 			add(live && t.machine == machineLeaves, stepDeletes, i, j)
+			add(again, stepWatchesAgain, i, j)
 			add(live && t.arm == staySent, stepArmExecutes, i, j)
 			add(s.up && t.arm > staySent && t.arm != stayLost || t.arm == stayLost, stepArmAnswers, i, j)
 			add(live && t.claim == staySent, stepClaimExecutes, i, j)
 			add(s.up && t.claim > staySent && t.claim != stayLost && !events || t.claim == stayLost, stepClaimAnswers, i, j)
 			add(t.changed, stepChangedTold, i, j)
 			add(t.gone, stepGoneTold, i, j)
-			add(book.Wanted() && !book.Over() && book.left > 0, stepTimeIsUp, i, j)
+			add(book.wanted && !book.Over && book.left > 0, stepTimeIsUp, i, j)
 			add(book.Idle() && w.stranger != 1, stepAges, i, j)
-			_, rests := book.Rests()
-			add(rests && t.machine == machineHolds, stepRests, i, j)
+			add(book.Idle() && t.machine == machineHolds && book.Rest(), stepRests, i, j)
 			add(w.left.remove > 0 && t.node != 0 && w.queue[t.node-1] != 0 && t.machine == machineHolds, stepRemoved, i, j)
 		}
 		for j := range s.locals {
@@ -350,7 +356,7 @@ type stayNarrator struct{ m *stayModel }
 
 func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
 	names := [...]string{
-		"asks", "releases", "creates its node", "is granted it", "deletes its node", "has the directory armed", "hears that it is armed",
+		"asks", "releases", "creates its node", "is granted it", "deletes its node", "may watch the directory again", "has the directory armed", "hears that it is armed",
 		"has its claim executed", "hears of its claim", "hears that the directory has changed", "hears that its node is gone",
 		"has had its time", "is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
 		"withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
@@ -364,7 +370,7 @@ func (n stayNarrator) Standing(w *stayWorld) string {
 	text := fmt.Sprintf("queue %v", w.queue)
 	for _, s := range w.sessions {
 		for _, t := range s.slots {
-			text += fmt.Sprintf("\n      slot %+v of %+v", t, n.m.stays[t.stay])
+			text += fmt.Sprintf("\n      slot %+v of %+v", t, n.m.books[t.book])
 		}
 		text += fmt.Sprintf("\n      locals %+v up %v lease %v fresh %v", s.locals, s.up, s.lease, s.fresh)
 	}

@@ -40,9 +40,9 @@ type Config struct {
 	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see [DefaultNodeBudget].
 	NodeBudget int
 
-	// GiveUp has the idle node of a cached lock go, and returns its seats; none if there is no idle node. The
+	// GiveUp has the idle node of a cached lock go, and returns its seat, or nil if there is no idle node. The
 	// loop calls it when the budget is used up. nil: there are no such nodes.
-	GiveUp func() []*Seat
+	GiveUp func() *Seat
 
 	// OnFill hears how full the session is, at each change. It must not block.
 	OnFill func(Fill)

@@ -55,7 +55,7 @@
 //   - A multi-lock has a node in each of several directories, see multi.go.
 //   - A reader can take the place of its own writer in the queue, see downgrade.go.
 //   - A lock that tells of crashes has a record beside its directory, see crash.go; it may ask for a lock-delay, see lockdelay.go.
-//   - A cached lock has its node in a queue, and a watch on the directory, see cached.go.
+//   - A cached lock has its node in a queue, and may have a watch on the directory, see contention.go.
 //
 // # The files, from the bottom up
 //
@@ -64,7 +64,7 @@
 //   - Words: config, connectstring, errors, clock, guid, wish, timeoutline, deadline, directory; and the packages under internal.
 //   - State: session, client, seat, names, asked, listings, owners, containers, pending, and queue, which makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
-//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, cached, and layout
+//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, contention, and layout
 //     for what kinds of locks share.
 //   - The loop's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.

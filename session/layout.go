@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-var _, _, _, _, _, _ layout = queued{}, placed{}, cached{}, (*permits)(nil), (*single)(nil), (*multi)(nil)
+var _, _, _, _, _ layout = queued{}, placed{}, (*permits)(nil), (*single)(nil), (*multi)(nil)
 
 // create makes the own node, and the directory if there is none.
 func (queued) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {

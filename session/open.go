@@ -86,8 +86,6 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout = placed{}
 	case p.Members != nil:
 		t.layout = s.newMulti(p.Members)
-	case p.Marks&events.MarkCached != 0:
-		t.layout = cached{}
 	}
 	return t
 }

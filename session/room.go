@@ -62,14 +62,12 @@ func (s *Session) giveUp() bool {
 	if s.cfg.GiveUp == nil {
 		return false
 	}
-	seats := s.cfg.GiveUp()
-	for _, t := range seats {
-		if t.counts && !t.leaving {
-			t.leaving = true
-			s.budget.Leaving(t.layout.load(t))
-		}
+	t := s.cfg.GiveUp()
+	if t != nil && t.counts && !t.leaving {
+		t.leaving = true
+		s.budget.Leaving(t.layout.load(t))
 	}
-	return len(seats) > 0
+	return t != nil
 }
 
 // roomMade goes on with the requests that wait for room, in order. If nodes stay that were to go, it finds

@@ -195,6 +195,7 @@ func (t *Seat) leave(c *client) {
 	own, pred, several := t.own, t.pred, t.layout.several()
 	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
 	t.layout.leave(c, t)
+	c.looks.Drop(t.dir, t) // if it was watched
 	t.forget(c, own)
 	t.forget(c, pred)
 	for _, node := range several {

@@ -109,6 +109,10 @@ func (p *FakePort) Deadline(of recipes.Epoch) time.Time {
 	return p.Until
 }
 
+func (p *FakePort) Proven(recipes.Epoch) bool { return true }
+
+func (p *FakePort) Interval() time.Duration { return time.Second }
+
 func (p *FakePort) Session(of recipes.Epoch) int64 {
 	if of != Epoch {
 		return 0

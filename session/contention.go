@@ -13,12 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is what a cached lock's seat does for its [recipes.Stay].
-
-// cached are the nodes of a cached lock: in a queue, with a watch on the directory.
-type cached struct{ queued }
-
-func (cached) leave(c *client, t *Seat) { c.looks.Drop(t.dir, t) }
+// This file is about a holder that learns of the contenders that it keeps out.
 
 // Proven reports whether the epoch's session can be believed alive and its events are heard: news of another contender are at most two
 // probe intervals old.
@@ -32,7 +27,8 @@ func (t *Seat) Proven(epoch recipes.Epoch) bool {
 }
 
 // Interval returns how long the session goes without a write while something is held.
-func (s *Session) Interval() time.Duration {
+func (t *Seat) Interval() time.Duration {
+	s := t.session
 	c := s.present()
 	if c == nil {
 		return s.cfg.Timeout / probePart

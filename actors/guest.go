@@ -1,0 +1,109 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Host grants its guest the lock, and takes it back. None of the methods blocks. Except for
+// Deadline, the caller holds no mutex.
+type Host interface {
+	// Ask is called once, when the guest is started. try says that it does not wait.
+	Ask(try bool)
+	// Leave is called when the guest is released, gives up or fails, before or after Ask, perhaps
+	// again and again.
+	Leave(why recipes.Why)
+	// Admit returns a lock that enters this one again, or nil, see [Lock.Admit].
+	Admit(cfg Config) *Lock
+	// Deadline returns until when the session of the epoch can be believed alive. It is called while
+	// the guest holds, with a mutex of the guest.
+	Deadline(epoch recipes.Epoch) time.Time
+	// Use returns the port of the node, see [Lock.Use].
+	Use() (port Port, done func(spent bool))
+}
+
+// Guest is a lock without a machine. Its [Host] grants it the node of another lock.
+type Guest struct {
+	Lock
+
+	host Host
+}
+
+// Init makes the guest. The methods of its Lock may be called from then on.
+func (g *Guest) Init(cfg Config, host Host) {
+	g.host = host
+	g.init(cfg, g)
+}
+
+// Grant grants the lock. If that is to be logged, it returns a function that does so.
+func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
+	if grant, logs := g.onGrant(e, epoch); logs {
+		return func() { g.log(grant) }
+	}
+	return nil
+}
+
+// Lose takes the lock away. report tells of the loss. If several lose a lock at once, all of them
+// lose it before the first one is told.
+func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
+
+// AskBack tells that the lock is asked back.
+func (g *Guest) AskBack(e recipes.Revoke) { g.onRevoke(e) }
+
+// Queue tells how many contenders stand ahead.
+func (g *Guest) Queue(ahead int) {
+	g.stands(ahead)
+	g.queues(recipes.Queue{Ahead: ahead})
+}
+
+// Requeue tells that the place in the queue is lost.
+func (g *Guest) Requeue() { g.requeues() }
+
+// Displace notes that how many contenders stand ahead is not known any more.
+func (g *Guest) Displace() { g.losesPlace() }
+
+// End tells that the acquisition is over, before another one is granted the lock. Vacate follows.
+func (g *Guest) End(why recipes.Why) {
+	if !g.hasFailed() { // else Fail tells it
+		g.onFinish(recipes.Finish{Why: why}, 0)
+	}
+}
+
+// Refuse is End for a guest that a server has refused.
+func (g *Guest) Refuse(err error) { g.finish(func() error { return err }) }
+
+// Vacate tells that nothing of the acquisition is left.
+func (g *Guest) Vacate() {
+	if !g.hasFailed() {
+		g.nothingIsLeft()
+	}
+}
+
+func (g *Guest) hand(m message) {
+	if m.bound != 0 {
+		if g.boundReached(m) {
+			g.host.Leave(m.bound)
+		}
+		return
+	}
+	switch in := m.input.(type) {
+	case recipes.Started:
+		if m.open { // else the bound ends it
+			g.host.Ask(in.Try)
+		}
+	case recipes.Withdrawn:
+		g.host.Leave(in.Why)
+		if in.Ran {
+			g.hasReturned()
+		}
+	}
+}
+
+func (g *Guest) deadline(epoch recipes.Epoch) time.Time { return g.host.Deadline(epoch) }
+
+func (g *Guest) use() (port Port, done func(spent bool)) { return g.host.Use() }
+
+func (g *Guest) admit(cfg Config) *Lock { return g.host.Admit(cfg) }
+
+func (g *Guest) drop() { g.host.Leave(recipes.WhyReleased) }

@@ -1,0 +1,123 @@
+package actors
+
+import (
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Lookout is a lock whose holder learns of the contenders that it keeps out: tell is called, and
+// Contended reports it. [recipes.Contention] decides. No caller takes its Grant, and it keeps its
+// node until Release, also after a loss.
+type Lookout struct {
+	*Lock
+
+	port Port
+	tell Beside
+
+	mu    sync.Mutex
+	epoch recipes.Epoch // of the Grant
+	book  recipes.Contention
+}
+
+// NewLookout returns an idle lock; Start sets it going. The function tell hears each input of the
+// lock after Lookout, without a mutex.
+func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout {
+	l := &Lookout{Lock: NewLock(cfg, rule, port), port: port, tell: tell}
+	l.rarely().beside = l.hear
+	return l
+}
+
+// Port returns the port of the node.
+func (l *Lookout) Port() Port { return l.port }
+
+// hear takes an input of the lock, and the effects that its machine had.
+func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
+	l.mu.Lock()
+	l.book.Hear(in)
+	for _, e := range effects {
+		switch e := e.(type) {
+		case recipes.Grant:
+			l.taken() // else the node would go at a loss
+			l.epoch, l.book = epoch, recipes.NewContention(epoch, e.Node)
+		case recipes.Lose, recipes.Finish:
+			l.book = recipes.Contention{}
+		}
+	}
+	l.next(false)
+	l.mu.Unlock()
+	l.tell(epoch, in, effects)
+}
+
+// Watch has the directory watched from now on, until another contender is found.
+func (l *Lookout) Watch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.book.Watched = true
+	l.next(false)
+}
+
+// Find notes that another contender is known from elsewhere.
+func (l *Lookout) Find() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.book.Found = true
+}
+
+// Contended reports whether another contender has come, or may have. It stays true. blind says
+// that a server refuses to tell.
+func (l *Lookout) Contended() (found, blind bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.Found, l.book.Blind
+}
+
+// Known reports whether the lock is held, and each contender that has come is known, except those
+// of the last two probe intervals. If not, Lookout finds out, and tell hears of the answer.
+func (l *Lookout) Known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next(true)
+}
+
+// Rest says that the lock is not used until Known reports true again. Its lease is not renewed
+// meanwhile.
+func (l *Lookout) Rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.book.Rest() {
+		l.do(recipes.Rest{})
+	}
+}
+
+// Release gives the node back.
+func (l *Lookout) Release() {
+	l.mu.Lock()
+	l.book = recipes.Contention{}
+	l.mu.Unlock()
+	l.Withdraw(recipes.WhyReleased)
+}
+
+// do has the loop make a request for the node.
+func (l *Lookout) do(request recipes.Effect) {
+	l.cfg.Loop.Post(func() { l.port.Do(request) })
+}
+
+// next makes the next request. It is called with mu held.
+func (l *Lookout) next(waits bool) (known bool) {
+	paced := l.book.Paced
+	known, request := l.book.Next(waits, func() bool { return l.port.Proven(l.epoch) })
+	if request != nil {
+		l.do(request)
+	}
+	if l.book.Paced && !paced {
+		time.AfterFunc(l.port.Interval(), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.book.Paced = false
+			l.next(false)
+		})
+	}
+	return known
+}

@@ -1,0 +1,257 @@
+// Package cache keeps the nodes of cached locks while no other contender wants them.
+//
+// It is a client of ordinary acquisitions. An acquisition of its own gets a node. The callers
+// wait in a queue of the process, and hold the lock turn by turn under that node: none of them
+// asks a server. When the acquisition has learned of another contender, a bounded number of turns
+// follows, and it is released. [recipes.Stay] makes these decisions.
+//
+// One mutex guards all caches of a coordinator. A Grant, a release, the news of another contender,
+// a loss and Close happen in the goroutine of the caller, under the mutex. A function that may
+// call the cache is never called under it. So:
+//
+//  1. A Grant is published under the mutex. A loss noted after it is reported after it. A loss
+//     noted before prevents it.
+//  2. The session renews the lease of a node until [actors.Lookout.Rest], and again from the
+//     moment at which [actors.Lookout.Known] is true. Rest is called under the mutex, and no turn
+//     is granted between the two. So every holder hears of the end of the lease.
+//  3. The machine of the acquisition hears every input first, then its lookout, then the cache.
+package cache
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Terms is what acquisitions that share a node have in common. Others stand beside each other,
+// like contenders of different sessions.
+type Terms struct {
+	Data, ACL string // of the node
+	Revocable bool
+	Handoffs  int32         // local grants at the most, once another contender is known
+	For       time.Duration // how long local grants go on then
+}
+
+// Handle is a cached lock, with what its acquisitions have in common. Nobody writes to it.
+type Handle struct {
+	Caches *Caches
+	Path   string
+	Terms  Terms
+	Keeper Keeper
+}
+
+// Config is what caches are made with.
+type Config struct {
+	Size   int           // how many idle nodes are kept
+	Idle   time.Duration // for how long
+	Strict bool          // a lost connection is a loss
+}
+
+// Keeper makes the acquisitions that get nodes.
+type Keeper interface {
+	// Queue returns an idle acquisition of a node with the data, or an error.
+	Queue(data string, tell actors.Beside) (*actors.Lookout, error)
+}
+
+// Caches are the caches of a coordinator.
+type Caches struct {
+	cfg Config
+
+	mu    sync.Mutex
+	paths map[string]*cache // those with a node, and those in quiet
+	quiet list.List         // of *cache: those that the process does not use, the latest first
+	todo  []func()          // calls for when the mutex is free
+}
+
+// cache has the nodes of one path.
+type cache struct {
+	all  *Caches
+	path string
+
+	stays []*stay // the newest is the last
+	habit recipes.Habit
+	last  Terms         // of the latest node
+	at    *list.Element // in quiet, or nil
+}
+
+// New returns empty caches.
+func New(cfg Config) *Caches { return &Caches{cfg: cfg, paths: map[string]*cache{}} }
+
+// Lock returns a lock that takes its turn under a node of the handle.
+func (h *Handle) Lock(cfg actors.Config) *actors.Lock {
+	t := &turn{of: h}
+	t.Init(cfg, t)
+	return &t.Lock
+}
+
+// at returns the cache of a path, which may be a new one. It is called with mu held.
+func (a *Caches) at(path string) *cache {
+	if c := a.paths[path]; c != nil {
+		return c
+	}
+	return &cache{all: a, path: path}
+}
+
+// Want notes that an acquisition of the process with other terms is about to queue up at the path,
+// or one that is not cached if other is nil. It is a contender of its own, and takes no turn's
+// place.
+func (a *Caches) Want(path string, other *Terms) {
+	a.mu.Lock()
+	defer a.unlock()
+	if c := a.paths[path]; c != nil {
+		c.each(func(s *stay) {
+			if other == nil || *s.terms != *other {
+				s.want()
+			}
+		})
+	}
+}
+
+// Close has every node go as soon as it is not held.
+func (a *Caches) Close() {
+	a.mu.Lock()
+	defer a.unlock()
+	for _, c := range a.paths {
+		c.each((*stay).spend)
+	}
+}
+
+// GiveUp has the node go that has been idle for longest, and returns its port. It returns nil if
+// no node is idle.
+func (a *Caches) GiveUp() (port actors.Port) {
+	a.mu.Lock()
+	defer a.unlock()
+	for port == nil && a.quiet.Len() > 0 {
+		port = a.evict()
+	}
+	return port
+}
+
+// evict forgets the cache that has been quiet for longest, and has its idle node go. It returns
+// the node's port. It is called with mu held.
+func (a *Caches) evict() (port actors.Port) {
+	c, _ := a.quiet.Back().Value.(*cache)
+	c.each(func(s *stay) {
+		if s.book.Idle() {
+			port = s.node.Port()
+			s.spend()
+		}
+	})
+	c.busy()
+	if len(c.stays) == 0 {
+		delete(a.paths, c.path)
+	}
+	return port
+}
+
+// then has f called when the mutex is free. It is called with mu held.
+func (a *Caches) then(f func()) { a.todo = append(a.todo, f) }
+
+// unlock unlocks the mutex, and calls what then has collected.
+func (a *Caches) unlock() {
+	todo := a.todo
+	a.todo = nil
+	a.mu.Unlock()
+	for _, f := range todo {
+		f()
+	}
+}
+
+// The methods of a cache are called with the mutex held.
+
+// each calls f with each stay, which may end by that.
+func (c *cache) each(f func(*stay)) {
+	for _, s := range slices.Clone(c.stays) {
+		f(s)
+	}
+}
+
+// rest notes that the process does not use the cache from now on. If too many caches are quiet,
+// the one that has been so for longest is forgotten.
+func (c *cache) rest() {
+	if c.at != nil {
+		c.all.quiet.MoveToFront(c.at)
+		return
+	}
+	c.at = c.all.quiet.PushFront(c)
+	if c.all.quiet.Len() > c.all.cfg.Size {
+		c.all.evict()
+	}
+}
+
+// busy notes that the process uses the cache, or forgets it.
+func (c *cache) busy() {
+	if c.at != nil {
+		c.all.quiet.Remove(c.at)
+		c.at = nil
+	}
+}
+
+// newest returns the stay with the terms that was begun last, or nil.
+func (c *cache) newest(terms *Terms) *stay {
+	for _, s := range slices.Backward(c.stays) {
+		if *s.terms == *terms {
+			return s
+		}
+	}
+	return nil
+}
+
+// place has a turn wait for the newest stay that accepts it, or for a new one.
+func (c *cache) place(t *turn) {
+	s := c.newest(&t.of.Terms)
+	if s == nil || !s.book.Accepts() {
+		var err error
+		if s, err = c.begin(t); err != nil {
+			t.fail(func() { t.Refuse(err) })
+			return
+		}
+	}
+	ahead := s.ahead + int(s.book.Waiting)
+	s.add(t)
+	s.move()
+	if t.is == turnWaits && t.stay == s && len(s.holders) > 0 {
+		t.Queue(ahead + 1)
+	}
+}
+
+// begin returns a new stay for the turn, whose node queues up.
+func (c *cache) begin(t *turn) (*stay, error) {
+	s := &stay{cache: c, terms: &t.of.Terms}
+	node, err := t.of.Keeper.Queue(s.terms.Data, s.hear)
+	if err != nil {
+		return nil, err
+	}
+	s.node = node
+	c.busy()
+	c.stays, c.all.paths[c.path] = append(c.stays, s), c
+	try := t.try
+	c.all.then(func() {
+		c.all.Want(c.path, s.terms) // before the servers hear of the node
+		s.start(try)
+	})
+	return s, nil
+}
+
+// worth reports whether it pays to keep the node of a stay, which has been granted.
+func (c *cache) worth(s *stay) (worth bool) {
+	name, _ := events.ParseName(s.grant.Node)
+	c.habit, worth = c.habit.Worth(name.Seq)
+	same := c.last == *s.terms
+	c.last = *s.terms
+	return worth && same
+}
+
+// end removes a stay that is over. The habit of the path is kept for a while.
+func (c *cache) end(s *stay) {
+	c.habit = c.habit.Ended(s.book)
+	c.stays = slices.DeleteFunc(c.stays, func(other *stay) bool { return other == s })
+	if len(c.stays) == 0 {
+		c.rest()
+	}
+}

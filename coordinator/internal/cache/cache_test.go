@@ -1,0 +1,302 @@
+package cache_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// What a cached lock does that the explorer of package recipes and the tests of package coordinator
+// do not see: a session that a test scripts says each thing at the moment at which it matters.
+
+const epoch = recipes.Epoch(3)
+
+var own = events.Name{Text: "lock-0000000005", Kind: events.KindLock, Seq: 5}
+
+// port is a session that says only what the test tells it to.
+type port struct {
+	mu    sync.Mutex
+	post  actors.Post
+	sent  []recipes.Effect
+	until time.Time // the end of the lease
+}
+
+func (p *port) Open(post actors.Post) recipes.Opened {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.post = post
+	return recipes.Opened{}
+}
+
+func (p *port) Close() {}
+
+func (p *port) Do(e recipes.Effect) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, e)
+}
+
+// requests returns how many requests of the kind were sent.
+func (p *port) requests(op recipes.Op) (n int) {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.sent {
+		if o, _, _ := recipes.Requested(e); o == op {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *port) Deadline(of recipes.Epoch) time.Time {
+	if of != epoch {
+		return time.Time{}
+	}
+	return p.until
+}
+
+func (p *port) Proven(recipes.Epoch) bool { return true }
+func (p *port) Interval() time.Duration   { return time.Second }
+
+// rig is a cached lock, and the session that gets its node.
+type rig struct {
+	*port
+
+	t      *testing.T
+	house  *actors.House
+	handle *cache.Handle
+	lastID uint64
+	gone   int // acquisitions of which nothing is left
+}
+
+// withRig runs a test in virtual time with a cached lock.
+func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		group := &actors.Group{}
+		stream := actors.NewStream(group)
+		r := &rig{
+			port: &port{until: time.Now().Add(time.Hour)}, t: t,
+			house: &actors.House{Loop: actors.NewLoop(group, nil), Stream: stream, Logger: zap.NewNop()},
+		}
+		r.handle = &cache.Handle{Caches: cache.New(cache.Config{Size: 1, Idle: time.Hour}), Path: "/locks/a", Keeper: keeper{r}}
+		test(t, r)
+		stream.Close(time.Second)
+		group.Close()
+	})
+}
+
+// keeper makes the acquisition that gets the node.
+type keeper struct{ *rig }
+
+func (k keeper) Queue(_ string, tell actors.Beside) (*actors.Lookout, error) {
+	return actors.NewLookout(actors.Config{Path: "/locks/a", Owner: owner(k), House: k.house}, recipes.Mutex{}, k.port, tell), nil
+}
+
+type owner struct{ *rig }
+
+func (o owner) Members() []events.Member     { return nil }
+func (o owner) Explain(end actors.End) error { return explain(end) }
+func (o owner) Gone()                        { o.gone++ }
+
+type endError struct{ actors.End }
+
+func (e endError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
+
+func explain(end actors.End) error {
+	if end.Why == recipes.WhyReleased && end.Granted {
+		return nil
+	}
+	return endError{end}
+}
+
+func (r *rig) config() actors.Config {
+	r.lastID++
+	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: owner{r}, House: r.house}
+}
+
+// say posts the inputs, and waits until they were handled.
+func (r *rig) say(inputs ...recipes.Input) {
+	for _, in := range inputs {
+		r.house.Loop.Hand(func() { r.post(in, nil) })
+	}
+	synctest.Wait()
+}
+
+// holder returns the lock of a caller that holds.
+func (r *rig) holder() *actors.Lock {
+	r.t.Helper()
+	l := r.handle.Lock(r.config())
+	l.Start(r.t.Context(), 0, actors.Want{})
+	r.say(
+		recipes.Opened{Epoch: epoch, Session: 1}, recipes.Created{Epoch: epoch, Node: own},
+		recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: 1, Token: 7}},
+		recipes.Claimed{Epoch: epoch, Fresh: true},
+	)
+	r.mustTake(l)
+	return l
+}
+
+// mustTake takes the Grant of a lock.
+func (r *rig) mustTake(l *actors.Lock) {
+	r.t.Helper()
+	select {
+	case <-l.Granted():
+	default:
+		r.t.Fatal("there is no Grant, want one")
+	}
+}
+
+// admit returns a lock that enters the held one again and is not started, or nil.
+func (r *rig) admit(by *actors.Lock) *actors.Lock { return by.Admit(r.config()) }
+
+// deleted answers the delete of the node.
+func (r *rig) deleted() {
+	r.t.Helper()
+	if n := r.requests(recipes.OpDelete); n != 1 {
+		r.t.Errorf("%d requests for the node to go, want 1", n)
+	}
+	r.say(recipes.Deleted{Epoch: epoch})
+}
+
+func isOver(l *actors.Lock) bool {
+	select {
+	case <-l.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestNoTurnIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the moment by
+// which the lock was to be given back, nor when it is released.
+func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
+	for name, ends := range map[string]func(r *rig, holder *actors.Lock){
+		"lease": func(*rig, *actors.Lock) { time.Sleep(time.Hour) },
+		"deadline": func(r *rig, _ *actors.Lock) {
+			by := actors.MomentOf(time.Now().Add(time.Minute))
+			r.say(recipes.AskedBack{Epoch: epoch, Node: own.Text, By: by})
+			time.Sleep(time.Minute)
+		},
+		"released": func(_ *rig, holder *actors.Lock) { holder.Withdraw(recipes.WhyReleased) },
+	} {
+		withRig(t, func(t *testing.T, r *rig) {
+			holder := r.holder()
+			if r.admit(holder) == nil {
+				t.Fatal("a holder's lock is not entered again")
+			}
+		})
+		withRig(t, func(t *testing.T, r *rig) {
+			holder := r.holder()
+			ends(r, holder)
+			if r.admit(holder) != nil {
+				t.Errorf("%s: a lock is entered again, want none", name)
+			}
+			holder.Withdraw(recipes.WhyReleased)
+			r.say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
+			r.deleted()
+		})
+	}
+}
+
+// TestNoTurnIsTakenAfterALoss: when the first holder hears of the loss, the Grants of the others
+// have been taken back.
+func TestNoTurnIsTakenAfterALoss(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		outer := r.holder()
+		inner := r.admit(outer)
+		inner.Start(t.Context(), 0, actors.Want{})
+		if synctest.Wait(); !inner.Holding() {
+			t.Fatal("the inner lock has no Grant")
+		}
+		heard := false
+		outer.OnEnd(func(error) {
+			if heard = true; inner.Holding() {
+				t.Error("after the loss the inner lock holds")
+			}
+		})
+		r.say(recipes.LeaseRanOut{})
+		if !heard || !isOver(outer) || !isOver(inner) {
+			t.Errorf("told: %v, over: %v and %v; want all of it", heard, isOver(outer), isOver(inner))
+		}
+		r.deleted()
+	})
+}
+
+// TestATurnHearsNothingBeforeItIsStarted: a lock is entered again, and is lost before the inner
+// lock is started. That hears of the loss when it is, and never if it fails.
+func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		withRig(t, func(t *testing.T, r *rig) {
+			outer := r.holder()
+			inner := r.admit(outer)
+			r.say(recipes.LeaseRanOut{})
+			if !isOver(outer) || isOver(inner) || r.gone != 1 {
+				t.Fatalf("over: %v, and the inner lock, which is not started: %v; want the first", isOver(outer), isOver(inner))
+			}
+			var want error = endError{actors.End{Why: recipes.WhyLost, Reason: events.ReasonLeaseRanOut}}
+			if fails {
+				want = errors.New("failed")
+				inner.Fail(want)
+			} else {
+				inner.Start(t.Context(), 0, actors.Want{})
+			}
+			synctest.Wait()
+			if got := inner.Err(); !errors.Is(got, want) {
+				t.Errorf("fails %v: ended with %v, want %v", fails, got, want)
+			}
+			r.deleted()
+			if r.gone != 3 {
+				t.Errorf("fails %v: nothing is left of %d acquisitions, want 3", fails, r.gone)
+			}
+		})
+	}
+}
+
+// TestAChangedDirectoryIsReadOnceAnInterval, and at once for a caller that waits.
+func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		holder := r.holder()
+		next := r.handle.Lock(r.config())
+		next.Start(t.Context(), 0, actors.Want{})
+		holder.Withdraw(recipes.WhyReleased)
+		armed := []recipes.Input{recipes.Armed{Epoch: epoch}, recipes.Changed{Epoch: epoch}}
+		r.say(armed[0])
+		r.mustTake(next)
+		var reads []int
+		read := func() { reads = append(reads, r.requests(recipes.OpArm)) }
+		r.say(armed[1])
+		read() // at once, for the first time
+		r.say(armed...)
+		read() // not again
+		time.Sleep(time.Second)
+		read() // an interval later
+		r.say(armed...)
+		read()
+		waits := r.handle.Lock(r.config())
+		waits.Start(t.Context(), 0, actors.Want{})
+		read() // there is a holder
+		next.Withdraw(recipes.WhyReleased)
+		read() // there is none
+		r.say(armed[0])
+		r.mustTake(waits)
+		if want := []int{2, 2, 3, 3, 3, 4}; !slices.Equal(reads, want) {
+			t.Errorf("the directory was read %v times, want %v", reads, want)
+		}
+		r.say(recipes.LeaseRanOut{})
+		r.deleted()
+	})
+}

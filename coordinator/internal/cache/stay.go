@@ -1,0 +1,296 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// stay is one node, and the turns that wait for it or hold under it. Mostly a cache has one; while
+// its node is about to go, another one may queue up. Its methods are called with the mutex of all
+// caches held.
+type stay struct {
+	cache *cache
+	terms *Terms
+	book  recipes.Stay
+	node  *actors.Lookout // the acquisition that has the node, or queues up for it
+
+	epoch       recipes.Epoch // of the grant
+	grant       recipes.Grant
+	wish        *recipes.Revoke // the latest; nil: the lock was not asked back
+	loss        recipes.Lose    // once it is lost
+	first, last *turn           // of the waiters
+	holders     []*turn
+	ahead       int         // of the node, in the servers' queue
+	idleSince   time.Time   // zero: the process uses the node
+	idle        *time.Timer // runs while the node is idle, and may run longer
+	bound       *time.Timer // ends the local grants, once the node is wanted
+	released    bool
+}
+
+// start has the node queue up. It is called without the mutex. The wait ends with the stay.
+//
+//nolint:contextcheck,nolintlint // the context of one caller does not bound it; the linter heeds this at the callers
+func (s *stay) start(try bool) {
+	s.node.Start(context.Background(), 0, actors.Want{Try: try, Keep: true, Strict: s.cache.all.cfg.Strict})
+}
+
+// add adds a turn to the waiters: as the last one, or as the first if it has waited at another stay.
+func (s *stay) add(t *turn) {
+	switch {
+	case s.first == nil:
+		s.first, s.last = t, t
+	case t.is == turnWaits:
+		t.next, s.first.prev, s.first = s.first, t, t
+	default:
+		t.prev, s.last.next, s.last = s.last, t, t
+	}
+	t.stay, t.is, s.idleSince = s, turnWaits, time.Time{}
+	s.book.Waiting++
+}
+
+// remove removes a waiter.
+func (s *stay) remove(t *turn) {
+	s.unlink(t)
+	s.book.Waiting--
+}
+
+// unlink takes a turn out of the queue.
+func (s *stay) unlink(t *turn) {
+	if t.prev == nil {
+		s.first = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		s.last = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
+}
+
+// move makes the book's moves until it has none. It is called after every change.
+func (s *stay) move() {
+	for {
+		switch s.book.Next(s.node.Known) {
+		case recipes.StayWaits:
+			s.settle()
+			return
+		case recipes.StayGrants:
+			t := s.first
+			s.unlink(t)
+			t.is, s.holders = turnHolds, append(s.holders, t)
+			s.publish(t)
+		case recipes.StayWatches:
+			s.node.Watch()
+		case recipes.StayGoes: // settle does it
+		}
+	}
+}
+
+// settle does what follows when the book has no move.
+func (s *stay) settle() {
+	for range s.book.Excess() { // the last first: each goes before the later ones
+		t := s.last
+		s.remove(t)
+		if t.try {
+			t.turnAway()
+			continue
+		}
+		t.Displace()
+		s.cache.place(t)
+	}
+	switch {
+	case s.book.Over && len(s.holders) == 0:
+		s.release()
+	case s.book.Idle() && s.idleSince.IsZero():
+		s.beIdle()
+	}
+}
+
+// publish grants a holder the lock, and tells it of the revocation or the loss that came before.
+func (s *stay) publish(t *turn) {
+	if t.lost {
+		s.tellLoss(t)
+		return
+	}
+	g := s.grant
+	g.Turn = s.book.Turns - 1
+	if log := t.Grant(g, s.epoch); log != nil {
+		s.cache.all.then(log)
+	}
+	if wish := s.wish; wish != nil {
+		s.cache.all.then(func() { t.AskBack(*wish) })
+	}
+}
+
+// release gives up the node.
+func (s *stay) release() {
+	if s.released {
+		return
+	}
+	s.released = true
+	for _, t := range [...]*time.Timer{s.idle, s.bound} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	s.cache.end(s)
+	s.cache.all.then(s.node.Release)
+}
+
+// want notes that another contender is known, and bounds the time for which the node may still be
+// handed on locally.
+func (s *stay) want() {
+	if !s.book.Want(s.terms.Handoffs) {
+		return
+	}
+	s.node.Find()
+	if s.terms.For <= 0 {
+		s.book.EndHandoffs()
+	} else {
+		s.bound = time.AfterFunc(s.terms.For, func() {
+			s.cache.all.mu.Lock()
+			defer s.cache.all.unlock()
+			s.book.EndHandoffs()
+			s.move()
+		})
+	}
+	s.move()
+}
+
+// spend has the node go as soon as it is not held.
+func (s *stay) spend() {
+	s.book.Spent = true
+	s.move()
+}
+
+// beIdle notes that the process does not use the node from now on.
+func (s *stay) beIdle() {
+	s.idleSince = time.Now()
+	if s.idle == nil {
+		s.idle = time.AfterFunc(s.node.Port().Interval(), s.onIdle)
+	}
+	s.cache.rest()
+}
+
+// onIdle has the node rest after a probe interval, and gives it up later.
+func (s *stay) onIdle() {
+	all := s.cache.all
+	all.mu.Lock()
+	defer all.unlock()
+	if !s.book.Idle() {
+		s.idle = nil
+		return
+	}
+	idle, interval := time.Since(s.idleSince), s.node.Port().Interval()
+	if idle < interval {
+		s.idle.Reset(interval - idle)
+		return
+	}
+	s.node.Rest()
+	if idle < all.cfg.Idle {
+		s.idle.Reset(all.cfg.Idle - idle)
+		return
+	}
+	s.spend()
+}
+
+// hear is told of each input of the node's acquisition, with the effects of its machine.
+func (s *stay) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
+	all := s.cache.all
+	all.mu.Lock()
+	defer all.unlock()
+	if s.released {
+		return
+	}
+	if _, resumed := in.(recipes.Reconnected); resumed {
+		s.book.Resume()
+	}
+	for _, e := range effects {
+		s.take(epoch, e)
+	}
+	found, blind := s.node.Contended()
+	s.book.Spent = s.book.Spent || blind
+	if found {
+		s.want()
+	}
+	s.move()
+}
+
+// take passes on what the node's acquisition is told to the waiters and holders.
+func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
+	switch e := e.(type) {
+	case recipes.Grant:
+		s.epoch, s.grant, s.ahead = epoch, e, 0
+		s.book.Stands, s.book.Worth = true, s.cache.worth(s)
+	case recipes.Lose:
+		s.lose(e)
+	case recipes.Finish:
+		s.finish(e)
+	case recipes.Queue:
+		s.ahead = e.Ahead
+		ahead := s.ahead
+		for t := s.first; t != nil; t = t.next {
+			t.Queue(ahead)
+			ahead++
+		}
+	case recipes.Requeue:
+		for t := s.first; t != nil; t = t.next {
+			t.Requeue()
+		}
+	case recipes.Revoke:
+		s.wish, s.book.Spent = &e, true
+		for _, t := range s.holders {
+			if t.Holding() { // else it hears of the wish with its Grant
+				s.cache.all.then(func() { t.AskBack(e) })
+			}
+		}
+	}
+}
+
+// lose tells the holders. One that was admitted and is not started is told when it is.
+func (s *stay) lose(e recipes.Lose) {
+	s.book.Over, s.loss = true, e
+	var told []*turn
+	for _, t := range s.holders {
+		if t.lost = true; t.Holding() {
+			told = append(told, t)
+		}
+	}
+	s.tellLoss(told...)
+}
+
+// tellLoss tells holders, outside of the mutex, so that it comes after a Grant that was published
+// before. All of them lose the lock before the first one is told.
+func (s *stay) tellLoss(told ...*turn) {
+	e := s.loss
+	s.cache.all.then(func() {
+		reports := make([]func(), len(told))
+		for i, t := range told {
+			reports[i] = t.Lose(e)
+		}
+		for _, report := range reports {
+			report()
+		}
+	})
+}
+
+// finish is the end of the node's acquisition. What a server has refused to it, it would refuse to
+// all waiters: they end, too. If other contenders stood in the way, the turns that only try end,
+// and the others queue up again.
+func (s *stay) finish(e recipes.Finish) {
+	s.book.Over = true
+	if e.Why != recipes.WhyRefused && e.Why != recipes.WhySequenceEnd && e.Why != recipes.WhyMixed {
+		return
+	}
+	err := s.node.Err()
+	for s.first != nil {
+		t := s.first
+		s.remove(t)
+		t.fail(func() { t.Refuse(err) })
+	}
+}

@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// turn is a caller's lock, which waits for a node of the cache and holds under it.
+type turn struct {
+	actors.Guest
+
+	of *Handle
+
+	// The mutex of all caches guards these.
+	stay       *stay // the stay for which it waits, or under whose node it holds; nil: none
+	prev, next *turn // in the stay's queue
+	is         turnState
+	try        bool
+	lost       bool
+}
+
+type turnState uint8
+
+const (
+	turnNew turnState = iota
+	turnWaits
+	turnHolds
+	turnOver
+)
+
+// Ask has the turn wait for the lock. One that was admitted to the lock is granted it.
+func (t *turn) Ask(try bool) {
+	all := t.of.Caches
+	all.mu.Lock()
+	defer all.unlock()
+	switch t.is {
+	case turnNew:
+		c := all.at(t.of.Path)
+		s := c.newest(&t.of.Terms)
+		free := s == nil || s.book.Accepts() && s.book.Stands && s.book.Holders == 0 && s.first == nil
+		if t.try = try; try && !free {
+			t.turnAway()
+			return
+		}
+		c.place(t)
+	case turnHolds:
+		t.stay.publish(t)
+	case turnWaits, turnOver:
+	}
+}
+
+// Leave ends the turn. Its end is published before the next turn's Grant.
+func (t *turn) Leave(why recipes.Why) {
+	all := t.of.Caches
+	all.mu.Lock()
+	was := t.is
+	t.is = turnOver
+	if was == turnWaits {
+		t.stay.remove(t)
+		t.stay.move()
+	}
+	if t.lost {
+		why = recipes.WhyLost
+	}
+	all.unlock()
+	if was == turnOver {
+		return
+	}
+	t.End(why)
+	if was == turnHolds {
+		all.mu.Lock()
+		s := t.stay
+		s.holders = slices.DeleteFunc(s.holders, func(other *turn) bool { return other == t })
+		s.book.Holders--
+		t.stay = nil
+		s.move()
+		all.unlock()
+	}
+	t.Vacate()
+}
+
+// Admit returns a lock that enters this one again, or nil. If the lease has run out, or the lock
+// was to be back by now, none is admitted: the loss is about to be told.
+func (t *turn) Admit(cfg actors.Config) *actors.Lock {
+	all := t.of.Caches
+	all.mu.Lock()
+	defer all.unlock()
+	s := t.stay
+	if t.is != turnHolds || s.book.Over || !s.node.Valid() {
+		return nil
+	}
+	inner := &turn{of: t.of, stay: s, is: turnHolds}
+	inner.Init(cfg, inner)
+	s.holders = append(s.holders, inner)
+	s.book.Holders++
+	return &inner.Lock
+}
+
+// Deadline returns until when the session of the epoch can be believed alive. The stay is set before
+// the Grant, and stays until the turn does not hold any more.
+func (t *turn) Deadline(epoch recipes.Epoch) time.Time { return t.stay.node.Port().Deadline(epoch) }
+
+// Use returns the port of the node. done with spent has the node go at the release, because its
+// name may leave the process: a late write could not be told from one of a later turn.
+func (t *turn) Use() (port actors.Port, done func(spent bool)) {
+	all := t.of.Caches
+	all.mu.Lock()
+	defer all.unlock()
+	s := t.stay
+	if t.is != turnHolds || t.lost {
+		return nil, func(bool) {}
+	}
+	s.book.Busy++
+	return s.node.Port(), func(spent bool) {
+		all.mu.Lock()
+		defer all.unlock()
+		s.book.Busy--
+		s.book.Spent = s.book.Spent || spent
+		s.move()
+	}
+}
+
+// turnAway ends a turn that only tries. It is in no queue.
+func (t *turn) turnAway() { t.fail(func() { t.End(recipes.WhyBusy) }) }
+
+// fail ends a turn that does not get the lock. It is in no queue.
+func (t *turn) fail(end func()) {
+	t.is, t.stay = turnOver, nil
+	t.of.Caches.then(func() {
+		end()
+		t.Vacate()
+	})
+}
