@@ -45,21 +45,20 @@ type client struct {
 	told       atomic.Bool     // a server has said that the session was ended
 	shown      time.Time       // the deadline that the hook was told last; only the client's goroutines touch it
 	containers *containerNodes // of the session
-	readings   *readings       // the readings of looks
+	readings   readings        // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away
 
 	// Only the loop touches these.
-	rearms     map[string]*rearming // that wait, by path
-	announced  bool                 // the session was, and stays so
-	resumed    int                  // how often the session got another connection
-	outdated   bool                 // the answer that is being settled was asked for on an earlier connection
-	pacer      *time.Timer          // looks after the lease; nil while nothing is held
-	probes     int                  // under way
-	probed     time.Time            // when the newest probe was sent, by the clock of the lease
-	hungUp     [2]time.Time         // when the session gave up a server that was silent, the latest first
-	silence    time.Time            // since when an answer was owed at the last look
-	others     wire.Others          // of this silence
-	stopAsking func()               // ends the questions of this silence; not nil
+	announced  bool         // the session was, and stays so
+	resumed    int          // how often the session got another connection
+	outdated   bool         // the answer that is being settled was asked for on an earlier connection
+	pacer      *time.Timer  // looks after the lease; nil while nothing is held
+	probes     int          // under way
+	probed     time.Time    // when the newest probe was sent, by the clock of the lease
+	hungUp     [2]time.Time // when the session gave up a server that was silent, the latest first
+	silence    time.Time    // since when an answer was owed at the last look
+	others     wire.Others  // of this silence
+	stopAsking func()       // ends the questions of this silence; not nil
 	inflight   int
 	farewell   time.Time // until when a server may answer the end of the session
 }
@@ -132,24 +131,6 @@ func (l clientLogger) Printf(format string, args ...any) {
 	l.Sugar().Debugf("client: "+format, args...)
 }
 
-// subscriber is told once of a change of what it has a client watch, and looks again to hear more. Subscribers are each
-// [watcher], and the first in a semaphore's queue. That one watches the children of the permits' directory, which a resize
-// touches as well.
-//
-// After a reconnect these watches are not trusted, and each subscriber arms its own again. The reason: the client asks for them
-// with a zxid, and the server says nothing of a change of children that came before that zxid.
-type subscriber interface {
-	// lookAgain says that something has happened there, or may have. gone says that the path's node was deleted. The session's
-	// loop calls it.
-	lookAgain(c *client, gone bool)
-}
-
-// asking says that the lock of a node is asked back.
-type asking struct {
-	czxid int64          // of the node that was read
-	by    recipes.Moment // the soonest moment that was read; 0: none
-}
-
 func (s *Session) endClient(c *client) {
 	if c.is(phaseEnding) {
 		return
@@ -176,11 +157,4 @@ func zapServer(c *client) zap.Field {
 		server += " at " + peer
 	}
 	return zap.String("server", server)
-}
-
-// tellChanged has the subscribers of the path look again. gone says that its node was deleted.
-func (s *Session) tellChanged(c *client, path string, gone bool) {
-	for _, who := range c.looks.Fired(path) {
-		who.lookAgain(c, gone)
-	}
 }

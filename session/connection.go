@@ -352,11 +352,12 @@ func (s *Session) vouched(c *client, server string, err error) {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: newReadings(s.clock.now),
-		stopAsking: func() {}, rearms: map[string]*rearming{},
+		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1),
+		stopAsking: func() {},
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
+	c.readings.changed.L = &c.readings.mu
 	c.link = wire.NewLink(wire.Events{
 		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
 		OnUnresolved: func(server string, err error) {
@@ -465,7 +466,7 @@ func (c *client) onFailed(err error) {
 	}
 }
 
-// rewatch watches a path again for its subscribers. Neither it nor the next three block.
+// rewatch watches a path again for its subscribers. Neither it nor the next two block.
 func (c *client) rewatch(path string) { c.session.submit(&rearming{epoch: c.epoch, node: path}) }
 
 // verify finds out whether the seat's node is still there.
@@ -474,14 +475,4 @@ func (c *client) verify(t *Seat) { c.session.submit(&verifying{epoch: c.epoch, s
 // askedBack passes a revocation request on to the owner of the node.
 func (c *client) askedBack(node string, wish asking) {
 	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
-}
-
-// doubt makes the subscribers of a path in looks look again, because of an error.
-func (c *client) doubt(path string, err error) {
-	again := func() { c.session.loop.Post(func() { c.session.tellChanged(c, path, false) }) }
-	if outcome, _ := zkerr.Classify(err); outcome == zkerr.TurnedAway {
-		c.afterPause(again) // its subscribers would be turned away as well
-	} else {
-		again()
-	}
 }

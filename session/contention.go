@@ -51,29 +51,18 @@ func (s *Session) yieldTime() time.Duration {
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup
 	var missing error
-	own.Go(func() { _, missing = c.readWatched(t.at(e.Node), t) })
-	children, err := c.childrenWatched(t)
+	own.Go(func() { _, missing = c.follow(ofNode, t.at(e.Node), t) })
+	dir, err := c.readW(ofChildren, t.dir, lookout{t})
 	own.Wait()
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil // so is the own node
+	}
 	if err = cmp.Or(missing, err); err != nil {
 		return unanswered(e.Epoch, recipes.OpArm, err)
 	}
-	others := slices.ContainsFunc(children, func(child string) bool {
+	others := slices.ContainsFunc(dir.children, func(child string) bool {
 		_, contends := events.ParseName(child)
 		return contends && child != e.Node
 	})
 	return recipes.Armed{Epoch: e.Epoch, Others: others}, nil
-}
-
-// childrenWatched reads the seat's directory with a watch, or without if there is one already.
-func (c *client) childrenWatched(t *Seat) ([]string, error) {
-	if arm, fires := t.lookOut(c, t.dir); arm {
-		children, _, _, err := c.conn.ChildrenW(t.dir)
-		c.armed(t.dir, fires, err)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, nil
-		}
-		return children, err
-	}
-	children, _, err := c.conn.Children(t.dir)
-	return children, err
 }

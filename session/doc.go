@@ -18,8 +18,9 @@
 // What callers themselves wait for is ordinary sequential code over [call]: transactions, looks, the size of a semaphore, observers,
 // Revoke.
 //
-// Watches are noted before the request that arms them is made, because the event can overtake the reply ([watch.Set]). A [Seat] is told
-// Gone once the node is known not to exist. A change of data arms the watch again, and the seat does not hear of it.
+// Watches are noted before the request that arms them is made, because the event can overtake the reply ([watch.Set]). All of them are
+// armed by one function, [client.readW]. A [Seat] is told Gone once the node is known not to exist. A change of data arms the watch again,
+// and the seat does not hear of it.
 //
 // Other nodes are watched as well:
 //
@@ -61,15 +62,15 @@
 //
 // A file uses the files before it. Exception: the files of the state know each other.
 //
-//   - Words: config, connectstring, errors, clock, guid, wish, timeoutline, deadline, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, owners, containers, pending, and queue, which makes requests.
-//   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
-//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, contention, and layout
+//   - Words: config, connectstring, errors, clock, guid, nodedata, directory; and the packages under internal.
+//   - State: session, client, seat, names, asked, listings, owners, pending, and queue, which makes requests.
+//   - Calls, which block, in goroutines of their own: calls, and errand, which carries out the plans of package recipes; with them
+//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, contention, watches, wish, and layout
 //     for what kinds of locks share.
-//   - The loop's decisions: holders, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
+//   - The loop's decisions: holders, singlenews, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
-//   - What callers wait for: call, transaction, look, inspect, readings, resize, watcher, observe, leaderread, revoker, holderquery, target.
+//   - What callers wait for: call, transaction, look, observe, revoke; and Resize in size.
 //   - Directories that are not used any more: leftovers.
 //   - The life of a session: connection, away, shut, open.
 //

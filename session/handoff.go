@@ -40,10 +40,10 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	}
 	if a.Wants(recipes.PartNext) {
 		next := below(t.dir, e.Next)
-		stat, err := c.readWatched(next, t)
+		node, err := c.follow(ofNode, next, t)
 		switch {
 		case err == nil:
-			t.sawPred(next, stat.Czxid)
+			t.sawPred(next, node.stat.Czxid)
 		case !errors.Is(err, zk.ErrNoNode):
 			return unanswered(e.Epoch, recipes.OpAdvance, err)
 		}

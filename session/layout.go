@@ -71,7 +71,7 @@ func (queued) lost(*client, *Seat) {}
 
 func (queued) cover(s *Session, c *client, t *Seat, node string) {
 	for _, node := range t.nodes(node) {
-		if first := t.want(c, node); first {
+		if t.want(c, node) {
 			s.take(&rearming{epoch: c.epoch, node: node})
 		}
 	}

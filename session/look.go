@@ -1,14 +1,105 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/internal/pace"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
+
+// This file reads queues, and what else stands at a path, for callers that look at locks.
+
+// A look does not ask for much at a time. Its answers come on the connection that proves the
+// lease, one after the other, and the size of an answer is unknown before it comes.
+const (
+	// mostReadings bounds the readings of all looks that are under way at a time. A server
+	// executes the requests of a session one after the other, so locks' requests wait behind at
+	// most so many readings.
+	mostReadings = 64
+	// mostBytes bounds the bytes of their answers, as far as the answers before them tell. A
+	// longer answer is read alone.
+	mostBytes = 256 << 10
+	// firstGuess is the size of an answer of which nothing is known: four readings begin a look.
+	firstGuess = mostBytes / 4
+	// lull is the time without a reading after which the next look does not learn from the one
+	// before.
+	lull = time.Second
+)
+
+// flow is a group of readings whose number is bounded by their bytes. It guesses the size of the
+// next answer: that of the largest recent one, which each smaller one halves.
+type flow struct {
+	underWay int
+	guess    int
+	last     time.Time // when the last answer came
+}
+
+// width returns how many readings may be under way.
+func (f *flow) width() int { return max(1, mostBytes/max(1, f.guess)) }
+
+// resumes is called when a reading is to begin while none is under way.
+func (f *flow) resumes(now time.Time) {
+	if now.Sub(f.last) >= lull {
+		f.guess = max(f.guess, firstGuess)
+	}
+}
+
+// answered takes the size of an answer.
+func (f *flow) answered(size int, now time.Time) {
+	f.guess, f.last = max(size, f.guess/2), now
+}
+
+// readings has a place for each reading of a look that is under way. Each reading belongs to
+// flows of its own kind, because listings are short where data are long. The data of one
+// directory are also a flow, which learns nothing from others.
+type readings struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	all     int // under way
+	names   flow
+	data    flow
+}
+
+// begin waits for a place in each flow. It does not wait long: the connection answers, or ends.
+func (r *readings) begin(flows ...*flow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range flows {
+		if f.underWay == 0 {
+			f.resumes(time.Now())
+		}
+	}
+	full := func(f *flow) bool { return f.underWay >= f.width() }
+	for r.all >= mostReadings || slices.ContainsFunc(flows, full) {
+		r.changed.Wait()
+	}
+	r.all++
+	for _, f := range flows {
+		f.underWay++
+	}
+}
+
+// end gives the place back. The size is that of the answer, or -1 if there was none.
+func (r *readings) end(size int, flows ...*flow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	for _, f := range flows {
+		if f.underWay--; size >= 0 {
+			f.answered(size, time.Now())
+		}
+	}
+	r.changed.Broadcast()
+}
 
 // Found is a node as it was read.
 type Found struct {
@@ -17,18 +108,30 @@ type Found struct {
 	Stat *zk.Stat
 }
 
-// ReadQueue reads the wanted children of a directory, in no order. If wanted is nil, it reads all of them. It
-// leaves out a child that is gone by the time it is read. If the directory does not exist it finds nothing,
-// and that is no error. The path is valid and without the chroot. The result is what one server knew. That
-// may be behind the other servers, but not behind what this session has done or been told.
+// ReadQueue reads the wanted children of a directory, in no order. If wanted is nil, it
+// reads all of them. It leaves out a child that is gone by the time it is read. If the
+// directory does not exist it finds nothing, and that is no error. The path is valid and
+// without the chroot. The result is what one server knew. That may be behind the other
+// servers, but not behind what this session has done or been told.
 //
-// ReadQueue writes nothing and watches nothing. It waits for a connection, if there is none, and for the
-// answers, until ctx ends. If the connection is lost meanwhile it begins again, so its result never comes
-// from two sessions. The error is the cause of ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the
-// directory or one of the children may not be read.
+// ReadQueue writes nothing and watches nothing. It waits for a connection, if there is
+// none, and for the answers, until ctx ends. If the connection is lost meanwhile it
+// begins again, so its result never comes from two sessions. The error is the cause of
+// ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the directory or one of the
+// children may not be read.
 func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	dir = under(s.chroot, dir)
-	return look(ctx, s, func(c *client) ([]Found, error) { return c.gather(ctx, dir, wanted) })
+	return look(ctx, s, func(c *client) ([]Found, error) {
+		children, _, err := c.listed(dir)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names := slices.DeleteFunc(children, func(child string) bool { return wanted != nil && !wanted(child) })
+		return c.readAll(ctx, dir, names, nil)
+	})
 }
 
 // Look is ReadQueue for one node: it returns the node, or nothing if it does not exist.
@@ -48,42 +151,23 @@ func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error
 	return seen, nil
 }
 
-// gather lists the directory and reads the wanted children.
-func (c *client) gather(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
-	children, _, err := c.listed(dir)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, child := range children {
-		if wanted == nil || wanted(child) {
-			names = append(names, child)
-		}
-	}
-	return c.readAll(ctx, dir, names, nil)
-}
-
 // listed lists a directory, when there is room for that.
 func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error) {
 	c.readings.begin(&c.readings.names)
-	defer c.readings.end(&c.readings.names)
-	children, stat, err = c.conn.Children(dir)
-	if err != nil {
-		return nil, nil, err
+	size := -1
+	if children, stat, err = c.conn.Children(dir); err == nil {
+		size = 0
+		for _, child := range children {
+			size += 4 + len(child) // as it is sent
+		}
 	}
-	size := 0
-	for _, child := range children {
-		size += 4 + len(child) // as it is sent
-	}
-	c.readings.answered(size, &c.readings.names)
-	return children, stat, nil
+	c.readings.end(size, &c.readings.names)
+	return children, stat, err
 }
 
-// readAll reads the nodes, many at a time, and leaves out those that do not exist. It stops at an
-// error and at the end of ctx, and returns when no reading is under way. With a pass each reading waits for its turn.
+// readAll reads the nodes, many at a time, and leaves out those that do not exist. It
+// stops at an error and at the end of ctx, and returns when no reading is under way. With
+// a pass each reading waits for its turn.
 func (c *client) readAll(ctx context.Context, dir string, names []string, p *pass) ([]Found, error) {
 	var (
 		reading sync.WaitGroup
@@ -99,15 +183,16 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 		}
 		c.readings.begin(flows...)
 		if stopped.Load() || ctx.Err() != nil {
-			c.readings.end(flows...)
+			c.readings.end(-1, flows...)
 			break
 		}
 		reading.Go(func() {
-			defer c.readings.end(flows...)
+			size := -1
+			defer func() { c.readings.end(size, flows...) }()
 			data, stat, err := c.conn.Get(path.Join(dir, name))
 			switch {
 			case err == nil:
-				c.readings.answered(len(data), flows...)
+				size = len(data)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
 				p.keep(all[i])
 			case !errors.Is(err, zk.ErrNoNode):
@@ -117,14 +202,232 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 		})
 	}
 	reading.Wait()
-	found := all[:0]
-	for i, f := range all {
-		if errs[i] != nil {
-			return nil, errs[i]
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(f Found) bool { return f.Stat == nil }), nil
+}
+
+// DefaultReadRate is how many reads a second a process sends to look at locks, unless
+// [SetReadRate] says otherwise.
+const DefaultReadRate = 1000
+
+// reads is shared by all that look at locks in this process: the bound protects the
+// servers, which other sessions of it use, too.
+//
+//nolint:gochecknoglobals // there is one a process
+var reads = pace.NewLimiter(DefaultReadRate)
+
+// SetReadRate sets how many reads a second [Session.Inspect] sends in this process, in
+// all sessions together. 0 is no bound.
+func SetReadRate(rate int) { reads.Set(rate) }
+
+// AwaitRead waits for the turn of a read that is not Inspect's. It returns the cause of
+// ctx if ctx ends first.
+func AwaitRead(ctx context.Context) error {
+	_, err := reads.Wait(ctx, time.Time{})
+	return err
+}
+
+// Inspected is a node and its contents, or why it may not be seen.
+type Inspected struct {
+	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
+	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself
+	Rest    []string // the names of the other children, in order
+	Err     error    // a server's refusal, such as [ErrNoAuth]; the other fields are valid all the same
+	Partial bool     // the time was over before all was read; the other fields are empty
+}
+
+// Inspection says how nodes are looked at.
+type Inspection struct {
+	Wanted func(name string) bool // the children to read
+	Known  *Known                 // what was read before, and where the rest goes; nil: nothing is kept
+	Until  time.Time              // no read is sent after it; zero: it takes as long as it takes
+}
+
+// Known has contents of directories that need not be read again. The zero value has none.
+// Its methods may be called from any goroutine.
+type Known struct {
+	mu   sync.Mutex
+	dirs map[string]map[string]Found // by directory and name
+}
+
+// Len returns of how many directories it has contents.
+func (k *Known) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.dirs)
+}
+
+// Keep replaces what is known of a directory.
+func (k *Known) Keep(dir string, found map[string]Found) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if delete(k.dirs, dir); len(found) > 0 {
+		if k.dirs == nil {
+			k.dirs = map[string]map[string]Found{}
 		}
-		if f.Stat != nil {
-			found = append(found, f)
+		k.dirs[dir] = found
+	}
+}
+
+func (k *Known) add(dir string, f Found) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dirs == nil {
+		k.dirs = map[string]map[string]Found{}
+	}
+	if k.dirs[dir] == nil {
+		k.dirs[dir] = map[string]Found{}
+	}
+	k.dirs[dir][f.Name] = f
+}
+
+// split divides the children of a directory into those that are known, and the others.
+func (k *Known) split(dir string, stat *zk.Stat, children []string) (known []Found, others []string) {
+	if k == nil {
+		return nil, children
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.dirs[dir]
+	for _, child := range children {
+		if f, ok := all[child]; ok && f.Stat.Czxid > stat.Czxid { // else the directory is another one
+			known = append(known, f)
+		} else {
+			others = append(others, child)
 		}
 	}
-	return found, nil
+	return known, others
 }
+
+// pass lets the reads of an inspection through, one after the other. A nil pass lets all
+// through and keeps nothing.
+type pass struct {
+	until time.Time
+	known *Known
+	dir   string
+}
+
+// errLater reports that a read was not sent, because the time of the inspection is over.
+var errLater = errors.New("the time is over")
+
+func (p *pass) next(ctx context.Context) error {
+	if p == nil || IsRootOnly(ctx) {
+		return nil
+	}
+	ok, err := reads.Wait(ctx, p.until)
+	if err == nil && !ok {
+		return errLater
+	}
+	return err
+}
+
+func (p *pass) keep(f Found) {
+	if p != nil && p.dir != "" {
+		p.known.add(p.dir, f)
+	}
+}
+
+// Inspect lists each of the nodes and reads their wanted children, as [Session.ReadQueue]
+// does for one directory. It returns what it has seen in the order of the nodes. They are
+// valid paths without the chroot. If a node may not be seen, its entry says so, and that
+// is no error of the whole.
+//
+// Each listing and each read waits until the process may send it, see [SetReadRate].
+// Inspect returns when there is time for no more.
+func (s *Session) Inspect(ctx context.Context, nodes []string, how Inspection) ([]Inspected, error) {
+	return look(ctx, s, func(c *client) ([]Inspected, error) {
+		var inspecting sync.WaitGroup
+		all, errs := make([]Inspected, len(nodes)), make([]error, len(nodes))
+		for i, node := range nodes {
+			inspecting.Go(func() { all[i], errs[i] = c.inspect(ctx, s.chroot, node, how) })
+		}
+		inspecting.Wait()
+		return all, cmp.Or(errs...)
+	})
+}
+
+// inspect looks at one node. A refusal that is final goes into its result; any other
+// error is returned.
+func (c *client) inspect(ctx context.Context, chroot, node string, how Inspection) (seen Inspected, _ error) {
+	p := &pass{until: how.Until, known: how.Known}
+	full := under(chroot, node)
+	var children []string
+	var stat *zk.Stat
+	err := p.next(ctx)
+	if err == nil {
+		children, stat, err = c.listed(full)
+	}
+	if err == nil {
+		seen.Stat = stat
+		dir, names := full, []string(nil)
+		if Ephemeral(stat) {
+			dir, names = path.Dir(full), []string{path.Base(full)}
+		} else {
+			p.dir = node
+			seen.Found, children = how.Known.split(node, stat, children)
+			for _, child := range children {
+				if how.Wanted(child) {
+					names = append(names, child)
+				} else {
+					seen.Rest = append(seen.Rest, child)
+				}
+			}
+			slices.Sort(seen.Rest)
+		}
+		var read []Found
+		read, err = c.readAll(ctx, dir, names, p)
+		seen.Found = append(seen.Found, read...)
+	}
+	outcome, refusal := zkerr.Classify(err)
+	switch {
+	case errors.Is(err, errLater):
+		return Inspected{Partial: true}, nil
+	case errors.Is(err, zk.ErrNoNode):
+		return Inspected{}, nil
+	case outcome == zkerr.Refused:
+		seen.Err = refusal
+		return seen, nil
+	default:
+		return seen, err
+	}
+}
+
+type progressKey struct{}
+
+// Progress is how far a search for locks has come.
+type Progress struct {
+	Nodes int  // that it has looked at
+	Whole bool // the tree was searched to its end once; Nodes may be those of the next search
+}
+
+// WithProgress returns a context for a walk through a tree. The walk calls report in its
+// own goroutine as it goes on.
+func WithProgress(ctx context.Context, report func(Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
+}
+
+// ReportProgress calls the function of [WithProgress], if there is one.
+func ReportProgress(ctx context.Context, p Progress) {
+	if report, ok := ctx.Value(progressKey{}).(func(Progress)); ok {
+		report(p)
+	}
+}
+
+type rootOnlyKey struct{}
+
+// RootOnly returns a context for a walk that looks at its root, and at nothing below it.
+// Like the reads of [Session.ReadQueue], its reads wait for no turn.
+func RootOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rootOnlyKey{}, true)
+}
+
+// IsRootOnly reports whether ctx is of [RootOnly].
+func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != nil }

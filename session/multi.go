@@ -58,11 +58,14 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id guid, read []*names)
 	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
 	t.nameMembers(c, m, e.Epoch, known, 0)
 	stats := make([]*zk.Stat, len(own))
-	err := m.each(func(i int) (err error) {
+	err := m.each(func(i int) error {
 		if own[i] == "" {
 			return nil
 		}
-		stats[i], err = c.readWatched(own[i], t)
+		node, err := c.follow(ofNode, own[i], t)
+		if err == nil {
+			stats[i] = node.stat
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}

@@ -89,7 +89,8 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 // TestWatchesKnowTheSoonestWish that was read at a path, also for a seat that reads it anew.
 func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	c, seat := &client{}, &Seat{}
-	c.watches.Arm("/a", seat)
+	_, ticket := c.watches.Ask("/a", seat)
+	c.watches.Answered("/a", ticket, true)
 	if _, wished := c.wished("/a"); wished || c.wish("/a", 0) != 0 {
 		t.Error("there is a time before any was set, want none")
 	}
@@ -105,7 +106,8 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	if _, wished := c.wished("/a"); wished {
 		t.Error("after a change there is a wish, want none: what stands there is unknown")
 	}
-	c.watches.Arm("/a", nil)
+	_, ticket = c.watches.Ask("/a", nil)
+	c.watches.Answered("/a", ticket, true)
 	if by := c.wish("/a", 7); by != 5 {
 		t.Errorf("read anew, the wish is by %d, want 5", by)
 	}

@@ -4,25 +4,35 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about observers of elections, candidates or not. All observers of one election share a [leaderWatch].
+// This file is about observers of elections, candidates or not. All observers of one
+// election share a [leaderWatch].
 
-// Observe implements [Session.Observe].
-func (e *elections) Observe(ctx context.Context, dir string) <-chan events.Leader {
+// Observe delivers the leader of the election at the path, and from then on each later
+// leader, until ctx ends or the session is closed. Then the channel is closed. It is also
+// closed if a server does not let the path or the leader's node be read. The channel has
+// one place, in which a later word replaces one that was not read.
+//
+// What comes is in order, also beyond the end of a session. While there is no connection
+// the last word stands, and nothing comes.
+func (s *Session) Observe(ctx context.Context, dir string) <-chan events.Leader {
 	o := &subscription{words: make(chan events.Leader, 1)}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	w := e.watched[dir]
+	s.elections.mu.Lock()
+	defer s.elections.mu.Unlock()
+	w := s.elections.watched[dir]
 	if w == nil && ctx.Err() == nil {
-		w = e.follow(dir) //nolint:contextcheck // it goes on for as long as there are observers
+		w = s.watchLeader(dir) //nolint:contextcheck // it goes on for as long as there are observers
 	}
 	if w == nil {
 		close(o.words)
@@ -36,10 +46,9 @@ func (e *elections) Observe(ctx context.Context, dir string) <-chan events.Leade
 	return o.words
 }
 
-// elections are the elections that a session's observers follow. The mutex also guards the leader watches.
+// elections are the elections that a session's observers follow. The mutex also guards
+// the leader watches.
 type elections struct {
-	session *Session
-
 	mu      sync.Mutex
 	watched map[string]*leaderWatch // by path, without the chroot
 }
@@ -52,8 +61,9 @@ type subscription struct {
 	last, read *events.Leader // last is the latest word; read is the one before, if it is known to have been read
 }
 
-// tell puts the word into the place of the one before it. Exception: if the word before was not read, and the last word that was read is
-// the same, it puts none, so nothing is read twice. Only tell writes there, so there is room.
+// tell puts the word into the place of the one before it. Exception: if the word before
+// was not read, and the last word that was read is the same, it puts none, so nothing is
+// read twice. Only tell writes there, so there is room.
 func (o *subscription) tell(l events.Leader) {
 	merged := false
 	select {
@@ -79,15 +89,16 @@ func sameWord(a, b events.Leader) bool {
 
 // leaderWatch follows the leader of an election, in one goroutine, for all its observers.
 //
-// The first candidate leads, and no other one comes first before its node is gone. So that node is watched, and nothing else: a
-// candidate that joins behind it, or leaves there, wakes no observer. If there is no candidate the children of the directory are
+// The first candidate leads, and no other one comes first before its node is gone. So
+// that node is watched, and nothing else: a candidate that joins behind it, or leaves
+// there, wakes no observer. If there is no candidate the children of the directory are
 // watched. If there is no directory its creation is watched.
 //
-// What is told is in order. Within a session readings do not go back, and the first reading of the next session is not behind them
-// either: a server makes a session by a transaction, and has executed all before it when it answers.
+// What is told is in order. Within a session readings do not go back, and the first
+// reading of the next session is not behind them either: a server makes a session by a
+// transaction, and has executed all before it when it answers.
 type leaderWatch struct {
 	*watcher
-	of        *elections
 	dir, name string // with the chroot and without it
 	end       context.CancelFunc
 
@@ -97,21 +108,22 @@ type leaderWatch struct {
 	word          events.Leader
 }
 
-// follow starts a leader watch. It returns nil if nothing is left of the session. It is called with the mutex held.
-func (e *elections) follow(dir string) *leaderWatch {
-	w := &leaderWatch{watcher: newWatcher(e.session), of: e, dir: under(e.session.chroot, dir), name: dir}
+// watchLeader starts a leader watch. It returns nil if nothing is left of the session. It
+// is called with the mutex held.
+func (s *Session) watchLeader(dir string) *leaderWatch {
+	w := &leaderWatch{watcher: newWatcher(s), dir: under(s.chroot, dir), name: dir}
 	var ctx context.Context
 	ctx, w.end = context.WithCancel(context.Background())
-	if !e.session.group.Go(func() { w.follow(ctx) }) {
+	if !s.group.Go(func() { w.follow(ctx) }) {
 		w.end()
 		return nil
 	}
-	e.watched[dir] = w
+	s.elections.watched[dir] = w
 	return w
 }
 
-// follow returns when ctx has ended, which says that there is no observer any more, when the session is closed, and when a server
-// refuses the reading.
+// follow returns when ctx has ended, which says that there is no observer any more, when
+// the session is closed, and when a server refuses the reading.
 func (w *leaderWatch) follow(ctx context.Context) {
 	defer w.over()
 	for again := true; again; again = w.wait(ctx, nil) {
@@ -127,6 +139,74 @@ func (w *leaderWatch) follow(ctx context.Context) {
 	}
 }
 
+// read returns the leader, and has watched what may change that: the leader's node, or
+// else the directory.
+func (w *leaderWatch) read(c *client) (events.Leader, error) {
+	gone := w.begin()
+	if w.word.Node != "" && !gone {
+		// The last leader still leads while its node stands, unless another node has its
+		// name now, which need not lead.
+		leader, err := w.candidate(c, path.Base(w.word.Node))
+		if err == nil && leader.Token == w.word.Token || err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return leader, err
+		}
+	}
+	var leader events.Leader
+	for range reaped {
+		// No watch while there is a candidate: the directory changes with each that
+		// joins.
+		children, stat, err := c.conn.Children(w.dir)
+		if err == nil && leads(children) == "" {
+			var dir snapshot
+			dir, err = c.readW(ofChildren, w.dir, w)
+			children, stat = dir.children, dir.stat
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			if _, err := c.readW(ofAbsence, w.dir, w); errors.Is(err, zk.ErrNoNode) {
+				return events.Leader{}, nil
+			} else if err != nil {
+				return events.Leader{}, err
+			}
+			continue // the directory was made meanwhile
+		}
+		first := leads(children)
+		if err != nil || first == "" {
+			return events.Leader{}, err
+		}
+		before := leader
+		leader, err = w.candidate(c, first)
+		// A name without a GUID can come again:
+		//
+		//  1. x is listed.
+		//  2. The directory goes, and is made again.
+		//  3. Another x comes, and is not the first.
+		//
+		// That x is younger than the listing, unless the round before has read the same
+		// x. The latter counts if a server is mistaken about its directory's last change
+		// (ZOOKEEPER-3125).
+		same := leader.Node == before.Node && leader.Token == before.Token
+		if !errors.Is(err, zk.ErrNoNode) && (err != nil || same || leader.Token <= stat.Pzxid) {
+			return leader, err
+		}
+	}
+	return events.Leader{}, fmt.Errorf("%s changes as often as it is read", w.dir)
+}
+
+// candidate reads a candidate's node, with a watch on it.
+func (w *leaderWatch) candidate(c *client, name string) (events.Leader, error) {
+	node, err := c.readW(ofData, path.Join(w.dir, name), w)
+	if err != nil {
+		return events.Leader{}, err
+	}
+	return events.Leader{Node: path.Join(w.name, name), Data: node.data, Token: node.stat.Czxid}, nil
+}
+
+// leads returns the child of a directory that leads, or nothing.
+func leads(children []string) string {
+	first, _ := recipes.Leads(namesOf(children, false).queue)
+	return first.Text
+}
+
 // tell passes on what was seen, if it differs from the last time.
 func (w *leaderWatch) tell(word events.Leader) {
 	wish, _ := read(word.Data)
@@ -134,8 +214,9 @@ func (w *leaderWatch) tell(word events.Leader) {
 	if wish.stands && !wish.bounded && word.Node == w.word.Node && word.Token == w.word.Token {
 		word.Data = w.word.Data // the wish has taken the place of the leader's word
 	}
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
+	e := &w.session.elections
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if w.told && sameWord(word, w.word) {
 		return
 	}
@@ -145,10 +226,11 @@ func (w *leaderWatch) tell(word events.Leader) {
 	}
 }
 
-// unsubscribe ends a subscription, and with the last one the leader watch. A watch that is armed stays until it fires, because a client
-// cannot drop any. The next leader watch of the same election finds it armed.
+// unsubscribe ends a subscription, and with the last one the leader watch. A watch that
+// is armed stays until it fires, because a client cannot drop any. The next leader watch
+// of the same election finds it armed.
 func (w *leaderWatch) unsubscribe(o *subscription) {
-	e := w.of
+	e := &w.session.elections
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := slices.Index(w.subscriptions, o)
@@ -167,7 +249,7 @@ func (w *leaderWatch) unsubscribe(o *subscription) {
 func (w *leaderWatch) over() {
 	w.leave()
 	w.end()
-	e := w.of
+	e := &w.session.elections
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, o := range w.subscriptions {
@@ -178,17 +260,10 @@ func (w *leaderWatch) over() {
 	w.remove()
 }
 
-// remove takes the leader watch out, unless another one has taken its place. It is called with the mutex held.
+// remove takes the leader watch out, unless another one has taken its place. It is called
+// with the mutex held.
 func (w *leaderWatch) remove() {
-	if all := w.of.watched; all[w.name] == w {
+	if all := w.session.elections.watched; all[w.name] == w {
 		delete(all, w.name)
 	}
-}
-
-// node returns the leader's path at the server, if it is known to lead.
-func (w *leaderWatch) node() string {
-	if w.word.Node == "" {
-		return ""
-	}
-	return path.Join(w.dir, path.Base(w.word.Node))
 }

@@ -40,7 +40,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	if cfg.OnFill != nil {
 		cfg.OnFill(s.view.fill)
 	}
-	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
+	s.elections.watched = map[string]*leaderWatch{}
 	s.loop = actors.NewLoop(group, s.pump)
 	s.loop.Post(func() {
 		s.noteAway(true)

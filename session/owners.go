@@ -85,10 +85,7 @@ func (o *owners) of(node string) *Seat {
 //  2. B writes to the node, and the watch fires.
 //  3. B deletes the node, which fires no watch, and makes the next one.
 //  4. A has its node watched again, as it believes.
-func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
-	if err != nil {
-		return
-	}
+func (c *client) found(node string, reader *Seat, stat *zk.Stat) {
 	if t := c.owners.of(node); t != nil && t != reader && t.token(node) != stat.Czxid {
 		c.verify(t) // it knows whether the reading is older than its node
 	}

@@ -168,3 +168,6 @@ const mostLeaderReads = 8
 
 // mostCleaning bounds the directories of which the removal is under way.
 const mostCleaning = 32
+
+// mostLooks bounds the looks under way at a time. Each takes one of the places of requests, for as long as all of its readings take.
+const mostLooks = 8

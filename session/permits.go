@@ -69,13 +69,13 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	t.namePermits(c, listed.Epoch, permits)
 	owner := int64(0)
 	for _, permit := range permits {
-		stat, err := c.readWatched(permit, t)
+		node, err := c.follow(ofNode, permit, t)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // the claim will find out
 		case err != nil:
 			return unanswered(listed.Epoch, recipes.OpList, err)
 		default:
-			owner = stat.EphemeralOwner
+			owner = node.stat.EphemeralOwner
 		}
 	}
 	if owner == 0 {
@@ -92,7 +92,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	wait.Go(func() { found.Size, found.Version, unsized = c.size(t) })
 	wait.Go(func() { found.InUse, uncounted = c.inUse(t, e.Watch) })
 	if e.Looks() {
-		_, unplaced = c.readWatched(t.at(e.Node), t)
+		_, unplaced = c.follow(ofNode, t.at(e.Node), t)
 	}
 	wait.Wait()
 	found.Gone = errors.Is(unplaced, zk.ErrNoNode)

@@ -32,7 +32,7 @@ func TestWindow(t *testing.T) {
 		{"short ones of an earlier look", []answers{{1000, 0}}, lull, 4},
 		{"long ones of an earlier look", []answers{{1000, 900 * kB}}, lull, 1},
 	} {
-		var w window
+		var w flow
 		now := time.Unix(1, 0)
 		w.resumes(now)
 		for _, a := range c.seen {

@@ -26,14 +26,14 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	own := below(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
-	stat, err := c.readWatched(own, t)
+	node, err := c.follow(ofNode, own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		listed.Own = recipes.Own{}
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
-		listed.Own.Owner, listed.Own.Token = stat.EphemeralOwner, cmp.Or(t.lent, stat.Czxid)
+		listed.Own.Owner, listed.Own.Token = node.stat.EphemeralOwner, cmp.Or(t.lent, node.stat.Czxid)
 		t.nameOwn(e.Epoch, own, listed.Own.Token)
 	}
 	return listed, nil
@@ -59,9 +59,9 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 // watch arms a watch. If the watch is armed already, it looks whether the node is still there.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := t.at(e.Node)
-	stat, err := c.readWatched(node, t)
+	seen, err := c.follow(ofNode, node, t)
 	if err == nil {
-		t.sawPred(node, stat.Czxid)
+		t.sawPred(node, seen.stat.Czxid)
 		return nil, nil
 	}
 	if errors.Is(err, zk.ErrNoNode) {
@@ -73,47 +73,6 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 		in = refused
 	}
 	return in, err
-}
-
-// readWatched reads the node with a watch on it, or without if it is watched. It is for the seat or, without a seat, for those that
-// subscribe already.
-//
-// If arming fails, other seats may rely on it:
-//
-//  1. This seat is about to arm the watch.
-//  2. Another seat finds it taken care of, asks whether the node exists, and is told that it does.
-//  3. The node goes.
-//  4. This seat's request finds no node, and has armed nothing.
-//
-// So the watch is armed again for the others, and that tells them what has happened.
-func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
-	var arm bool
-	var fires uint32
-	if t != nil {
-		arm, fires = t.note(c, node)
-	} else {
-		arm, fires = c.watches.Arm(node, nil)
-	}
-	if !arm {
-		exists, stat, err := c.conn.Exists(node)
-		if err == nil && !exists {
-			err = zk.ErrNoNode
-		}
-		if by, wished := c.wished(node); err == nil && wished {
-			c.askedBack(node, asking{czxid: stat.Czxid, by: by})
-		}
-		c.found(node, t, stat, err)
-		return stat, err
-	}
-	data, stat, _, err := c.conn.GetW(node)
-	if err == nil {
-		c.watches.Done(node, fires)
-	} else if c.watches.Failed(node, t) && t != nil {
-		c.rewatch(node)
-	}
-	c.heed(node, data, stat, err)
-	c.found(node, t, stat, err)
-	return stat, err
 }
 
 // remove deletes the own node. If it leaves a floor the session remembers that.

@@ -1,100 +1,323 @@
 package session
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about holders that are asked to give the lock back, by a wish in their nodes' data (see wish.go). The side that asks is in
-// revoker.go.
-//
-// The grace runs from when this process reads the wish, by its own clock, and no clock is compared with another one. It runs once. The
-// same wish is read again whenever the node's watch is armed again. It is told to callers that enter the lock again while it stands, and
-// leaves them no more time than the first. A holder that has not agreed to give the lock back, as its node says (see
-// [events.MarkRevocable]), is only told of the wish.
+// This file is about asking for a lock back. What a holder's session makes of it is in
+// wish.go.
 
-// heed tells of a wish if a reading of a node has found one and has armed the watch on the node.
-func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
+var (
+	// ErrNotHeld says that the lock has no holder.
+	ErrNotHeld = errors.New("zkgrant: the lock is not held")
+	// ErrNotRevocable says that a holder has not agreed to give the lock back.
+	ErrNotRevocable = errors.New("zkgrant: a holder has not agreed to give the lock back")
+)
+
+// Revoke asks the holders of the lock at the path to give it back within the grace, and
+// returns nil when all of them are gone. It removes a holder that is still there five
+// quarters of the session timeout after the grace: the holder's timeout or ours,
+// whichever is longer. It does not ask later holders.
+//
+// Revoke waits for a connection, if there is none, and survives the end of the session,
+// until ctx ends. Then it returns the cause; holders that were asked stay asked, and none
+// is removed. The other errors are [ErrNotHeld], [ErrNotRevocable] and [ErrKind], after
+// which no holder has heard anything, ErrClosed, and a server's refusal.
+func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
+	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace}
+	targets, err := call(ctx, s, terms{urgent: observing}, e.holders)
 	if err != nil {
-		return
+		return err
 	}
-	w, _ := read(data)
-	if !w.stands {
-		c.watches.Unnote(node)
-		return
+	// Each holder has a goroutine, and the first error ends all of them.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var targeting sync.WaitGroup
+	for _, t := range targets {
+		targeting.Go(func() {
+			if err := t.follow(ctx); err != nil {
+				cancel(err)
+			}
+		})
 	}
-	var by recipes.Moment
-	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
-		by = actors.MomentOf(time.Now().Add(w.grace))
-	}
-	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
+	targeting.Wait()
+	return context.Cause(ctx)
 }
 
-// wish notes that the lock is asked back, and by when, from the reading that has armed the watch. If the watch has fired since, another
-// reading will tell. It returns the soonest moment of this and earlier readings; 0 is none.
-func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
-	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
-		if before != 0 && (by == 0 || before < by) {
-			return before
+// eviction is one call of Revoke.
+type eviction struct {
+	session *Session
+	dir     string // with the chroot
+	grace   time.Duration
+}
+
+// holders returns the holders. A [verdict] says why they cannot be asked, all of them.
+func (e *eviction) holders(c *client) (found []*target, _ error) {
+	// A write through the quorum comes first, so every holder that was granted the lock
+	// before is listed.
+	if outcome, err := c.barrier(e.dir); outcome != zkerr.Done {
+		return nil, err
+	}
+	children, stat, err := c.conn.Children(e.dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, verdict{ErrNotHeld}
+	case err != nil:
+		return nil, err
+	case Ephemeral(stat):
+		return nil, verdict{fmt.Errorf("%w: an unfair lock cannot be revoked", ErrKind)}
+	}
+	for _, name := range recipes.Holders(namesOf(children, false).queue) {
+		found = e.add(found, path.Join(e.dir, name.Text))
+	}
+	if slices.Contains(children, permitDir) {
+		permits, _, err := c.conn.Children(path.Join(e.dir, permitDir))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
 		}
-		return by
+		slices.Sort(permits)
+		for _, permit := range permits {
+			if IsPermit(permit) {
+				found = e.add(found, path.Join(e.dir, permitDir, permit))
+			}
+		}
+	}
+	for _, t := range found {
+		if marks, ours := events.MarksOf(t.nodes[0]); ours && marks&events.MarkRevocable == 0 {
+			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, e.pathOf(t))}
+		}
+	}
+	// A name of another library's is no proof of a holder: a node block-0000000007 that
+	// outlives its session may be no holder's. Its data would be overwritten, and it
+	// would be deleted at last.
+	there := found[:0]
+	for _, t := range found {
+		if !t.ours {
+			exists, stat, err := c.conn.Exists(t.nodes[0])
+			switch {
+			case err != nil:
+				return nil, err
+			case !exists:
+				continue
+			case !Ephemeral(stat):
+				return nil, verdict{fmt.Errorf("%w: %s is not ephemeral, so it is no holder's node", ErrKind, e.pathOf(t))}
+			}
+			t.born = stat.Czxid
+		}
+		there = append(there, t)
+	}
+	if len(there) == 0 {
+		return nil, verdict{ErrNotHeld}
+	}
+	return there, nil
+}
+
+// add notes one more holder, or another permit of a holder.
+func (e *eviction) add(found []*target, node string) []*target {
+	_, ours := events.MarksOf(node)
+	for _, t := range found {
+		if ours && AttemptOf(t.nodes[0]) == AttemptOf(node) && path.Dir(t.nodes[0]) == path.Dir(node) {
+			t.nodes = append(t.nodes, node)
+			return found
+		}
+	}
+	return append(found, &target{watcher: newWatcher(e.session), of: e, nodes: []string{node}, ours: ours})
+}
+
+// pathOf returns the target's node as the caller knows it.
+func (e *eviction) pathOf(t *target) string { return strings.TrimPrefix(t.nodes[0], e.session.chroot) }
+
+// patience is how long after the grace a holder is removed. Its node names this session
+// timeout, or 0; then ours is taken. The holder believes in its lock no longer than that,
+// even if it hears nothing:
+//
+//  1. It holds for less than a probe interval, and does not watch its node yet.
+//  2. The wish is written.
+//  3. Its session writes for another lock, which renews its lease.
+//  4. Its connection falls silent before the interval is over in which it would have read
+//     the wish.
+//
+// Its lease ends at most a timeout of its own after that. A probe interval is at most a
+// part of the timeout (see [Config]).
+func (s *Session) patience(holder time.Duration) time.Duration {
+	timeout := max(s.Timeout(), holder)
+	return timeout + timeout/probeMin
+}
+
+// target is a holder that is asked: a node, or all the permits of an attempt. Its
+// goroutine and its call change it in turn.
+type target struct {
+	*watcher
+
+	of    *eviction
+	nodes []string // what is left of it; the wish stands in the first
+	ours  bool     // it knows our form of the wish
+	born  int64    // the zxid that created the first node; 0 before that was read
+
+	until time.Time // when the grace is over; zero before it was asked
+	last  time.Time // when it is removed
+}
+
+// follow returns when the target is gone.
+func (t *target) follow(ctx context.Context) error {
+	defer t.leave()
+	var last <-chan time.Time
+	for again := true; again; again = t.wait(ctx, last) {
+		gone, err := call(ctx, t.session, terms{urgent: observing}, t.see)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+			t.session.cfg.Logger.Warn("cannot ask a holder for the lock", t.zapNode(), zap.Error(err))
+		}
+		if err != nil || gone {
+			return err
+		}
+		if last == nil {
+			last = time.After(time.Until(t.last))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// see looks whether the target is still there, and does what is due: the wish has to
+// stand in its node, and the holder is removed when its time is over. Each round either
+// ends that, or finds one of the nodes gone, or finds that it was written to meanwhile.
+func (t *target) see(c *client) (gone bool, _ error) {
+	t.begin()
+	for range reaped + len(t.nodes) {
+		if len(t.nodes) == 0 {
+			return true, nil
+		}
+		node, err := c.readW(ofData, t.nodes[0], t)
+		if err == nil && t.born != 0 && node.stat.Czxid != t.born {
+			err = zk.ErrNoNode // a node of a later holder: its library gives the nodes no names of their own
+		}
+		if err == nil {
+			t.born = node.stat.Czxid
+			err = t.deal(c, node.data, node.stat.Version)
+		}
+		switch {
+		case errors.Is(err, zk.ErrBadVersion):
+		case errors.Is(err, zk.ErrNoNode):
+			t.nodes, t.born = t.nodes[1:], 0
+		default:
+			return false, err
+		}
+	}
+	if len(t.nodes) == 0 {
+		return true, nil
+	}
+	return false, fmt.Errorf("%s is written to as often as it is read", t.nodes[0])
+}
+
+// deal removes the holder if its time is over, and otherwise has the wish stand. It
+// writes or deletes by version, so only what was read. The permits behind the first need
+// no version: their names do not come again. [zk.ErrNoNode] says that the node is gone.
+func (t *target) deal(c *client, data []byte, version int32) error {
+	now := time.Now()
+	if t.asked() && !now.Before(t.last) {
+		c.logger.Warn("removing a holder that was asked for the lock and has not given it back", t.zapNode())
+		return t.remove(c, version)
+	}
+	standing, rest := read(data)
+	if want := t.wish(now); want.adds(standing, t.asked()) {
+		if _, err := c.conn.Set(t.nodes[0], want.data(rest), version); err != nil {
+			return err
+		}
+	}
+	if !t.asked() {
+		now = time.Now()
+		t.until = now.Add(t.of.grace)
+		t.last = t.until.Add(t.session.patience(timeoutIn(t.nodes[0], rest)))
+	}
+	return nil
+}
+
+func (t *target) asked() bool { return !t.last.IsZero() }
+
+// wish returns what the holder is to be told now: what is left of the grace.
+func (t *target) wish(now time.Time) wish {
+	switch {
+	case !t.ours:
+		return wish{stands: true}
+	case !t.asked():
+		return within(t.of.grace)
+	default:
+		return within(t.until.Sub(now))
+	}
+}
+
+// adds reports whether a wish says something that the standing one does not. asked: it
+// was written before. Then it is missing only if the data were overwritten, as by a
+// leader that proclaims something. That less of the grace is left is no news.
+func (w wish) adds(standing wish, asked bool) bool {
+	switch {
+	case !standing.stands:
+		return true
+	case !w.bounded:
+		return false // any wish is one to a holder that knows this form
+	case !standing.bounded:
+		return true
+	default:
+		return !asked && w.grace < standing.grace
+	}
+}
+
+// remove deletes the holder's nodes. Several permits all go together, or one by one if
+// some are gone already.
+func (t *target) remove(c *client, version int32) error {
+	ops := make([]any, len(t.nodes))
+	for i, node := range t.nodes {
+		ops[i] = &zk.DeleteRequest{Path: node, Version: anyVersion}
+	}
+	ops[0] = &zk.DeleteRequest{Path: t.nodes[0], Version: version}
+	_, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
+	if err == nil {
+		t.nodes = t.nodes[:1]
+		return zk.ErrNoNode
+	}
+	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 {
+		err = c.conn.Delete(t.nodes[0], version) // the others have their turns after it
+		if err == nil {
+			err = zk.ErrNoNode
+		}
+	}
+	return err
+}
+
+// zapNode names the holder in the log.
+func (t *target) zapNode() zap.Field { return zap.String("node", t.nodes[0]) }
+
+// IsPermit reports whether the name has the form of a permit's, ours or Curator's. Any
+// other node among the permits has no holder that could give it back.
+func IsPermit(name string) bool {
+	const digits = 10
+	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
+}
+
+// Remove deletes a node, whichever session owns it. A node that is gone is no error. The
+// path is without the chroot. A holder whose node is removed so may work on beside the
+// next holder: this is for an operator who knows that it does not.
+func (s *Session) Remove(ctx context.Context, node string) error {
+	node = under(s.chroot, node)
+	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) {
+		err := c.conn.Delete(node, anyVersion)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
+		return struct{}{}, err
 	})
-}
-
-// wished reports whether a wish is known to stand in any of the nodes, and by when it wants the lock back.
-func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
-	for _, node := range nodes {
-		asked, stands := c.watches.Noted(node)
-		wished = wished || stands
-		if stands && asked != 0 && (by == 0 || asked < by) {
-			by = asked
-		}
-	}
-	return by, wished
-}
-
-// remind tells a seat of a wish that was told before the seat could take it for its own, and that no later reading will tell. There are
-// two ways to that.
-//
-// The machine did not know its node:
-//
-//  1. The reply to a create is lost.
-//  2. The lock is asked back.
-//  3. The look for the GUID finds the node and the wish.
-//  4. The machine hears of the wish before it hears which node is its own.
-//
-// Another seat of the session had the node watched:
-//
-//  1. A is granted in one request, and its node is not watched yet.
-//  2. The lock is asked back.
-//  3. B, which waits for A, has the node watched, and is told.
-//  4. A finds the node watched, and does not read it.
-//
-// A seat that is told twice ignores the second time.
-func (s *Session) remind(c *client, seat *Seat, own string) {
-	if own == "" {
-		return
-	}
-	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
-		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
-	}
-}
-
-// askBack passes the wish on to the subscribers of the node; those that own it take it for theirs. No wish is missed that stands while the
-// watch is armed again: the data are read whenever the watch is armed, and a change of them makes it fire. A watch that fires for a
-// change of data says nothing about the end of the node.
-//
-// The one node of a lock may be another one by the time that this is told: czxid says which one was read.
-func (s *Session) askBack(c *client, node string, wish asking) {
-	for _, seat := range c.watches.Subscribers(node) {
-		if seat.single != nil && seat.token(node) != wish.czxid {
-			continue
-		}
-		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
-	}
+	return err
 }

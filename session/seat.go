@@ -144,9 +144,9 @@ func (t *Seat) token(own string) int64 {
 	return t.born
 }
 
-// want subscribes the seat to the own node, unless it has another one or none by now. It reports whether it is the first subscriber: then
-// the watch is still to be armed.
-func (t *Seat) want(c *client, own string) (first bool) {
+// want subscribes the seat to the own node, unless it has another one or none by now. It reports
+// whether the watch is still to be armed.
+func (t *Seat) want(c *client, own string) (unarmed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return own != "" && t.follows(own) && c.watches.Add(own, t)
@@ -162,16 +162,6 @@ func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before stri
 	}
 	before, t.epoch, t.own, t.born = t.own, epoch, own, born
 	return before
-}
-
-// note subscribes the seat to the node, and reports whether the caller has to arm the watch. Requests run in goroutines of their own and
-// may overtake each other: a node that the seat does not follow any more is left out.
-func (t *Seat) note(c *client, node string) (arm bool, fires uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	arm, fires = c.watches.Arm(node, t)
-	t.forget(c, node)
-	return arm, fires
 }
 
 // drop ends the subscription to a node, unless the seat follows it again.

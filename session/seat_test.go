@@ -14,8 +14,8 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	if before := s.nameOwn(recipes.Epoch(1), "/dir/old", 0); before != "" {
 		t.Errorf("a past epoch's node took the place of %q, want of none", before)
 	}
-	s.note(c, "/dir/new")
-	s.note(c, "/dir/old")
+	s.subscribe(c, "/dir/new")
+	s.subscribe(c, "/dir/old")
 	if got := c.watches.Fired("/dir/new"); len(got) != 1 || got[0] != s {
 		t.Errorf("%v follow the new node, want the seat", got)
 	}
@@ -34,9 +34,9 @@ func TestTheLaterWatchCounts(t *testing.T) {
 		t.Errorf("the watches took the place of %q and %q, want none and /dir/a", first, second)
 	}
 	s.drop(c, second)
-	s.note(c, "/dir/b")
+	s.subscribe(c, "/dir/b")
 	s.drop(c, first)
-	s.note(c, "/dir/a")
+	s.subscribe(c, "/dir/a")
 	if got := c.watches.Fired("/dir/a"); len(got) != 0 {
 		t.Errorf("%v follow the first path, want no seat", got)
 	}

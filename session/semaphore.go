@@ -36,19 +36,6 @@ func (t *Seat) turnAway(c *client) {
 	c.looks.Drop(t.permits.dir, t)
 }
 
-// lookOut subscribes the seat, unless it has left, and reports whether to arm the watch.
-func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return c.looks.Ask(node, nil)
-	}
-	return c.looks.Ask(node, t)
-}
-
-// lookAgain has the machine look.
-func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
-
 // namePermits notes the own permits, in the place of the own node in the queue.
 func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
 	t.mu.Lock()
@@ -66,14 +53,11 @@ func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
 func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	node := t.permits.dir
 	if watch {
-		if arm, fires := t.lookOut(c, node); arm {
-			children, _, _, err := c.conn.ChildrenW(node)
-			c.armed(node, fires, err)
-			if errors.Is(err, zk.ErrNoNode) {
-				return 0, nil
-			}
-			return int32(len(children)), err
+		s, err := c.readW(ofChildren, node, lookout{t})
+		if errors.Is(err, zk.ErrNoNode) {
+			return 0, nil
 		}
+		return int32(len(s.children)), err
 	}
 	data, stat, err := c.conn.Get(node)
 	switch {
@@ -86,14 +70,6 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	c.dirs.saw(node, stat)
 	c.dirs.read(node, data, stat) // if it is a directory of ours, an enter can count it
 	return stat.NumChildren, nil
-}
-
-// armed notes whether a watch is armed. If it is not, its other subscribers look again.
-func (c *client) armed(node string, fires uint32, err error) {
-	c.looks.Answered(node, fires, err == nil)
-	if err != nil {
-		c.doubt(node, err)
-	}
 }
 
 // permitHead is what the names of an attempt's permits begin with. The token is 0 if it is not known.

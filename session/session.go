@@ -39,8 +39,6 @@ func (s State) String() string {
 // Session keeps one ZooKeeper session at a time, and begins a new one after each expiry. Its methods may be called from any
 // goroutine.
 type Session struct {
-	observer
-
 	servers Servers
 	chroot  string
 	cfg     Config
@@ -52,6 +50,7 @@ type Session struct {
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
+	elections  elections
 	names      *wire.Names // nil: the dialer gets the names
 	whoWeAre   credentials
 	containers containerNodes
@@ -183,17 +182,6 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 		return c.deadline()
 	}
 	return time.Time{}
-}
-
-// observer is the part of a session that follows elections, see observe.go.
-type observer interface {
-	// Observe delivers the leader of the election at the path, and from then on each later leader, until ctx ends or the session is
-	// closed. Then the channel is closed. It is also closed if a server does not let the path or the leader's node be read. The
-	// channel has one place, in which a later word replaces one that was not read.
-	//
-	// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and nothing
-	// comes.
-	Observe(ctx context.Context, dir string) <-chan events.Leader
 }
 
 // deadline is when a lock has to be given back.

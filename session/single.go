@@ -106,31 +106,20 @@ func (c *client) missing(t *Seat) {
 	}
 }
 
-// read reads the node, with a watch on it if it is wanted and not armed already.
+// read reads the node, with a watch on it if it is wanted.
 func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
-	defer func() { c.found(t.single.node, t, stat, err) }()
 	node := t.single.node
-	arm := false
-	if watch {
-		arm, _ = t.note(c, node)
-	}
-	switch {
-	case !watch:
-		return c.conn.Get(node)
-	case arm:
-		data, stat, _, err := c.conn.GetW(node)
-		if err != nil && c.watches.Failed(node, t) {
-			c.rewatch(node)
-		}
-		c.heed(node, data, stat, err)
-		return data, stat, err
-	default:
-		data, stat, err := c.conn.Get(node)
-		if errors.Is(err, zk.ErrNoNode) {
-			c.watches.Drop(node, t) // the event of this node means nothing to the seat that makes the next
+	if !watch {
+		if data, stat, err = c.conn.Get(node); err == nil {
+			c.found(node, t, stat)
 		}
 		return data, stat, err
 	}
+	s, err := c.follow(ofData, node, t)
+	if errors.Is(err, zk.ErrNoNode) {
+		c.watches.Drop(node, t) // the event of this node means nothing to the seat that makes the next
+	}
+	return s.data, s.stat, err
 }
 
 // removeSingle deletes the node if it is the seat's.

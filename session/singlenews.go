@@ -38,12 +38,12 @@ func (v *verifying) urgency() urgency { return handing }
 func (v *verifying) refuse() {} // the nodes of an epoch end with it
 
 func (v *verifying) do(c *client) (func(*Session), error) {
-	stat, err := c.readWatched(v.seat.single.node, v.seat)
+	node, err := c.follow(ofNode, v.seat.single.node, v.seat)
 	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
 		case !v.seat.single.known || v.seat.token(v.seat.single.node) != v.born:
-		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && stat.Czxid != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && node.stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
 		case !outcome.Settled() || c.outdated:
 			s.again(c, v)

@@ -1,12 +1,16 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strconv"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the node that says how many permits a semaphore has.
@@ -35,8 +39,8 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
 }
 
-// ParseSize returns how many permits the data of a size node say there are, or 0 if the data are no number of
-// permits.
+// ParseSize returns how many permits the data of a size node say there are, or 0 if the
+// data are no number of permits.
 func ParseSize(data []byte) int32 {
 	n, err := strconv.ParseInt(string(data), 10, 32)
 	if err != nil || n <= 0 {
@@ -60,3 +64,73 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 	}
 	return err
 }
+
+// Resize sets the size of the semaphore at the path, which is without the chroot. It
+// makes what is missing, with the access control list or that of the config. It waits for
+// a connection, if there is none, and for the answer, until ctx ends. The error is the
+// cause of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is
+// one node, or [ErrClosed].
+func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
+	if acl == nil {
+		acl = s.cfg.ACL
+	}
+	node := path.Join(under(s.chroot, semaphore), SizeNode)
+	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
+	return otherKind(err)
+}
+
+// resize writes the size, and makes and deletes a node among the permits in the same
+// transaction. The first in the queue that waits for room has the permits' directory
+// watched, and so hears of the size as well. The node of the size has no watch of its
+// own. Every waiter would have to arm it, it would fire only at a resize, and it would
+// stay for ever, because a client cannot drop a watch.
+//
+// If there are no permits no waiter waits for room. Permits may come between the look and
+// the write, so it looks again.
+func (c *client) resize(node string, size int32, acl []zk.ACL) error {
+	wake := path.Join(path.Dir(node), permitDir, wakingNode)
+	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
+	for range reaped {
+		res, err := c.conn.Multi(set,
+			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
+			&zk.DeleteRequest{Path: wake, Version: anyVersion})
+		failed := zkerr.FailedOp(res)
+		if failed >= 0 {
+			err = res[failed].Error
+		}
+		if outcome, _ := zkerr.Classify(err); failed > 0 && outcome == zkerr.Refused {
+			var done bool
+			if done, err = c.resizeUnheard(node, size, err); done {
+				return nil
+			}
+			failed = 0
+		}
+		switch {
+		case failed == 0 && errors.Is(err, zk.ErrNoNode):
+			if err := c.makeSize(node, size, acl); err != nil {
+				return err
+			}
+		case err != nil, failed < 0:
+			return err
+		}
+	}
+	return zk.ErrNoNode
+}
+
+// resizeUnheard writes the size where no waiter can be told of it, for the reason in
+// unheard. It reports whether nothing else is left to do.
+func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
+	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {
+		return false, err
+	}
+	if !errors.Is(unheard, zk.ErrNoNode) {
+		c.logger.Warn("resized; waiters hear of it when the next permit is taken or given back",
+			zap.String("node", node), zap.Error(unheard))
+		return true, nil
+	}
+	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), permitDir))
+	return err == nil && !exists, err
+}
+
+// wakingNode does not stay among the permits: it is made and deleted in one transaction.
+const wakingNode = "resized"

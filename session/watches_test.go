@@ -100,7 +100,7 @@ func TestAPathIsArmedOnce(t *testing.T) {
 	})
 }
 
-// Two seats follow a path, one of them arms the watch for both, and that fails.
+// Two seats follow a path, and arming the watch fails for one of them or for both. One that does not know asks again.
 func TestArmingFailsForTwo(t *testing.T) {
 	for name, c := range map[string]struct {
 		action       zktest.Action
@@ -130,6 +130,11 @@ func TestArmingFailsForTwo(t *testing.T) {
 			r.Settle()
 			first.Want(c.first)
 			other.Want(c.other)
+			if c.other != "" {
+				other.WatchNode("n")
+				r.Settle()
+				other.Want("")
+			}
 			r.DeleteNode("n")
 			other.WantGone("n")
 			first.Want("")

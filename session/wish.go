@@ -1,70 +1,130 @@
 package session
 
 import (
-	"bytes"
-	"fmt"
-	"strconv"
 	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about how a lock is asked back: by the data of the holder's node. There are two forms.
+// This file is about holders that are asked to give the lock back, by a wish in their
+// nodes' data (see nodedata.go). The side that asks is in revoke.go.
 //
-//	__REVOKE__                  Curator's: as soon as may be
-//	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the node had, its timeout included (see timeoutline.go)
+// The grace runs from when this process reads the wish, by its own clock, and no clock is
+// compared with another one. It runs once. The same wish is read again whenever the
+// node's watch is armed again. It is told to callers that enter the lock again while it
+// stands, and leaves them no more time than the first. A holder that has not agreed to
+// give the lock back, as its node says (see [events.MarkRevocable]), is only told of the
+// wish.
+
+// asking says that the lock of a node is asked back.
+type asking struct {
+	czxid int64          // of the node that was read
+	by    recipes.Moment // the soonest moment that was read; 0: none
+}
+
+// heed takes the data of a node from the reading that has armed the watch on it, and
+// tells of a wish in them.
+func (c *client) heed(node string, data []byte, stat *zk.Stat) {
+	w, _ := read(data)
+	if !w.stands {
+		c.watches.Unnote(node)
+		return
+	}
+	var by recipes.Moment
+	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
+		by = actors.MomentOf(time.Now().Add(w.grace))
+	}
+	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
+}
+
+// wish notes that the lock is asked back, and by when, from the reading that has armed
+// the watch. If the watch has fired since, another reading will tell. It returns the
+// soonest moment of this and earlier readings; 0 is none.
+func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
+	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
+		if before != 0 && (by == 0 || before < by) {
+			return before
+		}
+		return by
+	})
+}
+
+// wished reports whether a wish is known to stand in any of the nodes, and by when it
+// wants the lock back.
+func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
+	for _, node := range nodes {
+		asked, stands := c.watches.Noted(node)
+		wished = wished || stands
+		if stands && asked != 0 && (by == 0 || asked < by) {
+			by = asked
+		}
+	}
+	return by, wished
+}
+
+// remind tells a seat of a wish that was told before the seat could take it for its own,
+// and that no later reading will tell. There are two ways to that.
 //
-// Curator compares the data with its message, and would not know our form. Its message takes the place of all that the holder had stored.
-
-// revokeMessage is what Curator's Revoker writes. It takes the place of the holder's own data.
-const revokeMessage = "__REVOKE__"
-
-// mostGrace is the longest grace.
-const mostGrace = 100 * 365 * 24 * time.Hour
-
-// wish is what the data of a node say of a wish to have its lock back. The zero value is no wish.
-type wish struct {
-	stands  bool
-	bounded bool          // it says how much time there is:
-	grace   time.Duration // from when the holder hears of it
+// The machine did not know its node:
+//
+//  1. The reply to a create is lost.
+//  2. The lock is asked back.
+//  3. The look for the GUID finds the node and the wish.
+//  4. The machine hears of the wish before it hears which node is its own.
+//
+// Another seat of the session had the node watched:
+//
+//  1. A is granted in one request, and its node is not watched yet.
+//  2. The lock is asked back.
+//  3. B, which waits for A, has the node watched, and is told.
+//  4. A finds the node watched, and does not read it.
+//
+// A seat that is told twice ignores the second time.
+func (s *Session) remind(c *client, seat *Seat, own string) {
+	if own == "" {
+		return
+	}
+	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
+		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
+	}
 }
 
-// read returns the wish in the data of a node, and the rest of the data.
-func read(data []byte) (w wish, rest []byte) {
-	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
-	if !ok {
-		return wish{}, data
+// askBack passes the wish on to the subscribers of the node; those that own it take it
+// for theirs. No wish is missed that stands while the watch is armed again: the data are
+// read whenever the watch is armed, and a change of them makes it fire. A watch that
+// fires for a change of data says nothing about the end of the node.
+//
+// The one node of a lock may be another one by the time that this is told: czxid says
+// which one was read.
+func (s *Session) askBack(c *client, node string, wish asking) {
+	for _, seat := range c.watches.Subscribers(node) {
+		if seat.single != nil && seat.token(node) != wish.czxid {
+			continue
+		}
+		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
 	}
-	if len(rest) == 0 {
-		return wish{stands: true}, nil
-	}
-	header, rest, ok := bytes.Cut(rest, []byte("\n"))
-	digits, spaced := bytes.CutPrefix(header, []byte(" "))
-	if !ok || !spaced {
-		return wish{}, data
-	}
-	millis, err := strconv.ParseUint(string(digits), 10, 63)
-	if err != nil {
-		return wish{}, data
-	}
-	grace := mostGrace
-	if millis < uint64(mostGrace/time.Millisecond) {
-		grace = time.Duration(millis) * time.Millisecond
-	}
-	return wish{stands: true, bounded: true, grace: grace}, rest
 }
 
-// data returns the wish as it is written, before what else the node holds.
-func (w wish) data(rest []byte) []byte {
-	if !w.bounded {
-		return []byte(revokeMessage)
+// bound starts the clock of a holder that was told by when to give its lock back. The
+// lock is lost then: as with every loss, the session knows before the holder hears of it,
+// and no reader takes its place after that. The moment is the soonest so far.
+func (s *Session) bound(seat *Seat, by recipes.Moment) {
+	s.unbound(seat)
+	at := actors.TimeOf(by)
+	overdue := func() {
+		s.tell(seat, recipes.Overdue{By: by}, nil)
 	}
-	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), rest...)
+	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.loop.Post(overdue) })}
 }
 
-// within returns the wish to have a lock back in so much time.
-func within(grace time.Duration) wish {
-	grace = min(max(grace, 0), mostGrace)
-	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
+// unbound stops the clock of a seat.
+func (s *Session) unbound(seat *Seat) {
+	if d, ok := s.deadlines[seat]; ok {
+		d.timer.Stop()
+		delete(s.deadlines, seat)
+	}
 }
-
-// Reserved reports whether data begin like such a wish, and would be taken for one.
-func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMessage)) }

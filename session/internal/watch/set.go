@@ -17,13 +17,12 @@ import (
 //  4. The client runs the callback with the event before the goroutine that made the call gets to run.
 //  5. The event finds the subscriber.
 //
-// The client has one channel for each call that armed a watch and cannot drop any. So a path that is armed is not armed again, and is
-// remembered until it fires even if it has no subscribers any more. A path is armed in one of two ways.
+// The client has one channel for each call that armed a watch and cannot drop any. So a path
+// that is armed is not armed again, and is remembered until it fires even if it has no
+// subscribers any more.
 //
-// [Set.Arm] takes it for armed from the call on. If arming fails, [Set.Failed] tells that others rely on it.
-//
-// [Set.Ask] takes it for armed from the answer on, and until then every caller arms it. Changes need that: a reading beside a watch that is
-// about to be armed may miss a change.
+// [Set.Ask] takes a path for armed from the answer on, and until then every caller arms it. A
+// reading beside a watch that is about to be armed could miss a change:
 //
 //  1. A is about to arm.
 //  2. B finds that taken care of, and only reads.
@@ -31,17 +30,21 @@ import (
 //  4. A's request is executed, reads what is new, and has the watch armed.
 //  5. B does not hear of the change.
 type Set[S comparable, V any] struct {
-	mu    sync.Mutex
-	paths map[string]entry[S]
-	notes map[string]note[V] // of some of the paths; nil while there was none
+	mu          sync.Mutex
+	paths       map[string]entry[S]
+	notes       map[string]note[V] // of some of the paths; nil while there was none
+	connections uint32             // how often Resumed was called
 }
+
+// Ticket says when a path was asked for: the answer counts if nothing has happened since.
+type Ticket struct{ fires, connections uint32 }
 
 // entry is one path. It is small: there is one for each lock that is held for long.
 type entry[S comparable] struct {
 	subscribers []S    // each once; few, mostly one
 	fires       uint32 // while answers are awaited
 	pending     uint16 // answers that are awaited
-	armed       bool   // at the server, or about to be
+	armed       bool   // at the server
 	sure        bool   // at the server, on the present connection
 }
 
@@ -51,35 +54,14 @@ type note[V any] struct {
 	holds bool // nothing has happened to the path since
 }
 
-// Add subscribes to a path that the caller is about to arm, or that is armed. It reports whether the path had no subscriber before: then it
-// is not armed yet.
-func (s *Set[S, V]) Add(path string, who S) (first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first = len(s.paths[path].subscribers) == 0
-	s.keep(path, s.with(path, who))
-	return first
-}
-
-// Arm subscribes, unless who is the zero value, and reports whether the caller has to arm the watch. If so it calls Done with fires, or
-// Failed.
-func (s *Set[S, V]) Arm(path string, who S) (arm bool, fires uint32) {
+// Add subscribes, and reports whether the path is not armed, so that the caller has to see to
+// that.
+func (s *Set[S, V]) Add(path string, who S) (unarmed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.with(path, who)
-	arm, p.armed = !p.armed, true
 	s.keep(path, p)
-	return arm, p.fires
-}
-
-// Done says that the watch of an Arm is armed, unless it has fired since, or the connection is another one.
-func (s *Set[S, V]) Done(path string, fires uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.paths[path]; p.armed && p.fires == fires {
-		p.sure = true
-		s.paths[path] = p
-	}
+	return !p.armed
 }
 
 // Sure reports whether a path is armed for certain: a reading on the present connection that armed it was answered.
@@ -93,25 +75,16 @@ func (s *Set[S, V]) Sure(path string) bool {
 func (s *Set[S, V]) Resumed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.connections++
 	for path, p := range s.paths {
 		p.sure = false
-		p.fires++
 		s.paths[path] = p
 	}
 }
 
-// Failed says that a path was not armed after all, and drops the subscriber, which hears that from the caller. It reports whether there are
-// other subscribers, which take the path for armed.
-func (s *Set[S, V]) Failed(path string, who S) (others bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.paths[path].without(who)
-	s.disarm(path, p)
-	return len(p.subscribers) > 0
-}
-
-// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm the watch. If so it calls Answered with fires.
-func (s *Set[S, V]) Ask(path string, who S) (arm bool, fires uint32) {
+// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm the
+// watch. If so it calls Answered with the ticket.
+func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.with(path, who)
@@ -119,17 +92,19 @@ func (s *Set[S, V]) Ask(path string, who S) (arm bool, fires uint32) {
 		p.pending++
 	}
 	s.keep(path, p)
-	return arm, p.fires
+	return arm, Ticket{p.fires, s.connections}
 }
 
-// Answered says whether the watch of an Ask is armed. If the path has fired since the Ask, the answer comes behind the event of its own
-// watch, and counts for nothing.
-func (s *Set[S, V]) Answered(path string, fires uint32, armed bool) {
+// Answered says whether the watch of an Ask is armed. If the path has fired since the Ask, the
+// event is that of the watch, and the answer counts for nothing.
+func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.paths[path]
 	p.pending--
-	p.armed = p.armed || armed && p.fires == fires
+	if armed && p.fires == t.fires {
+		p.armed, p.sure = true, p.sure || s.connections == t.connections
+	}
 	s.keep(path, p)
 }
 
@@ -224,12 +199,12 @@ func (s *Set[S, V]) Unnote(path string) {
 	delete(s.notes, path)
 }
 
-// Armed reports whether a path is armed.
+// Armed reports whether a path is armed, or is about to be.
 func (s *Set[S, V]) Armed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.paths {
-		if p.armed {
+		if p.armed || p.pending > 0 {
 			return true
 		}
 	}

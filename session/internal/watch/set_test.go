@@ -32,16 +32,16 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &watch.Set[string, struct{}]{}
-			var arming []uint32 // with the number that each was given
+			var arming []watch.Ticket
 			for i, step := range strings.Fields(steps) {
 				switch step {
 				case "ASK", "ask":
-					arm, fires := l.Ask(path, "seat")
+					arm, ticket := l.Ask(path, "seat")
 					if arm != (step == "ASK") {
 						t.Fatalf("step %d: to be armed is %v, want %v", i, arm, !arm)
 					}
 					if arm {
-						arming = append(arming, fires)
+						arming = append(arming, ticket)
 					}
 				case "fire":
 					if first, again := l.Fired(path), l.Fired(path); len(first) != 1 || len(again) != 0 {
@@ -85,46 +85,49 @@ func TestAPathWithoutSubscribersIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestOneArmsForAll, and which subscribers are told: of a failure all but the one that armed, of a change none, of an end each once.
+// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a change none, of an end each once.
 func TestOneArmsForAll(t *testing.T) {
 	var s watch.Set[string, struct{}]
 	all := []string{"first", "second", "third"}
-	arm := func(who string, want bool) {
+	ask := func(who string, want bool) (ticket watch.Ticket) {
 		t.Helper()
-		if got, _ := s.Arm(path, who); got != want || !s.Armed() {
-			t.Errorf("%q is to arm: %v, and some path is armed: %v; want %v and true", who, got, s.Armed(), want)
+		arm, ticket := s.Ask(path, who)
+		if arm != want || !s.Armed() {
+			t.Errorf("%q is to arm: %v, and some path is armed: %v; want %v and true", who, arm, s.Armed(), want)
 		}
+		return ticket
 	}
-	if !s.Add(path, all[0]) || s.Add(path, all[1]) || s.Armed() {
-		t.Errorf("of two that add themselves other than the first has nothing armed yet, or a path is armed: %v; want none", s.Armed())
+	arm := func(who string) { s.Answered(path, ask(who, true), true) }
+	if !s.Add(path, all[0]) || !s.Add(path, all[1]) || s.Armed() {
+		t.Errorf("two have added themselves, and a path is armed: %v; want none", s.Armed())
 	}
-	arm(all[1], true)
+	arm(all[1])
 	for _, who := range all {
-		arm(who, false)
+		ask(who, false)
 	}
-	if !s.Failed(path, all[2]) || s.Armed() || s.Subscribed(path, all[2]) || !slices.Equal(s.Subscribers(path), all[:2]) {
-		t.Errorf("after the third has failed %v are left, want %v, and none armed", s.Subscribers(path), all[:2])
+	if s.Add(path, all[0]) {
+		t.Error("a path that is armed is to be armed, want it left alone")
 	}
-	arm("", true)
+	if s.Drop(path, all[2]); s.Subscribed(path, all[2]) || !slices.Equal(s.Subscribers(path), all[:2]) {
+		t.Errorf("after the third has gone %v are left, want %v", s.Subscribers(path), all[:2])
+	}
 	if !s.Changed(path) || s.Armed() {
 		t.Error("after a change the path is armed or no subscriber wants it to be, want the reverse")
 	}
-	arm("", true)
-	s.Arm("/unwanted", "")
+	arm("")
+	_, unwanted := s.Ask("/unwanted", "")
+	s.Answered("/unwanted", unwanted, true)
 	if wanted := s.Reset(); !slices.Equal(wanted, []string{path}) || s.Armed() {
 		t.Errorf("after a reset %v are to be armed again, want %s, and none armed", wanted, path)
 	}
-	arm("", true)
+	arm("")
 	if told := s.Fired(path); !slices.Equal(told, all[:2]) {
 		t.Errorf("%v are told of the end, want %v", told, all[:2])
 	}
 	if told := s.Fired(path); len(told) > 0 || !s.Empty() {
 		t.Errorf("%v are told again, and none remembered: %v; want none", told, s.Empty())
 	}
-	if arm(all[0], true); s.Failed(path, all[0]) || !s.Empty() {
-		t.Error("a subscriber relies on the one that has failed, want none, and nothing remembered")
-	}
-	arm(all[0], true)
+	arm(all[0])
 	if s.Drop(path, all[0]); s.Empty() || s.Changed(path) || !s.Empty() {
 		t.Error("without a subscriber: want the path remembered until it fires, and then not armed again")
 	}
@@ -143,8 +146,13 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 			t.Errorf("what stands is %d (%v), want %d (%v)", stands, ok, value, holds)
 		}
 	}
+	arm := func(who string) {
+		if arm, ticket := s.Ask(path, who); arm {
+			s.Answered(path, ticket, true)
+		}
+	}
 	note(1, 0, false) // the path has no watch
-	s.Arm(path, "a")
+	arm("a")
 	note(2, 0, true)
 	note(3, 2, true)
 	s.Changed(path)
@@ -152,7 +160,7 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 		t.Error("after a change the note holds, want it not to")
 	}
 	note(4, 3, false) // it has fired before the reading was answered
-	s.Arm(path, "")
+	arm("")
 	note(5, 4, true)
 	s.Unnote(path)
 	note(6, 0, true)
@@ -162,13 +170,12 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 	}
 	for forget, by := range map[string]func(){
 		"fired":   func() { s.Fired(path) },
-		"failed":  func() { s.Failed(path, "a") },
 		"dropped": func() { s.Changed(path); s.Drop(path, "a") },
 	} {
-		s.Arm(path, "a")
+		arm("a")
 		s.Note(path, func(int) int { return 7 })
 		by()
-		s.Arm(path, "a")
+		arm("a")
 		if before := s.Note(path, func(was int) int { return was }); before != 0 {
 			t.Errorf("%s: of a path that was forgotten %d is noted, want nothing", forget, before)
 		}
@@ -184,27 +191,36 @@ func TestAPathIsArmedForCertain(t *testing.T) {
 		"changed answered":       false,
 		"answered resumed":       false,
 		"resumed answered":       false, // asked for on another connection
-		"changed armed answered": false, // the answer is not of the reading that armed it anew
-		"failed answered":        false,
+		"changed asked answered": false, // the answer is not of the reading that armed it anew
+		"failed":                 false,
+		"failed asked":           false,
 	} {
 		var s watch.Set[string, struct{}]
-		_, fires := s.Arm(path, "a")
+		_, ticket := s.Ask(path, "a")
 		for step := range strings.FieldsSeq(steps) {
 			switch step {
 			case "answered":
-				s.Done(path, fires)
+				s.Answered(path, ticket, true)
 			case "changed":
 				s.Changed(path)
-			case "armed":
-				s.Arm(path, "b")
+			case "asked":
+				s.Ask(path, "b")
 			case "resumed":
 				s.Resumed()
 			case "failed":
-				s.Failed(path, "a")
+				s.Answered(path, ticket, false)
 			}
 		}
 		if got := s.Sure(path); got != want {
-			t.Errorf("armed, %s: armed for certain %v, want %v", steps, got, want)
+			t.Errorf("asked, %s: armed for certain %v, want %v", steps, got, want)
 		}
+	}
+	// The client restores the watch on the next connection: it is armed, and not for certain.
+	var s watch.Set[string, struct{}]
+	_, ticket := s.Ask(path, "a")
+	s.Resumed()
+	s.Answered(path, ticket, true)
+	if arm, _ := s.Ask(path, "b"); arm || s.Sure(path) {
+		t.Errorf("after another connection the path is to be armed: %v, for certain: %v; want neither", arm, s.Sure(path))
 	}
 }

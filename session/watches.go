@@ -1,0 +1,326 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/watch"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is about what the session has watched: how a watch is armed, and who hears of
+// its event. Seats follow nodes ([client.watches]) and hear once that a node is gone; a
+// change of data arms the watch again. Goroutines of services, and seats that look out
+// for a change of a directory, hear of any change ([client.looks]), and arm again by
+// reading again.
+
+// aspect is what a reading asks for, and so what its watch is about.
+type aspect uint8
+
+const (
+	// ofNode asks whether a node is there. Its watch is on the data, which are read with
+	// it.
+	ofNode aspect = iota
+	ofData
+	ofChildren
+	// ofAbsence watches for a node that is not there: [zk.ErrNoNode] says that it does.
+	// If the node is there, the watch is one on its data, and counts as not armed.
+	ofAbsence
+)
+
+// snapshot is what a reading has found.
+type snapshot struct {
+	data     []byte // ofData, and ofNode if the reading has armed the watch
+	children []string
+	stat     *zk.Stat
+	armed    bool // by this reading
+}
+
+// reader is a seat or a goroutine that wants to hear of changes.
+type reader interface {
+	// subscribe comes before the reading, see [watch.Set.Ask].
+	subscribe(c *client, path string) (arm bool, t watch.Ticket)
+	// answered takes the outcome of a reading that was to arm the watch.
+	answered(c *client, path string, t watch.Ticket, armed bool)
+}
+
+// readW reads a path, with a watch on it unless it is watched already.
+func (c *client) readW(of aspect, path string, who reader) (s snapshot, err error) {
+	arm, ticket := who.subscribe(c, path)
+	there := true
+	switch {
+	case of == ofChildren && arm:
+		s.children, s.stat, _, err = c.conn.ChildrenW(path)
+	case of == ofChildren:
+		s.children, s.stat, err = c.conn.Children(path)
+	case of == ofAbsence && arm:
+		there, s.stat, _, err = c.conn.ExistsW(path)
+	case of == ofAbsence, of == ofNode && !arm:
+		there, s.stat, err = c.conn.Exists(path)
+	case arm:
+		s.data, s.stat, _, err = c.conn.GetW(path)
+	default:
+		s.data, s.stat, err = c.conn.Get(path)
+	}
+	s.armed = arm && err == nil && there == (of != ofAbsence)
+	if err == nil && !there {
+		err = zk.ErrNoNode
+	}
+	if arm {
+		who.answered(c, path, ticket, s.armed)
+	}
+	if c.isOver() {
+		err = zk.ErrConnectionClosed // a watch of a past session tells nobody
+	}
+	return s, err
+}
+
+// follow reads a node that the seat follows, with a watch on it. A nil seat is for those
+// that follow it already. What the reading says of a wish, and of the owner of a lock of
+// one node, is passed on.
+func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
+	s, err := c.readW(of, node, t)
+	if err != nil {
+		return s, err
+	}
+	if s.armed {
+		c.heed(node, s.data, s.stat)
+	} else if by, wished := c.wished(node); wished {
+		c.askedBack(node, asking{czxid: s.stat.Czxid, by: by})
+	}
+	c.found(node, t, s.stat)
+	return s, nil
+}
+
+// subscribe subscribes the seat to the node. Requests run in goroutines of their own and may
+// overtake each other, so a node that the seat does not follow any more is left out. A
+// nil seat subscribes nothing.
+func (t *Seat) subscribe(c *client, node string) (arm bool, ticket watch.Ticket) {
+	if t == nil {
+		return c.watches.Ask(node, nil)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	arm, ticket = c.watches.Ask(node, t)
+	t.forget(c, node)
+	return arm, ticket
+}
+
+// answered ends the subscription if the watch could not be armed: the seat hears of that
+// by the answer to its request.
+func (t *Seat) answered(c *client, node string, ticket watch.Ticket, armed bool) {
+	c.watches.Answered(node, ticket, armed)
+	if !armed && t != nil {
+		c.watches.Drop(node, t)
+	}
+}
+
+// lookout is a seat that wants to hear of any change of a directory.
+type lookout struct{ *Seat }
+
+// subscribe subscribes the seat, unless it has left.
+func (l lookout) subscribe(c *client, dir string) (arm bool, ticket watch.Ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return c.looks.Ask(dir, nil)
+	}
+	return c.looks.Ask(dir, l.Seat)
+}
+
+// answered keeps the subscription: each that asks beside it arms the watch itself.
+func (lookout) answered(c *client, dir string, ticket watch.Ticket, armed bool) {
+	c.looks.Answered(dir, ticket, armed)
+}
+
+// lookAgain has the machine look.
+func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
+
+// subscriber is told once of a change of what it has a client watch, and looks again to
+// hear more.
+//
+// After a reconnect these watches are not trusted, and each subscriber arms its own
+// again: the client asks for them with a zxid, and the server says nothing of a change of
+// children that came before that zxid.
+type subscriber interface {
+	// lookAgain says that something has happened there, or may have. gone says that the
+	// path's node was deleted. The session's loop calls it.
+	lookAgain(c *client, gone bool)
+}
+
+var _, _ subscriber = (*watcher)(nil), (*Seat)(nil)
+
+// tellChanged has the subscribers of the path look again. gone says that its node was
+// deleted.
+func (s *Session) tellChanged(c *client, path string, gone bool) {
+	for _, who := range c.looks.Fired(path) {
+		who.lookAgain(c, gone)
+	}
+}
+
+// tellGone tells the subscribers that the node is gone, by an event or by a reading.
+func (s *Session) tellGone(c *client, path string, event bool) {
+	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
+		seat.passed = true
+		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
+	}
+}
+
+// rearmAll is for a server that did not restore the watches.
+func (s *Session) rearmAll(c *client) {
+	for _, path := range c.watches.Reset() {
+		c.rewatch(path)
+	}
+	for _, path := range c.looks.Reset() {
+		s.tellChanged(c, path, false)
+	}
+}
+
+// rearming arms a watch again for the seats that follow the node by then, because the
+// data have changed. If none does, nothing is asked.
+type rearming struct {
+	slot
+
+	epoch recipes.Epoch
+	node  string
+}
+
+func (r *rearming) admit(s *Session) { s.pending.add(r) }
+
+func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *rearming) urgency() urgency { return handing }
+
+func (r *rearming) refuse() {} // the watches of an epoch end with it
+
+func (r *rearming) do(c *client) (func(*Session), error) {
+	if !c.watches.Wanted(r.node) {
+		return func(*Session) {}, nil
+	}
+	_, err := c.follow(ofNode, r.node, nil)
+	outcome, err := zkerr.Classify(err)
+	return func(s *Session) {
+		switch {
+		case outcome == zkerr.Done: // it is armed
+		case errors.Is(err, zk.ErrNoNode):
+			s.tellGone(c, r.node, false)
+		case !outcome.Settled():
+			s.again(c, r)
+		default: // the seats look again, and hear from the server itself why it cannot be watched
+			for _, seat := range c.watches.Fired(r.node) {
+				s.tell(seat, recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
+			}
+		}
+	}, nil
+}
+
+// watcher is for a goroutine that reads a node again whenever something may have happened
+// to it. That is when its watch has fired, and when there is another connection: events
+// between the two connections may be lost. In each round the goroutine has a [call] made,
+// which begins with begin and watches one path, and then waits.
+//
+// A signal that comes while the call is under way stays for the next round.
+type watcher struct {
+	session *Session
+	changed chan struct{} // size 1
+	renewed <-chan struct{}
+
+	mu     sync.Mutex
+	client *client // with path: what it subscribes to; nil: nothing
+	path   string
+	gone   bool // the path's node was deleted
+	left   bool
+}
+
+func newWatcher(s *Session) *watcher { return &watcher{session: s, changed: make(chan struct{}, 1)} }
+
+// begin comes before the first request of a round, which sees what has happened so far.
+// It reports whether the node that was watched is known to be deleted.
+func (w *watcher) begin() (gone bool) {
+	w.renewed = w.session.nextConnection()
+	select {
+	case <-w.changed:
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
+}
+
+// subscribe subscribes the watcher to the path, and to no other. A call that goes on after its
+// caller has gone subscribes nothing.
+func (w *watcher) subscribe(c *client, path string) (arm bool, t watch.Ticket) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.client != nil && (w.client != c || w.path != path) {
+		w.client.looks.Drop(w.path, w)
+	}
+	w.gone = false
+	if w.left {
+		return c.looks.Ask(path, nil)
+	}
+	w.client, w.path = c, path
+	return c.looks.Ask(path, w)
+}
+
+// answered keeps the subscription: the call fails, and another round follows.
+func (*watcher) answered(c *client, path string, t watch.Ticket, armed bool) {
+	c.looks.Answered(path, t, armed)
+}
+
+// leave ends the subscription, for good.
+func (w *watcher) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+	if w.client != nil {
+		w.client.looks.Drop(w.path, w)
+	}
+}
+
+func (w *watcher) lookAgain(_ *client, gone bool) {
+	w.mu.Lock()
+	w.gone = w.gone || gone
+	w.mu.Unlock()
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns true when it is time for another round, at the given time at the latest,
+// and false when ctx has ended. A nil channel is no time.
+func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
+	select {
+	case <-w.changed:
+	case <-w.renewed:
+	case <-last:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// nextConnection returns a channel. It is closed when there is another connection that
+// requests may be made on, or when the session is closed.
+func (s *Session) nextConnection() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view.renewed
+}
+
+// renew has all watchers look again. Once the session is closed the channel stays closed,
+// because a call that is under way by then may have begun since.
+func (s *Session) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.view.renewed)
+	if !s.view.closed {
+		s.view.renewed = make(chan struct{})
+	}
+}
