@@ -41,7 +41,7 @@ type world struct {
 	truth   truth
 	delay   delay
 	left    budget
-	lists   ListingBook // of the clients of one session
+	lists   listingBook // of the clients of one session
 }
 
 // A node belongs to a client's session, or to a contender outside.

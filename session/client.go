@@ -36,7 +36,7 @@ type client struct {
 	looks    watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs     *directories
 	owners   *owners
-	listings *listings // only the loop touches it
+	listings map[string]*listing // by directory; only the loop touches it
 	logger   *zap.Logger
 	ended    chan struct{} // closed when the client's own goroutines are gone
 	greeted  chan struct{} // size 1: a handshake was answered

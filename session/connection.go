@@ -353,10 +353,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	c := &client{
 		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
 		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1),
-		stopAsking: func() {},
+		stopAsking: func() {}, listings: map[string]*listing{},
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
-	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
 	c.readings.changed.L = &c.readings.mu
 	c.link = wire.NewLink(wire.Events{
 		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,

@@ -63,11 +63,11 @@
 // A file uses the files before it. Exception: the files of the state know each other.
 //
 //   - Words: config, connectstring, errors, clock, guid, nodedata, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, owners, pending, and queue, which makes requests.
+//   - State: session, client, seat, names, asked, listings, owners, and queue, which makes requests.
 //   - Calls, which block, in goroutines of their own: calls, and errand, which carries out the plans of package recipes; with them
 //     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, contention, watches, wish, and layout
 //     for what kinds of locks share.
-//   - The loop's decisions: holders, singlenews, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
+//   - The loop's decisions: holders, singlenews, settle, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, observe, revoke; and Resize in size.

@@ -10,19 +10,15 @@ import (
 // This file is about many holders that want to know whether they still hold, as all do after a reconnect. Their claims go together: a
 // write for each of them would keep a server, and the probes of all sessions behind it, for longer than a lease lasts.
 
-// mostChecks and mostChecked bound the checks of one transaction, in nodes and in bytes: far below what a server takes in a request.
-const (
-	mostChecks  = 256
-	mostChecked = 64 << 10
-)
+// mostChecked bounds the bytes of one transaction's checks, far below what a server takes in a request.
+const mostChecked = 64 << 10
 
 // jointClaim is the claims of several holders, in one transaction, see [recipes.JointVerdict].
 type jointClaim struct {
 	slot
 
-	of     []claimOf
-	checks int
-	bytes  int
+	of    []claimOf
+	bytes int
 }
 
 // claimOf is a claim, and the nodes that it checks.
@@ -45,11 +41,11 @@ func (j *jointClaim) add(r *asked) bool {
 	for _, node := range nodes {
 		bytes += each + len(node)
 	}
-	full := len(j.of) > 0 && (j.checks+len(nodes) > mostChecks || j.bytes+bytes > mostChecked)
+	full := len(j.of) > 0 && j.bytes+bytes > mostChecked
 	if incomplete != nil || full {
 		return false
 	}
-	j.of, j.checks, j.bytes = append(j.of, claimOf{r, nodes}), j.checks+len(nodes), j.bytes+bytes
+	j.of, j.bytes = append(j.of, claimOf{r, nodes}), j.bytes+bytes
 	return true
 }
 
@@ -83,7 +79,8 @@ func (j *jointClaim) refuse() {
 }
 
 func (j *jointClaim) do(c *client) (func(*Session), error) {
-	checks, whose := make([]any, 0, j.checks), make([]int, 0, j.checks)
+	var checks []any
+	var whose []int // of the claims, for each check
 	for i, r := range j.of {
 		for _, node := range r.nodes {
 			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}), append(whose, i)
@@ -129,10 +126,6 @@ func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 		if len(half) == 0 {
 			continue
 		}
-		again := &jointClaim{of: half}
-		for _, r := range half {
-			again.checks += len(r.nodes)
-		}
-		s.take(again)
+		s.take(&jointClaim{of: half})
 	}
 }

@@ -1,202 +1,292 @@
 package session
 
 import (
+	"cmp"
 	"slices"
+	"strings"
+	"sync"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file makes the listings of one client's directories that [recipes.ListingBook] decides on, and decides when:
+// This file is about a seat's list request: first the barrier, if it wants one, then the
+// listings of its directories, and then the seat's own part.
+
+// listing reads one directory for all list requests that ask for it. Many seats of a
+// session may wait in one directory, and a reading tells each the same.
 //
-//   - Listings that are under way together are expected to have at most listingsBudget bytes. Exception: one always may be under way.
-//     A probe that keeps a lock waits at most behind these.
-//   - Of the listings that wait for room every other one is for a lock of which the turn may have come, if there are any. Both kinds
-//     begin in the order in which they could have begun without the bound. So a handoff does not wait behind a burst, and no listing
-//     waits for ever.
+// A request is served by a reading that begins after it. One that is under way will not
+// do:
+//
+//  1. B lists.
+//  2. C's node is made.
+//  3. C lists, and gets B's answer, without its own node.
+//  4. C takes its node for gone, makes another one, and waits behind the first, which
+//     nothing removes.
+//
+// Requests that come while one is under way wait for the next one, together.
+type listing struct {
+	slot
+
+	dir   string
+	epoch recipes.Epoch
+	now   []*asked // served by the reading that waits, or is under way
+	later []*asked // those that have come while it is under way
+	gone  int      // of these, at least so many are unwanted
+	turn  bool     // the turn of a contender in now may have come
+}
+
+var _ request = (*listing)(nil)
 
 const (
-	// listingsBudget bounds the expected bytes of the listings that are under way together.
-	listingsBudget = 4 << 20
 	// listedName is roughly what a name takes in a listing.
 	listedName = 64
-	// listedLeast is the least that a listing is expected to have. It is expected for a directory of which nothing is known.
-	listedLeast = listingsBudget / parallel
+	// listedLeast is expected of the listing of a directory of which nothing is known,
+	// and the least that is expected of any.
+	listedLeast = 16 << 10
+	// crowded is the number of requests from which on it pays to index the names for
+	// them.
+	crowded = 8
 )
 
-// listings is the state of one client's listings. Only the loop touches it.
-type listings struct {
-	size  func(dir string) (names int) // of the directory, as far as it is known
-	dirs  map[string]*listedDir
-	waits [2]waitingListings // listings that wait for room alone: the urgent ones, and the others
-	next  int                // which of the two the next one is of, if both have one
-	bytes int                // expected of the listings that were given out and have not ended
+// reads has a list request wait for what it reads, and reports whether it reads anything.
+// If it wants a barrier, that is made first.
+func (s *Session) reads(r *asked) bool {
+	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
+		return false
+	}
+	r.wants.found, r.wants.missing = make([]*names, len(r.wants.dirs)), len(r.wants.dirs)
+	for _, dir := range r.wants.dirs {
+		s.join(dir, r)
+	}
+	return true
 }
 
-// waitingListings are in order. Some of them do not wait any more, but at most half of them.
-type waitingListings struct {
-	all  []*sharedListing
-	gone int
-}
-
-func (w *waitingListings) add(g *sharedListing) {
-	g.waits = w
-	w.all = append(w.all, g)
-}
-
-// leave takes a listing out, wherever it stands.
-func (w *waitingListings) leave(g *sharedListing) {
-	g.waits = nil
-	if w.gone++; 2*w.gone >= len(w.all) {
-		w.all = slices.DeleteFunc(w.all, func(g *sharedListing) bool { return g.waits != w })
-		w.gone = 0
+// join has a reading of the directory serve a request.
+func (s *Session) join(dir string, r *asked) {
+	switch l := s.client.listings[dir]; {
+	case l == nil:
+		l = &listing{dir: dir, epoch: r.epoch, later: []*asked{r}}
+		s.client.listings[dir] = l
+		l.admit(s)
+	case l.waits != nil:
+		l.now = append(l.now, r)
+		l.turn = l.turn || r.turn
+		s.pending.hasten(l)
+	default:
+		l.later = append(l.later, r)
 	}
 }
 
-// first returns the listing that has waited longest, or nil.
-func (w *waitingListings) first() *sharedListing {
-	for len(w.all) > 0 && w.all[0].waits != w {
-		w.all = w.all[1:]
-		w.gone--
-	}
-	if len(w.all) == 0 {
-		return nil
-	}
-	return w.all[0]
+// admit has the directory read for the requests that have come.
+func (l *listing) admit(s *Session) {
+	l.now, l.later = l.later, nil
+	l.turn = slices.ContainsFunc(l.now, func(r *asked) bool { return r.turn })
+	l.bytes = int32(max(listedLeast, listedName*s.client.dirs.book(l.dir).Children()))
+	s.pending.add(l)
 }
 
-// listedDir is a directory with a listing: given out, or waiting.
-type listedDir struct {
-	book recipes.ListingBook
-	now  *sharedListing // given out, and not ended
-	next *sharedListing // behind now, or waiting for room
+func (l *listing) meantFor() recipes.Epoch { return l.epoch }
+
+func (l *listing) urgency() urgency {
+	if l.turn {
+		return turning
+	}
+	return joining
 }
 
-// sharedListing is one reading of a directory, for the requests that have asked for it.
-type sharedListing struct {
-	slot
-	of      *listings
-	dir     string
-	epoch   recipes.Epoch
-	members []*asked
-	most    urgency
-	waits   *waitingListings // among these, or nil
-	left    int              // members that do not want it any more
-	bytes   int              // expected
-	begun   bool             // no request can join or leave any more
+// refuse is also for the requests that wait for the next reading.
+func (l *listing) refuse() {
+	for _, r := range slices.Concat(l.now, l.later) {
+		if r.wants.missing--; r.wants.missing == 0 {
+			r.refuse()
+		}
+	}
 }
 
-func newListings(size func(dir string) int) *listings {
-	return &listings{size: size, dirs: map[string]*listedDir{}}
+func (l *listing) begins(*Session) {
+	l.now = slices.DeleteFunc(l.now, func(r *asked) bool { return r.unwanted })
 }
 
-// join has a listing that has not begun serve a request. It returns that listing if it may begin now and was not given out before.
-func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
-	d := l.dirs[dir]
-	if d == nil {
-		d = &listedDir{}
-		l.dirs[dir] = d
+func (l *listing) do(c *client) (func(*Session), error) {
+	children, err := c.childrenOf(l.dir)
+	var found *names
+	if err == nil {
+		found = namesOf(children, len(l.now) >= crowded)
 	}
-	book, now := d.book.Joins()
-	if d.book = book; now {
-		d.now.serve(r)
-		return nil
-	}
-	if d.next == nil {
-		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch, most: urgencies}
-	}
-	d.next.serve(r)
-	if book.Waits() {
-		l.wait(d.next)
-	}
-	return l.give()
+	return func(s *Session) {
+		if c.outdated {
+			found, err = nil, zk.ErrConnectionClosed
+		}
+		l.ended(s, c, found, err)
+	}, err
 }
 
-// wait has a listing wait for room. A listing that has become urgent waits with the urgent ones.
-func (l *listings) wait(g *sharedListing) {
-	queue := &l.waits[0]
-	if g.most > handing {
-		queue = &l.waits[1]
+// ended passes on what a reading has found, and has the next one made if it is wanted.
+func (l *listing) ended(s *Session, c *client, found *names, err error) {
+	served := l.now
+	l.now = nil
+	for _, r := range served {
+		r.heard(s, c, l.dir, found, err)
 	}
-	if g.waits == queue {
+	if len(l.later) == 0 {
+		delete(c.listings, l.dir)
 		return
 	}
-	if g.waits != nil {
-		g.waits.leave(g)
+	s.take(l)
+}
+
+// wantsNothing takes a list request that its machine does not wait for any more out of
+// the readings that have not begun. Many may be unwanted at a time, so they are taken out
+// together.
+func (s *Session) wantsNothing(r *asked) {
+	r.unwanted = true
+	if r.wants == nil || r.epoch != s.client.epoch {
+		return
 	}
-	queue.add(g)
-}
-
-func (g *sharedListing) serve(r *asked) {
-	g.members = append(g.members, r)
-	g.most = min(g.most, r.urgency())
-	r.served = append(r.served, g)
-}
-
-// leave notes that a member, which marks itself, does not want the listing any more. It reports whether no member wants it now.
-func (g *sharedListing) leave() (nobody bool) {
-	g.left++
-	if 2*g.left > len(g.members) {
-		g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
-		g.left = 0
-	}
-	return len(g.members) == 0
-}
-
-// drop takes out a listing that has not begun, and returns those that may begin instead.
-func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
-	d := l.dirs[g.dir]
-	if d.now == g {
-		return l.ends(g)
-	}
-	g.begun, d.next, d.book = true, nil, d.book.Dropped()
-	if d.now == nil {
-		delete(l.dirs, g.dir)
-		g.waits.leave(g)
-	}
-	return nil
-}
-
-// begins notes that a listing that was given out is about to be made, for the members that still want it.
-func (g *sharedListing) begins(*Session) {
-	d := g.of.dirs[g.dir]
-	g.begun, d.book = true, d.book.Begins()
-	g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
-}
-
-// ends notes that a listing was answered, or will not be made, and returns the listings that may begin now.
-func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
-	g.begun = true
-	l.bytes -= g.bytes
-	d := l.dirs[g.dir]
-	d.now, d.book = nil, d.book.Ends()
-	if d.book.Waits() {
-		l.wait(d.next)
-	} else {
-		delete(l.dirs, g.dir)
-	}
-	return l.give()
-}
-
-// give takes the waiting listings out that there is room for.
-func (l *listings) give() (out []*sharedListing) {
-	for {
-		g := l.waits[l.next].first()
-		if g == nil {
-			g = l.waits[1-l.next].first()
+	unwanted := func(r *asked) bool { return r.unwanted }
+	for _, dir := range r.wants.dirs {
+		l := s.client.listings[dir]
+		if l == nil {
+			continue
 		}
-		if g == nil {
-			return out
+		if l.gone++; 2*l.gone <= len(l.now)+len(l.later) {
+			continue
 		}
-		bytes := max(listedLeast, listedName*l.size(g.dir))
-		if l.bytes > 0 && l.bytes+bytes > listingsBudget {
-			return out
+		l.gone, l.later = 0, slices.DeleteFunc(l.later, unwanted)
+		if l.waits == nil { // under way
+			continue
 		}
-		l.next = 1 - l.next
-		g.waits.leave(g)
-		d := l.dirs[g.dir]
-		d.now, d.next, d.book = g, nil, d.book.Given()
-		g.bytes = bytes
-		l.bytes += bytes
-		out = append(out, g)
+		if l.now = slices.DeleteFunc(l.now, unwanted); len(l.now) == 0 {
+			s.pending.remove(l)
+			delete(s.client.listings, dir)
+		}
 	}
+}
+
+// doBarrier writes through the quorum. A sync would not do: a deposed leader answers it.
+func (r *asked) doBarrier(c *client) (func(*Session), error) {
+	in, err := c.barrierOf(r.seat, r.epoch)
+	return func(s *Session) {
+		r.wants.barrier = false
+		if c.outdated {
+			in = recipes.Unknown{Epoch: r.epoch, Op: r.op}
+		}
+		switch {
+		case in != nil:
+			r.settle(s, c, in, err)
+		case s.late(r):
+			r.refuse()
+		default:
+			s.reads(r)
+		}
+	}, err
+}
+
+// heard takes the end of a listing. The request is made when all its listings have ended.
+func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
+	w := r.wants
+	w.found[slices.Index(w.dirs, dir)] = found
+	w.err = worse(w.err, r.seat.layout.blame(dir, err))
+	w.missing--
+	switch {
+	case w.missing > 0:
+	case r.unwanted:
+	case w.err != nil:
+		in, err := unanswered(r.epoch, r.op, w.err)
+		r.settle(s, c, in, err)
+	case s.late(r):
+		r.refuse()
+	default:
+		s.pending.add(r)
+	}
+}
+
+// wanted is what a list request reads before it is made itself.
+type wanted struct {
+	barrier bool     // a write through the quorum comes first
+	dirs    []string // no directory twice
+	found   []*names // in each of them
+	missing int      // listings that have not ended
+	err     error    // why one of them has failed
+}
+
+// names are the contenders that a listing has found. All requests that it serves share
+// them, and nothing writes to them.
+type names struct {
+	queue   []events.Name
+	indexed bool // the queue is in the order of the texts
+
+	mu      sync.Mutex
+	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
+}
+
+// own finds the node of an attempt, if there is one, by what its name begins with. The
+// zero id finds none.
+func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
+	if id == (guid{}) {
+		return events.Name{}, false
+	}
+	mine := head(kind, id)
+	from := 0
+	if n.indexed {
+		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
+	}
+	for _, name := range n.queue[from:] {
+		switch {
+		case strings.HasPrefix(name.Text, mine):
+			return name, true
+		case n.indexed:
+			return events.Name{}, false
+		}
+	}
+	return events.Name{}, false
+}
+
+// as returns the queue as a multi-lock knows it: the directory is of that member.
+func (n *names) as(member int) []events.Name {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	queue, known := n.members[member]
+	if known {
+		return queue
+	}
+	queue = slices.Clone(n.queue)
+	for i := range queue {
+		queue[i].Text = recipes.MemberName(member, queue[i].Text)
+	}
+	if n.members == nil {
+		n.members = map[int][]events.Name{}
+	}
+	n.members[member] = queue
+	return queue
+}
+
+// namesOf returns the contenders among the children of a directory, indexed or not.
+func namesOf(children []string, indexed bool) *names {
+	n := &names{indexed: indexed}
+	for _, child := range children {
+		if name, ok := events.ParseName(child); ok {
+			n.queue = append(n.queue, name)
+		}
+	}
+	if indexed {
+		slices.SortFunc(n.queue, func(a, b events.Name) int { return cmp.Compare(a.Text, b.Text) })
+	}
+	return n
+}
+
+// worse returns the error that leaves something open, if one of the two does so.
+func worse(a, b error) error {
+	if a == nil {
+		return b
+	}
+	if outcome, _ := zkerr.Classify(b); !outcome.Settled() {
+		return b
+	}
+	return a
 }

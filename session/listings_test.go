@@ -12,42 +12,77 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A play of listings: requests join, listings that were given out begin, and end. It keeps its own book of what must hold.
+// A play of listings: requests join, readings begin, and end. It keeps its own book of what must
+// hold.
 type listingsPlay struct {
 	t      *testing.T
 	what   []string
-	book   *listings
+	s      *Session
 	now    int // counts the moves
 	asked  map[*asked]int
-	ready  map[string]int         // since when a directory's next listing has waited for room alone
-	begun  map[*sharedListing]int // when
-	out    []*sharedListing       // given out, and not ended
 	served map[*asked]int
+	waits  map[string]int // since when a directory waits in its lane
+	begun  map[string]int // when the reading that is under way began
+	under  []*listing
 }
 
-// The directories of a play, and what is known of them. Two middling ones have room together. A big one has room only by itself.
+// The directories of a play, and what is known of them. Two middling ones have room together. A
+// big one has room only by itself.
 var playedSizes = map[string]int{
-	"unknown": 0, "middling": listingsBudget / listedName / 2, "half": listingsBudget / listedName / 2, "big": 2 * listingsBudget / listedName,
+	"unknown": 0, "middling": mostListed / listedName / 2, "half": mostListed / listedName / 2, "big": 2 * mostListed / listedName,
+}
+
+// listingSession is a session in its first epoch without a server. It knows the sizes of
+// directories.
+func listingSession(sizes map[string]int) *Session {
+	c := &client{epoch: 1, dirs: newDirectories(), listings: map[string]*listing{}}
+	for dir, size := range sizes {
+		c.dirs.known[dir], _ = recipes.DirectoryBook{}.Saw(1, int32(size), 0)
+	}
+	return &Session{client: c}
+}
+
+// lists has a request join the listings of the directories.
+func lists(s *Session, turn bool, dirs ...string) *asked {
+	r := &asked{op: recipes.OpList, epoch: 1, turn: turn, wants: &wanted{dirs: dirs}}
+	r.seat = &Seat{content: &content{layout: queued{}}}
+	s.reads(r)
+	return r
+}
+
+// beginNext begins the next request if it is a listing.
+func beginNext(s *Session) *listing {
+	l, ok := s.pending.next().(*listing)
+	if ok {
+		s.pending.remove(l)
+		l.begins(s)
+		s.pending.begun(l)
+	}
+	return l
+}
+
+// end ends a reading.
+func end(s *Session, l *listing) {
+	s.pending.ended(l)
+	l.ended(s, s.client, &names{}, nil)
 }
 
 func newListingsPlay(t *testing.T) *listingsPlay {
 	t.Helper()
 	return &listingsPlay{
-		t: t, book: newListings(func(dir string) int { return playedSizes[dir] }), asked: map[*asked]int{}, ready: map[string]int{},
-		begun: map[*sharedListing]int{}, served: map[*asked]int{},
+		t: t, s: listingSession(playedSizes), asked: map[*asked]int{}, served: map[*asked]int{},
+		waits: map[string]int{}, begun: map[string]int{},
 	}
 }
 
 // moves returns what may happen next.
-func (p *listingsPlay) moves(dirs []string) (moves []string) {
-	for _, dir := range dirs {
-		moves = append(moves, "join "+dir)
+func (p *listingsPlay) moves(joins ...string) (moves []string) {
+	moves = joins
+	if _, ok := p.s.pending.next().(*listing); ok {
+		moves = append(moves, "begin next")
 	}
-	for _, g := range p.out {
-		if _, begun := p.begun[g]; !begun {
-			moves = append(moves, "begin "+g.dir)
-		}
-		moves = append(moves, "end "+g.dir) // also of one that is not made
+	for _, l := range p.under {
+		moves = append(moves, "end "+l.dir)
 	}
 	return moves
 }
@@ -65,74 +100,67 @@ func (p *listingsPlay) move(move string) {
 	if _, err := fmt.Sscan(move, &verb, &dir); err != nil {
 		p.t.Fatal(err)
 	}
-	i := slices.IndexFunc(p.out, func(g *sharedListing) bool { return g.dir == dir })
 	switch verb {
-	case "join":
-		r := &asked{}
-		p.asked[r] = p.now
-		if _, waits := p.ready[dir]; !waits && i < 0 {
-			p.ready[dir] = p.now
+	case "join", "turn":
+		before := p.lane(dir)
+		p.asked[lists(p.s, verb == "turn", dir)] = p.now
+		if p.lane(dir) != before {
+			p.waits[dir] = p.now
 		}
-		p.given(p.book.join(dir, r))
 	case "begin":
-		p.begun[p.out[i]] = p.now
-		p.out[i].begins(nil)
+		l := beginNext(p.s)
+		for _, other := range p.s.client.listings {
+			if other.waits != nil && other.lane == l.lane && p.waits[other.dir] < p.waits[l.dir] {
+				p.errorf("%s is read before %s, which has waited for longer", l.dir, other.dir)
+			}
+		}
+		bytes, beside := playedBytes(l), false
+		for _, other := range p.under {
+			bytes, beside = bytes+playedBytes(other), beside || other.lane == l.lane
+		}
+		if beside && bytes > mostListed {
+			p.errorf("%s is read beside others, of %d bytes together, want at most %d", l.dir, bytes, mostListed)
+		}
+		p.under, p.begun[l.dir] = append(p.under, l), p.now
 	case "end":
-		p.end(i)
+		i := slices.IndexFunc(p.under, func(l *listing) bool { return l.dir == dir })
+		l := p.under[i]
+		p.under = slices.Delete(p.under, i, i+1)
+		end(p.s, l)
+		p.waits[dir] = p.now
+		for r := range p.s.pending.all() { // those that have what they wanted
+			if r, ok := r.(*asked); ok {
+				p.s.pending.remove(r)
+				p.served[r]++
+				if p.begun[dir] < p.asked[r] {
+					p.errorf("a request is served by a reading of %s that began before it, want a later one", dir)
+				}
+			}
+		}
 	}
 	p.check()
 }
 
-// end ends a listing, and notes which requests it has served.
-func (p *listingsPlay) end(i int) {
-	p.t.Helper()
-	g := p.out[i]
-	p.out = slices.Delete(p.out, i, i+1)
-	for _, r := range g.members {
-		p.served[r]++
-		if began, ok := p.begun[g]; ok && began < p.asked[r] {
-			p.errorf("a request is served by a listing of %s that began before it, want a later one", g.dir)
-		}
-	}
-	members := len(g.members)
-	p.ready[g.dir] = p.now
-	p.given(p.book.ends(g))
-	if len(g.members) != members {
-		p.errorf("a listing of %s that has ended has %d requests, want the %d of before", g.dir, len(g.members), members)
-	}
-	if d := p.book.dirs[g.dir]; d == nil {
-		delete(p.ready, g.dir)
-	}
-}
+// playedBytes is what a reading is expected to have.
+func playedBytes(l *listing) int { return max(listedLeast, listedName*playedSizes[l.dir]) }
 
-// given takes what was given out.
-func (p *listingsPlay) given(out []*sharedListing) {
-	p.t.Helper()
-	for _, g := range out {
-		since := p.ready[g.dir]
-		delete(p.ready, g.dir)
-		for dir, earlier := range p.ready {
-			if earlier < since {
-				p.errorf("the listing of %s is given out before that of %s, which has waited for longer", g.dir, dir)
-			}
-		}
-		p.out = append(p.out, g)
+// lane is where the directory waits, or none of them.
+func (p *listingsPlay) lane(dir string) urgency {
+	if l := p.s.client.listings[dir]; l != nil && l.waits != nil {
+		return l.lane
 	}
+	return urgencies
 }
 
 // check holds after every move.
 func (p *listingsPlay) check() {
 	p.t.Helper()
-	dirs, bytes := map[string]bool{}, 0
-	for _, g := range p.out {
-		if dirs[g.dir] {
-			p.errorf("two listings of %s are given out, want one", g.dir)
+	dirs := map[string]bool{}
+	for _, l := range p.under {
+		if dirs[l.dir] {
+			p.errorf("two readings of %s are under way, want one", l.dir)
 		}
-		dirs[g.dir] = true
-		bytes += max(listedLeast, listedName*playedSizes[g.dir])
-	}
-	if bytes > listingsBudget && len(p.out) > 1 {
-		p.errorf("%d listings of %d bytes are given out together, want at most %d bytes", len(p.out), bytes, listingsBudget)
+		dirs[l.dir] = true
 	}
 	waiting := 0
 	for r := range p.asked {
@@ -144,35 +172,34 @@ func (p *listingsPlay) check() {
 			p.errorf("a request is served %d times, want once", p.served[r])
 		}
 	}
-	if waiting > 0 && len(p.out) == 0 {
-		p.errorf("%d requests wait, and no listing is given out", waiting)
+	if waiting > 0 && len(p.under) == 0 && p.s.pending.next() == nil {
+		p.errorf("%d requests wait, and nothing is read", waiting)
 	}
 }
 
 // drain ends all that was asked for.
 func (p *listingsPlay) drain() {
 	p.t.Helper()
-	for len(p.out) > 0 {
-		if g := p.out[0]; !g.begun {
-			p.move("begin " + g.dir)
-		}
-		p.move("end " + p.out[0].dir)
+	for next := p.moves(); len(next) > 0; next = p.moves() {
+		p.move(next[len(next)-1])
 	}
-	if len(p.book.dirs) != 0 || p.book.waits[0].first() != nil || p.book.waits[1].first() != nil || p.book.bytes != 0 {
-		p.errorf("when all have ended %d directories, %v that wait and %d bytes are left, want none", len(p.book.dirs), p.book.waits, p.book.bytes)
+	if len(p.s.client.listings) != 0 || p.s.pending.bytes != [urgencies]int32{} || len(p.served) != len(p.asked) {
+		p.errorf("when all have ended %d directories and %v bytes are left, and %d of %d requests are served; want none left, and all served",
+			len(p.s.client.listings), p.s.pending.bytes, len(p.served), len(p.asked))
 	}
 }
 
-// TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served once, by a listing that begins after it. One
-// listing of a directory is under way at a time. Together they stay within their bytes. None waits for ever, nor for a later one.
+// TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served once, by a reading that begins after it. One
+// reading of a directory is under way at a time. Together they stay within their bytes. None waits for ever, nor for a later one.
 func TestListingsOfADirectoryAreShared(t *testing.T) {
 	for _, c := range []struct {
-		dirs    []string
+		joins   []string
 		longest int
 	}{
-		{[]string{"unknown"}, eventstest.Amount(9, 12)},
-		{[]string{"middling", "big"}, eventstest.Amount(7, 9)},
-		{[]string{"unknown", "middling", "half", "big"}, eventstest.Amount(5, 7)},
+		{[]string{"join unknown"}, eventstest.Amount(9, 12)},
+		{[]string{"join middling", "join big"}, eventstest.Amount(7, 9)},
+		{[]string{"join unknown", "join middling", "join half", "join big"}, eventstest.Amount(5, 7)},
+		{[]string{"join big", "turn middling", "turn half"}, eventstest.Amount(5, 7)},
 	} {
 		played := 0
 		var play func(moves []string)
@@ -181,7 +208,7 @@ func TestListingsOfADirectoryAreShared(t *testing.T) {
 			for _, m := range moves {
 				p.move(m)
 			}
-			next := p.moves(c.dirs)
+			next := p.moves(c.joins...)
 			p.drain()
 			played++
 			if len(moves) < c.longest {
@@ -191,90 +218,93 @@ func TestListingsOfADirectoryAreShared(t *testing.T) {
 			}
 		}
 		play(nil)
-		t.Logf("%v: %d plays", c.dirs, played)
+		t.Logf("%v: %d plays", c.joins, played)
 	}
 }
 
 // TestALongPlayOfListings is TestListingsOfADirectoryAreShared for many requests at a time, in random order.
 func TestALongPlayOfListings(t *testing.T) {
-	dirs := slices.Sorted(maps.Keys(playedSizes))
+	var joins []string
+	for _, dir := range slices.Sorted(maps.Keys(playedSizes)) {
+		joins = append(joins, "join "+dir, "turn "+dir)
+	}
 	for seed := range uint64(eventstest.Amount(50, 2000)) {
 		random, p := rand.New(rand.NewPCG(seed, 1)), newListingsPlay(t)
 		for range 100 {
-			moves := p.moves(dirs)
+			moves := p.moves(slices.Clip(joins)...)
 			p.move(moves[random.IntN(len(moves))])
 		}
 		p.drain()
 	}
 }
 
-// TestListingsBehindOneThatIsTooLateAreRefused: the listings that waited for its room are for the same session. Each request is answered
-// once.
-func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
-	book := newListings(func(string) int { return listingsBudget / listedName })
-	var out []*sharedListing
-	answers := map[string]int{}
+// TestListingsThatAreTooLateAreRefused: those that wait, and those that wait for the next reading of their directory. Each request is
+// answered once.
+func TestListingsThatAreTooLateAreRefused(t *testing.T) {
+	s := listingSession(nil)
 	var group actors.Group
-	s := &Session{loop: actors.NewLoop(&group, nil)}
-	for _, dirs := range [][]string{{"a"}, {"b"}, {"b", "c"}, {"c"}} {
-		seat := &Seat{session: s, post: func(recipes.Input, error) bool { answers[fmt.Sprint(dirs)]++; return false }}
-		r := &asked{seat: seat, op: recipes.OpList, wants: &wanted{dirs: dirs, missing: len(dirs)}}
-		for _, dir := range dirs {
-			out = append(out, book.join(dir, r)...)
+	s.loop = actors.NewLoop(&group, nil)
+	answers := map[string]int{}
+	for i, dirs := range [][]string{{"a"}, {"a"}, {"b"}, {"b", "c"}, {"a", "c"}} {
+		r := lists(s, false, dirs...)
+		r.seat.session = s
+		r.seat.post = func(recipes.Input, error) bool { answers[fmt.Sprint(i, dirs)]++; return false }
+		if i == 0 && beginNext(s) == nil {
+			t.Fatal("the first request is not read for, want it under way")
 		}
 	}
-	if len(out) != 1 {
-		t.Fatalf("%d listings are given out, want one, for which alone there is room", len(out))
-	}
-	out[0].refuse()
+	under := s.client.listings["a"]
+	s.closing = true
+	s.sweep()
+	end(s, under)
 	group.Close()
-	if want := map[string]int{"[a]": 1, "[b]": 1, "[b c]": 1, "[c]": 1}; !maps.Equal(answers, want) {
-		t.Errorf("when the first is refused the requests are answered %v, want each once", answers)
+	if want := map[string]int{"0 [a]": 1, "1 [a]": 1, "2 [b]": 1, "3 [b c]": 1, "4 [a c]": 1}; !maps.Equal(answers, want) {
+		t.Errorf("when it is too late the requests are answered %v, want each once", answers)
 	}
 }
 
 // TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter of which the turn may have come joins a listing that waits with the others.
 func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
-	var q pending
-	book := newListings(func(string) int { return 0 })
-	q.add(&waiter{number: 1, urgent: joining})
-	given := book.join("d", &asked{op: recipes.OpList})
-	if len(given) != 1 {
-		t.Fatalf("the first request gives %d listings out, want one", len(given))
+	s := listingSession(nil)
+	handover := &waiter{urgent: handing}
+	s.pending.add(handover)
+	lists(s, false, "c")
+	lists(s, false, "d")
+	if next := s.pending.next(); next != handover {
+		t.Errorf("%v goes first, want a listing that no waiter needs at once behind the handover", next)
 	}
-	q.add(given[0])
-	q.hasten(given[0])
-	if next := q.next(); next == given[0] {
-		t.Errorf("a listing that no waiter needs at once goes first, want it behind the earlier requests")
-	}
-	book.join("d", &asked{op: recipes.OpList, turn: true})
-	q.hasten(given[0])
-	if next := q.next(); next != given[0] {
-		t.Errorf("next is %v when the turn of one may have come, want the listing", next)
+	lists(s, true, "d")
+	if next := s.pending.next(); next != request(s.client.listings["d"]) {
+		t.Errorf("next is %v when the turn of one may have come, want its listing", next)
 	}
 }
 
-// TestUrgentListingsDoNotWaitBehindABurst: when there is room again, listings for locks of which the turn may have come and the others
-// begin by turns.
+// TestUrgentListingsDoNotWaitBehindABurst: while large directories are read one at a time, listings for locks of which the turn may have
+// come begin beside the others.
 func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
-	book := newListings(func(string) int { return listingsBudget }) // so one is made at a time
-	now := book.join("first", &asked{op: recipes.OpList})[0]
+	sizes := map[string]int{}
+	for _, dir := range []string{"first", "a", "b", "c", "d", "x", "y", "z"} {
+		sizes[dir] = mostListed
+	}
+	s := listingSession(sizes)
+	lists(s, false, "first")
+	underWay := []*listing{beginNext(s)}
 	for _, dir := range []string{"a", "b", "c", "d"} {
-		book.join(dir, &asked{op: recipes.OpList})
+		lists(s, false, dir)
 	}
 	for _, dir := range []string{"x", "c", "y", "z"} { // c is for a waiter of which the turn has come by now
-		book.join(dir, &asked{op: recipes.OpList, turn: true})
+		lists(s, true, dir)
 	}
 	var order []string
-	for now != nil {
-		now.begins(nil)
-		given := book.ends(now)
-		if now = nil; len(given) == 1 {
-			now = given[0]
-			order = append(order, now.dir)
+	for len(underWay) > 0 {
+		for l := beginNext(s); l != nil; l = beginNext(s) {
+			underWay, order = append(underWay, l), append(order, l.dir)
 		}
+		s.pending.ended(underWay[0])
+		delete(s.client.listings, underWay[0].dir)
+		underWay = underWay[1:]
 	}
-	if want := []string{"a", "x", "b", "c", "d", "y", "z"}; !slices.Equal(order, want) {
+	if want := []string{"x", "a", "c", "b", "y", "d", "z"}; !slices.Equal(order, want) {
 		t.Errorf("the listings begin in the order %v, want %v", order, want)
 	}
 }

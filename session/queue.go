@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"iter"
 	"runtime"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the way of a request: parked, made, answered, or refused because it is too late.
+// This file is about the way of a request: parked, made, answered, or refused because it is too late; and about the order in which
+// requests are made, which is plain data ([pending]).
 
 // request is work for the client's blocking calls. Each kind has a [slot] in it.
 type request interface {
@@ -40,14 +42,12 @@ type gatherer interface{ gather(s *Session) request }
 // client is not closed meanwhile. What run hands to the loop has to call finish.
 func (s *Session) begin(c *client, run func()) {
 	c.inflight++
-	s.running++
 	s.group.Go(run)
 }
 
 // finish is the counterpart of begin.
 func (s *Session) finish(c *client) {
 	c.inflight--
-	s.running--
 	if c.isOver() && c.inflight == 0 {
 		s.endClient(c)
 	}
@@ -106,7 +106,7 @@ func (s *Session) sweep() {
 // for again at once can have both done together.
 func (s *Session) pump() {
 	s.noteNodes()
-	for c := s.client; c != nil && c.is(phaseUp) && !s.last && s.running < parallel; {
+	for c := s.client; c != nil && c.is(phaseUp) && !s.last; {
 		r := s.pending.next()
 		if r == nil {
 			return
@@ -190,5 +190,182 @@ func (s *Session) quiesce() {
 	if c == nil || c.inflight == 0 {
 		close(s.quiet)
 		s.quiet = nil
+	}
+}
+
+// urgency orders the requests: a request waits behind those that are more urgent, and behind earlier ones that are as urgent.
+type urgency uint8
+
+const (
+	// proving: it tells whether a holder still holds.
+	proving urgency = iota
+	// turning: it lists a directory for a contender of which the turn may have come.
+	turning
+	// handing: it gives a node up, or a waiter of which the turn may have come waits for it.
+	handing
+	// observing: it looks for a leader, or for a holder that was asked for its lock. After a
+	// reconnect there is one for each of them, and few are made at a time.
+	observing
+	// looking: it reads a queue, which may be long, and few are made at a time.
+	looking
+	// joining: a newcomer wants to queue up, or to know its place. There may be any number of them, and always one that waits.
+	joining
+	// cleaning: it removes a directory that is not used any more. No caller waits for it.
+	cleaning
+
+	urgencies
+)
+
+// What is under way at a time is bounded: each request takes a goroutine, and a server executes
+// the requests of one session one after the other. The urgent requests have room of their own,
+// and so have the others. Otherwise one half could wait for the other for ever:
+//
+//  1. A thousand callers each release a lock and ask for it again, in a loop.
+//  2. Each of these turnovers is urgent, because the release is.
+//  3. So there is always an urgent request that waits.
+//
+// A release finds room, and at most mostPatient requests before it at the server.
+const (
+	mostUrgent  = 224
+	mostPatient = 128
+	// mostServices bounds the requests of one kind of service: observers and revocations, looks.
+	mostServices = 8
+	// mostCleaning bounds the directories of which the removal is under way.
+	mostCleaning = 32
+	// mostListed bounds the expected bytes of the listings that are under way together. A probe
+	// that keeps a lock waits at most behind these. One listing of each urgency may be under way
+	// in any case, so none waits for ever.
+	mostListed = 4 << 20
+)
+
+// pending holds the requests that wait for a connection or for room, and counts those that are under way. The zero value is empty.
+type pending struct {
+	lanes    [urgencies]lane
+	underWay [urgencies]int
+	bytes    [urgencies]int32 // expected of the listings that are under way
+}
+
+// lane is a list of requests, the oldest first.
+type lane struct{ first, last *slot }
+
+// slot is a request's place. Each kind of request has one, and waits at one place at a time.
+type slot struct {
+	prev, next *slot
+	waits      request // the request itself, while it waits
+	lane       urgency // where it waits, or did
+	bytes      int32   // expected of the answer, if it is a listing
+}
+
+func (p *slot) where() *slot { return p }
+
+// These do nothing, for the kinds of requests that do not need them.
+func (*slot) begins(*Session) {}
+func (*slot) ends(*Session)   {}
+
+// add has the request wait, behind those that are as urgent.
+func (q *pending) add(r request) {
+	p := r.where()
+	p.waits, p.lane = r, r.urgency()
+	l := &q.lanes[p.lane]
+	p.prev = l.last
+	if l.last == nil {
+		l.first = p
+	} else {
+		l.last.next = p
+	}
+	l.last = p
+}
+
+// hasten has a waiting request go before those that are less urgent than it has become.
+func (q *pending) hasten(r request) {
+	if p := r.where(); p.waits != nil && r.urgency() < p.lane {
+		q.remove(r)
+		q.add(r)
+	}
+}
+
+// remove takes a request out. It reports false, and does nothing, if the request does not wait.
+func (q *pending) remove(r request) bool {
+	p := r.where()
+	if p.waits == nil {
+		return false
+	}
+	l := &q.lanes[p.lane]
+	if p.prev == nil {
+		l.first = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		l.last = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next, p.waits = nil, nil, nil
+	return true
+}
+
+// next returns the request that is to be made next, or nil if there is none that has room. The request waits until it is removed.
+func (q *pending) next() request {
+	for u := range q.lanes {
+		if first := q.lanes[u].first; first != nil && q.room(first) {
+			return first.waits
+		}
+	}
+	return nil
+}
+
+// first returns the request of an urgency that has waited longest, or nil.
+func (q *pending) first(u urgency) request {
+	if first := q.lanes[u].first; first != nil {
+		return first.waits
+	}
+	return nil
+}
+
+func (q *pending) room(p *slot) bool {
+	urgent := q.underWay[proving] + q.underWay[turning] + q.underWay[handing]
+	patient := q.underWay[observing] + q.underWay[looking] + q.underWay[joining]
+	under, beside := q.underWay[p.lane], q.bytes[p.lane] > 0
+	if p.bytes > 0 && beside && q.bytes[turning]+q.bytes[joining]+p.bytes > mostListed {
+		return false
+	}
+	switch p.lane {
+	case proving, turning, handing:
+		return urgent < mostUrgent
+	case observing, looking:
+		return under < mostServices && patient < mostPatient
+	case cleaning:
+		return under < mostCleaning
+	default:
+		return patient < mostPatient
+	}
+}
+
+// begun counts a request that is under way, until it has ended.
+func (q *pending) begun(r request) {
+	p := r.where()
+	q.underWay[p.lane]++
+	q.bytes[p.lane] += p.bytes
+}
+
+func (q *pending) ended(r request) {
+	p := r.where()
+	q.underWay[p.lane]--
+	q.bytes[p.lane] -= p.bytes
+}
+
+// all goes through the requests that wait, the most urgent first. The current one may be removed meanwhile.
+func (q *pending) all() iter.Seq[request] {
+	return func(yield func(request) bool) {
+		for u := range q.lanes {
+			for p := q.lanes[u].first; p != nil; {
+				next := p.next
+				if !yield(p.waits) {
+					return
+				}
+				p = next
+			}
+		}
 	}
 }

@@ -71,11 +71,10 @@ type Session struct {
 	quiet     chan<- struct{}       // closed when the last flight was answered; nil: no caller waits for that
 	last      bool                  // the last flight has gone: no request is sent any more
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
-	running   int
-	budget    budget.Budget // of the nodes, see room.go
-	nodes     budget.Nodes  // that users made in transactions
-	roomless  []parked      // the requests that wait for room, the oldest first
-	waiting   budget.Load   // what they need together
+	budget    budget.Budget         // of the nodes, see room.go
+	nodes     budget.Nodes          // that users made in transactions
+	roomless  []parked              // the requests that wait for room, the oldest first
+	waiting   budget.Load           // what they need together
 	closing   bool
 
 	mu   sync.Mutex
