@@ -122,7 +122,7 @@ func TestWaitEndsWithDone(t *testing.T) {
 				r.Queued()
 				before := waiting(t.Context(), r)
 				if c.hold {
-					r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true})
+					r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older}, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true})
 					said(t, "held", before, granted)
 					before = nil
 				}

@@ -170,7 +170,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 			t.Helper()
 			r.Say(late)
 			got := r.Port.Sent()
-			if want := recipes.Effect(recipes.Discard{Node: late.Node.Text}); got[len(got)-1] != want || got[len(got)-2] == want {
+			if want := recipes.Effect(recipes.Discard{Node: late.Node}); got[len(got)-1] != want || got[len(got)-2] == want {
 				t.Errorf("%s: sent %v, want a Discard at the end", when, got)
 			}
 		}
@@ -206,7 +206,7 @@ func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 				synctest.Wait()
 			}
 			sent := r.Port.Sent()
-			want := recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, Clean: quicker || !taken}
+			want := recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own, Clean: quicker || !taken}
 			if sent[len(sent)-1] != want {
 				t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, sent, want)
 			}

@@ -207,7 +207,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 			r.Holds(t, actors.Want{})
 			start := time.Now()
 			if grace > 0 {
-				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(start.Add(grace))})
+				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own, By: actors.MomentOf(start.Add(grace))})
 			}
 			if got := r.Deadline().Sub(start); got != want {
 				t.Errorf("to be given back in %v, with a lease of %v: Deadline is in %v, want %v",

@@ -165,7 +165,7 @@ func (s *stage) do(d deed) {
 		}
 	case removesNode:
 		if s.epoch != 0 {
-			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own.Text})
+			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own})
 		}
 	case expires:
 		if s.epoch != 0 {

@@ -114,7 +114,7 @@ func (p *party) wantEnd(l *actors.Lock, want error, when string) {
 // askedBack says that the lock is to be given back in a while.
 func (p *party) askedBack(in time.Duration) recipes.AskedBack {
 	by := actors.MomentOf(time.Now().Add(in))
-	wish := recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: by}
+	wish := recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own, By: by}
 	p.Say(wish)
 	return wish
 }

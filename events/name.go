@@ -92,10 +92,14 @@ func (k Kind) Kazoo() bool { return k == KindKazooLock || k == KindKazooRead }
 
 // Name is a contender's name, taken apart.
 type Name struct {
-	Text string // the whole name, the last component of the node's path
-	Kind Kind
-	Seq  int64 // the number that the server appended
+	Text   string // the whole name, the last component of the node's path
+	Kind   Kind
+	Member int32 // of a multi-lock: in which of its directories the node is
+	Seq    int64 // the number that the server appended
 }
+
+// Same reports whether both name one node of a lock. A request names it by its text and its member.
+func (n Name) Same(other Name) bool { return n.Text == other.Text && n.Member == other.Member }
 
 // SeqEnd is the first sequence number that is refused. The servers' counter has 32 bits. At its end real servers hand out one
 // number several times, or negative ones that sort before the holder. SeqEnd leaves a margin of 2^20 creates before that.

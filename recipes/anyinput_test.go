@@ -30,14 +30,14 @@ func everyInput() []Input {
 			Advanced{epoch, false, false, false}, Claimed{epoch, true, true, &somebody}, Delayed{epoch, 1}, Deleted{epoch},
 			Entered{Epoch: epoch}, Entered{epoch, ownPermits, 9, true}, Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Changed{epoch},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, Surveyed{epoch, 4, 0, 0}, Surveyed{epoch, 4, 1, 2}, Surveyed{epoch, 2, 2, 0})
-		for _, node := range []string{ours.Text, ahead3.Text, single.Text, ownPermits[0], ""} {
+		for _, node := range []events.Name{ours, ahead3, single, permitOwn.Name, {}} {
 			all = append(all, Gone{epoch, node}, AskedBack{epoch, node, 0}, AskedBack{epoch, node, 7}, AskedBack{epoch, node, 6})
 		}
-		for _, node := range []string{ahead4.Text, writer.Text, reading.Text, twin.Text, ownPermits[1], "no-such-node"} {
+		for _, node := range []events.Name{ahead4, writer, reading, twin, {Text: ownPermits[1]}, {Text: "no-such-node"}} {
 			all = append(all, Gone{epoch, node})
 		}
 		for op := OpCreate; op <= OpEnter+1; op++ {
-			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
+			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3, Missing: true})
 		}
 	}
 	return all

@@ -1,5 +1,7 @@
 package recipes
 
+import "github.com/zkgrant/zkgrant/events"
+
 // Contention is what a holder knows of the contenders that it keeps out. It is a comparable value.
 // The zero value is that of a contender that does not hold.
 //
@@ -50,11 +52,11 @@ func (c *Contention) Next(waits bool, proven func() bool) (known bool, request E
 			return true, nil
 		}
 		c.proving = true
-		return false, Claim{Epoch: c.epoch, Node: c.node}
+		return false, Claim{Epoch: c.epoch, Node: events.Name{Text: c.node}}
 	case c.Watched && !c.Blind && !c.arming && (waits || !c.Paced):
 		// In a directory in which other nodes come and go, an event may follow each Arm.
 		c.arming, c.Paced = true, c.Paced || c.changed
-		return false, Arm{Epoch: c.epoch, Node: c.node}
+		return false, Arm{Epoch: c.epoch, Node: events.Name{Text: c.node}}
 	}
 	return false, nil
 }

@@ -15,9 +15,9 @@ func crashSituations() cases {
 	s.from("creating", "", opened, Started{Detect: true})
 	s.from("claiming", "creating", Created{1, ours, true, true, 500})
 	s.from("claiming, first listed", "creating", Created{Epoch: 1, Node: ours}, first)
-	s.from("claiming behind a floor", "creating", Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true})
+	s.from("claiming behind a floor", "creating", Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4}, Advanced{1, true, false, true})
 	s.from("claiming, withdrawn", "claiming", Withdrawn{Why: WhyContext})
-	s.from("claiming, own gone", "claiming", Gone{1, ours.Text})
+	s.from("claiming, own gone", "claiming", Gone{1, ours})
 	s.from("claiming, no connection", "claiming", Suspended{})
 	s.from("held", "claiming", Claimed{1, true, true, nil})
 	s.from("held behind a crash", "claiming", Claimed{1, true, true, &somebody})
@@ -57,8 +57,8 @@ func TestCrashTransitions(t *testing.T) {
 		{"lost", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, `delete #5 and the record, END "lost"`}, // the caller was quicker
 		{"lost", Withdrawn{Why: WhyLost, Taken: false}, Releasing, `delete #5 and the record, END "lost"`},
 		{"lost behind a crash", Withdrawn{Why: WhyLost, Taken: false}, Releasing, `delete #5, END "lost"`},
-		{"lost", Gone{1, ours.Text}, Lapsed, ""},
-		{"held", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
+		{"lost", Gone{1, ours}, Lapsed, ""},
+		{"held", Gone{1, ours}, Lapsed, `LOST "node removed"`},
 		{"held", Suspended{}, Held, ""},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},

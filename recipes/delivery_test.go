@@ -60,7 +60,7 @@ func (e *environment) reply(w *world, c int, r request) Input {
 	case r.flags&reqRefused != 0, missing && op != OpSurvey && op != OpList:
 		in := Refused{Epoch: epoch, Op: op, Missing: missing}
 		if op == OpWatch {
-			in.Node = e.nameOf(w, r.arg).Text
+			in.Node = e.nameOf(w, r.arg)
 		}
 		return in
 	case op == OpCreate:

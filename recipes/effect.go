@@ -34,7 +34,7 @@ type (
 	// Watch asks for a Gone as soon as the node does not exist, perhaps at once. A watch may not outlive the connection.
 	Watch struct {
 		Epoch Epoch
-		Node  string
+		Node  events.Name
 	}
 
 	// Claim sends a write that succeeds only if the own node exists. A warm session sends nothing, see [Warmth]. With a Record the
@@ -42,7 +42,7 @@ type (
 	// Recorded.
 	Claim struct {
 		Epoch  Epoch
-		Node   string
+		Node   events.Name
 		Record Recording
 		Held   bool // a holder asks whether it still holds; the answer makes no new holder
 	}
@@ -52,9 +52,9 @@ type (
 	// and Gone tells of that as for a Watch.
 	Advance struct {
 		Epoch Epoch
-		Node  string // the own node
-		Past  string // the blocker that is gone
-		Next  string // the nearest older node that may still stand
+		Node  events.Name // the own node
+		Past  events.Name // the blocker that is gone
+		Next  events.Name // the nearest older node that may still stand
 	}
 
 	// Survey asks how many permits a semaphore has, and how many are taken. With Watch, Changed tells when either may have changed,
@@ -62,7 +62,7 @@ type (
 	// nothing is queued up yet.
 	Survey struct {
 		Epoch Epoch
-		Node  string
+		Node  events.Name
 		Watch bool
 	}
 
@@ -70,7 +70,7 @@ type (
 	// size still has that version. Floor is meant as in Delete.
 	Enter struct {
 		Epoch   Epoch
-		Node    string
+		Node    events.Name
 		Permits int32
 		Version int32
 		Floor   bool
@@ -81,7 +81,7 @@ type (
 	// the same transaction; if the node was gone before, the record stays.
 	Delete struct {
 		Epoch Epoch
-		Node  string
+		Node  events.Name
 		Floor bool
 		Clean bool
 	}
@@ -99,7 +99,7 @@ type (
 	// node is gone. A machine does not arm; see [Contention].
 	Arm struct {
 		Epoch Epoch
-		Node  string
+		Node  events.Name
 	}
 
 	// Rest ends the renewal of the lease for the own node, and the news of the lease's end, until a Claim is answered. It is not
@@ -108,19 +108,19 @@ type (
 
 	// Discard removes a node that a request of a past epoch left behind. It is not answered. The session keeps at it until the node is
 	// gone.
-	Discard struct{ Node string }
+	Discard struct{ Node events.Name }
 )
 
 // Requested says what a request to ZooKeeper is: its kind, its epoch, and the own node if it is
 // about that. The kind of any other effect is 0.
-func Requested(e Effect) (op Op, epoch Epoch, own string) {
+func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 	switch e := e.(type) {
 	case Create:
-		return OpCreate, e.Epoch, ""
+		return OpCreate, e.Epoch, own
 	case List:
-		return OpList, e.Epoch, ""
+		return OpList, e.Epoch, own
 	case Watch:
-		return OpWatch, e.Epoch, ""
+		return OpWatch, e.Epoch, own
 	case Claim:
 		return OpClaim, e.Epoch, e.Node
 	case Delete:
@@ -134,7 +134,7 @@ func Requested(e Effect) (op Op, epoch Epoch, own string) {
 	case Arm:
 		return OpArm, e.Epoch, e.Node
 	default:
-		return 0, 0, ""
+		return 0, 0, own
 	}
 }
 

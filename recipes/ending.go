@@ -34,7 +34,7 @@ func (m *Machine) leads() bool {
 }
 
 func (m *Machine) remove() []Effect {
-	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor, Clean: m.clean}}
+	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name, Floor: m.floor, Clean: m.clean}}
 }
 
 // lose tells the loss. The node stays until Withdrawn.

@@ -1,5 +1,11 @@
 package recipes
 
+import (
+	"path"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
 // This file says which plan each request has, and what its answer means. A plan of one kind of lock is in the file of the kind.
 
 // Plan returns what is to be tried. A turnover in a directory whose marker cannot be set has no plan: its two parts are made one
@@ -13,11 +19,11 @@ func (e Errand) Plan(v View) Plan {
 	case OpClaim, OpAdvance:
 		return e.claimPlan()
 	case OpList:
-		return barrierPlan()
+		return e.barrierPlan()
 	case OpEnter:
 		return e.enterPlan(v)
 	default:
-		return Plan{}
+		return nil
 	}
 }
 
@@ -35,20 +41,21 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 	case e.Op == OpList:
 		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
-		left := a.Stat
+		left := a.stat()
 		left.Children++ // our own node, which went in the same transaction
-		return e.deleted().seeing(left)
+		return e.deleted().seeing(e.Dir, left)
 	case e.Op == OpDelete:
-		return e.notDeleted(a)
+		return e.notDeleted(a, p.Refused(a))
 	case e.Op == OpEnter:
 		return e.entered(p, a)
 	default:
-		return e.claimed(a)
+		return e.claimed(p, a)
 	}
 }
 
-// createPlan creates the own node. In a directory of ours that was empty when last seen, it also sets the marker, behind the
-// create: the Stat of the directory in the answer tells whether the node is alone.
+// createPlan creates the own node, or all of them. In directories of ours that were empty when
+// last seen, it also sets the markers, after the creates: the Stat of a directory in the answer
+// tells whether the node is alone. Another contender of the session may leave first.
 //
 // A node in a writer's place is made only if the writer's node stands. Else it would take a place at the head of the queue without
 // a right to it:
@@ -57,82 +64,106 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 //  2. The next contender is granted the lock.
 //  3. The read node is made, ahead of it.
 func (e Errand) createPlan(v View) Plan {
-	create := Operation{Do: DoCreate, On: OnOwn}
 	switch e.Layout {
 	case LayoutPlace:
-		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
+		return Plan{check(OnWriter, e.Writer), create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	case LayoutNode:
-		return e.takePlan(v, create)
-	case LayoutSeveral:
-		return e.enqueuePlan(v, create)
-	case LayoutQueue:
+		return e.takePlan(v)
+	case LayoutQueue, LayoutSeveral:
 	}
-	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
-	dir := v.Dir.Markable()
-	switch {
-	case e.Turns && dir == 0:
-		return Plan{}
-	case e.Turns:
-		return planOf(dir, Operation{Do: DoDelete, On: OnLeaver}, create, marker)
-	case dir != 0 && v.Brief:
-		return planOf(dir, create, marker)
-	default:
-		return planOf(0, create)
+	p := make(Plan, 0, 1+2*len(e.Nodes))
+	if e.Leaver != "" {
+		p = append(p, remove(OnLeaver, e.Leaver))
 	}
+	for i, node := range e.Nodes {
+		o := create(OnOwn, node, e.Data, Ephemeral|Numbered)
+		o.Member = i
+		p = append(p, o)
+	}
+	// All directories are marked, or none: a contender has to be alone in each of them.
+	plain := p
+	for i, node := range e.Nodes {
+		dir, book := e.Dir, v.Dir
+		if v.Members != nil {
+			dir, book = path.Dir(node), v.Members[i]
+		}
+		o := set(OnDirectory, dir, marker)
+		if o.dir = book.Markable(); o.dir == 0 || !v.Brief {
+			p = plain
+			break
+		}
+		p = append(p, o)
+	}
+	if e.Leaver != "" && len(p) == len(plain) {
+		return nil // it would not tell more than the delete and the create by themselves
+	}
+	return p
 }
 
 // barrierPlan is a write through the quorum that changes nothing. Every earlier request of the session was executed by then, or
 // never will be. A reading behind the barrier sees that.
-func barrierPlan() Plan { return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) }
+func (e Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
-// deletePlan deletes the own node. If asked to, it leaves a floor, and removes the record.
+// deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the record.
 func (e Errand) deletePlan(v View) Plan {
 	if e.Doubts {
-		return barrierPlan()
+		return e.barrierPlan()
 	}
-	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
+	p := make(Plan, 0, 2+len(e.Nodes))
+	for _, node := range e.Nodes {
+		p = append(p, remove(OnOwn, node))
+	}
 	if e.Clean {
-		p = p.and(Operation{Do: DoDelete, On: OnRecord})
+		p = append(p, remove(OnRecord, e.Holder))
 	}
 	if e.Floor && v.floor() {
-		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
+		p = append(p, e.floor(v))
 	}
 	return p
 }
+
+// floor leaves a floor in the directory: no contender older than the own node is left.
+func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorData(v.Token)) }
 
 // created takes the answer to a create that was executed. The node is proven to be alone if the Stat is of the directory that was
 // known, and has one child. The Stat was taken behind the create, so the zxid of the directory's change is that of the node's
 // creation.
 func (e Errand) created(p Plan, a Answer) Meaning {
-	created := Created{Epoch: e.Epoch, Node: a.Node}
-	switch {
-	case e.Layout == LayoutNode:
+	switch e.Layout {
+	case LayoutNode:
 		return e.took(p, a)
-	case e.Layout == LayoutSeveral:
-		return e.enqueued(a)
-	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
-		return e.unknown() // the node was made, and a look-up finds its name
-	case a.Stat.alone(p.dir):
-		created.Alone, created.Token = true, a.Stat.Mzxid
+	case LayoutSeveral:
+		return e.enqueued(p, a)
+	case LayoutQueue, LayoutPlace:
 	}
-	return tell(created).seeing(a.Stat)
+	created, stat, last := Created{Epoch: e.Epoch}, a.stat(), p[len(p)-1]
+	if len(a.Nodes) > 0 {
+		created.Node, _ = events.ParseName(path.Base(a.Nodes[0]))
+	}
+	switch {
+	case created.Node.Text == "", last.Do == DoSet && stat.Czxid == 0:
+		return e.unknown() // the node was made, and a look-up finds its name
+	case stat.alone(last.dir):
+		created.Alone, created.Token = true, stat.Mzxid
+	}
+	return tell(created).seeing(e.Dir, stat)
 }
 
 func (e Errand) notCreated(p Plan, a Answer) Meaning {
-	missing := a.Result == ResultNoNode
+	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
-	case e.Turns:
+	case e.Leaver != "":
 		return e.next(ThenApart) // the parts find out why
 	case e.Layout == LayoutPlace:
 		return e.refused(missing)
 	case e.Layout == LayoutNode:
-		return e.occupied(a)
-	case missing && p.dir != 0: // the known directory is gone; a plain create tells more
-		return e.next(ThenAgain).noting(NoteGone)
+		return e.occupied(a, at)
+	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create tells more
+		return e.next(ThenAgain).noting(NoteGone, at)
 	case missing:
-		return e.next(ThenMakeParents).noting(NoteGone)
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
+		return e.next(ThenMakeParents).noting(NoteGone, at)
+	case at.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
@@ -145,16 +176,16 @@ func (e Errand) deleted() Meaning {
 	return tell(Deleted{Epoch: e.Epoch})
 }
 
-func (e Errand) notDeleted(a Answer) Meaning {
+func (e Errand) notDeleted(a Answer, at Operation) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Layout == LayoutSeveral:
 		return e.next(ThenApart) // one node was gone, which has undone the transaction
-	case a.At.On == OnOwn && missing:
+	case at.On == OnOwn && missing:
 		return e.deleted() // an earlier try has deleted it; or it was lost, and a record stays
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
-	case a.At.On == OnRecord: // without a record there is nothing else to do
+	case at.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut, at)
+	case at.On == OnRecord: // without a record there is nothing else to do
 		e.Clean, e.stays = false, !missing
 		return e.next(ThenAgain)
 	default:

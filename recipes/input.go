@@ -74,14 +74,14 @@ type (
 	// Gone says that a watched node does not exist any more. It may come before the answer to the request that armed the watch.
 	Gone struct {
 		Epoch
-		Node string
+		Node events.Name
 	}
 
 	// AskedBack says that the node's owner is asked to give the lock back, and by when, if the wish says so. It may come any number of
 	// times.
 	AskedBack struct {
 		Epoch
-		Node string
+		Node events.Name
 		By   Moment
 	}
 
@@ -199,9 +199,9 @@ type (
 	Refused struct {
 		Epoch
 		Op      Op
-		Node    string // for Watch, the node that was to be watched
-		Missing bool   // the node that the request was about does not exist
-		Stale   bool   // of Enter: the size has another version by now
+		Node    events.Name // for Watch, the node that was to be watched
+		Missing bool        // the node that the request was about does not exist
+		Stale   bool        // of Enter: the size has another version by now
 	}
 
 	// Unknown answers any request that may or may not have had an effect.

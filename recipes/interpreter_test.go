@@ -116,7 +116,7 @@ type flat struct {
 	of    string
 	epoch Epoch
 	own   Own
-	names [maxNodes]string
+	names [maxNodes]events.Name
 	is    [2]bool
 	n     [2]int64
 }
@@ -126,20 +126,18 @@ func keyOf(in Input) any {
 	switch in := in.(type) {
 	case Listed:
 		k := flat{of: "Listed", epoch: in.Epoch, own: in.Own, is: [2]bool{in.Entered, in.Parted}}
-		for i, n := range in.Queue {
-			k.names[i] = n.Text
-		}
+		copy(k.names[:], in.Queue)
 		k.n = [2]int64{int64(in.InUse), int64(in.Size)}
 		return k
 	case Enqueued:
 		k := flat{of: "Enqueued", epoch: in.Epoch, is: [2]bool{in.Alone, in.Fresh}, n: [2]int64{in.Token}}
-		for i, n := range in.Nodes {
-			k.names[i] = n.Text
-		}
+		copy(k.names[:], in.Nodes)
 		return k
 	case Entered:
 		k := flat{of: "Entered", epoch: in.Epoch, is: [2]bool{in.Fresh}, n: [2]int64{int64(in.InUse)}}
-		copy(k.names[:], in.Permits)
+		for i, permit := range in.Permits {
+			k.names[i].Text = permit
+		}
 		return k
 	default:
 		return in

@@ -35,32 +35,40 @@ const (
 	takesOver                 // the contender takes the record over
 )
 
-// delayed is what an errand knows behind the record that it has found.
+// delayed is what an errand knows once it has found a record.
 type delayed struct {
-	next  delaying
-	delay time.Duration
-	left  *events.Abandoned
+	next delaying
+	left *events.Abandoned
+
+	Found
 }
 
 // delayPlan writes to the record.
 func (e Errand) delayPlan() Plan {
-	content := WithMark
+	data := e.delayed.Mark
 	if e.delayed.next == takesOver {
-		content = WithHolder
+		data = e.delayed.TakeOver
 	}
-	return planOf(0, Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoSet, On: OnRecord, With: content})
+	return Plan{check(OnOwn, e.Nodes[0]), set(OnRecord, e.Holder, data).of(e.delayed.Version)}
 }
 
-// wrote takes the answer to a write to the record.
-func (e Errand) wrote(a Answer) Meaning {
-	switch record := a.At.On == OnRecord; {
+// wrote takes the answer to a write to the record. From the first mark on the delay goes by.
+func (e Errand) wrote(p Plan, a Answer) Meaning {
+	marked := time.Duration(0)
+	if stat := a.stat(); stat.Czxid != 0 {
+		e.delayed.Version = stat.Version
+		if e.delayed.Marked {
+			marked = max(0, time.Duration(stat.Mtime-e.delayed.Since)*time.Millisecond)
+		}
+	}
+	switch record := p.Refused(a).On == OnRecord; {
 	case record && (a.Result == ResultBadVersion || a.Result == ResultNoNode): // there is another record by now
 		e.delayed = delayed{}
 		return e.next(ThenAgain)
 	case a.Result != ResultDone:
 		return e.refused(!record && a.Result == ResultNoNode)
-	case e.delayed.next == marks && e.delayed.delay > a.Marked:
-		return tell(Delayed{Epoch: e.Epoch, For: e.delayed.delay - a.Marked})
+	case e.delayed.next == marks && e.delayed.Delay > marked:
+		return tell(Delayed{Epoch: e.Epoch, For: e.delayed.Delay - marked})
 	case e.delayed.next == marks && e.Record == RecordMade:
 		e.delayed.next = takesOver
 		return e.next(ThenAgain)

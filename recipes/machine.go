@@ -73,13 +73,14 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	older     neighbours // of the last listing; the first is what Waiting waits for
 	by        Moment     // when the lock is to be given back, by the soonest wish; 0: no wish has said
 	attempt   Attempt
-	removed   bool // our node was seen gone while a request was under way
-	waited    bool // it has waited with this node
-	asked     bool // the lock is asked back, now or once it is granted
-	floor     bool // the delete under way is to leave a floor
-	verifying bool // a claim is under way while Held
-	recorded  bool // the record of this tenure is our own
-	clean     bool // the delete under way is to remove the record, too
+	member    int32 // of a multi-lock: in which of its queues older are
+	removed   bool  // our node was seen gone while a request was under way
+	waited    bool  // it has waited with this node
+	asked     bool  // the lock is asked back, now or once it is granted
+	floor     bool  // the delete under way is to leave a floor
+	verifying bool  // a claim is under way while Held
+	recorded  bool  // the record of this tenure is our own
+	clean     bool  // the delete under way is to remove the record, too
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
@@ -152,14 +153,19 @@ func (m *Machine) pause() []Effect {
 
 // forget drops what the last listing told of the contenders ahead.
 func (m *Machine) forget() {
-	m.older, m.ahead = neighbours{}, 0
+	m.older, m.member, m.ahead = neighbours{}, 0, 0
+}
+
+// blocker is a contender ahead of a waiter, by its place in older.
+func (m *Machine) blocker(i int) events.Name {
+	return events.Name{Text: m.older[i], Member: m.member}
 }
 
 // claim asks for proof of our turn. Only the session and the node are in doubt.
 func (m *Machine) claim() []Effect {
 	m.forget()
 	m.state = Claiming
-	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Record: m.recording()}}
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name, Record: m.recording()}}
 }
 
 // first acts on the news that no contender is ahead.
@@ -213,7 +219,7 @@ func (m *Machine) passed() []Effect {
 		return m.list() // there were more than we remember
 	default:
 		m.state = Advancing
-		return []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0], Next: m.older[1]}}
+		return []Effect{Advance{Epoch: m.epoch, Node: m.own.Name, Past: m.blocker(0), Next: m.blocker(1)}}
 	}
 }
 

@@ -91,16 +91,16 @@ func situations() cases {
 	s.from("waiting", "listing", second)
 	s.from("waiting behind many", "listing", behindMany)
 	s.from("waiting behind two", "listing", third)
-	s.from("advancing", "waiting behind two", Gone{1, ahead4.Text})
-	s.from("advancing, next gone", "advancing", Gone{1, ahead3.Text})
+	s.from("advancing", "waiting behind two", Gone{1, ahead4})
+	s.from("advancing, next gone", "advancing", Gone{1, ahead3})
 	s.from("advancing, reconnected", "advancing", Suspended{}, Reconnected{})
-	s.from("advancing, own gone", "advancing", Gone{1, ours.Text})
+	s.from("advancing, own gone", "advancing", Gone{1, ours})
 	s.from("walked back", "advancing", Advanced{1, false, true, true})
 	s.from("claiming", "listing", first)
 	s.from("held", "claiming", Claimed{Epoch: 1, Fresh: true})
 	s.from("held after waiting", "advancing", Advanced{1, true, false, true})
 	s.from("releasing after waiting", "held after waiting", Withdrawn{Why: WhyReleased})
-	s.from("waited for another node", "waiting", Gone{1, ours.Text}, Created{1, later, true, true, 600})
+	s.from("waited for another node", "waiting", Gone{1, ours}, Created{1, later, true, true, 600})
 	s.from("alone", "creating", Created{1, ours, true, true, 500})
 	s.from("verifying", "held", Suspended{}, Reconnected{})
 	s.from("verified", "verifying", Claimed{Epoch: 1, Fresh: true}, Suspended{})
@@ -110,17 +110,17 @@ func situations() cases {
 
 	s.from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyTimeout})
-	s.from("listing, own gone", "listing", Gone{1, ours.Text})
+	s.from("listing, own gone", "listing", Gone{1, ours})
 	s.from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
-	s.from("claiming, own gone", "claiming", Gone{1, ours.Text})
-	s.from("waiting, asked back", "waiting", AskedBack{1, ours.Text, 0})
-	s.from("claiming, asked back", "waiting, asked back", Gone{1, ahead3.Text})
-	s.from("held, asked back", "held", AskedBack{1, ours.Text, 0})
-	s.from("waiting, to be back by 7", "waiting", AskedBack{1, ours.Text, 7})
-	s.from("claiming, to be back by 7", "waiting, to be back by 7", Gone{1, ahead3.Text})
-	s.from("queued again, once to be back by 7", "waiting, to be back by 7", Gone{1, ours.Text}, Created{1, later, true, true, 600})
-	s.from("held, to be back by 7", "held", AskedBack{1, ours.Text, 7})
-	s.from("held after waiting, to be back by 7", "held after waiting", AskedBack{1, ours.Text, 7})
+	s.from("claiming, own gone", "claiming", Gone{1, ours})
+	s.from("waiting, asked back", "waiting", AskedBack{1, ours, 0})
+	s.from("claiming, asked back", "waiting, asked back", Gone{1, ahead3})
+	s.from("held, asked back", "held", AskedBack{1, ours, 0})
+	s.from("waiting, to be back by 7", "waiting", AskedBack{1, ours, 7})
+	s.from("claiming, to be back by 7", "waiting, to be back by 7", Gone{1, ahead3})
+	s.from("queued again, once to be back by 7", "waiting, to be back by 7", Gone{1, ours}, Created{1, later, true, true, 600})
+	s.from("held, to be back by 7", "held", AskedBack{1, ours, 7})
+	s.from("held after waiting, to be back by 7", "held after waiting", AskedBack{1, ours, 7})
 	s.from("waiting, no connection", "waiting", Suspended{})
 	s.from("held, no connection", "held", Suspended{})
 	s.from("releasing, expired", "releasing", Expired{})
@@ -130,13 +130,13 @@ func situations() cases {
 	s.from("lapsed", "held", LeaseRanOut{})
 	s.from("lapsed, as it was to be back", "held, to be back by 7", Overdue{7})
 	s.from("lapsed after waiting", "held after waiting", LeaseRanOut{})
-	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Suspended{}}
+	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4}, Suspended{}}
 	s["strict, creating, no connection"] = []Input{opened, Started{Strict: true}, Suspended{}}
 	s["behind a writer"] = []Input{opened, Started{}, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: []events.Name{ours, writer}, Own: ownNode}}
 	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Suspended{}}
-	s.from("lapsed, own gone", "held", Gone{1, ours.Text})
-	s.from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
+	s.from("lapsed, own gone", "held", Gone{1, ours})
+	s.from("lapsed, then own gone", "lapsed", Gone{1, ours})
 	s.from("lapsed, expired", "lapsed", Expired{})
 	s.from("lapsed, no connection", "lapsed", Suspended{})
 	return s
@@ -179,19 +179,19 @@ func TestMachineTransitions(t *testing.T) {
 		{"listing", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Creating, "create attempt 2, REQUEUED"},
 		{"listing", Listed{Epoch: 1, Queue: []events.Name{ours, twin}, Own: ownNode}, Releasing, "delete #5"},
 		{"listing", Withdrawn{Why: WhyContext}, Releasing, "delete #5"},
-		{"listing", Gone{1, ours.Text}, Listing, ""},
+		{"listing", Gone{1, ours}, Listing, ""},
 		{"listing, own gone", first, Creating, "create attempt 2, REQUEUED"},
 		{"queued again", Listed{Epoch: 1, Queue: []events.Name{later}, Own: Own{Name: later, Owner: 77}}, Claiming, "claim #6"},
 		{"listing, own gone", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 
-		{"waiting", Gone{2, ahead3.Text}, Waiting, ""},
-		{"waiting behind two", Gone{1, ahead4.Text}, Advancing, "advance #5 past #4 to #3"},
-		{"waiting behind two", Gone{1, ahead3.Text}, Waiting, ""},
+		{"waiting", Gone{2, ahead3}, Waiting, ""},
+		{"waiting behind two", Gone{1, ahead4}, Advancing, "advance #5 past #4 to #3"},
+		{"waiting behind two", Gone{1, ahead3}, Waiting, ""},
 		{"waiting behind two", Advanced{1, true, true, true}, Waiting, ""},
-		{"waiting behind many", Gone{1, ahead4.Text}, Advancing, "advance #5 past #4 to #3"},
-		{"waiting", Gone{1, ahead4.Text}, Waiting, ""},
-		{"waiting", Gone{1, ours.Text}, Creating, "create attempt 2, REQUEUED"},
-		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead4.Text}, Waiting, ""},
+		{"waiting behind many", Gone{1, ahead4}, Advancing, "advance #5 past #4 to #3"},
+		{"waiting", Gone{1, ahead4}, Waiting, ""},
+		{"waiting", Gone{1, ours}, Creating, "create attempt 2, REQUEUED"},
+		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead4}, Waiting, ""},
 		{"waiting", Withdrawn{Why: WhyTimeout}, Releasing, "delete #5"},
 		{"waiting, no connection", Withdrawn{Why: WhyContext}, Releasing, `delete #5, END "context ended"`},
 		{"waiting, expired", reopened, Creating, "create attempt 2"},
@@ -201,7 +201,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"advancing", Unknown{1, OpWatch}, Advancing, ""},
 		{"advancing", Refused{Epoch: 1, Op: OpAdvance, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"advancing", Refused{Epoch: 1, Op: OpAdvance}, Releasing, "delete #5"},
-		{"advancing", Gone{1, ahead4.Text}, Advancing, ""},
+		{"advancing", Gone{1, ahead4}, Advancing, ""},
 		{"advancing", Reconnected{}, Advancing, ""},
 		{"advancing", Expired{}, Idle, "REQUEUED"},
 		{"advancing, next gone", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
@@ -215,24 +215,24 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming", Expired{}, Idle, "REQUEUED"},
 		{"claiming, own gone", Claimed{Epoch: 1, Fresh: true}, Creating, "create attempt 2, REQUEUED"},
 
-		{"held", AskedBack{1, ahead3.Text, 0}, Held, ""},
-		{"held", AskedBack{2, ours.Text, 0}, Held, ""},
-		{"held, asked back", AskedBack{1, ours.Text, 0}, Held, ""},
-		{"waiting", AskedBack{1, ours.Text, 0}, Waiting, ""},
-		{"waiting", AskedBack{1, ahead3.Text, 0}, Waiting, ""},
-		{"releasing", AskedBack{1, ours.Text, 0}, Releasing, ""},
-		{"held", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
-		{"held, asked back", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
-		{"held, to be back by 7", AskedBack{1, ours.Text, 7}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ours.Text, 8}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ours.Text, 0}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ours.Text, 6}, Held, "ASKED BACK by 6"},
-		{"held, to be back by 7", AskedBack{1, ahead3.Text, 6}, Held, ""},
-		{"held, to be back by 7", AskedBack{2, ours.Text, 6}, Held, ""},
+		{"held", AskedBack{1, ahead3, 0}, Held, ""},
+		{"held", AskedBack{2, ours, 0}, Held, ""},
+		{"held, asked back", AskedBack{1, ours, 0}, Held, ""},
+		{"waiting", AskedBack{1, ours, 0}, Waiting, ""},
+		{"waiting", AskedBack{1, ahead3, 0}, Waiting, ""},
+		{"releasing", AskedBack{1, ours, 0}, Releasing, ""},
+		{"held", AskedBack{1, ours, 7}, Held, "ASKED BACK by 7"},
+		{"held, asked back", AskedBack{1, ours, 7}, Held, "ASKED BACK by 7"},
+		{"held, to be back by 7", AskedBack{1, ours, 7}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours, 8}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours, 0}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours, 6}, Held, "ASKED BACK by 6"},
+		{"held, to be back by 7", AskedBack{1, ahead3, 6}, Held, ""},
+		{"held, to be back by 7", AskedBack{2, ours, 6}, Held, ""},
 		{"held, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{8}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{6}, Held, ""},
-		{"held, to be back by 7", Gone{1, ours.Text}, Lapsed, `LOST "node removed"`},
+		{"held, to be back by 7", Gone{1, ours}, Lapsed, `LOST "node removed"`},
 		{"held, to be back by 7", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held after waiting, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"held", Overdue{7}, Held, ""},
@@ -242,16 +242,16 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming, to be back by 7", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
-		{"lapsed, as it was to be back", AskedBack{1, ours.Text, 6}, Lapsed, ""},
+		{"lapsed, as it was to be back", AskedBack{1, ours, 6}, Lapsed, ""},
 		{"lapsed, as it was to be back", Withdrawn{Why: WhyLost}, Releasing, `delete #5, END "lost"`},
 		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete #5"},
 		{"releasing", Overdue{7}, Releasing, ""},
 		{"over", Overdue{7}, Over, ""},
-		{"held after waiting", Gone{1, ahead4.Text}, Held, ""},
+		{"held after waiting", Gone{1, ahead4}, Held, ""},
 		{"releasing after waiting", Unknown{1, OpDelete}, Releasing, "delete #5 with a floor"},
 		{"strict, claiming, no connection", Claimed{Epoch: 1, Fresh: true}, Claiming, "claim #5"},
 		{"held", Expired{}, Lapsed, `LOST "session expired"`},
-		{"held", Gone{1, ahead3.Text}, Held, ""},
+		{"held", Gone{1, ahead3}, Held, ""},
 		{"verifying", Claimed{Epoch: 1, Fresh: false}, Held, ""},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"verifying", Refused{Epoch: 1, Op: OpClaim}, Held, ""},
@@ -260,7 +260,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "lost"`},
 		{"lapsed, no connection", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, `delete #5, END "lost"`},
 		{"lapsed", LeaseRanOut{}, Lapsed, ""},
-		{"lapsed", Gone{1, ours.Text}, Lapsed, ""},
+		{"lapsed", Gone{1, ours}, Lapsed, ""},
 		{"lapsed, own gone", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
 		{"lapsed, then own gone", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},

@@ -3,6 +3,8 @@ package recipes
 import (
 	"reflect"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // A meeting is an input that a machine in some state was given, as far as its content
@@ -18,14 +20,14 @@ func (it *interpreter) meetings() map[meeting]bool {
 	met := map[meeting]bool{}
 	for k := range it.memo {
 		m := it.machines[k.machine]
-		met[meeting{m.state, bare(k.in, m.own.Name.Text)}] = true
+		met[meeting{m.state, bare(k.in, m.own.Name)}] = true
 	}
 	return met
 }
 
 // bare leaves out of an input's key what differs from node to node and from epoch to
 // epoch.
-func bare(in any, own string) any {
+func bare(in any, own events.Name) any {
 	switch in := in.(type) {
 	case Created:
 		return Created{Alone: in.Alone, Fresh: in.Fresh}
@@ -37,13 +39,13 @@ func bare(in any, own string) any {
 	case AskedBack:
 		return AskedBack{By: in.By}
 	case Refused:
-		in.Epoch, in.Node = 0, ""
+		in.Epoch, in.Node = 0, events.Name{}
 		return in
 	case Unknown:
 		in.Epoch = 0
 		return in
 	case Gone:
-		return Gone{Node: also(in.Node == own, "own")}
+		return Gone{Node: events.Name{Text: also(in.Node.Same(own), "own")}}
 	case flat:
 		return flat{of: in.of, is: in.is}
 	default:
@@ -63,7 +65,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		Looking: {Listed{}},
 		Waiting: {Gone{}, Reconnected{}, AskedBack{By: momentLate}},
 		Advancing: {
-			Advanced{Floor: true, Fresh: true}, Advanced{Floor: true}, Advanced{Stands: true}, Advanced{}, Gone{}, Gone{Node: "own"},
+			Advanced{Floor: true, Fresh: true}, Advanced{Floor: true}, Advanced{Stands: true}, Advanced{}, Gone{}, Gone{Node: events.Name{Text: "own"}},
 			Refused{Op: OpAdvance, Missing: true}, Refused{Op: OpAdvance}, Unknown{Op: OpAdvance}, Withdrawn{}, LeaseRanOut{},
 			Suspended{}, Reconnected{}, Expired{},
 		},
@@ -75,7 +77,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		Surveying: {
 			Surveyed{}, Changed{}, Reconnected{}, Unknown{Op: OpSurvey}, Refused{Op: OpSurvey, Missing: true},
 		},
-		Full: {Changed{}, Reconnected{}, Gone{Node: "own"}},
+		Full: {Changed{}, Reconnected{}, Gone{Node: events.Name{Text: "own"}}},
 		Entering: {
 			Entered{Fresh: true}, Entered{}, Refused{Op: OpEnter, Stale: true}, Refused{Op: OpEnter, Missing: true},
 			Unknown{Op: OpEnter}, Withdrawn{},
@@ -83,7 +85,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		Pausing: {Paused{}, Reconnected{}, Withdrawn{}},
 	} {
 		for _, in := range want {
-			if !met[meeting{state, bare(keyOf(in), "own")}] {
+			if !met[meeting{state, bare(keyOf(in), events.Name{Text: "own"})}] {
 				t.Errorf("no machine in %v was given %T %+v", state, in, in)
 			}
 		}

@@ -1,7 +1,7 @@
 package recipes
 
 import (
-	"strconv"
+	"path"
 	"strings"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -27,7 +27,7 @@ import (
 // A holder of a multi-lock leaves no floor. A contender does not use one either, because a listing tells as much, and a floor is
 // about one directory only.
 //
-// The machine knows a node of member i by the name `i/<name>`. The names of all nodes of an attempt begin with the same GUID.
+// The names of all nodes of an attempt begin with the same GUID. Each name says of which member it is.
 type Multi string
 
 // MultiOf returns the rule of a multi-lock whose members are places of these kinds.
@@ -37,16 +37,6 @@ func MultiOf(kinds ...events.Kind) Multi {
 		rule[i] = byte(k)
 	}
 	return Multi(rule)
-}
-
-// MemberName returns the name by which a machine knows a node of a multi-lock's member.
-func MemberName(member int, name string) string { return strconv.Itoa(member) + "/" + name }
-
-// ParseMember takes such a name apart. It reports false if the name is not of that form.
-func ParseMember(name string) (member int, node string, ok bool) {
-	head, node, ok := strings.Cut(name, "/")
-	member, err := strconv.Atoi(head)
-	return member, node, ok && err == nil && member >= 0
 }
 
 // Kind is the first member's.
@@ -87,17 +77,13 @@ func (m Multi) rule(member int) Rule {
 func (m Multi) apart(queue []events.Name) [][]events.Name {
 	all := make([][]events.Name, len(m))
 	for len(queue) > 0 {
-		member, node, ok := ParseMember(queue[0].Text)
-		head := queue[0].Text[:len(queue[0].Text)-len(node)]
-		n := 1
-		for n < len(queue) && ok && strings.HasPrefix(queue[n].Text, head) {
+		member, n := int(queue[0].Member), 1
+		for n < len(queue) && queue[n].Member == queue[0].Member {
 			n++
 		}
-		switch {
-		case !ok || member >= len(m):
-		case all[member] == nil:
+		if all[member] == nil {
 			all[member] = queue[:n:n]
-		default:
+		} else {
 			all[member] = append(all[member], queue[:n]...)
 		}
 		queue = queue[n:]
@@ -130,21 +116,20 @@ func placeOf(queue []events.Name, me events.Name) events.Name {
 		return newcomer
 	}
 	for _, c := range queue {
-		if _, node, _ := strings.Cut(c.Text, "/"); strings.HasPrefix(node, id) && guidOf(c) == id {
+		if strings.HasPrefix(c.Text, id) && guidOf(c) == id {
 			return c
 		}
 	}
 	return newcomer
 }
 
-// guidOf returns the common part of the names of an attempt's nodes: what stands between the member and the kind's marker.
+// guidOf returns the common part of the names of an attempt's nodes: what stands before the kind's marker.
 func guidOf(c events.Name) string {
 	const digits = 10
-	_, node, ok := ParseMember(c.Text)
-	if !ok || len(node) < digits {
+	if len(c.Text) < digits {
 		return ""
 	}
-	head, ok := strings.CutSuffix(node[:len(node)-digits], c.Kind.Marker())
+	head, ok := strings.CutSuffix(c.Text[:len(c.Text)-digits], c.Kind.Marker())
 	if !ok {
 		return ""
 	}
@@ -159,25 +144,22 @@ func (m *Machine) usable(queue []events.Name) bool {
 	return usable(queue, m.own.Name)
 }
 
-// enqueuePlan makes all nodes in one transaction. If all directories are ours, and were empty when last seen, their markers tell
-// whether each node is alone. A contender that is not known to be alone everywhere lists.
-func (e Errand) enqueuePlan(v View, create Operation) Plan {
-	p := planOf(0, create)
-	if v.All {
-		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithMarker})
+// enqueued takes the answer to a create of all nodes, and of the markers if all directories could
+// be marked. All of it is of one transaction: at the moment when all nodes were made, a directory
+// had one child, and the zxid was this one. A contender that is not known to be alone everywhere
+// lists.
+func (e Errand) enqueued(p Plan, a Answer) Meaning {
+	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}
+	for i, node := range a.Nodes {
+		name, _ := events.ParseName(path.Base(node))
+		name.Member = int32(i)
+		in.Nodes = append(in.Nodes, name)
 	}
-	return p
-}
-
-// enqueued takes the answer to a create. All of it is of one transaction: at the moment when all nodes were made, a directory had
-// one child, and the zxid was this one.
-func (e Errand) enqueued(a Answer) Meaning {
-	if len(a.Nodes) == 0 {
+	if len(in.Nodes) == 0 || in.Nodes[0].Text == "" {
 		return e.unknown() // the nodes were made, and a look-up finds their names
 	}
-	in := Enqueued{Epoch: e.Epoch, Nodes: a.Nodes, Alone: len(a.Known) > 0}
-	for i, dir := range a.Known {
-		in.Alone = in.Alone && a.Stats[i].alone(dir)
+	for i, stat := range a.Stats {
+		in.Alone = in.Alone && stat.alone(p[len(e.Nodes)+i].dir)
 	}
 	if in.Alone {
 		in.Token = a.Stats[0].Mzxid

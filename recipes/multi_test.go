@@ -12,7 +12,7 @@ import (
 // place is a node of an attempt, in a member of a multi-lock.
 func place(member int, id string, kind events.Kind, seq int64) events.Name {
 	n := contender(seq)
-	return events.Name{Text: MemberName(member, "_c_"+id+"-"+kind.Marker()+n.Text[len(n.Text)-10:]), Kind: kind, Seq: seq}
+	return events.Name{Text: "_c_" + id + "-" + kind.Marker() + n.Text[len(n.Text)-10:], Kind: kind, Member: int32(member), Seq: seq}
 }
 
 var (
@@ -47,7 +47,6 @@ func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
 		"a newcomer, alone":         {lockLock, nil, newcomer, "", 0},
 		"a newcomer":                {lockLock, []events.Name{later1}, newcomer, later1.Text, 1},
 		"without a place in one":    {lockLock, []events.Name{own0, later1}, own0, later1.Text, 1},
-		"no contender's name":       {lockLock, []events.Name{{Text: "config"}, {Text: "7/x"}, {Text: "-1/x"}, own0, own1}, own0, "", 0},
 	} {
 		got := c.rule.Blockers(c.queue, c.me)
 		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || got[0].Text != c.want) {
@@ -101,7 +100,7 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	s.from("behind one", "joined", one)
 	s.from("behind one at both", "joined", both)
 	s.from("behind a writer", "joined", listed(writer))
-	s.from("held after waiting", "behind one", Gone{1, other1.Text}, Claimed{Epoch: 1, Fresh: true})
+	s.from("held after waiting", "behind one", Gone{1, other1}, Claimed{Epoch: 1, Fresh: true})
 	s.from("recovering", "started", Unknown{1, OpCreate})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
 	s.follow(t, lockLock, []row{
@@ -116,13 +115,13 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 		{"claiming", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "discard #5, create attempt 2, REQUEUED"},
 		{"joined", one, Waiting, "QUEUED behind 1, watch #8"},
-		{"behind one", Gone{1, other1.Text}, Claiming, "claim #5"},
-		{"behind one", Gone{1, own0.Text}, Creating, "discard #5, create attempt 2, REQUEUED"},
+		{"behind one", Gone{1, other1}, Claiming, "claim #5"},
+		{"behind one", Gone{1, own0}, Creating, "discard #5, create attempt 2, REQUEUED"},
 		{"behind one", Expired{}, Idle, "REQUEUED"},
 		{"joined", both, Waiting, "QUEUED behind 2, watch #4"},
-		{"behind one at both", Gone{1, other0.Text}, Listing, "list"},
-		{"behind a writer", Gone{1, writer.Text}, Listing, "list"},
-		{"alone", Gone{1, own0.Text}, Lapsed, `LOST "node removed"`},
+		{"behind one at both", Gone{1, other0}, Listing, "list"},
+		{"behind a writer", Gone{1, writer}, Listing, "list"},
+		{"alone", Gone{1, own0}, Lapsed, `LOST "node removed"`},
 		{"alone", Expired{}, Lapsed, `LOST "session expired"`},
 		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
@@ -135,21 +134,16 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 
 // TestEachMemberHasItsOwnContenders, in the order of the queue, whether they are neighbours there or not.
 func TestEachMemberHasItsOwnContenders(t *testing.T) {
-	rule := MultiOf(events.KindLock, events.KindLock)
-	heads := []string{"0/", "1/", "2/", "10/", "", "x/", "-1/"} // of members, and of none
-	for code := range 7 * 7 * 7 * 7 {
+	rule := MultiOf(events.KindLock, events.KindLock, events.KindLock)
+	for code := range 3 * 3 * 3 * 3 * 3 * 3 {
 		var queue []events.Name
-		want := make([][]events.Name, 2)
-		for i := range 4 {
-			head := heads[code%len(heads)]
-			code /= len(heads)
-			c := events.Name{Text: fmt.Sprintf("%slock-%010d", head, i), Kind: events.KindLock, Seq: int64(i)}
+		want := make([][]events.Name, len(rule))
+		for i := range 6 {
+			member := code % len(rule)
+			code /= len(rule)
+			c := events.Name{Text: fmt.Sprintf("lock-%010d", i), Kind: events.KindLock, Member: int32(member), Seq: int64(i)}
 			queue = append(queue, c)
-			for member := range want {
-				if head == MemberName(member, "") {
-					want[member] = append(want[member], c)
-				}
-			}
+			want[member] = append(want[member], c)
 		}
 		got := rule.apart(queue)
 		for member := range want {
@@ -176,16 +170,16 @@ func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 }
 
 // told is the name by which a client's machine hears of a node. For each of its own nodes that is the name of the first.
-func (e *multiEnv) told(w *world, c int, id uint8) string {
+func (e *multiEnv) told(w *world, c int, id uint8) events.Name {
 	if own := w.clients[c].known; own&(1<<id) != 0 {
 		id = uint8(bits.TrailingZeros8(e.first(c, own)))
 	}
-	return e.name(w, c, id/2, id%2).Text
+	return e.name(w, c, id/2, id%2)
 }
 
 // about returns the nodes of which a machine names one: with one of its attempt's nodes,
 // all that the shell knows.
-func (e *multiEnv) about(w *world, c int, name string) uint8 {
+func (e *multiEnv) about(w *world, c int, name events.Name) uint8 {
 	g, d, ok := e.node(c, name)
 	switch bit := multiNode(g, d); {
 	case !ok:

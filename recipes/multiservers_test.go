@@ -1,6 +1,9 @@
 package recipes
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // This file is about what the servers do in the world of multi-locks, and what the shell makes of that.
 
@@ -15,14 +18,14 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	case OpCreate:
 		e.executeCreate(w, c, r)
 	case OpClaim, OpAdvance:
-		x := Errand{Op: OpClaim, Layout: role.layout()}
+		x := Errand{Op: OpClaim, Layout: role.layout(), Nodes: role.paths()}
 		if in, refused := x.Means(x.Plan(View{}), e.upon(w, r.mask, x)).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing
 		} else if e.leads(w, r.mask) {
 			r.flags |= reqFirst
 		}
 	case OpDelete:
-		x, there := Errand{Op: OpDelete, Layout: role.layout()}, w.past[0]&r.mask
+		x, there := Errand{Op: OpDelete, Layout: role.layout(), Nodes: role.paths()}, w.past[0]&r.mask
 		a := e.upon(w, r.mask, x)
 		if apart := !zombie && x.Means(x.Plan(View{}), a).Then == ThenApart; there != 0 && (apart || a.Result == ResultDone) {
 			w.without(there)
@@ -83,10 +86,18 @@ func (r multiRole) layout() Layout {
 	return LayoutSeveral
 }
 
+// paths are the paths that a client's nodes have, or begin with.
+func (r multiRole) paths() (nodes []string) {
+	for _, d := range r.dirs {
+		nodes = append(nodes, fmt.Sprintf("/%d/lock-", d))
+	}
+	return nodes
+}
+
 // upon is the answer to a transaction about existing nodes: all of them exist, or it is refused.
 func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 	if w.past[0]&nodes != nodes || nodes == 0 {
-		return Answer{Result: ResultNoNode, At: x.Plan(View{}).At(0)}
+		return Answer{Result: ResultNoNode}
 	}
 	return Answer{Result: ResultDone}
 }
@@ -95,14 +106,18 @@ func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 // 1.
 func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 	role := e.roles[c]
-	x := Errand{Op: OpCreate, Layout: role.layout()}
-	a := Answer{Result: ResultDone}
-	for _, d := range role.dirs {
-		a.Nodes, a.Known = append(a.Nodes, e.name(w, c, g, d)), append(a.Known, 1)
-		a.Stats = append(a.Stats, DirectoryStat{Czxid: 1, Mzxid: 1, Children: int32(bits.OnesCount8(w.past[0] & (dirsP << d)))})
+	x, ours := Errand{Op: OpCreate, Layout: role.layout(), Nodes: role.paths()}, DirectoryBook{czxid: 1}
+	p, a := x.Plan(View{Dir: ours, Members: []DirectoryBook{ours, ours}, Brief: true}), Answer{Result: ResultDone}
+	for i, o := range p {
+		if o.Do == DoCreate {
+			a.Nodes = append(a.Nodes, o.Path+"0000000000")
+			continue
+		}
+		dir := role.dirs[i-len(role.dirs)]
+		children := bits.OnesCount8(w.past[0] & (dirsP << dir))
+		a.Stats = append(a.Stats, Stat{Czxid: 1, Mzxid: 1, Children: int32(children)})
 	}
-	a.Node, a.Stat = a.Nodes[0], a.Stats[0]
-	switch in := x.Means(x.Plan(View{Dir: DirectoryBook{czxid: 1}, Brief: true, All: true}), a).In.(type) {
+	switch in := x.Means(p, a).In.(type) {
 	case Created:
 		alone = in.Alone
 	case Enqueued:

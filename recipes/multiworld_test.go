@@ -109,26 +109,20 @@ func (e *multiEnv) name(w *world, c int, group, dir uint8) events.Name {
 	}
 	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", group, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
 	if !e.roles[c].plain {
-		n.Text = MemberName(slices.Index(e.roles[c].dirs, dir), n.Text)
+		n.Member = int32(slices.Index(e.roles[c].dirs, dir))
 	}
 	e.names[key] = n
 	return n
 }
 
 // node finds a node by a client's name for it.
-func (e *multiEnv) node(c int, name string) (group, dir uint8, ok bool) {
-	member, node := 0, name
-	if !e.roles[c].plain {
-		if member, node, ok = ParseMember(name); !ok {
-			return 0, 0, false
-		}
-	}
-	n, ok := events.ParseName(node)
+func (e *multiEnv) node(c int, name events.Name) (group, dir uint8, ok bool) {
+	n, ok := events.ParseName(name.Text)
 	group = uint8(n.Seq)
 	if e.writer && n.Kind.Reads() && n.Seq == 0 {
 		group = 1
 	}
-	return group, e.roles[c].dirs[member], ok
+	return group, e.roles[c].dirs[name.Member], ok
 }
 
 // blocking returns the nodes, of those that exist at the leader, that keep a node from being the first in its queue.
@@ -168,7 +162,7 @@ func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 	cl := &w.clients[c]
 	told := cl.told
 	cl.told |= toldGrant
-	g, _, ok := e.node(c, grant.Node)
+	g, _, ok := e.node(c, events.Name{Text: grant.Node})
 	switch {
 	case told&(toldGrant|toldWithdrawn|toldFinish|toldStart) != toldStart || !ok:
 		return outOfOrder

@@ -88,7 +88,7 @@ func (m *Machine) onExpired() []Effect {
 // Of several wishes the one with the soonest moment counts, and the caller is told of it when it comes. A wish with a later moment,
 // or with none, says nothing new. A wish that came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
-	if m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.why != 0 {
+	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
 		return nil
 	}
 	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)

@@ -1,22 +1,19 @@
 package recipes
 
-import (
-	"time"
+import "path"
 
-	"github.com/zkgrant/zkgrant/events"
-)
-
-// This file is about what a request means on the wire. An [Errand] is a request that is being carried out. Its Plan is one
-// transaction in symbols. Its Means says what follows from the answer: what the machine is told, what changes in the book of a
-// directory, or that there is another plan to try. The session makes the transactions at a server, and the explorer makes the same
-// ones in its worlds.
+// This file is about what a request means on the wire. An [Errand] is a request that is being
+// carried out. Its Plan is one transaction, with all paths, data and versions: each operation is
+// one that a server knows. Its Means says what follows from the answer: what the machine is told,
+// what changes in the book of a directory, or that there is another plan to try. The session makes
+// the transactions at a server, and the explorer makes the same ones in its worlds.
 
 // Tries bounds how many transactions an errand makes, each after something missing was made. The server removes an empty container,
 // perhaps right behind its creation. That this happens again and again takes a program that deletes on purpose.
 const Tries = 10
 
-// Errand is a request that writes, if only a barrier or a claim: what the machine asks for, and what was learnt on the way. It is a
-// small comparable value.
+// Errand is a request that writes, if only a barrier or a claim: what the machine asks for, the
+// nodes that it is about, and what was learnt on the way. A node is its path.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -25,7 +22,21 @@ type Errand struct {
 	Clean  bool      // of Delete
 	Record Recording // of Claim
 	Doubts bool      // of Delete: the one node may be another contender's by now
-	Turns  bool      // of Create: another contender's delete comes first, in the same transaction
+
+	Dir   string   // the directory of the own node
+	Nodes []string // the own nodes; of Create, what their paths begin with
+	Data  []byte   // of the nodes that it creates
+
+	Writer string // of Create in a writer's place: the writer's node
+	Leaver string // of Create: another contender's node, to be deleted in the same transaction
+
+	Holder  string // the record of the holder, if the lock has one
+	Holding []byte // of Claim: what the record says if the contender holds
+
+	Size    string // of Enter: the node with the size of the semaphore
+	Version int32  // of Enter: the version of that node
+	Permit  string // of Enter: what the path of each permit begins with
+	Permits int32  // of Enter: how many permits there are to be
 
 	stays   bool    // the record may not be removed, though the holder has released
 	delayed delayed // of Claim
@@ -42,49 +53,29 @@ const (
 	LayoutSeveral               // several nodes: those of a multi-lock, or permits
 )
 
-// Plan is one transaction. The zero value is no plan.
-type Plan struct {
-	ops [MostOperations]Operation
-	dir int64 // the zxid of the directory whose Stat has the answer, or 0
-}
+// Plan is one transaction. An empty one is no plan.
+type Plan []Operation
 
-// MostOperations is how many operations a plan has at most.
-const MostOperations = 5
-
-func planOf(dir int64, ops ...Operation) (p Plan) {
-	p.dir = dir
-	copy(p.ops[:], ops)
-	return p
-}
-
-// Len returns how many operations there are.
-func (p Plan) Len() (n int) {
-	for n < len(p.ops) && p.ops[n].Do != 0 {
-		n++
-	}
-	return n
-}
-
-// At returns the i-th operation.
-func (p Plan) At(i int) Operation { return p.ops[i] }
-
-// and returns the plan with one more operation.
-func (p Plan) and(o Operation) Plan {
-	p.ops[p.Len()] = o
-	return p
-}
-
-// Operation is one operation of a transaction. At a place with several nodes it stands for one on each.
+// Operation is one operation of a transaction, as a server gets it.
 type Operation struct {
-	Do   Verb
-	On   Place
-	With Content // for OnDirectory, and for DoSet OnRecord
+	Do      Verb
+	On      Role   // by which an answer is judged
+	Member  int    // of DoCreate: which one of the own nodes
+	Path    string // of a node that the server numbers, what it begins with
+	Data    []byte // of DoCreate and DoSet
+	Flags   Flags  // of DoCreate
+	Version int32  // that the node must have, or AnyVersion; not of DoCreate
+
+	dir int64 // of DoSet on a directory: the zxid that created it, as the session knows it
 }
+
+// AnyVersion is for an operation that does not depend on the version of its node.
+const AnyVersion = -1
 
 // Verb is what is done to a node.
 type Verb uint8
 
-// What is done to a node. Versions are compared only for OnSize, and for DoSet OnRecord.
+// What is done to a node.
 const (
 	DoCreate Verb = iota + 1
 	DoDelete
@@ -92,57 +83,97 @@ const (
 	DoCheck
 )
 
-// Place says which node.
-type Place uint8
+// Role says what a node is to the contender.
+type Role uint8
 
 // The nodes of an operation.
 const (
-	OnOwn             Place = iota + 1 // the contender's node
-	OnDirectory                        // the directory of the own node
-	OnWriter                           // the node of the writer whose place the contender takes
-	OnLeaver                           // the node of another contender of the session, which leaves
-	OnRecord                           // the record of the holder
-	OnSize                             // the node with the size of a semaphore
-	OnPermits                          // the permits to be made
-	OnPermitDirectory                  // the directory of the permits
+	OnOwn             Role = iota + 1 // a node of the contender
+	OnDirectory                       // the directory of an own node
+	OnWriter                          // the node of the writer whose place the contender takes
+	OnLeaver                          // the node of another contender of the session, which leaves
+	OnRecord                          // the record of the holder
+	OnSize                            // the node with the size of a semaphore
+	OnPermits                         // a permit to be made
+	OnPermitDirectory                 // the directory of the permits
 )
 
-// Content is what is written to a directory or a record.
-type Content uint8
+// Flags say what kind of node a create makes. They are those of ZooKeeper's protocol.
+type Flags int32
 
-// The data of a directory, and of a record.
+// The kinds of nodes.
 const (
-	WithMarker Content = iota + 1 // the directory is ours
-	WithFloor                     // no contender older than the own node is left
-	WithMark                      // the record's delay has begun, at the first mark
-	WithHolder                    // the own node has taken the record over
+	Persistent Flags = 0
+	Ephemeral  Flags = 1
+	Numbered   Flags = 2 // with Ephemeral
 )
+
+func create(on Role, node string, data []byte, flags Flags) Operation {
+	return Operation{Do: DoCreate, On: on, Path: node, Data: data, Flags: flags}
+}
+
+func remove(on Role, node string) Operation {
+	return Operation{Do: DoDelete, On: on, Path: node, Version: AnyVersion}
+}
+
+func check(on Role, node string) Operation {
+	return Operation{Do: DoCheck, On: on, Path: node, Version: AnyVersion}
+}
+
+func set(on Role, node string, data []byte) Operation {
+	return Operation{Do: DoSet, On: on, Path: node, Data: data, Version: AnyVersion}
+}
+
+// of returns the operation in the version of its node.
+func (o Operation) of(version int32) Operation {
+	o.Version = version
+	return o
+}
+
+// Refused returns the operation that was refused. If there is none, or the answer does not say, it
+// returns the zero value.
+func (p Plan) Refused(a Answer) Operation {
+	if a.Result == ResultDone || a.At < 0 || a.At >= len(p) {
+		return Operation{}
+	}
+	return p[a.At]
+}
 
 // View is what a session knows when it makes a plan.
 type View struct {
-	Dir     DirectoryBook // of OnDirectory
-	Permits DirectoryBook // of OnPermitDirectory
-	Token   int64         // the zxid that created the own node, or 0
-	Brief   bool          // a request has room for several paths
-	Plain   bool          // the data of the one node may not be written, not even by us
-	All     bool          // each directory of a multi-lock is ours, and was empty when last seen
+	Dir     DirectoryBook   // of the own node's directory
+	Members []DirectoryBook // of a multi-lock: those of all own nodes
+	Permits DirectoryBook   // of the permits' directory
+	Token   int64           // the zxid that created the own node, or 0
+	Brief   bool            // a request has room for several paths
+	Plain   bool            // the data of the one node may not be written, not even by us
 }
 
 // floor tells whether a floor can be left.
 func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
-// Answer is the outcome of a transaction.
+// Answer is the outcome of a transaction. An answer that was cut short has neither Nodes nor Stats.
 type Answer struct {
 	Result Result
-	At     Operation     // the operation that was refused
-	Node   events.Name   // the own node, if it was created
-	Stat   DirectoryStat // of the directory or the one node whose data were set first, or zero
+	At     int      // the index of the operation that was refused; -1: the answer does not say
+	Nodes  []string // that were created, in order
+	Stats  []Stat   // of the nodes whose data were set, in order
+}
 
-	Nodes   []events.Name   // the nodes of a multi-lock, if they were created
-	Known   []int64         // the zxids of their directories, if these were known, and
-	Stats   []DirectoryStat // their Stats
-	Permits []string        // the permits, if they were made
-	Marked  time.Duration   // for how long the record has been marked, if it was
+// Stat is what a server says of a node.
+type Stat struct {
+	Czxid, Mzxid int64
+	Children     int32
+	Version      int32
+	Mtime        int64 // in milliseconds since 1970
+}
+
+// stat returns the Stat of the node whose data were set first, or the zero value.
+func (a Answer) stat() Stat {
+	if len(a.Stats) == 0 {
+		return Stat{}
+	}
+	return a.Stats[0]
 }
 
 // Result is what an answer says.
@@ -158,19 +189,14 @@ const (
 	ResultRefused                      // the transaction was refused for another reason
 )
 
-// DirectoryStat is what a server says of a directory.
-type DirectoryStat struct {
-	Czxid, Mzxid int64
-	Children     int32
-}
-
 // Meaning is what follows from an answer.
 type Meaning struct {
 	Then Then
 	In   Input  // for ThenTell and ThenCount
 	Next Errand // for the others
-	Note Note   // about the directory of the refused operation, or of the own node
-	stat DirectoryStat
+	Note Note   // about Dir
+	Dir  string // the directory that the note is about, and for ThenMakeParents the missing one
+	stat Stat
 }
 
 // Then is what is to be done.
@@ -212,14 +238,18 @@ func (m Meaning) Book(b DirectoryBook) DirectoryBook {
 	return b
 }
 
-func (m Meaning) noting(n Note) Meaning {
-	m.Note = n
+// noting notes what the refusal of an operation says of a directory.
+func (m Meaning) noting(n Note, refused Operation) Meaning {
+	m.Note, m.Dir = n, refused.Path
+	if refused.Do != DoSet {
+		m.Dir = path.Dir(refused.Path)
+	}
 	return m
 }
 
-func (m Meaning) seeing(s DirectoryStat) Meaning {
+func (m Meaning) seeing(dir string, s Stat) Meaning {
 	if s.Czxid != 0 {
-		m.Note, m.stat = NoteSeen, s
+		m.Note, m.Dir, m.stat = NoteSeen, dir, s
 	}
 	return m
 }
@@ -236,7 +266,7 @@ func (e Errand) refused(missing bool) Meaning {
 }
 
 // alone tells whether the directory was created by the zxid, and has one child.
-func (s DirectoryStat) alone(dir int64) bool {
+func (s Stat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
 }
 

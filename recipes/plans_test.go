@@ -2,16 +2,14 @@ package recipes
 
 import (
 	"math/bits"
-	"time"
-
-	"github.com/zkgrant/zkgrant/events"
 )
 
 // This file is about how the explorer carries out requests that write: it makes the transactions of their plans in a world.
 
 // errand is a client's request as its session carries it out.
 func (e *environment) errand(w *world, cl *client, r *request) Errand {
-	x := Errand{Op: r.op, Epoch: Epoch(r.epoch)}
+	x := Errand{Op: r.op, Epoch: Epoch(r.epoch), Dir: "/lock", Nodes: []string{"/lock/own"}, Holder: "/lock.holder"}
+	x.Size, x.Version, x.Permit, x.Permits = "/size", int32(r.mask>>4), "/leases/permit-", 1
 	switch x.Op {
 	case OpCreate:
 		switch {
@@ -93,8 +91,11 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 	cl := &w.clients[c]
 	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
-	p := Renewal{Data: d.says(), Children: int32(bits.OnesCount8(view)), Own: true, Stays: cl.role&roleKazoo != 0}.Plan()
-	if p.Len() == 0 || e.transact(w, c, r, p, false).Result != ResultDone {
+	p := Renewal{
+		Dir: "/lock", Version: int32(d), Data: d.says(), Children: int32(bits.OnesCount8(view)), Own: "/lock/own",
+		Stays: cl.role&roleKazoo != 0,
+	}.Plan()
+	if len(p) == 0 || e.transact(w, c, r, p, false).Result != ResultDone {
 		return false
 	}
 	r.flags &^= reqFloor
@@ -146,7 +147,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 			if answered || other == c || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
 				continue
 			}
-			x.Turns, next.mask = true, r.arg+1
+			x.Leaver, next.mask = "/lock/leaver", r.arg+1
 			p := x.Plan(v)
 			a := e.transact(w, other, next, p, closed)
 			m := x.Means(p, a)
@@ -169,7 +170,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 
 // claims claims a request's own node at the leader.
 func (e *environment) claims(w *world, c int, r *request) Input {
-	x := Errand{Op: OpAdvance}
+	x := Errand{Op: OpAdvance, Nodes: []string{"/lock/own"}}
 	p := x.Plan(View{})
 	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
@@ -215,7 +216,7 @@ func (e *environment) claimTogether(w *world, c int, r *request) (together bool)
 
 // barrier makes the write that comes before a listing. A server always answers that there is something to read.
 func (e *environment) barrier(w *world, c int, r *request) {
-	x := Errand{Op: OpList, Epoch: Epoch(r.epoch)}
+	x := Errand{Op: OpList, Epoch: Epoch(r.epoch), Dir: "/lock"}
 	p := x.Plan(View{})
 	if m := x.Means(p, e.transact(w, c, r, p, false)); m.Then != ThenLook {
 		panic("a listing without a barrier")
@@ -228,72 +229,73 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	own := r.arg & 7
 	alive, dir, record, delayed := w.past[0], w.dirs[0], w.records[0], w.delay
 	var creates, deletes, turns, enters, sets, changes bool
-	for i := range p.Len() {
-		o := p.At(i)
+	for i, o := range p {
 		result, writes := ResultDone, o.Do != DoCheck
 		missing := func(is bool) {
 			if is {
 				result = ResultNoNode
 			}
 		}
-		switch o {
-		case Operation{Do: DoCreate, On: OnOwn}:
+		switch (deed{o.Do, o.On}) {
+		case deed{DoCreate, OnOwn}:
 			if missing(dir == 0); e.single && alive != 0 {
 				result = ResultNodeExists
 			}
 			creates = true
-		case Operation{Do: DoSet, On: OnOwn}:
-		case Operation{Do: DoCheck, On: OnDirectory}:
+		case deed{DoSet, OnOwn}:
+		case deed{DoCheck, OnDirectory}:
 			missing(dir == 0)
-		case Operation{Do: DoCheck, On: OnSize}:
-			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
+		case deed{DoCheck, OnSize}:
+			if missing(w.sizes[0] == 0); int32(w.sizes[0].version()) != o.Version {
 				result = ResultBadVersion
 			}
-		case Operation{Do: DoCreate, On: OnPermits}:
-			enters = true
-		case Operation{Do: DoDelete, On: OnOwn}:
+		case deed{DoCreate, OnPermits}:
+			enters, a.Nodes = true, []string{o.Path + "0000000000"}
+		case deed{DoDelete, OnOwn}:
 			missing(alive&(1<<own) == 0)
 			alive &^= 1 << own
 			deletes = true
-		case Operation{Do: DoDelete, On: OnLeaver}:
+		case deed{DoDelete, OnLeaver}:
 			missing(alive&(1<<(r.mask-1)) == 0)
 			alive &^= 1 << (r.mask - 1)
 			turns = true
-		case Operation{Do: DoCheck, On: OnOwn}:
+		case deed{DoCheck, OnOwn}:
 			missing(alive&(1<<own) == 0 || w.forms[own]&formMask == formRest)
-		case Operation{Do: DoCheck, On: OnWriter}:
+		case deed{DoCheck, OnWriter}:
 			missing(alive&(1<<(r.mask-1)) == 0)
-		case Operation{Do: DoSet, On: OnDirectory, With: WithMarker}:
+		case deed{DoSet, OnDirectory}:
 			dir = dir.with(dataMarker)
-		case Operation{Do: DoSet, On: OnDirectory, With: WithFloor}:
-			dir = dir.with(dataFloor + directory(own))
-		case Operation{Do: DoDelete, On: OnDirectory}:
+			if floor := ParseDirectoryData(o.Data).Floor; floor != 0 {
+				dir = dir.with(dataFloor + directory(floor-1)&7) // see carryOut for the token
+			}
+		case deed{DoDelete, OnDirectory}:
 			switch missing(dir == 0); {
-			case dir != w.dirs[cl.lag]:
+			case int32(dir) != o.Version:
 				result = ResultBadVersion
 			case alive&^w.forms.permits() != 0:
 				result = ResultRefused
 			default:
 				dir = 0
 			}
-		case Operation{Do: DoCreate, On: OnDirectory, With: WithMarker}:
+		case deed{DoCreate, OnDirectory}:
 			dir = w.unborn(true)
-		case Operation{Do: DoCreate, On: OnRecord}:
+		case deed{DoCreate, OnRecord}:
 			if w.claimed |= 1 << own; record != 0 {
 				result = ResultNodeExists
 			}
 			record, delayed = own+1, delay{says: cl.delays(), behind: delayed.behind}
-		case Operation{Do: DoCheck, On: OnRecord}:
+		case deed{DoCheck, OnRecord}:
 			missing(record == 0)
-		case Operation{Do: DoDelete, On: OnRecord}:
+		case deed{DoDelete, OnRecord}:
 			missing(record == 0)
 			record, delayed = 0, delay{behind: delayed.behind}
-		case Operation{Do: DoSet, On: OnRecord, With: WithMark}:
+		case deed{DoSet, OnRecord}:
 			missing(record == 0)
-			a.Marked = time.Duration(delayed.since())
-			delayed = w.marked(delayed)
-		case Operation{Do: DoSet, On: OnRecord, With: WithHolder}:
-			missing(record == 0)
+			if string(o.Data) == markedRecord {
+				a.Stats = []Stat{{Czxid: 1, Mtime: delayed.since()}}
+				delayed = w.marked(delayed)
+				break
+			}
 			w.claimed |= 1 << own
 			delayed = delay{taken: own + 1, says: delayed.says || cl.delays(), behind: delayed.behind}
 		default:
@@ -306,8 +308,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			e.overwrites(w, cl)
 		}
 		if a.Result = result; result != ResultDone {
-			a.At = o
-			return w.heads(r, a)
+			return w.heads(r, p, Answer{Result: result, At: i})
 		}
 		changes, sets = changes || writes, sets || o.Do == DoSet && o.On != OnRecord
 	}
@@ -328,25 +329,33 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			r.flags |= reqFirst
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
-		a.Node = events.Name{Text: "made"} // the delivery knows the name
+		a.Nodes = []string{"/lock/lock-0000000000"} // the delivery knows the name
 	case enters:
 		e.enters(w, c, r, alive, dir)
-		a.Permits = []string{"made"}
 	case changes:
 		w.commit(alive, dir)
 	}
 	w.records[0] = record
 	if sets {
 		children := bits.OnesCount8(w.past[0] &^ w.forms.permits())
-		a.Stat = DirectoryStat{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}
+		a.Stats = []Stat{{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}}
 	}
-	return w.heads(r, a)
+	return w.heads(r, p, a)
 }
 
+// deed is what an operation does, and to which node.
+type deed struct {
+	do Verb
+	on Role
+}
+
+// markedRecord is the content of a record with a mark.
+const markedRecord = "marked"
+
 // heads notes whether a claim has found no contender before the own node.
-func (w *world) heads(r *request, a Answer) Answer {
+func (w *world) heads(r *request, p Plan, a Answer) Answer {
 	claims := r.op == OpClaim || r.op == OpAdvance
-	if claims && (a.Result == ResultDone || a.At.On != OnOwn) && w.past[0]&w.forms.blocking(r.arg&7) == 0 {
+	if claims && p.Refused(a).On != OnOwn && w.past[0]&w.forms.blocking(r.arg&7) == 0 {
 		r.flags |= reqFirst
 	}
 	return a

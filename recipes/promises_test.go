@@ -65,7 +65,7 @@ func (e *environment) feed(w *world, c int, in Input) {
 		e.fails(e.perform(w, c, ef))
 	}
 	e.fails(e.heed(w, c, before, in, r.effects))
-	if !e.plain && cl.holds() && tellsLoss(in, e.machines[cl.machine].own.Name.Text) {
+	if !e.plain && cl.holds() && tellsLoss(in, e.machines[cl.machine].own.Name) {
 		e.fails(untold)
 	}
 	if l, listed := in.(Listed); listed && !e.plain && mingles(&e.traits[before], &e.traits[cl.machine], l) {
@@ -79,12 +79,12 @@ func (e *environment) feed(w *world, c int, in Input) {
 }
 
 // tellsLoss tells whether the input means that the owner of a node holds no longer.
-func tellsLoss(in Input, own string) bool {
+func tellsLoss(in Input, own events.Name) bool {
 	switch in := in.(type) {
 	case Expired, LeaseRanOut:
 		return true
 	case Gone:
-		return in.Node == own
+		return in.Node.Same(own)
 	default:
 		return false
 	}
@@ -151,11 +151,11 @@ func (e *environment) perform(w *world, c int, ef Effect) violation {
 }
 
 // about returns the nodes of which a machine names one.
-func (e *environment) about(w *world, c int, name string) (nodes uint8, ok bool) {
+func (e *environment) about(w *world, c int, name events.Name) (nodes uint8, ok bool) {
 	if e.several != nil {
 		return e.several.about(w, c, name), true
 	}
-	id := e.node(name)
+	id := e.node(name.Text)
 	if id >= maxNodes {
 		return 0, false
 	}
@@ -273,29 +273,29 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 		flag(ef.Size, reqStands)
 		return r, true
 	case Survey:
-		r = request{op: OpSurvey, epoch: uint8(ef.Epoch), arg: min(e.node(ef.Node), nobody)}
+		r = request{op: OpSurvey, epoch: uint8(ef.Epoch), arg: min(e.node(ef.Node.Text), nobody)}
 		flag(ef.Watch, reqStands)
 		if !ef.Looks() {
 			r.mask = 1 << partOwn
 		}
 		return r, true
 	case Watch:
-		r = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+		r = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
 	case Claim:
-		r = request{op: OpClaim, epoch: uint8(ef.Epoch), arg: e.node(ef.Node), mask: uint8(ef.Record)}
+		r = request{op: OpClaim, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text), mask: uint8(ef.Record)}
 		flag(ef.Held, reqHeld)
 	case Advance:
-		past, next := e.node(ef.Past), e.node(ef.Next)
+		past, next := e.node(ef.Past.Text), e.node(ef.Next.Text)
 		if max(past, next) >= maxNodes {
 			return r, false
 		}
-		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), arg: e.node(ef.Node), own: past | next<<4}
+		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text), own: past | next<<4}
 	case Enter:
-		r = request{op: OpEnter, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+		r = request{op: OpEnter, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
 		r.mask = uint8(ef.Permits) | uint8(ef.Version)<<4
 		flag(ef.Floor, reqFloor)
 	case Delete:
-		r = request{op: OpDelete, epoch: uint8(ef.Epoch), arg: e.node(ef.Node)}
+		r = request{op: OpDelete, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
 		flag(ef.Floor && w.clients[c].hold&holdTraded == 0, reqFloor)
 		if ef.Clean {
 			r.mask = maskClean

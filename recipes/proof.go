@@ -1,26 +1,28 @@
 package recipes
 
+import "github.com/zkgrant/zkgrant/events"
+
 // This file is about the answers that prove what a grant needs, and for how long they do.
 
 // Proves reports whether an answer proves everything that a grant needs but the lease. first says that the first in the queue
 // holds, which is not so for a semaphore. If the request has made nodes, Proves returns the first of them, and unwatched says that
 // it is not watched yet.
-func Proves(in Input, first bool) (node string, unwatched, proves bool) {
+func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
 	switch in := in.(type) {
 	case Created:
-		return in.Node.Text, true, in.Alone && first
+		return in.Node, true, in.Alone && first
 	case Enqueued:
 		if in.Alone {
-			return in.Nodes[0].Text, true, true
+			return in.Nodes[0], true, true
 		}
 	case Entered:
-		return in.Permits[0], true, true
+		return events.Name{Text: in.Permits[0]}, true, true
 	case Advanced:
-		return "", false, in.Floor && first
+		return node, false, in.Floor && first
 	case Claimed:
-		return "", false, true
+		return node, false, true
 	}
-	return "", false, false
+	return node, false, false
 }
 
 // Judged returns an answer that proves, marked as fresh or not.

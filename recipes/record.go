@@ -8,17 +8,20 @@ import (
 
 // This file is about how a claim deals with the record of crash.go: it makes one, or finds one and reads it.
 
-// claimPlan checks the own node. In the same transaction it makes a record, or looks whether one stands.
+// claimPlan checks the own nodes. In the same transaction it makes a record, or looks whether one stands.
 func (e Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
 	}
-	p := planOf(0, Operation{Do: DoCheck, On: OnOwn})
+	p := make(Plan, 0, 1+len(e.Nodes))
+	for _, node := range e.Nodes {
+		p = append(p, check(OnOwn, node))
+	}
 	switch e.Record {
 	case RecordMade:
-		p = p.and(Operation{Do: DoCreate, On: OnRecord})
+		p = append(p, create(OnRecord, e.Holder, e.Holding, Persistent))
 	case RecordRead:
-		p = p.and(Operation{Do: DoCheck, On: OnRecord})
+		p = append(p, check(OnRecord, e.Holder))
 	case RecordNothing:
 	}
 	return p
@@ -26,11 +29,11 @@ func (e Errand) claimPlan() Plan {
 
 // claimed takes the answer to a claim. If only the part about the record was refused, that is a proof as well: at that point of the
 // servers' order the own node was there.
-func (e Errand) claimed(a Answer) Meaning {
-	done, record := a.Result == ResultDone, a.At.On == OnRecord
+func (e Errand) claimed(p Plan, a Answer) Meaning {
+	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
 	switch {
 	case e.delayed.next != claims:
-		return e.wrote(a)
+		return e.wrote(p, a)
 	case e.Layout == LayoutNode && done:
 		return e.next(ThenLook)
 	case e.Record == RecordNothing && done:
@@ -65,8 +68,13 @@ type Found struct {
 	Gone   bool // the record is gone, or another one stands
 
 	Delay  time.Duration // the longer one of the record's lock-delay and the contender's; in a writer's place the record's
-	Marked bool          // the delay has begun
+	Marked bool          // the delay has begun,
+	Since  int64         // at this time of the servers, in milliseconds since 1970
 	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
+
+	Version  int32  // of the record
+	Mark     []byte // what the record says with a mark. A mark that there is keeps its time
+	TakeOver []byte // what it says if the own node takes it over
 }
 
 // Read takes the record, and the crashed holder that it names. It is read behind the transaction that has found it. In between
@@ -86,7 +94,7 @@ func (e Errand) Read(f Found, left *events.Abandoned) Meaning {
 	case f.Taken, f.Delay == 0 && !f.Marked:
 		return tell(e.recorded(left))
 	default:
-		e.delayed = delayed{marks, f.Delay, left}
+		e.delayed = delayed{marks, left, f}
 		return e.next(ThenAgain)
 	}
 }

@@ -30,7 +30,7 @@ const maskClean uint8 = 1
 // readRecord is the answer to a claim that has found a record, or none.
 func (w *world) readRecord(c int, r *request, x Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
-	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1}
+	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1, Mark: []byte(markedRecord)}
 	f.Stands = f.Writer && w.past[0]&(1<<writer) != 0
 	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }

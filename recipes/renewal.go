@@ -11,10 +11,12 @@ package recipes
 
 // Renewal is what was read of a directory whose numbers come to their end.
 type Renewal struct {
+	Dir      string
+	Version  int32
 	Data     DirectoryData
 	Children int32
-	Own      bool // the own node is in the directory, and is to go with it
-	Stays    bool // the directory is to be made anew at once
+	Own      string // the own node in the directory, which is to go with it, or ""
+	Stays    bool   // the directory is to be made anew at once
 }
 
 // Renews reports whether a delete also tries to remove the directory, if the number of its node is late.
@@ -24,16 +26,16 @@ func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.C
 // nothing has changed, and the own node is deleted by itself.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children
-	if r.Own {
+	if r.Own != "" {
 		others--
-		p = p.and(Operation{Do: DoDelete, On: OnOwn})
+		p = append(p, remove(OnOwn, r.Own))
 	}
 	if !r.Data.Ours || others > 0 {
-		return Plan{}
+		return nil
 	}
-	p = p.and(Operation{Do: DoDelete, On: OnDirectory})
+	p = append(p, remove(OnDirectory, r.Dir).of(r.Version))
 	if r.Stays {
-		p = p.and(Operation{Do: DoCreate, On: OnDirectory, With: WithMarker})
+		p = append(p, create(OnDirectory, r.Dir, marker, Persistent))
 	}
 	return p
 }

@@ -167,7 +167,7 @@ func TestWaiterWalksBack(t *testing.T) {
 			case walked == remembered-1:
 				want = "list"
 			}
-			next, effects := m.Step(Gone{1, contender(int64(gone)).Text})
+			next, effects := m.Step(Gone{1, contender(int64(gone))})
 			if texts(effects) != want {
 				t.Fatalf("behind %d, without #%d: %s, want %s", ahead, gone, texts(effects), want)
 			}
@@ -225,7 +225,7 @@ func TestAListedQueueIsNeverWrittenTo(t *testing.T) {
 					continue // not a form of a name in a queue
 				}
 				if _, multi := rule.(Multi); multi {
-					name.Text = MemberName(i%2, name.Text)
+					name.Member = int32(i % 2)
 				}
 				queue = append(queue, name)
 			}

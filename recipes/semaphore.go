@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"path"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // Semaphore admits contenders in the order in which they came, as long as there are permits. Each takes all of its permits at once
 // or none, and the first keeps the others waiting until there are as many as it wants. So two contenders that want more than half
@@ -84,7 +88,7 @@ func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
 	m.permits.changed, m.permits.doubted = false, false
-	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.permits.full}}
+	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full}}
 }
 
 // Findings are what the reads of a survey have found.
@@ -96,7 +100,7 @@ type Findings struct {
 }
 
 // Looks reports whether the survey reads the own node, too.
-func (e Survey) Looks() bool { return e.Watch && e.Node != "" }
+func (e Survey) Looks() bool { return e.Watch && e.Node.Text != "" }
 
 // Means returns the answer to a survey.
 func (e Survey) Means(f Findings) Input {
@@ -166,7 +170,7 @@ func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)
 	}
-	effects := []Effect{Discard{Node: m.own.Name.Text}}
+	effects := []Effect{Discard{Node: m.own.Name}}
 	return append(append(effects, m.restart()...), Requeue{})
 }
 
@@ -180,20 +184,22 @@ func (m *Machine) abandon() []Effect {
 	if !m.several() {
 		return nil
 	}
-	return []Effect{Discard{Node: m.own.Name.Text}}
+	return []Effect{Discard{Node: m.own.Name}}
 }
 
 // enterPlan trades the own node for the permits. The operations that may fail by the protocol come first. If the directory of the
 // permits is ours, its marker is written once more: the answer has its Stat, which counts the permits.
 func (e Errand) enterPlan(v View) Plan {
-	dir := v.Permits.Writable()
-	p := planOf(0, Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoCreate, On: OnPermits})
-	if dir != 0 && v.Brief {
-		p.dir = dir
-		p = p.and(Operation{Do: DoSet, On: OnPermitDirectory, With: WithMarker})
+	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
+	for range e.Permits {
+		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
+	}
+	counts := set(OnPermitDirectory, path.Dir(e.Permit), marker)
+	if counts.dir = v.Permits.Writable(); counts.dir != 0 && v.Brief {
+		p = append(p, counts)
 	}
 	if e.Floor && v.floor() {
-		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
+		p = append(p, e.floor(v))
 	}
 	return p
 }
@@ -201,23 +207,43 @@ func (e Errand) enterPlan(v View) Plan {
 // entered takes the answer to an enter. If the answer has not counted the permits of the known directory, they are counted behind
 // it.
 func (e Errand) entered(p Plan, a Answer) Meaning {
-	missing := a.Result == ResultNoNode
+	if a.Result == ResultDone {
+		return e.counted(p, a)
+	}
+	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
-	case a.Result == ResultDone && len(a.Permits) == 0:
-		return e.unknown() // the transaction was executed, and a look-up finds the names
-	case a.Result == ResultDone && p.dir != 0 && a.Stat.Czxid == p.dir:
-		return tell(Entered{Epoch: e.Epoch, Permits: a.Permits, InUse: a.Stat.Children})
-	case a.Result == ResultDone:
-		return Meaning{Then: ThenCount, In: Entered{Epoch: e.Epoch, Permits: a.Permits}}
-	case a.At.On == OnSize && (missing || a.Result == ResultBadVersion):
+	case at.On == OnSize && (missing || a.Result == ResultBadVersion):
 		return tell(Refused{Epoch: e.Epoch, Op: e.Op, Stale: true})
-	case a.At.On == OnOwn:
+	case at.On == OnOwn:
 		return e.refused(missing)
-	case missing && (a.At.On == OnPermits || a.At.On == OnPermitDirectory):
-		return e.next(ThenMakeParents).noting(NoteGone)
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
+	case missing && (at.On == OnPermits || at.On == OnPermitDirectory):
+		return e.next(ThenMakeParents).noting(NoteGone, at)
+	case at.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
+}
+
+func (e Errand) counted(p Plan, a Answer) Meaning {
+	in, stat := Entered{Epoch: e.Epoch}, a.stat()
+	for _, node := range a.Nodes {
+		in.Permits = append(in.Permits, PermitName(node))
+	}
+	if len(in.Permits) == 0 {
+		return e.unknown() // the transaction was executed, and a look-up finds the names
+	}
+	for _, o := range p {
+		if o.On == OnPermitDirectory && o.dir == stat.Czxid {
+			in.InUse = stat.Children
+			return tell(in)
+		}
+	}
+	return Meaning{Then: ThenCount, In: in}
+}
+
+// PermitName returns the name by which a machine knows a permit: its path below the semaphore's.
+func PermitName(permit string) string {
+	dir, name := path.Split(permit)
+	return path.Base(dir) + "/" + name
 }

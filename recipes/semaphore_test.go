@@ -34,15 +34,15 @@ func semaphoreSituations() cases {
 	s.from("surveying, listed", "listing", first)
 	s.from("waiting", "listing", second)
 	s.from("waiting behind two", "listing", third)
-	s.from("advancing", "waiting behind two", Gone{1, ahead4.Text})
-	s.from("surveying after waiting", "waiting", Gone{1, ahead3.Text})
-	s.from("surveying, settled", "listing", sized(4), Gone{1, ahead4.Text}, Advanced{1, true, false, false})
-	s.from("surveying, own gone", "surveying", Gone{1, ours.Text})
+	s.from("advancing", "waiting behind two", Gone{1, ahead4})
+	s.from("surveying after waiting", "waiting", Gone{1, ahead3})
+	s.from("surveying, settled", "listing", sized(4), Gone{1, ahead4}, Advanced{1, true, false, false})
+	s.from("surveying, own gone", "surveying", Gone{1, ours})
 	s.from("watching", "surveying", noRoom)
 	s.from("watching, changed", "watching", Changed{1})
 	s.from("surveying, no connection", "surveying", Suspended{})
 	s.from("surveying, reconnected", "surveying, no connection", Reconnected{})
-	s.from("surveying, first before the news", "waiting", Suspended{}, Gone{1, ahead3.Text}, Reconnected{})
+	s.from("surveying, first before the news", "waiting", Suspended{}, Gone{1, ahead3}, Reconnected{})
 	s.from("full", "watching", noRoom)
 	s.from("full, no connection", "full", Suspended{})
 	s.from("entering", "surveying", room)
@@ -56,12 +56,12 @@ func semaphoreSituations() cases {
 	s.from("found among the permits", "entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true})
 	s.from("held", "entering", gotIn)
 	s.from("entered too late", "entering", Entered{Epoch: 1, Permits: ownPermits})
-	s.from("entered too late, own gone", "entered too late", Gone{1, ownPermits[0]})
+	s.from("entered too late, own gone", "entered too late", Gone{1, permitOwn.Name})
 	s.from("releasing", "held", Withdrawn{Why: WhyReleased})
-	s.from("releasing the rest", "held", Gone{1, ownPermits[0]})
+	s.from("releasing the rest", "held", Gone{1, permitOwn.Name})
 	s.from("over", "releasing", Deleted{1})
 	s.from("lapsed", "held", LeaseRanOut{})
-	s.from("lapsed, one gone", "held", Gone{1, ownPermits[0]})
+	s.from("lapsed, one gone", "held", Gone{1, permitOwn.Name})
 	s.from("lapsed, expired", "lapsed", Expired{})
 	s["strict, entering, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours, true, true, 500}, room, Suspended{}}
 	return s
@@ -93,7 +93,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"full", Changed{1}, Surveying, "survey #5"},
 		{"full", Changed{2}, Full, ""},
 		{"full, no connection", Reconnected{}, Surveying, "survey #5 and watch"},
-		{"full", Gone{1, ours.Text}, Creating, "create attempt 2, REQUEUED"},
+		{"full", Gone{1, ours}, Creating, "create attempt 2, REQUEUED"},
 		{"full", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"watching", Surveyed{Epoch: 1, Size: 2}, Releasing, "delete #5"}, // shrunk below what it wants
 		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "survey #5"},
@@ -104,7 +104,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"trying, entering", crowded, Releasing, "delete leases/a-0000000007"},
 		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "discard leases/a-0000000007, create attempt 2, REQUEUED"},
 		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "delete leases/a-0000000007"},
-		{"entering", Gone{1, ours.Text}, Entering, ""}, // perhaps by its own transaction
+		{"entering", Gone{1, ours}, Entering, ""}, // perhaps by its own transaction
 		{"entering", gotIn, Held, "GRANT leases/a-0000000007 token 500"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"entering", Unknown{1, OpEnter}, Recovering, "barrier, list"},
@@ -123,7 +123,7 @@ func TestSemaphoreSteps(t *testing.T) {
 			"discard leases/a-0000000007, create attempt 2, REQUEUED"},
 		{"entered too late", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT leases/a-0000000007 token 500"},
 		{"entered too late, own gone", Withdrawn{Why: WhyReleased}, Releasing, "delete leases/a-0000000007"},
-		{"held", Gone{1, ownPermits[0]}, Lapsed, `LOST "node removed"`},
+		{"held", Gone{1, permitOwn.Name}, Lapsed, `LOST "node removed"`},
 		{"held", Expired{}, Lapsed, `LOST "session expired"`},
 		{"lapsed, one gone", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete leases/a-0000000007"},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},

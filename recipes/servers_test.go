@@ -28,7 +28,7 @@ func (e *environment) do(w *world, s step) {
 		if e.traits[cl.machine].own == s.node {
 			e.heardOwn(w, c, Gone{})
 		}
-		e.feed(w, c, Gone{Epoch(cl.epoch), e.nameOf(w, s.node).Text})
+		e.feed(w, c, Gone{Epoch(cl.epoch), e.nameOf(w, s.node)})
 	case stepChanged:
 		cl.look &^= lookFired
 		e.feed(w, c, Changed{Epoch(cl.epoch)})

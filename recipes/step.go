@@ -55,7 +55,7 @@ func (m *Machine) step(in Input) []Effect {
 			return nil
 		}
 	case Gone:
-		if in.Node == m.own.Name.Text {
+		if in.Node.Same(m.own.Name) {
 			return m.ownGone()
 		}
 	}
@@ -131,14 +131,14 @@ func (m *Machine) awaits(op Op) bool {
 func stray(in Input) (effects []Effect) {
 	switch in := in.(type) {
 	case Created:
-		effects = []Effect{Discard{Node: in.Node.Text}}
+		effects = []Effect{Discard{Node: in.Node}}
 	case Enqueued:
 		for _, node := range in.Nodes {
-			effects = append(effects, Discard{Node: node.Text})
+			effects = append(effects, Discard{Node: node})
 		}
 	case Entered:
 		for _, permit := range in.Permits {
-			effects = append(effects, Discard{Node: permit})
+			effects = append(effects, Discard{Node: events.Name{Text: permit}})
 		}
 	}
 	return effects
@@ -199,7 +199,7 @@ func (m *Machine) looked(in Listed) []Effect {
 		return m.over()
 	default: // the one node of the lock is another contender's
 		m.state, m.older, m.ahead = Waiting, neighbours{in.Queue[0].Text}, 1
-		return []Effect{Queue{Ahead: 1}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		return []Effect{Queue{Ahead: 1}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
 	}
 	if m.queues() {
 		return []Effect{Survey{Epoch: m.epoch}}
@@ -317,7 +317,7 @@ func (m *Machine) stepListing(in Input) []Effect {
 func (m *Machine) found(in Listed) []Effect {
 	if in.Own.Owner != m.session {
 		// The node has our GUID, but an earlier session of ours made it, and takes it away when it ends.
-		return append(m.restart(), Discard{Node: in.Own.Name.Text})
+		return append(m.restart(), Discard{Node: in.Own.Name})
 	}
 	if in.Entered {
 		return m.permitsFound(in.Own, in.InUse)
@@ -347,8 +347,9 @@ func (m *Machine) found(in Listed) []Effect {
 	default:
 		pauses := m.try && !m.waited
 		m.state, m.waited = Waiting, true
-		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), int32(ahead(m.rule, in.Queue, m.own.Name))
-		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		m.older, m.member = nearest(m.rule, in.Queue, m.own.Name), blockers[0].Member
+		m.ahead = int32(ahead(m.rule, in.Queue, m.own.Name))
+		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
 		if pauses {
 			effects = append(effects, Pause{Epoch: m.epoch, Yield: true})
 		}
@@ -359,7 +360,7 @@ func (m *Machine) found(in Listed) []Effect {
 func (m *Machine) stepWaiting(in Input) []Effect {
 	switch in := in.(type) {
 	case Gone:
-		if in.Node == m.older[0] {
+		if in.Node.Same(m.blocker(0)) {
 			return m.passed()
 		}
 	case Paused:
@@ -367,7 +368,7 @@ func (m *Machine) stepWaiting(in Input) []Effect {
 			return m.fail(WhyBusy)
 		}
 	case Refused:
-		if in.Node == m.older[0] {
+		if in.Node.Same(m.blocker(0)) {
 			return m.fail(WhyRefused)
 		}
 	case Reconnected, Unknown:
@@ -409,7 +410,7 @@ func (m *Machine) stepAdvancing(in Input) []Effect {
 			return m.list()
 		}
 	case Gone:
-		if in.Node == m.older[1] {
+		if in.Node.Same(m.blocker(1)) {
 			m.older[1] = "" // the answer may say that the node stands, but its end will not be told again
 		}
 		return nil
@@ -523,7 +524,7 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 		floor := m.waited && m.leads()
 		m.state = Entering
 		s, _ := m.rule.(Semaphore)
-		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name.Text, Permits: s.Permits, Version: in.Version, Floor: floor}}
+		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version, Floor: floor}}
 	case m.try:
 		return m.fail(WhyBusy)
 	case m.permits.changed:
@@ -612,7 +613,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 
 // verify asks whether the node of a holder still exists.
 func (m *Machine) verify() []Effect {
-	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name, Held: true}}
 }
 
 func (m *Machine) stepReleasing(in Input) []Effect {

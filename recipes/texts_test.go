@@ -46,26 +46,26 @@ func effectText(e Effect) string {
 	case List:
 		return also(e.Barrier, "barrier, ") + "list"
 	case Watch:
-		return "watch " + short(e.Node)
+		return "watch " + short(e.Node.Text)
 	case Claim:
 		made, read := also(e.Record == RecordMade, " with a record"), also(e.Record == RecordRead, " and read the record")
-		return "claim " + short(e.Node) + made + read
+		return "claim " + short(e.Node.Text) + made + read
 	case Advance:
-		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
+		return fmt.Sprintf("advance %s past %s to %s", short(e.Node.Text), short(e.Past.Text), short(e.Next.Text))
 	case Survey:
-		return "survey" + also(e.Node != "", " "+short(e.Node)) + also(e.Watch, " and watch")
+		return "survey" + also(e.Node.Text != "", " "+short(e.Node.Text)) + also(e.Watch, " and watch")
 	case Enter:
-		text := fmt.Sprintf("enter %s for %d at version %d", short(e.Node), e.Permits, e.Version)
+		text := fmt.Sprintf("enter %s for %d at version %d", short(e.Node.Text), e.Permits, e.Version)
 		return text + also(e.Floor, " with a floor")
 	case Delete:
-		return "delete " + short(e.Node) + also(e.Clean, " and the record") + also(e.Floor, " with a floor")
+		return "delete " + short(e.Node.Text) + also(e.Clean, " and the record") + also(e.Floor, " with a floor")
 	case Pause:
 		if e.For != 0 {
 			return "pause for the delay"
 		}
 		return fmt.Sprintf("pause, attempt %d", e.Attempt)
 	case Discard:
-		return "discard " + short(e.Node)
+		return "discard " + short(e.Node.Text)
 	case Grant:
 		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token) + also(e.Abandoned != nil, " behind a crash")
 	case Lose:
@@ -96,11 +96,11 @@ func inputText(in Input) string {
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
-		return "AskedBack " + short(in.Node) + by(in.By)
+		return "AskedBack " + short(in.Node.Text) + by(in.By)
 	case Overdue:
 		return fmt.Sprintf("Overdue %d", in.By)
 	case Gone:
-		return "Gone " + short(in.Node)
+		return "Gone " + short(in.Node.Text)
 	case Created:
 		return "Created " + short(in.Node.Text) + also(in.Alone, " alone") + also(in.Alone && !in.Fresh, late)
 	case Enqueued:

@@ -1,37 +1,49 @@
 package recipes
 
+import (
+	"path"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
 // This file is about what the requests of a lock that is one node mean on the wire.
 
 // takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. If the list of
 // permissions does not allow the write, it is a plain create, and a listing tells the rest.
-func (e Errand) takePlan(v View, create Operation) Plan {
-	if v.Plain || !v.Brief {
-		return planOf(0, create)
+func (e Errand) takePlan(v View) Plan {
+	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
+	if !v.Plain && v.Brief {
+		p = append(p, set(OnOwn, e.Nodes[0], e.Data))
 	}
-	return planOf(0, create, Operation{Do: DoSet, On: OnOwn})
+	return p
+}
+
+// TheNode is the name of the one node of a lock.
+func TheNode(node string) events.Name {
+	return events.Name{Text: path.Base(node), Kind: events.KindUnfair}
 }
 
 func (e Errand) took(p Plan, a Answer) Meaning {
-	created := Created{Epoch: e.Epoch, Node: a.Node}
+	created, stat := Created{Epoch: e.Epoch, Node: TheNode(e.Nodes[0])}, a.stat()
 	switch {
-	case p.Len() == 1:
+	case len(p) == 1:
 		return tell(created)
-	case a.Stat.Czxid == 0:
+	case stat.Czxid == 0:
 		return e.unknown() // the node was made, and a look-up finds its zxid
 	default:
-		created.Alone, created.Token = true, a.Stat.Czxid
+		created.Alone, created.Token = true, stat.Czxid
 		return tell(created)
 	}
 }
 
-func (e Errand) occupied(a Answer) Meaning {
+func (e Errand) occupied(a Answer, at Operation) Meaning {
 	switch {
 	case a.Result == ResultNodeExists:
 		return tell(Occupied{Epoch: e.Epoch})
 	case a.Result == ResultNoNode:
-		return e.next(ThenMakeParents)
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
+		return e.next(ThenMakeParents).noting(NoteNothing, at)
+	case at.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}

@@ -23,7 +23,7 @@ func singleSituations() cases {
 	s.from("waiting", "looking", taken)
 	s.from("waiting, no connection", "waiting", Suspended{})
 	s.from("looking again", "waiting", Suspended{}, Reconnected{})
-	s.from("pausing", "waiting", Gone{1, single.Text})
+	s.from("pausing", "waiting", Gone{1, single})
 	s.from("looked, no node", "pausing", Paused{1}, Listed{Epoch: 1})
 	s.from("too late", "looked, no node", Occupied{1})
 	s.from("tried, taken", "trying", Occupied{1})
@@ -57,26 +57,26 @@ func TestUnfairTransitions(t *testing.T) {
 		{"listing", mine, Claiming, `claim "task"`},
 		{"listing", taken, Creating, "create attempt 2, REQUEUED"},
 		{"looking", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"looking", Gone{1, single.Text}, Looking, ""},
+		{"looking", Gone{1, single}, Looking, ""},
 		{"looking", Unknown{1, OpList}, Looking, "list"},
 		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
 		{"looking", Withdrawn{Why: WhyReleased}, Over, `END "released"`},
 		{"looking", Expired{}, Idle, ""},
 		{"tried, taken", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"waiting", Gone{2, single.Text}, Waiting, ""},
+		{"waiting", Gone{2, single}, Waiting, ""},
 		{"waiting", Reconnected{}, Looking, "list"},
 		{"waiting", Unknown{1, OpWatch}, Looking, "list"},
-		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: single.Text}, Over, `END "refused"`},
+		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: single}, Over, `END "refused"`},
 		{"waiting", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
 		{"waiting, no connection", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
 		{"pausing", Paused{2}, Pausing, ""},
-		{"pausing", Gone{1, single.Text}, Pausing, ""},
+		{"pausing", Gone{1, single}, Pausing, ""},
 		{"pausing", Suspended{}, Pausing, ""},
 		{"pausing", Reconnected{}, Pausing, ""},
 		{"pausing", Expired{}, Idle, ""},
 		{"pausing", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"held", Paused{1}, Held, ""},
-		{"held", Gone{1, single.Text}, Lapsed, `LOST "node removed"`},
+		{"held", Gone{1, single}, Lapsed, `LOST "node removed"`},
 		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete "task", END "lost"`},
 	})
 }

@@ -72,7 +72,7 @@ func (e *environment) askBack(w *world, node, by uint8) {
 	w.wished |= 1 << node
 	for c := range w.clients {
 		if cl := &w.clients[c]; cl.conn == connUp && cl.closed == 0 && cl.machine != machineOver {
-			e.feed(w, c, AskedBack{Epoch(cl.epoch), e.nameOf(w, node).Text, Moment(by)})
+			e.feed(w, c, AskedBack{Epoch(cl.epoch), e.nameOf(w, node), Moment(by)})
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (e *environment) heed(w *world, c int, before uint32, in Input, effects []E
 		cl.wishes &= 0xf // another node is another wish
 	}
 	if m := &e.machines[cl.machine]; own != noNode && m.why == 0 {
-		if asked, is := in.(AskedBack); is && asked.Node == m.own.Name.Text {
+		if asked, is := in.(AskedBack); is && asked.Node.Same(m.own.Name) {
 			cl.wishes.hear(uint8(asked.By))
 		}
 	}
@@ -132,16 +132,16 @@ func TestAWishChangesNothingElse(t *testing.T) {
 	} {
 		for name, inputs := range c.situations {
 			plain, _ := run(NewMachine(c.rule), inputs...)
-			for _, node := range []string{plain.own.Name.Text, ahead3.Text, "", "no-such-node"} {
-				own := node != "" && node == plain.own.Name.Text
+			for _, node := range []events.Name{plain.own.Name, ahead3, {}, {Text: "no-such-node"}} {
+				own := node.Text != "" && node.Same(plain.own.Name)
 				asked, effects := plain.Step(AskedBack{plain.epoch, node, 0})
 				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
 				want := own && plain.state == Held && !plain.asked && plain.why == 0
 				if told != want || !told && len(effects) > 0 || !own && asked != plain {
-					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node, texts(effects), want)
+					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node.Text, texts(effects), want)
 				}
 				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
-					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node, texts(again))
+					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node.Text, texts(again))
 				}
 				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
 			}

@@ -37,7 +37,7 @@ func (r *asked) admit(s *Session) {
 
 // proceed has a request made that has room, by itself or together with another one.
 func (s *Session) proceed(r *asked) {
-	if s.reads(r) || r.seat.single.keeps(r) {
+	if s.reads(r) || r.seat.single != nil && r.seat.single.keeps(r) {
 		return
 	}
 	if made := s.paired(r); made != nil {
@@ -67,17 +67,29 @@ func (r *asked) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
 	switch e := r.effect.(type) {
 	case recipes.Create:
-		return t.layout.create(c, t, e.Epoch, r.guid)
+		in, err = c.create(t, e.Epoch, r.guid)
 	case recipes.List:
-		return t.layout.list(c, t, e, r.guid, r.wants.found)
+		switch {
+		case t.single != nil:
+			in, err = c.look(t, e)
+		case t.permits != nil:
+			return c.listSemaphore(t, e, r.guid, r.wants.found[0])
+		case t.members != nil:
+			return c.listMembers(t, e, r.guid, r.wants.found)
+		default:
+			return c.list(t, e, r.guid, r.wants.found[0])
+		}
 	case recipes.Watch:
 		t.drop(c, r.before)
-		return t.layout.watch(c, t, e)
+		if t.single != nil && c.watches.Subscribed(t.single.node, t) {
+			return nil, nil // the watch of the look before is still armed
+		}
+		return c.watch(t, e)
 	case recipes.Claim:
 		if r.warm {
 			return c.glance(r.node, e.Epoch)
 		}
-		return t.layout.claim(c, t, e)
+		in, err = c.claim(t, e)
 	case recipes.Advance:
 		t.drop(c, r.before)
 		return c.advance(t, e, r.past, r.warm)
@@ -90,12 +102,15 @@ func (r *asked) run(c *client) (in recipes.Input, err error) {
 		}
 	case recipes.Delete:
 		nodes := t.nodes(r.node)
-		in, err = t.layout.remove(c, t, e)
+		in, err = c.remove(t, e)
 		if _, gone := in.(recipes.Deleted); gone {
 			c.renewBehind(t, nodes)
 		}
 	case recipes.Arm:
 		return c.arm(t, e)
+	}
+	if t.single != nil {
+		c.owners.heard(t, in) // before any machine is told the answer
 	}
 	return in, err
 }
@@ -105,7 +120,7 @@ func (r *asked) run(c *client) (in recipes.Input, err error) {
 func (s *Session) paired(r *asked) request {
 	t := r.seat
 	leave, _ := r.effect.(recipes.Delete)
-	x := recipes.Errand{Op: r.op, Layout: t.layout.form(), Floor: leave.Floor, Clean: leave.Clean}
+	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}
 	v := recipes.View{Brief: t.brief()}
 	if r.op == recipes.OpCreate {
 		v.Dir = s.client.dirs.book(t.dir)

@@ -52,7 +52,7 @@ func (r *asked) urgency() urgency {
 // joint reports whether it is a claim that can be made together with others.
 func (r *asked) joint() bool {
 	claim, ok := r.effect.(recipes.Claim)
-	return ok && claim.Joint(r.seat.layout.form())
+	return ok && claim.Joint(r.seat.layout)
 }
 
 func (r *asked) refuse() { r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }

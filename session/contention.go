@@ -62,7 +62,7 @@ func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	}
 	others := slices.ContainsFunc(dir.children, func(child string) bool {
 		_, contends := events.ParseName(child)
-		return contends && child != e.Node
+		return contends && child != e.Node.Text
 	})
 	return recipes.Armed{Epoch: e.Epoch, Others: others}, nil
 }

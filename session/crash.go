@@ -97,27 +97,29 @@ func (t *Seat) record(own string) []byte {
 	return h.bytes()
 }
 
-// readRecord reads the record that a claim has found. It returns nil if another transaction follows.
-func (c *client) readRecord(x *errand) (recipes.Input, error) {
-	t, node := x.seat, x.seat.recordPath()
-	x.at = node
+// readRecord reads the record that a claim has found, and returns what follows from that.
+func (c *client) readRecord(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) {
+	node, own := x.Holder, path.Base(x.Nodes[0])
 	data, stat, err := c.conn.Get(node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // it is gone by now
-		return nil, nil
+		m.Then, m.Next = recipes.ThenAgain, x
+		return m, nil
 	case err != nil:
-		return unanswered(x.Epoch, recipes.OpClaim, err)
+		m.In, err = unanswered(x.Epoch, recipes.OpClaim, err)
+		return m, err
 	}
 	h, ok := parseHolding(data)
+	m.In = recipes.Refused{Epoch: x.Epoch, Op: recipes.OpClaim}
 	if !ok {
-		return recipes.Refused{Epoch: x.Epoch, Op: recipes.OpClaim}, fmt.Errorf("%w: %s holds %.20q", ErrRecord, node, data)
+		return m, fmt.Errorf("%w: %s holds %.20q", ErrRecord, node, data)
 	}
-	x.record = &found{h, stat.Version}
-	x.record.began(stat.Mtime)
+	h.began(stat.Mtime)
 	found := recipes.Found{
-		Own: h.node == path.Base(x.own), Writer: t.in != nil && h.token == t.lent,
-		Delay: t.delayBehind(h), Marked: h.marked,
-		Taken: h.taken == path.Base(x.own) || t.in != nil && h.takenBy == t.lent,
+		Own: h.node == own, Writer: t.in != nil && h.token == t.lent,
+		Delay: t.delayBehind(h), Marked: h.marked, Since: h.lockDelay.since,
+		Taken:   h.taken == own || t.in != nil && h.takenBy == t.lent,
+		Version: stat.Version, Mark: h.marking(), TakeOver: t.takingOver(h, x.Nodes[0]),
 	}
 	if found.Writer {
 		found.Stands, _, err = c.conn.Exists(path.Join(t.dir, h.node))
@@ -129,18 +131,14 @@ func (c *client) readRecord(x *errand) (recipes.Input, error) {
 		found.Gone = err == nil && (!stands || now.Czxid != stat.Czxid)
 	}
 	if err != nil {
-		return unanswered(x.Epoch, recipes.OpClaim, err)
+		m.In, err = unanswered(x.Epoch, recipes.OpClaim, err)
+		return m, err
 	}
-	m := x.Read(found, &events.Abandoned{
+	next := x.Read(found, &events.Abandoned{
 		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token, Since: h.since,
 	})
-	switch {
-	case m.Then == recipes.ThenTell:
-	case !found.Gone && x.record.tooLarge(node):
-		return recipes.Refused{Epoch: x.Epoch, Op: recipes.OpClaim}, fmt.Errorf("%w: the record %s of %d bytes, to which its delay is to be added", ErrTooLarge, node, len(data))
-	default:
-		x.Errand = m.Next
-		return nil, nil
+	if next.Then != recipes.ThenTell && !found.Gone && len(found.Mark)+2*len(node)+MarkRoom/2 > MaxRequest {
+		return m, fmt.Errorf("%w: the record %s of %d bytes, to which its delay is to be added", ErrTooLarge, node, len(data))
 	}
-	return c.tell(x, m.In, recipes.Answer{}, nil)
+	return next, nil
 }

@@ -49,7 +49,8 @@
 //
 // # How the nodes of a lock stand
 //
-// Most locks are a directory with a node for each contender. The above is about them.
+// Most locks are a directory with a node for each contender. The above is about them. A [Seat] has
+// what other kinds have in addition, and its methods are what they differ in; see seat.go.
 //
 //   - A semaphore has two directories and a node for its size, see semaphore.go and size.go.
 //   - An unfair lock is one node. Its name does not tell its owner, see single.go and [owners].
@@ -63,11 +64,10 @@
 // A file uses the files before it. Exception: the files of the state know each other.
 //
 //   - Words: config, connectstring, errors, clock, guid, nodedata, directory; and the packages under internal.
-//   - State: session, client, seat, names, asked, listings, owners, and queue, which makes requests.
+//   - State: session, client, seat, asked, listings, owners, and queue, which makes requests.
 //   - Calls, which block, in goroutines of their own: calls, and errand, which carries out the plans of package recipes; with them
-//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, permits, size, members, multi, single, contention, watches, wish, and layout
-//     for what kinds of locks share.
-//   - The loop's decisions: holders, singlenews, settle, admit, warmth, turnover, jointclaim, upkeep, news. A request
+//     requests, discard, handoff, downgrade, crash, lockdelay, renewal, semaphore, size, multi, single, contention, watches and wish.
+//   - The loop's decisions: holders, settle, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, observe, revoke; and Resize in size.

@@ -1,12 +1,6 @@
 package session
 
-import (
-	"fmt"
-	"path"
-
-	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/recipes"
-)
+import "github.com/zkgrant/zkgrant/recipes"
 
 // This file is about a writer that becomes a reader without letting another writer in between. While it holds,
 // another seat makes a read node with the number of the write node, as Curator does. Then the write node is
@@ -28,26 +22,6 @@ func (t *Seat) fence() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.born
-}
-
-// placed is the queue of a reader that takes a writer's place.
-type placed struct{ queued }
-
-func (placed) form() recipes.Layout { return recipes.LayoutPlace }
-
-// create makes the node with the number of the writer's.
-func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
-	t.in.mu.Lock()
-	writer := t.in.own
-	t.in.mu.Unlock()
-	name, ok := events.ParseName(path.Base(writer))
-	if !ok {
-		return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
-	}
-	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutPlace},
-		seat:   t, own: t.prefix(id) + fmt.Sprintf("%010d", name.Seq), writer: writer,
-	})
 }
 
 // mayTakePlace reports whether the request may be made. A create in the place of a writer may be made only while the writer holds.

@@ -20,7 +20,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		const foreign = "of-another"
 		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
 		r.Together(func() {
-			other.Do(recipes.Delete{Epoch: 1, Node: foreign})
+			other.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: foreign}})
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		other.WantAnswer(recipes.Deleted{Epoch: 1})
@@ -48,7 +48,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		reader := r.InPlaceOf(w)
 		asked := r.Asked()
 		r.Together(func() {
-			w.Do(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+			w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		refusesAPlace(r, reader)
@@ -70,7 +70,7 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
 			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
 		}
-		w.Do(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+		w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		w.Want("Deleted")
 		r.WantData(sessiontest.OurData)
 	})

@@ -38,29 +38,26 @@ func (r scripted) do(c *client) (func(*Session), error) {
 	return func(s *Session) { r.settle(s, c, in, nil) }, nil
 }
 
-// lingering is a layout with answers that have come, and reach the session late.
-type lingering struct {
-	layout
+// ClaimLate makes the claim, and calls the function between its answer and the session.
+func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(lateClaim{t.ask(e), pass}) }
+
+// lateClaim is a claim with an answer that reaches the session late.
+type lateClaim struct {
+	*asked
 	pass func()
 }
 
-func (l lingering) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
-	defer l.pass()
-	return l.layout.create(c, t, epoch, id)
+func (l lateClaim) admit(s *Session) {
+	s.noteRequest(l.asked)
+	s.pending.add(l)
 }
 
-func (l lingering) list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error) {
-	defer l.pass()
-	return l.layout.list(c, t, e, id, found)
-}
+func (l lateClaim) gather(*Session) request { return l }
 
-func (l lingering) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
+func (l lateClaim) do(c *client) (func(*Session), error) {
 	defer l.pass()
-	return l.layout.claim(c, t, e)
+	return l.asked.do(c)
 }
-
-// Linger has the function called between an answer and the session. The seat's place has data of its own.
-func (t *Seat) Linger(pass func()) { t.layout = lingering{t.layout, pass} }
 
 // lateLook is a look with an answer that reaches the session late.
 type lateLook struct {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -28,9 +29,9 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 			own := s.CreateNode(1).Text
 			s.WatchNode(node)
 			s.Want("")
-			pred.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 			s.WantGone(node)
-			advance := recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"}
+			advance := recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}}
 			return s, func() { s.Do(advance) }, recipes.Advanced{Floor: true, Fresh: true}
 		},
 	}
@@ -86,7 +87,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			request()
 			synctest.Wait()
 			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // a pause of the whole process
-			slow.Do(recipes.Delete{Epoch: 99, Node: "n"})
+			slow.Do(recipes.Delete{Epoch: 99, Node: events.Name{Text: "n"}})
 			time.Sleep(sessiontest.Lease + 2*time.Second)
 			var got []recipes.Input
 			for _, in := range s.Fresh() {

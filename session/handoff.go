@@ -13,13 +13,13 @@ import (
 
 // advance asks the parts of an advance, see [recipes.Handoff].
 func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
-	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past, e.Next))
+	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text))
 	if warm {
 		a = a.Claims()
 	}
 	claims, floor := a.Wants(recipes.PartClaim), a.Wants(recipes.PartFloor)
 	claim := func() {
-		in, err = c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch}, seat: t, own: t.at(e.Node)})
+		in, err = c.carryOut(t, recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
 	}
 	var wait sync.WaitGroup
 	var unread error // without a floor the next contender's node or a listing tells
@@ -39,7 +39,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 		a = a.Claimed(in)
 	}
 	if a.Wants(recipes.PartNext) {
-		next := below(t.dir, e.Next)
+		next := t.at(e.Next)
 		node, err := c.follow(ofNode, next, t)
 		switch {
 		case err == nil:
@@ -57,7 +57,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 
 // advances returns the answer to an advance of a warm session that knows what the floor says, or nil.
 func (c *client) advances(t *Seat, e recipes.Advance) recipes.Input {
-	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past, e.Next)).Claims()
+	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text)).Claims()
 	if a.Wants(recipes.PartFloor) {
 		return nil
 	}

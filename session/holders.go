@@ -46,7 +46,7 @@ func (s *Session) noteRequest(r *asked) {
 func (s *Session) noteNodeGone(seat *Seat) {
 	s.endHold(seat)
 	delete(s.unwatched, seat)
-	seat.layout.told(false)
+	seat.knows(false)
 }
 
 // isOverdue reports whether the deadline of a seat has come. Such a seat does not hold, even while that message is on its way.
@@ -58,7 +58,14 @@ func (s *Session) isOverdue(seat *Seat) bool {
 // noteOwn notes that an answer has said that the node is the seat's.
 func (s *Session) noteOwn(c *client, seat *Seat) {
 	if !c.isOver() {
-		seat.layout.told(true)
+		seat.knows(true)
+	}
+}
+
+// knows notes whether the one node of a lock is known to be the seat's.
+func (t *Seat) knows(own bool) {
+	if t.single != nil {
+		t.single.known = own
 	}
 }
 
@@ -73,12 +80,12 @@ func (s *Session) noteOwn(c *client, seat *Seat) {
 // the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	t := r.seat
-	node, unwatched, proves := recipes.Proves(in, t.layout.firstHolds())
+	node, unwatched, proves := recipes.Proves(in, t.permits == nil)
 	if !proves {
 		s.tell(t, in, nil)
 		return
 	}
-	if node != "" {
+	if node.Text != "" {
 		s.noteOwn(c, t)
 		r.node = t.ownPath(node)
 	}

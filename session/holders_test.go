@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -42,7 +43,7 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			t.Errorf("the lease was as short as %v, want %v", least, want)
 		}
 		for i, s := range seats {
-			s.Do(recipes.Delete{Epoch: 1, Node: fmt.Sprint("n", i)})
+			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: fmt.Sprint("n", i)}})
 			s.Want("Deleted")
 		}
 		multis(0, 1000, "with 1000 deletions")
@@ -93,7 +94,7 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 		b.Want("")
 		multis := r.Multis()
 		r.Until("the seat is told", func() bool { return len(a.Fresh()) > 0 })
-		if got := a.Inputs[len(a.Inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: "a"}) {
+		if got := a.Inputs[len(a.Inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: events.Name{Text: "a"}}) {
 			t.Errorf("told %+v", got)
 		}
 		multis(0, 50, "until a probe has found that the node is gone") // one of the two is probed at random
@@ -150,8 +151,8 @@ func TestALateClaimMakesNoHolder(t *testing.T) {
 		r.Plant("n")
 		s := r.Seated()
 		r.On(zktest.OpMulti, zktest.Delay(time.Second))
-		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
-		s.Do(recipes.Delete{Epoch: 1, Node: "n"})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "n"}})
 		time.Sleep(time.Second)
 		s.Fresh()
 		multis := r.Multis()

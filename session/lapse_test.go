@@ -78,7 +78,7 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 			if told[0] != (recipes.Overdue{By: first}) {
 				t.Errorf("told %+v, want the first deadline", told)
 			}
-			w.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
+			w.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
 			w.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 			reader := r.InPlaceOf(w)
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
@@ -123,7 +123,7 @@ func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
 			r.Together(func() { // in the session's drain
 				time.Sleep(2 * time.Second) // 1, 2
 				r.Server.Intercept(nil)
-				s.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true}) // 3
+				s.Do(recipes.Claim{Epoch: 1, Node: node, Held: true}) // 3
 			})
 			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || count[recipes.Claimed](told) != 1 || slices.Index(told, recipes.Input(recipes.LeaseRanOut{})) != 0 {
@@ -219,7 +219,7 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 		s.Strict = true
 		created := s.MakesAlone()
 		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-		claim := recipes.Claim{Epoch: 1, Node: created.Node.Text}
+		claim := recipes.Claim{Epoch: 1, Node: created.Node}
 		s.Do(claim)
 		sessiontest.AnswerOf[recipes.Unknown](s)
 		s.Do(claim)
@@ -256,7 +256,7 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 		time.Sleep(s.Until() - time.Second)
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Second) })
-		s.Do(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
+		s.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})

@@ -51,7 +51,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 			}
 			return zktest.Swallow()
 		})
-		s.Do(recipes.Delete{Epoch: 1, Node: "none"}) // at 6.25 s
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}}) // at 6.25 s
 		time.Sleep(2 * time.Second)
 		at("with a write under way", 5*time.Second)
 		time.Sleep(time.Second)
@@ -65,7 +65,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 		// A request that is never answered proves nothing, and neither does a read.
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() })
 		time.Sleep(time.Second)
-		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}})
 		time.Sleep(time.Second)
 		at("a request without an answer", 5*time.Second+window)
 	})
@@ -183,7 +183,7 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 		s.Want("Suspended Reconnected Suspended Reconnected Suspended Reconnected LeaseRanOut")
 		r.Server.Intercept(nil)
 		handshake := again()
-		s.Do(recipes.Delete{Epoch: 1, Node: "none"})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 		s.WantAnswer(recipes.Deleted{Epoch: 1})
 		if got := s.Deadline(1); got != handshake.Add(sessiontest.Lease) {
 			t.Errorf("after a handshake at %v and a write the lease ends at %v, want %v later", handshake, got, sessiontest.Lease)
@@ -203,14 +203,14 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			}
 			return zktest.Swallow()
 		})
-		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}})
 		synctest.Wait()
 		slow.Hears(func(in recipes.Input) {
 			if _, refused := in.(recipes.Unknown); refused {
 				time.Sleep(sessiontest.Lease + time.Second) // a pause of the whole process
 			}
 		})
-		slow.Do(recipes.Delete{Epoch: 99, Node: "n"})
+		slow.Do(recipes.Delete{Epoch: 99, Node: events.Name{Text: "n"}})
 		time.Sleep(sessiontest.Lease)
 		s.Want("")
 		time.Sleep(time.Second + window - time.Nanosecond)
@@ -252,10 +252,10 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 		})
 		time.Sleep(s.Until() - time.Second)
 		// A write is sent before the deadline and answered after it. From before to after both the session's actor is held up.
-		slow.Do(recipes.Delete{Epoch: 1, Node: "none"})
+		slow.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 		synctest.Wait()
 		slow.Hears(func(recipes.Input) { time.Sleep(3 * time.Second) })
-		slow.Do(recipes.Delete{Epoch: 99, Node: "none"})
+		slow.Do(recipes.Delete{Epoch: 99, Node: events.Name{Text: "none"}})
 		time.Sleep(4 * time.Second)
 		if !s.Deadline(1).After(time.Now()) {
 			t.Fatal("the lease was not renewed, and the test shows nothing; want it renewed")

@@ -64,27 +64,15 @@ func (s *Session) leftBehind(t *Seat) {
 
 // eachDir calls do with each directory in which the seat may have nodes.
 func (t *Seat) eachDir(do func(dir string)) {
-	switch l := t.layout.(type) {
-	case *multi:
-		for _, m := range l.members {
-			do(m.dir)
-		}
-		return
-	case *permits:
-		do(l.dir)
+	for _, m := range t.members {
+		do(m.dir)
 	}
-	do(t.dir)
-}
-
-// madeBy returns the directories that an errand has made because they were missing.
-func (x *errand) madeBy() (dirs []string) {
-	if x.multi == nil {
-		return []string{x.at}
+	if t.permits != nil {
+		do(t.permits.dir)
 	}
-	for _, m := range x.multi.members {
-		dirs = append(dirs, m.dir)
+	if t.members == nil {
+		do(t.dir)
 	}
-	return dirs
 }
 
 // scheduleCleanup arms the timer for the next directory. What becomes due later never is due sooner than what the timer is armed for.

@@ -191,7 +191,7 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
 	w.found[slices.Index(w.dirs, dir)] = found
-	w.err = worse(w.err, r.seat.layout.blame(dir, err))
+	w.err = worse(w.err, r.seat.blame(dir, err))
 	w.missing--
 	switch {
 	case w.missing > 0:
@@ -257,7 +257,7 @@ func (n *names) as(member int) []events.Name {
 	}
 	queue = slices.Clone(n.queue)
 	for i := range queue {
-		queue[i].Text = recipes.MemberName(member, queue[i].Text)
+		queue[i].Member = int32(member)
 	}
 	if n.members == nil {
 		n.members = map[int][]events.Name{}

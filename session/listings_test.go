@@ -45,7 +45,7 @@ func listingSession(sizes map[string]int) *Session {
 // lists has a request join the listings of the directories.
 func lists(s *Session, turn bool, dirs ...string) *asked {
 	r := &asked{op: recipes.OpList, epoch: 1, turn: turn, wants: &wanted{dirs: dirs}}
-	r.seat = &Seat{content: &content{layout: queued{}}}
+	r.seat = &Seat{content: &content{}}
 	s.reads(r)
 	return r
 }

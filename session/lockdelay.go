@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -61,13 +59,6 @@ func (d *lockDelay) parse(key, value string) {
 	}
 }
 
-// found is a record as it was read.
-type found struct {
-	holding
-
-	version int32
-}
-
 // delayBehind is the delay behind a record: the longer one of the record's and the seat's own. Exception: in the place of a writer that holds,
 // and has asked for none, no reader waits.
 func (t *Seat) delayBehind(h holding) time.Duration {
@@ -80,40 +71,23 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 // MarkRoom is how many bytes of a request a record leaves for the mark of a lock-delay, and for the rest of that request.
 const MarkRoom = 2 << 10
 
-// tooLarge reports whether the record has no room for what is written to it, so that servers would drop the connection over it.
-func (f *found) tooLarge(node string) bool {
-	const rest = MarkRoom / 2
-	return len(f.marking())+2*len(node)+rest > MaxRequest
-}
-
 // began takes the time of the latest write for that of a mark that bears none, or a later one: the servers' clock was put back since, and
 // the delay is to end.
-func (f *found) began(mtime int64) {
-	if f.marked && (f.lockDelay.since == 0 || f.lockDelay.since > mtime) {
-		f.lockDelay.since = mtime
+func (d *lockDelay) began(mtime int64) {
+	if d.marked && (d.since == 0 || d.since > mtime) {
+		d.since = mtime
 	}
 }
 
 // marking is the record with a mark. A mark that there was keeps its time.
-func (f *found) marking() []byte {
-	h := f.holding
+func (h holding) marking() []byte {
 	h.marked = true
 	return h.bytes()
 }
 
-// wrote takes the Stat of a write to the record, and returns for how long it has been marked by then.
-func (f *found) wrote(stat *zk.Stat) time.Duration {
-	f.version = stat.Version
-	if !f.marked {
-		return 0
-	}
-	return max(0, time.Duration(stat.Mtime-f.lockDelay.since)*time.Millisecond)
-}
-
-// takingOver is the record of the own node behind that of a holder that has crashed.
-func (x *errand) takingOver() []byte {
-	h := x.record.holding
-	h.lockDelay = lockDelay{delay: max(h.delay, x.seat.delay), taken: path.Base(x.own), takenBy: x.seat.token(x.own)}
+// takingOver is the record of a holder that has crashed, with the own node as the next holder.
+func (t *Seat) takingOver(h holding, own string) []byte {
+	h.lockDelay = lockDelay{delay: max(h.delay, t.delay), taken: path.Base(own), takenBy: t.token(own)}
 	return h.bytes()
 }
 

@@ -19,7 +19,7 @@ const lockRecord = sessiontest.Dir + session.RecordSuffix
 
 // asksRecord claims, and returns the answer.
 func asksRecord[T recipes.Input](s *sessiontest.Seat, node string, record recipes.Recording) T {
-	s.Do(recipes.Claim{Epoch: 1, Node: node, Record: record})
+	s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}, Record: record})
 	return sessiontest.AnswerOf[T](s)
 }
 
@@ -34,7 +34,7 @@ func TestAMarkIsForTheRecordThatWasRead(t *testing.T) {
 		late := r.Once(zktest.Delay(2*time.Second), func(q zktest.Request) bool {
 			return q.Op == zktest.OpGetData && q.Path == lockRecord
 		})
-		s.Do(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordRead})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}, Record: recipes.RecordRead})
 		r.Until("the record has been read", late)
 		r.Must(r.Server.SetData(lockRecord, []byte(text+"marked\n\n")))
 		if got := sessiontest.AnswerOf[recipes.Delayed](s); got.For != 8*time.Second {
@@ -52,7 +52,7 @@ func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 			r.Must(r.Server.Create(lockRecord, fmt.Appendf(nil, "zkgrant holder\nnode n\nmarked %d\n\n", at)))
 			waited := time.Duration(0)
 			for range 3 {
-				s.Do(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade})
+				s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}, Record: recipes.RecordMade})
 				delayed, is := s.Answer().(recipes.Delayed)
 				if !is {
 					break
@@ -74,7 +74,7 @@ func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true, Delay: time.Second})
 		node := s.Makes(1).Node.Text
 		r.Must(r.Server.Create(lockRecord, append([]byte("zkgrant holder\nnode n\n\n"), make([]byte, session.MaxRequest-200)...)))
-		s.Do(recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}, Record: recipes.RecordMade})
 		if in := s.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim}) || !errors.Is(s.LastErr(), session.ErrTooLarge) {
 			t.Errorf("a record of nearly all that a request holds is answered %+v, %v; want a refusal with ErrTooLarge", in, s.LastErr())
 		}

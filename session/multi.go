@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,47 +19,36 @@ import (
 // Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are known.
 // It returns nil if the seat is not one of a multi-lock.
 func (t *Seat) Members() []events.Member {
-	m, ok := t.layout.(*multi)
-	if !ok {
+	if t.members == nil {
 		return nil
 	}
 	t.mu.Lock()
-	own := m.own
+	own := t.known()
 	t.mu.Unlock()
-	if len(own) != len(m.members) {
+	if len(own) != len(t.members) {
 		return nil
 	}
 	all := make([]events.Member, len(own))
 	for i, node := range own {
-		all[i] = events.Member{Path: m.members[i].path, Node: path.Join(m.members[i].path, path.Base(node))}
+		all[i] = events.Member{Path: t.members[i].path, Node: path.Join(t.members[i].path, path.Base(node))}
 	}
 	return all
 }
 
-func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
-	nodes := make([]string, len(m.members))
-	for i, p := range m.members {
-		nodes[i] = path.Join(p.dir, head(p.kind, id)+p.kind.Marker())
-	}
-	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutSeveral}, seat: t, own: nodes[0], nodes: nodes, multi: m,
-	})
-}
-
-// list reads the own nodes in one flight.
-func (m *multi) list(c *client, t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
-	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
-	for i := range m.members {
-		p := &m.members[i]
+// listMembers finds the own nodes in the queues that were listed, and reads and watches them in
+// one flight.
+func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
+	queues, own := make([][]events.Name, len(t.members)), make([]string, len(t.members))
+	for i, p := range t.members {
 		queues[i] = read[i].as(i)
 		if name, ok := read[i].own(p.kind, id); ok {
 			own[i] = path.Join(p.dir, name.Text)
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
-	t.nameMembers(c, m, e.Epoch, known, 0)
+	t.nameOwn(c, e.Epoch, known, 0)
 	stats := make([]*zk.Stat, len(own))
-	err := m.each(func(i int) error {
+	err := t.eachMember(func(i int) (err error) {
 		if own[i] == "" {
 			return nil
 		}
@@ -69,7 +59,7 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id guid, read []*names)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
-		return m.refusedAt(i, err)
+		return t.refusedAt(i, err)
 	})
 	if err != nil {
 		return unanswered(e.Epoch, recipes.OpList, err)
@@ -78,15 +68,79 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id guid, read []*names)
 	for i, stat := range stats {
 		if stat != nil {
 			name, _ := events.ParseName(path.Base(own[i]))
-			name.Text = recipes.MemberName(i, name.Text)
+			name.Member = int32(i)
 			found[i] = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		}
 	}
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: slices.Concat(queues...)}.WithMembers(found)
-	t.nameMembers(c, m, e.Epoch, known, listed.Own.Token)
+	t.nameOwn(c, e.Epoch, known, listed.Own.Token)
 	return listed, nil
 }
 
-func (m *multi) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	return c.giveBack(t, e, t.nodes(t.at(e.Node)))
+// refusedAt marks an error, if there is one, with a member.
+func (t *Seat) refusedAt(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &MemberError{t.members[i].path, err}
 }
+
+// makeMembers makes the directory that a create did not find, and the ones after it that are
+// unknown. Those before it were there.
+func (c *client) makeMembers(t *Seat, missing int) error {
+	c.dirs.forget(t.members[missing].dir)
+	return t.eachMember(func(i int) error {
+		p := t.members[i]
+		if i < missing || i > missing && c.dirs.book(p.dir).Writable() != 0 {
+			return nil
+		}
+		return t.refusedAt(i, c.makeParents(p.dir, recipes.Marker(), p.acl, false))
+	})
+}
+
+// eachMember runs do for all members, some at a time. Of several errors it returns one that leaves something open, if there is one.
+func (t *Seat) eachMember(do func(i int) error) (worst error) {
+	var wait sync.WaitGroup
+	room, errs := make(chan struct{}, inFlight), make([]error, len(t.members))
+	for i := range t.members {
+		room <- struct{}{}
+		wait.Go(func() {
+			errs[i] = do(i)
+			<-room
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		worst = worse(worst, err)
+	}
+	return worst
+}
+
+// marksFit reports whether a request has room for the markers of all directories, beside the creates.
+func (t *Seat) marksFit(data int) bool {
+	const fixed, each = 1 << 10, 64
+	size := fixed
+	for i := range t.members {
+		size += t.members[i].size(data) + each + len(t.members[i].dir)
+	}
+	return size <= MaxRequest
+}
+
+// size bounds what a create takes of a request, from above.
+func (m *member) size(data int) int {
+	const each = 96 // the name, and what is around the texts
+	return each + len(m.dir) + data + SizeOfACL(m.acl)
+}
+
+// MemberError says at which path of a multi-lock a request has failed. Its text is that of the error.
+type MemberError struct {
+	Path string // as the caller named it
+	Err  error
+}
+
+func (e *MemberError) Error() string { return e.Err.Error() }
+
+func (e *MemberError) Unwrap() error { return e.Err }
+
+// inFlight is how many requests of one multi-lock are under way at a time.
+const inFlight = 64

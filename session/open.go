@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
@@ -55,7 +56,7 @@ func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	for _, kind := range [...]events.Kind{
 		events.KindLock, events.KindRead, events.KindWrite, events.KindKazooLock, events.KindKazooRead,
 	} {
-		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl, layout: queued{}}
+		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl}
 	}
 	return all
 }
@@ -69,7 +70,7 @@ func (s *Session) Seat(p Place) *Seat {
 	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Delay != 0 || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
-			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay, layout: queued{},
+			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay,
 		}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
@@ -77,22 +78,17 @@ func (s *Session) Seat(p Place) *Seat {
 	}
 	switch {
 	case p.Kind == events.KindUnfair:
-		t.single = newSingle(t.dir, p.Try)
-		t.layout, t.dir = t.single, path.Dir(t.dir)
+		t.layout, t.single = recipes.LayoutNode, &single{node: t.dir, glance: p.Try}
+		t.dir = path.Dir(t.dir)
 	case p.Size > 0:
-		t.permits = newPermits(t.dir, p.Size, p.Permits)
-		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
+		t.permits, t.several = newPermits(t.dir, p.Size, p.Permits), &ownNodes{}
+		t.dir = path.Join(t.dir, queueDir)
 	case p.In != nil:
-		t.layout = placed{}
+		t.layout = recipes.LayoutPlace
 	case p.Members != nil:
-		t.layout = s.newMulti(p.Members)
+		t.layout, t.members, t.several = recipes.LayoutSeveral, s.members(p.Members), &ownNodes{}
 	}
 	return t
-}
-
-// newSingle returns the first state of a seat for the node.
-func newSingle(node string, glance bool) *single {
-	return &single{node: node, name: path.Base(node), glance: glance}
 }
 
 func newPermits(root string, opinion, wanted int32) *permits {
@@ -128,23 +124,22 @@ type Place struct {
 	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind above are those of the first
 }
 
-func (s *Session) newMulti(places []Place) *multi {
-	m := &multi{members: make([]member, len(places))}
+func (s *Session) members(places []Place) []member {
+	all := make([]member, len(places))
 	for i, p := range places {
-		m.members[i] = member{path: p.Dir, dir: under(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
+		all[i] = member{path: p.Dir, dir: under(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
 		if p.ACL == nil {
-			m.members[i].acl = s.cfg.ACL
+			all[i].acl = s.cfg.ACL
 		}
 	}
-	return m
+	return all
 }
 
 // SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these
 // places, without data in its nodes. A fixed overhead is left out.
 func (s *Session) SizeOfMembers(places []Place) (size int) {
-	m := s.newMulti(places)
-	for i := range m.members {
-		size += m.members[i].size(0)
+	for _, m := range s.members(places) {
+		size += m.size(0)
 	}
 	return size
 }

@@ -72,7 +72,7 @@ func TestForeignDataAreNeverWritten(t *testing.T) {
 				if listed.Own.Token == 0 {
 					t.Fatalf("the listing has %+v, want the own node's token", listed)
 				}
-				s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text, Floor: true})
+				s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name, Floor: true})
 				s.Want("Gone Deleted")
 				r.WantData(data)
 			}
@@ -93,7 +93,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 		}
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
 		s.ListNodes(1)
-		s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
 		s.Want("Gone Deleted")
 		s.MakesBeside(2)
 		r.WantData(theirData)

@@ -52,7 +52,7 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 		{recipes.OpSurvey, recipes.Surveyed{Epoch: 1}, unknown},
 		{recipes.OpEnter, recipes.Entered{Epoch: 1, Permits: []string{"l"}}, unknown},
 		{recipes.OpDelete, recipes.Deleted{Epoch: 1}, "Deleted"},
-		{recipes.OpWatch, recipes.Gone{Epoch: 1, Node: "n"}, "Gone"},
+		{recipes.OpWatch, recipes.Gone{Epoch: 1, Node: events.Name{Text: "n"}}, "Gone"},
 		{recipes.OpWatch, recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}, unknown},
 	} {
 		sessiontest.Run(t, fmt.Sprintf("%v %s %+v", c.op, sessiontest.TypesOf([]recipes.Input{c.in}), c.in), func(r *sessiontest.Rig) {
@@ -77,8 +77,7 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 		r.Plant("n")
 		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Data: []byte("own")})
 		wait, open := gate(r)
-		s.Linger(wait)
-		s.Do(recipes.Claim{Epoch: 1, Node: "n"})
+		s.ClaimLate(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}}, wait)
 		synctest.Wait()
 		r.Server.Down(true)
 		synctest.Wait()
@@ -98,8 +97,7 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 	for name, ask := range map[string]func(s *sessiontest.Seat, node string, wait func()){
 		"claim": func(s *sessiontest.Seat, node string, wait func()) {
-			s.Linger(wait)
-			s.Do(recipes.Claim{Epoch: 1, Node: node})
+			s.ClaimLate(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}}, wait)
 		},
 		"look": func(s *sessiontest.Seat, _ string, wait func()) { s.Verify(wait) },
 	} {
@@ -114,7 +112,7 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 				if _, again := in.(recipes.Reconnected); again {
 					open()
 					time.Sleep(time.Microsecond)
-					s.Do(recipes.Delete{Epoch: 1, Node: node})
+					s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
 				}
 			})
 			r.Settle()
@@ -184,7 +182,7 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		r.Server.Down(true)
 		leaves.Want("Suspended")
 		lists.Want("Suspended")
-		leaves.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		leaves.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 		lists.Do(recipes.List{Epoch: 1})
 		leaves.Close()
 		lists.Close()
@@ -231,9 +229,9 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 				case 1:
 					s.Do(recipes.List{Epoch: 1, Barrier: true})
 				case 2:
-					s.Do(recipes.Claim{Epoch: 1, Node: "none"})
+					s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
 				case 3:
-					s.Do(recipes.Delete{Epoch: 1, Node: "none"})
+					s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 				}
 			}
 			r.Server.Cut(r.Only())

@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -31,6 +30,13 @@ func (o *owners) leave(t *Seat) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.put(t, o.at[t.single.node].Leave(t))
+}
+
+// lost notes that the node of a seat that holds is gone.
+func (o *owners) lost(t *Seat) {
+	if t.single != nil {
+		o.leave(t)
+	}
 }
 
 // heard takes what the seat is told.
@@ -90,6 +96,3 @@ func (c *client) found(node string, reader *Seat, stat *zk.Stat) {
 		c.verify(t) // it knows whether the reading is older than its node
 	}
 }
-
-// as is the node for the machine.
-func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: events.KindUnfair} }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 )
@@ -44,8 +45,8 @@ func (t *Seat) Do(request recipes.Effect) {
 // the request is carried out: of two watches, for one, the later counts.
 func (t *Seat) ask(effect recipes.Effect) *asked {
 	r := &asked{seat: t, effect: effect}
-	var own string
-	if r.op, r.epoch, own = recipes.Requested(effect); own != "" {
+	var own events.Name
+	if r.op, r.epoch, own = recipes.Requested(effect); own.Text != "" {
 		r.node = t.ownPath(own)
 	}
 	switch e := effect.(type) {
@@ -55,13 +56,13 @@ func (t *Seat) ask(effect recipes.Effect) *asked {
 		if latest, id := t.attempted(); e.Attempt == latest && latest != 0 {
 			r.guid = id
 		}
-		dirs := t.layout.reads(t)
+		dirs := t.listedDirs()
 		r.wants = &wanted{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
 	case recipes.Watch:
 		r.before = t.follow(t.at(e.Node))
 	case recipes.Advance:
-		r.past = t.sawAhead(below(t.dir, e.Past))
-		r.before = t.follow(below(t.dir, e.Next))
+		r.past = t.sawAhead(t.at(e.Past))
+		r.before = t.follow(t.at(e.Next))
 	case recipes.Enter:
 		_, r.guid = t.attempted()
 	}
@@ -72,7 +73,7 @@ func (t *Seat) ask(effect recipes.Effect) *asked {
 // server refuses. If another node may have its name by then, discard removes nothing: the node
 // went with its session.
 func (t *Seat) discard(e recipes.Discard) {
-	if !t.layout.removable() {
+	if t.single != nil {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {

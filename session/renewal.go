@@ -3,11 +3,8 @@ package session
 import (
 	"path"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file removes directories of which the numbers come to their end, see [recipes.Renewal].
@@ -20,23 +17,14 @@ func (c *client) renew(t *Seat, dir, own string) bool {
 		return false
 	}
 	p := recipes.Renewal{
-		Data: recipes.ParseDirectoryData(data), Children: stat.NumChildren, Own: own != "", Stays: t.kind.Kazoo(),
+		Dir: dir, Version: stat.Version, Data: recipes.ParseDirectoryData(data), Children: stat.NumChildren,
+		Own: own, Stays: t.kind.Kazoo(),
 	}.Plan()
-	var ops []any
-	for i := range p.Len() {
-		switch o := p.At(i); {
-		case o.Do == recipes.DoCreate:
-			ops = append(ops, &zk.CreateRequest{Path: dir, Data: recipes.Marker(), Acl: t.acl, Flags: zk.FlagPersistent})
-		case o.On == recipes.OnOwn:
-			ops = append(ops, &zk.DeleteRequest{Path: own, Version: anyVersion})
-		default:
-			ops = append(ops, &zk.DeleteRequest{Path: dir, Version: stat.Version})
-		}
-	}
-	if len(ops) == 0 {
+	if len(p) == 0 {
 		return false
 	}
-	if _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...)); err != nil {
+	a, _ := c.perform(t, p)
+	if a.Result != recipes.ResultDone {
 		return false
 	}
 	c.dirs.forget(dir)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -25,7 +24,7 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	listed.Own.Name = name
 	own := below(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
-	t.drop(c, t.nameOwn(e.Epoch, own, 0))
+	t.nameOwn(c, e.Epoch, []string{own}, 0)
 	node, err := c.follow(ofNode, own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -34,7 +33,7 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
 		listed.Own.Owner, listed.Own.Token = node.stat.EphemeralOwner, cmp.Or(t.lent, node.stat.Czxid)
-		t.nameOwn(e.Epoch, own, listed.Own.Token)
+		t.nameOwn(c, e.Epoch, []string{own}, listed.Own.Token)
 	}
 	return listed, nil
 }
@@ -67,24 +66,10 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return recipes.Gone{Epoch: e.Epoch, Node: e.Node}, nil // the node that was to be watched, in the same epoch
 	}
-	in, err := unanswered(e.Epoch, recipes.OpWatch, t.layout.blame(node, err))
+	in, err := unanswered(e.Epoch, recipes.OpWatch, t.blame(node, err))
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Node = e.Node
 		in = refused
-	}
-	return in, err
-}
-
-// remove deletes the own node. If it leaves a floor the session remembers that.
-func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	x := errand{Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Floor: e.Floor, Clean: e.Clean}, seat: t, own: t.at(e.Node)}
-	if x.Renews(events.Late(e.Node)) && c.renew(t, t.dir, x.own) {
-		return recipes.Deleted{Epoch: e.Epoch}, nil
-	}
-	c.dirs.leaves(t.dir, e.Node, e.Floor) // before any seat can hear that it is gone
-	in, err := c.carryOut(x)
-	if _, gone := in.(recipes.Deleted); gone {
-		c.dirs.removed(t.dir, e.Node, e.Floor)
 	}
 	return in, err
 }

@@ -45,14 +45,14 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 			}
 		}
 
-		a.Do(recipes.Claim{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Claim{Epoch: 1, Node: nodeA})
 		a.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		b.Do(recipes.Watch{Epoch: 1, Node: nodeA.Text})
+		b.Do(recipes.Watch{Epoch: 1, Node: nodeA})
 		b.Want("")
-		a.Do(recipes.Delete{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Delete{Epoch: 1, Node: nodeA})
 		a.Want("Gone Deleted") // it watches its own node
 		b.Want("Gone")
-		a.Do(recipes.Delete{Epoch: 1, Node: nodeA.Text})
+		a.Do(recipes.Delete{Epoch: 1, Node: nodeA})
 		a.Want("Deleted") // there is no such node, which is as good
 	})
 }
@@ -74,19 +74,19 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			want    recipes.Input
 			err     error
 		}{
-			{0, func() { s.Do(recipes.Claim{Epoch: 1, Node: "none"}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode},
+			{0, func() { s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode},
 			{zktest.NoAuth, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrNoAuth},
 			{zktest.NoAuth, func() { s.Do(recipes.List{Epoch: 1}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
 			{zktest.NoAuth, func() { s.Do(recipes.List{Epoch: 1, Barrier: true}) }, recipes.Refused{Epoch: 1, Op: recipes.OpList}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Do(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: node}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Do(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
-			{zktest.NoAuth, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Watch{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: events.Name{Text: node}}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
+			{zktest.NoAuth, func() { s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
 			{zktest.QuotaExceeded, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrQuota},
 			// The session is on another connection, or the server has too much to do. That says nothing about the request.
 			{zktest.SessionMoved, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}, nil},
-			{zktest.Throttled, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
-			{zktest.NoNode, func() { s.Do(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Gone{Epoch: 1, Node: node}, nil},
-			{zktest.NoNode, func() { s.Do(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Deleted{Epoch: 1}, nil},
+			{zktest.Throttled, func() { s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
+			{zktest.NoNode, func() { s.Do(recipes.Watch{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Gone{Epoch: 1, Node: events.Name{Text: node}}, nil},
+			{zktest.NoNode, func() { s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}}) }, recipes.Deleted{Epoch: 1}, nil},
 		} {
 			synctest.Wait()
 			fail = c.fail
@@ -137,9 +137,9 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		}{
 			{recipes.OpCreate, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 2}) }},
 			{recipes.OpList, func() { s.Do(recipes.List{Epoch: 1, Attempt: 1}) }},
-			{recipes.OpWatch, func() { s.Do(recipes.Watch{Epoch: 1, Node: "n"}) }},
-			{recipes.OpClaim, func() { s.Do(recipes.Claim{Epoch: 1, Node: "n"}) }},
-			{recipes.OpDelete, func() { s.Do(recipes.Delete{Epoch: 1, Node: "n"}) }},
+			{recipes.OpWatch, func() { s.Do(recipes.Watch{Epoch: 1, Node: events.Name{Text: "n"}}) }},
+			{recipes.OpClaim, func() { s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}}) }},
+			{recipes.OpDelete, func() { s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "n"}}) }},
 		} {
 			c.make()
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: c.op})
@@ -262,8 +262,8 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 			r.Must(r.Server.Create(sessiontest.Dir+"/"+name, nil))
 		}
 		s := r.Seated()
-		s.Do(recipes.Discard{Node: "a"})
-		s.Do(recipes.Discard{Node: "none"})
+		s.Do(recipes.Discard{Node: events.Name{Text: "a"}})
+		s.Do(recipes.Discard{Node: events.Name{Text: "none"}})
 		synctest.Wait()
 		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
 			t.Errorf("after the discard there are %v, want b and c", got)
@@ -280,13 +280,13 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s.Do(recipes.Discard{Node: "b"})
+		s.Do(recipes.Discard{Node: events.Name{Text: "b"}})
 		s.Close()
 		r.Until("b is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/b") })
 
 		r.Server.Down(true)
 		synctest.Wait()
-		s.Do(recipes.Discard{Node: "c"})
+		s.Do(recipes.Discard{Node: events.Name{Text: "c"}})
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
@@ -305,7 +305,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		s := r.Seat()
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
-		s.Do(recipes.Discard{Node: "n"})
+		s.Do(recipes.Discard{Node: events.Name{Text: "n"}})
 		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {

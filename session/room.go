@@ -65,7 +65,7 @@ func (s *Session) giveUp() bool {
 	t := s.cfg.GiveUp()
 	if t != nil && t.counts && !t.leaving {
 		t.leaving = true
-		s.budget.Leaving(t.layout.load(t))
+		s.budget.Leaving(t.load())
 	}
 	return t != nil
 }
@@ -157,13 +157,13 @@ func (r *asked) load(*Session) budget.Load {
 	if r.seat.counts {
 		return budget.Load{}
 	}
-	return r.seat.layout.load(r.seat)
+	return r.seat.load()
 }
 
 func (r *asked) enter(s *Session) {
 	if t := r.seat; !t.counts {
 		t.counts = true
-		s.budget.Take(t.layout.load(t))
+		s.budget.Take(t.load())
 		s.showFill()
 	}
 	s.proceed(r)
@@ -180,7 +180,7 @@ func (s *Session) uncount(t *Seat, kept bool) {
 	if !t.counts {
 		return
 	}
-	l := t.layout.load(t)
+	l := t.load()
 	if kept {
 		s.budget.Keep(l, t.leaving)
 	} else {
@@ -195,25 +195,6 @@ func (s *Session) uncount(t *Seat, kept bool) {
 func contender(dir string, below int, kind events.Kind) budget.Load {
 	const guid, digits, slash = len(guidMark) + 37, 10, 1
 	return budget.Node(len(dir), len(dir)+below+slash+guid+len(kind.Marker())+digits)
-}
-
-func (queued) load(t *Seat) budget.Load { return contender(t.dir, 0, t.kind) }
-
-func (l *single) load(*Seat) budget.Load { return budget.Node(len(l.node), 0) }
-
-// load is that of the permits. They take the place of the node in the queue in one transaction, and take
-// more than it does.
-func (p *permits) load(*Seat) budget.Load {
-	const token = 17 // a zxid in hexadecimal digits, and a dash
-	const name = 1 + len(guidMark) + 37 + token + len(permitMarker) + 10
-	return budget.Node(len(p.root), len(p.dir)+name).Times(int64(p.wanted))
-}
-
-func (m *multi) load(*Seat) (all budget.Load) {
-	for i := range m.members {
-		all = all.Plus(contender(m.members[i].dir, 0, m.members[i].kind))
-	}
-	return all
 }
 
 // txn is what a user's transaction does to ephemeral nodes of the session.

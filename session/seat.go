@@ -1,6 +1,9 @@
 package session
 
 import (
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,8 +56,8 @@ type Seat struct {
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with. Nothing writes to it, so the many seats that ask for nothing of their own share
-// one.
+// content is what a seat's nodes are created with, and where they stand. Many seats ask for
+// nothing of their own and share one.
 type content struct {
 	kind  events.Kind
 	marks events.Marks
@@ -66,21 +69,221 @@ type content struct {
 	detect bool          // see Place
 	delay  time.Duration // see Place
 
-	layout  layout
-	single  *single  // the layout, if it is that of one node
-	permits *permits // the layout, if it is a semaphore's
+	// Kinds of locks differ in these. A seat with several nodes has the last one, too.
+	layout  recipes.Layout
+	single  *single   // of a lock that is one node
+	permits *permits  // of a semaphore
+	members []member  // of a multi-lock; the seat's own directory is that of the first
+	several *ownNodes // of a semaphore, and of a multi-lock
+}
+
+// single is what a seat has of a lock of one node.
+type single struct {
+	node   string // its path, with the chroot
+	glance bool   // it is only tried: no waiter waits for the node to go
+
+	plain         atomic.Bool // the node's data may not be written, not even by us
+	deleteUnknown atomic.Bool // a delete was sent, and its outcome is unknown
+	uncertain     atomic.Bool // an outage or a change of its data may have hidden that there is another node now
+
+	holder atomic.Pointer[events.Contender] // the owner at the last look
+
+	// Only the loop touches these.
+	known   bool      // an answer has said that the node is the seat's, and no later one that it is not
+	writing int       // transactions that rest on the node, and are not answered
+	leaving []request // what waits for these transactions: the delete
+}
+
+// permits is what a seat at a semaphore has in addition to one at a mutex.
+type permits struct {
+	root    string // the semaphore's path
+	dir     string // the directory of the permits that are taken
+	size    string // the node
+	opinion int32  // the size to write if there is none
+	wanted  int32
+}
+
+// member is one place of a multi-lock.
+type member struct {
+	path string // as the caller named it
+	dir  string // with the chroot
+	kind events.Kind
+	acl  []zk.ACL
+}
+
+// ownNodes are the own nodes of a seat that may have several, as far as they are known: in a
+// semaphore's queue one, then the permits; of a multi-lock, those of its members in order. The
+// seat's mu guards the list, and nothing writes to its elements.
+type ownNodes struct{ nodes []string }
+
+// listedDirs returns the directories that a list request reads, each once. Those of a multi-lock
+// are listed in one flight, each at a moment of its own. That does no harm: no contender gets a
+// place before a node that is in its queue, so a contender that is not listed before the own node
+// will not stand there later.
+func (t *Seat) listedDirs() []string {
+	switch {
+	case t.single != nil:
+		return nil
+	case t.members == nil:
+		return []string{t.dir}
+	}
+	dirs := make([]string, len(t.members))
+	for i, m := range t.members {
+		dirs[i] = m.dir
+	}
+	return dirs
+}
+
+// load returns the room that the nodes of an attempt take, see room.go. Permits take the place of
+// the node in the queue in one transaction, and take more than it does.
+func (t *Seat) load() (all budget.Load) {
+	switch {
+	case t.single != nil:
+		return budget.Node(len(t.single.node), 0)
+	case t.permits != nil:
+		const token = 17 // a zxid in hexadecimal digits, and a dash
+		const name = 1 + len(guidMark) + 37 + token + len(permitMarker) + 10
+		return budget.Node(len(t.permits.root), len(t.permits.dir)+name).Times(int64(t.permits.wanted))
+	case t.members == nil:
+		return contender(t.dir, 0, t.kind)
+	}
+	for _, m := range t.members {
+		all = all.Plus(contender(m.dir, 0, m.kind))
+	}
+	return all
+}
+
+// needs returns how many nodes the contender must have of which the own one is the first.
+func (t *Seat) needs(own string) int {
+	switch {
+	case t.members != nil:
+		return len(t.members)
+	case t.permits != nil && path.Dir(own) == t.permits.dir:
+		return int(t.permits.wanted)
+	default:
+		return 1
+	}
+}
+
+// at returns the path of a node that the machine knows by this name.
+func (t *Seat) at(name events.Name) string {
+	switch {
+	case t.members != nil:
+		return below(t.members[name.Member].dir, name.Text)
+	case t.permits != nil && strings.HasPrefix(name.Text, permitDir+"/"):
+		return path.Join(t.permits.root, name.Text)
+	default:
+		return below(t.dir, name.Text)
+	}
+}
+
+// nameOf is the inverse of at.
+func (t *Seat) nameOf(node string) events.Name {
+	name := events.Name{Text: path.Base(node)}
+	if t.permits != nil && path.Dir(node) == t.permits.dir {
+		name.Text = recipes.PermitName(node)
+	}
+	for i, m := range t.members {
+		if m.dir == path.Dir(node) {
+			name.Member = int32(i)
+		}
+	}
+	return name
+}
+
+// name returns the name by which the machine knows a node. Of its permits, and of a multi-lock's nodes, the machine
+// knows the first.
+func (t *Seat) name(node string) events.Name {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own := t.known(); slices.Contains(own, node) {
+		return t.nameOf(own[0])
+	}
+	return t.nameOf(node)
+}
+
+// blame marks an error with the member of a multi-lock that its node or directory belongs to.
+func (t *Seat) blame(node string, err error) error {
+	for i, m := range t.members {
+		if m.dir == node || m.dir == path.Dir(node) {
+			return t.refusedAt(i, err)
+		}
+	}
+	return err
+}
+
+// path returns the lock's path as callers name it, for log lines.
+func (t *Seat) path() string {
+	at := t.dir
+	if t.permits != nil {
+		at = t.permits.root
+	}
+	return strings.TrimPrefix(at, t.session.chroot)
+}
+
+// prefix is what the path of an attempt's node begins with.
+func (t *Seat) prefix(id guid) string {
+	var room [256]byte
+	b := append(room[:0], t.dir...)
+	if t.dir != "/" {
+		b = append(b, '/')
+	}
+	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
+}
+
+// brief reports whether a transaction of several operations may repeat the seat's path: a server takes a bounded
+// number of bytes in a request.
+func (t *Seat) brief() bool {
+	const mostOfIt = MaxRequest / 8
+	size := len(t.dir) + len(t.data) + TimeoutSize
+	for _, a := range t.acl {
+		size += len(a.Scheme) + len(a.ID)
+	}
+	return size < mostOfIt
 }
 
 // ownPath returns the path of the own node. If the string is kept already it returns that one: for a holder it is kept in several places
 // and for long.
-func (t *Seat) ownPath(own string) string {
+func (t *Seat) ownPath(own events.Name) string {
 	t.mu.Lock()
 	kept := t.own
 	t.mu.Unlock()
-	if kept != "" && t.layout.nameOf(kept) == own {
+	if kept != "" && t.nameOf(kept).Same(own) {
 		return kept
 	}
 	return t.at(own)
+}
+
+// ownNode returns the path of the own node, or "".
+func (t *Seat) ownNode() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own
+}
+
+// known returns the own nodes of a seat that may have several. It is called with mu held.
+func (t *Seat) known() []string {
+	if t.several == nil {
+		return nil
+	}
+	return t.several.nodes
+}
+
+// nodes returns the node. If it is one of several own nodes, nodes returns all of them.
+func (t *Seat) nodes(node string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own := t.known(); slices.Contains(own, node) {
+		return slices.Clone(own)
+	}
+	return []string{node}
+}
+
+// claimed returns the nodes that a claim checks: all the nodes of which the own one is the first. If not all of them are known it returns
+// what the machine is told.
+func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
+	nodes = t.nodes(own)
+	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
 }
 
 func (t *Seat) newGUID(attempt recipes.Attempt) guid {
@@ -91,8 +294,54 @@ func (t *Seat) newGUID(attempt recipes.Attempt) guid {
 		permits = t.permits.wanted
 	}
 	t.attempt, t.guid = attempt, newGUID(t.marks, permits)
-	t.layout.anew()
+	if t.several != nil {
+		t.several.nodes = nil // they were of the attempt before
+	}
 	return t.guid
+}
+
+// attempted returns the latest attempt, and the GUID of its nodes.
+func (t *Seat) attempted() (recipes.Attempt, guid) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attempt, t.guid
+}
+
+// nameOwn notes the own node, or all that are known of several, and the zxid that created it or 0
+// if that is not known. A request of a past epoch, which may be answered late, changes nothing.
+//
+// A node of a multi-lock that was known stays, though it may be gone: a seat that gives up the node
+// that its machine knows by name has to give up all, and it does no harm to delete a node that is
+// not there. Of permits, those that were found count: a part of them is no proof of a claim.
+func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || epoch < t.epoch || len(nodes) == 0 {
+		return
+	}
+	if t.several != nil {
+		isNew := func(node string) bool { return !slices.Contains(t.several.nodes, node) }
+		if t.permits != nil || slices.ContainsFunc(nodes, isNew) {
+			t.several.nodes = nodes
+		}
+		nodes = t.several.nodes
+	}
+	before := t.own
+	t.epoch, t.own, t.born = epoch, nodes[0], born
+	t.forget(c, before)
+	if t.permits != nil && path.Dir(t.own) == t.permits.dir {
+		t.turnAway(c)
+	}
+}
+
+// token returns the zxid that created the own node, or 0.
+func (t *Seat) token(own string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own != own {
+		return 0
+	}
+	return t.born
 }
 
 // follow notes which node is to be watched beside the own one, and returns the one before it.
@@ -127,41 +376,12 @@ func (t *Seat) sawAhead(node string) int64 {
 	return t.ahead
 }
 
-// attempted returns the latest attempt, and the GUID of its nodes.
-func (t *Seat) attempted() (recipes.Attempt, guid) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.attempt, t.guid
-}
-
-// token returns the zxid that created the own node, or 0.
-func (t *Seat) token(own string) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.own != own {
-		return 0
-	}
-	return t.born
-}
-
 // want subscribes the seat to the own node, unless it has another one or none by now. It reports
 // whether the watch is still to be armed.
 func (t *Seat) want(c *client, own string) (unarmed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return own != "" && t.follows(own) && c.watches.Add(own, t)
-}
-
-// nameOwn notes the own node, and the zxid that created it or 0 if that is not known. It returns the own node before. A request of a past
-// epoch, which may be answered late, changes nothing.
-func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed || epoch < t.epoch {
-		return ""
-	}
-	before, t.epoch, t.own, t.born = t.own, epoch, own, born
-	return before
 }
 
 // drop ends the subscription to a node, unless the seat follows it again.
@@ -178,13 +398,24 @@ func (t *Seat) forget(c *client, node string) {
 	}
 }
 
+// follows reports whether the seat follows the node. It is called with mu held.
+func (t *Seat) follows(node string) bool {
+	return node == t.own || node == t.pred || slices.Contains(t.known(), node)
+}
+
 // leave ends the subscription to any node of the client.
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own, pred, several := t.own, t.pred, t.layout.several()
+	own, pred, several := t.own, t.pred, t.known()
 	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
-	t.layout.leave(c, t)
+	switch {
+	case t.single != nil:
+		c.owners.leave(t)
+	case t.several != nil:
+		t.several.nodes = nil
+	}
+	t.turnAway(c)
 	c.looks.Drop(t.dir, t) // if it was watched
 	t.forget(c, own)
 	t.forget(c, pred)
@@ -193,80 +424,26 @@ func (t *Seat) leave(c *client) {
 	}
 }
 
-// layout is how the nodes of one kind of lock stand at the server. The kinds differ in how a seat's requests are made, and in what the
-// answers mean for the session. Each such difference is a method of layout. The rest of the package does not ask for the kind of a seat.
-type layout interface {
-	// These carry out what the machine asks for, in goroutines of their own, and return the answer. A list request gets what was found in
-	// the directories of reads.
-	create(c *client, t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error)
-	list(c *client, t *Seat, e recipes.List, id guid, found []*names) (recipes.Input, error)
-	watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error)
-	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
-	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
-
-	// form is how the nodes stand.
-	form() recipes.Layout
-	// reads returns the directories that are listed before a list request is made, each once.
-	reads(t *Seat) []string
-	// needs returns how many nodes the contender must have of which the own one is the first.
-	needs(own string) int
-
-	// at returns the path of a node that the machine knows by the name; nameOf is its inverse.
-	at(t *Seat, name string) string
-	nameOf(node string) string
-	// blame marks an error with the member of a multi-lock that its node or directory belongs to.
-	blame(node string, err error) error
-	// load returns the room that the nodes of an attempt take, see room.go.
-	load(t *Seat) budget.Load
-	// removable reports whether a node of a past epoch may be removed by its name.
-	removable() bool
-
-	// The seat's mu guards these. several returns the paths of the own nodes, for a lock that may have several; nothing writes to them.
-	// anew begins another attempt, and leave ends all that the seat has at the client.
-	several() []string
-	anew()
-	leave(c *client, t *Seat)
-
-	// These are for the loop. firstHolds reports whether a contender that is proven to be the first has the lock by that.
-	firstHolds() bool
-	// told notes whether the own node is known to be there. lost says that it is gone, and cover has it watched.
-	told(there bool)
-	lost(c *client, t *Seat)
-	cover(s *Session, c *client, t *Seat, node string)
+// under puts a path behind the chroot. Both are valid paths, or empty.
+func under(chroot, p string) string {
+	switch {
+	case chroot == "":
+		return p
+	case p == "/":
+		return chroot
+	default:
+		return chroot + p
+	}
 }
 
-// queued is a directory with a node for each contender; the numbers give the order. The other layouts embed it, and override some of its
-// methods.
-type queued struct{}
-
-// single is what a seat has of a lock of one node.
-type single struct {
-	queued // except for the methods in single.go
-
-	node   string // its path, with the chroot
-	name   string // the last part of it
-	glance bool   // it is only tried: no waiter waits for the node to go
-
-	plain         atomic.Bool // the node's data may not be written, not even by us
-	deleteUnknown atomic.Bool // a delete was sent, and its outcome is unknown
-	uncertain     atomic.Bool // an outage or a change of its data may have hidden that there is another node now
-
-	holder atomic.Pointer[events.Contender] // the owner at the last look
-
-	// Only the loop touches these.
-	known   bool      // an answer has said that the node is the seat's, and no later one that it is not
-	writing int       // transactions that rest on the node, and are not answered
-	leaving []request // what waits for these transactions: the delete
-}
-
-// permits is what a seat at a semaphore has in addition to one at a mutex.
-type permits struct {
-	queued // except for the methods in semaphore.go and permits.go
-
-	root    string // the semaphore's path
-	dir     string // the directory of the permits that are taken
-	size    string // the node
-	opinion int32  // the size to write if there is none
-	wanted  int32
-	held    []string // the paths of the own permits; guarded by the seat's mu, and never written to
+// below is path.Join of a valid path and a name, which may be empty, with one allocation less.
+func below(dir, name string) string {
+	switch {
+	case name == "":
+		return dir
+	case dir == "/":
+		return dir + name
+	default:
+		return dir + "/" + name
+	}
 }

@@ -9,10 +9,11 @@ import (
 // The listing of a past epoch may be answered when the listing of the next one has found another node.
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{}
-	s := &Seat{content: &content{layout: queued{}}}
-	s.nameOwn(recipes.Epoch(2), "/dir/new", 0)
-	if before := s.nameOwn(recipes.Epoch(1), "/dir/old", 0); before != "" {
-		t.Errorf("a past epoch's node took the place of %q, want of none", before)
+	s := &Seat{content: &content{}}
+	s.nameOwn(c, recipes.Epoch(2), []string{"/dir/new"}, 0)
+	s.nameOwn(c, recipes.Epoch(1), []string{"/dir/old"}, 0)
+	if own := s.ownNode(); own != "/dir/new" {
+		t.Errorf("the own node is %q behind that of a past epoch, want /dir/new", own)
 	}
 	s.subscribe(c, "/dir/new")
 	s.subscribe(c, "/dir/old")
@@ -27,7 +28,7 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 // Requests may overtake each other: of two, the one made later counts.
 func TestTheLaterWatchCounts(t *testing.T) {
 	c := &client{}
-	s := &Seat{content: &content{layout: queued{}}}
+	s := &Seat{content: &content{}}
 	first := s.follow("/dir/a")
 	second := s.follow("/dir/b")
 	if first != "" || second != "/dir/a" {

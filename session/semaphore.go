@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -31,22 +32,11 @@ const (
 	permitMarker = "lease-"
 )
 
-// turnAway ends the subscription to changes of the semaphore. It is called with mu held.
+// turnAway ends the subscription to changes of a semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
-	c.looks.Drop(t.permits.dir, t)
-}
-
-// namePermits notes the own permits, in the place of the own node in the queue.
-func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
-	t.mu.Lock()
-	if t.closed || epoch < t.epoch {
-		t.mu.Unlock()
-		return
+	if t.permits != nil {
+		c.looks.Drop(t.permits.dir, t)
 	}
-	t.permits.held = permits
-	t.turnAway(c)
-	t.mu.Unlock()
-	t.drop(c, t.nameOwn(epoch, permits[0], 0))
 }
 
 // inUse counts the permits.
@@ -96,35 +86,91 @@ func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
 
-func (p *permits) needs(own string) int {
-	if path.Dir(own) == p.dir {
-		return int(p.wanted)
+// listSemaphore looks through the queue, and through the permits if these may be there.
+func (c *client) listSemaphore(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
+	var wait sync.WaitGroup
+	var size int32
+	var unsized error
+	if e.Size {
+		wait.Go(func() { size, _, unsized = c.size(t) })
 	}
-	return 1
-}
-
-func (p *permits) at(t *Seat, name string) string {
-	if strings.HasPrefix(name, permitDir+"/") {
-		return path.Join(p.root, name)
+	in, err := c.list(t, e, id, found)
+	wait.Wait()
+	listed, ok := in.(recipes.Listed)
+	switch {
+	case !ok:
+		return in, err
+	case errors.Is(unsized, ErrSizeNode):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, unsized
+	case unsized != nil:
+		return unanswered(e.Epoch, recipes.OpList, unsized)
 	}
-	return below(t.dir, name)
-}
-
-// nameOf puts the directory before the name of a permit. The name of a contender in the queue goes without.
-func (p *permits) nameOf(node string) string {
-	if path.Dir(node) == p.dir {
-		return permitDir + "/" + path.Base(node)
+	listed.Size = size
+	if e.LooksForPermits(listed) {
+		return c.findPermits(t, listed, id)
 	}
-	return path.Base(node)
+	return listed, nil
 }
 
-func (p *permits) several() []string { return p.held }
-
-func (p *permits) anew() { p.held = nil } // they were of the attempt before
-
-func (p *permits) leave(c *client, t *Seat) {
-	p.held = nil
-	t.turnAway(c)
+// findPermits looks for permits with the GUID, and has them watched.
+func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.Input, error) {
+	children, _, err := c.conn.Children(t.permits.dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return listed, nil
+	}
+	if err != nil {
+		return unanswered(listed.Epoch, recipes.OpList, err)
+	}
+	var permits []string
+	mine := head(0, id)
+	for _, child := range children {
+		if id != (guid{}) && strings.HasPrefix(child, mine) {
+			permits = append(permits, path.Join(t.permits.dir, child))
+		}
+	}
+	if len(permits) == 0 {
+		return listed, nil
+	}
+	t.nameOwn(c, listed.Epoch, permits, 0)
+	owner := int64(0)
+	for _, permit := range permits {
+		node, err := c.follow(ofNode, permit, t)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // the claim will find out
+		case err != nil:
+			return unanswered(listed.Epoch, recipes.OpList, err)
+		default:
+			owner = node.stat.EphemeralOwner
+		}
+	}
+	if owner == 0 {
+		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
+	}
+	return listed.WithPermits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
 }
 
-func (p *permits) firstHolds() bool { return false } // there may be no room
+// survey asks in one flight how many permits there are, how many are taken, and with Watch, whether the own node is still there.
+func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
+	var found recipes.Findings
+	var wait sync.WaitGroup
+	var unsized, uncounted, unplaced error
+	wait.Go(func() { found.Size, found.Version, unsized = c.size(t) })
+	wait.Go(func() { found.InUse, uncounted = c.inUse(t, e.Watch) })
+	if e.Looks() {
+		_, unplaced = c.follow(ofNode, t.at(e.Node), t)
+	}
+	wait.Wait()
+	found.Gone = errors.Is(unplaced, zk.ErrNoNode)
+	switch {
+	case found.Gone:
+		return e.Means(found), unplaced
+	case errors.Is(unsized, ErrSizeNode):
+		return e.Means(found), unsized
+	}
+	for _, err := range [...]error{unsized, uncounted, unplaced} {
+		if err != nil {
+			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
+		}
+	}
+	return e.Means(found), nil
+}

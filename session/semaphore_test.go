@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -19,29 +20,29 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
 		node := a.CreateNode(1).Text
-		if got := a.Surveys(recipes.Survey{Node: node}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
+		if got := a.Surveys(recipes.Survey{Node: events.Name{Text: node}}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
 			t.Errorf("a new semaphore is surveyed as %+v, want 4 free permits", got)
 		}
-		a.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
+		a.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: node}, Permits: 3})
 		entered, ok := a.Answer().(recipes.Entered)
 		if !ok || len(entered.Permits) != 3 || !strings.HasPrefix(entered.Permits[0], "leases/_c_"+node[3:39]+"-lease-") {
 			t.Errorf("the request for 3 permits is answered %+v, want 3 permits named after the node %s", entered, node)
 		}
 		r.WantPermits(0, 3)
 		other := b.CreateNode(1).Text
-		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
+		if got := b.Surveys(recipes.Survey{Node: events.Name{Text: other}, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
 			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
 		}
-		b.Do(recipes.Survey{Epoch: 1, Node: "lock-0000000099", Watch: true})
+		b.Do(recipes.Survey{Epoch: 1, Node: events.Name{Text: "lock-0000000099"}, Watch: true})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
-		b.Do(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
+		b.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: other}, Permits: 2, Version: 1})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
-		b.Do(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
+		b.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: "lock-0000000099"}, Permits: 2})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.Do(recipes.Claim{Epoch: 1, Node: entered.Permits[0]})
+		a.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
 		a.Want("Claimed")
-		a.Do(recipes.Delete{Epoch: 1, Node: entered.Permits[0]})
+		a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
 		a.Want("Deleted")
 		b.Want("Changed")
 		r.WantPermits(1, 0)
@@ -59,9 +60,9 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			r.MakePermits(4)
 			s := r.PermitSeat(4, 3)
 			node := s.CreateNode(1)
-			s.Surveys(recipes.Survey{Node: node.Text})
+			s.Surveys(recipes.Survey{Node: node})
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
-			s.Do(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
+			s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
 			s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 			listed := sessiontest.AnswerOf[recipes.Listed](s)
@@ -75,18 +76,18 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 				}
 				return
 			}
-			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
 			s.Want("Claimed")
 			permits := r.Server.Children(sessiontest.TakenAt)
 			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which the machine knows them
 				r.Fatal(err)
 			}
-			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
+			if gone := s.Want("Gone")[0].(recipes.Gone); !gone.Node.Same(listed.Own.Name) {
 				r.Errorf("%+v", gone)
 			}
-			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
 			s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-			s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name})
 			s.Want("Gone Gone Deleted")
 			r.WantPermits(0, 0)
 		})
@@ -101,9 +102,9 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 		r.Must(r.Server.Delete(sessiontest.TakenAt + "/" + r.Server.Children(sessiontest.TakenAt)[0]))
 		s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		listed := sessiontest.AnswerOf[recipes.Listed](s)
-		s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+		s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
 		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-		s.Do(recipes.Discard{Node: listed.Own.Name.Text})
+		s.Do(recipes.Discard{Node: listed.Own.Name})
 		r.WantPermits(0, 0)
 	})
 }
@@ -116,9 +117,9 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		s.CreateNode(1)
 		token := s.ListNodes(1).Own.Token // and the session learns that the directory is ours
 		node := s.ListNodes(1).Own.Name.Text
-		version := s.Surveys(recipes.Survey{Node: node}).Version
+		version := s.Surveys(recipes.Survey{Node: events.Name{Text: node}}).Version
 		multis := r.Multis()
-		s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
+		s.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: node}, Permits: 1, Version: version, Floor: true})
 		// Its place in the queue goes with the Enter. The seat is told that, unless the reply is handled first: then it follows its permits.
 		switch got := s.Fresh(); sessiontest.TypesOf(got) {
 		case "Gone Entered", "Entered":

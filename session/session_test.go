@@ -234,7 +234,7 @@ func TestCloseIsBounded(t *testing.T) {
 				c.bad(r)
 				for _, s := range seats {
 					s.Do(recipes.Create{Epoch: 1, Attempt: 1})
-					s.Do(recipes.Claim{Epoch: 1, Node: "none"})
+					s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
 				}
 				start := time.Now()
 				r.Close(grace)
@@ -308,7 +308,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s.Do(recipes.Claim{Epoch: 1, Node: "none"})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
 		synctest.Wait()
 		start := time.Now()
 		r.Close(grace)
@@ -325,7 +325,7 @@ func TestTheLastFlightIsSent(t *testing.T) {
 		node := s.CreateNode(1)
 		asked := r.Asked()
 		r.Together(func() {
-			s.Do(recipes.Delete{Epoch: 1, Node: node.Text})
+			s.Do(recipes.Delete{Epoch: 1, Node: node})
 			go r.Session.Quiesce(r.Context())
 			synctest.Wait()
 		})

@@ -28,10 +28,10 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			r.seat.listed = true
 		}
 		s.tell(r.seat, in, err)
-		s.remind(c, r.seat, in.Own.Name.Text)
+		s.remind(c, r.seat, in.Own.Name)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
-			r.seat.layout.lost(c, r.seat)
+			c.owners.lost(r.seat)
 			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {

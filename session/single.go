@@ -48,22 +48,6 @@ func (t *Seat) Holder() (events.Contender, bool) {
 	return events.Contender{}, false
 }
 
-// createSingle makes the node, unless another contender has it.
-func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
-	if !c.owners.enter(t) {
-		return recipes.Occupied{Epoch: epoch}, nil
-	}
-	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutNode}, seat: t, own: t.single.node,
-	})
-}
-
-// heard notes what an answer says about the owner of the node, before any machine is told the answer.
-func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, error) {
-	c.owners.heard(t, in)
-	return in, err
-}
-
 // look reads the node, and tells its owner.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
@@ -84,10 +68,11 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		c.owners.leave(t)
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
 	}
-	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{t.single.as()}}
+	name := recipes.TheNode(node)
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{name}}
 	if stat.EphemeralOwner == c.link.Session() && c.owners.owns(t, stat.Czxid) {
-		t.drop(c, t.nameOwn(e.Epoch, node, stat.Czxid))
-		listed.Own = recipes.Own{Name: t.single.as(), Owner: stat.EphemeralOwner, Token: stat.Czxid}
+		t.nameOwn(c, e.Epoch, []string{node}, stat.Czxid)
+		listed.Own = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		return listed, nil
 	}
 	t.single.holder.Store(&events.Contender{
@@ -123,37 +108,34 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 }
 
 // removeSingle deletes the node if it is the seat's.
-func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) {
+func (c *client) removeSingle(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	if !c.owners.is(t) {
-		return recipes.Deleted{Epoch: e.Epoch}, nil
+		return recipes.Deleted{Epoch: x.Epoch}, nil
 	}
-	doubts := t.single.deleteUnknown.Load() || t.single.uncertain.Load()
-	in, err := c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Layout: recipes.LayoutNode, Doubts: doubts}, seat: t, own: t.single.node,
-	})
+	x.Doubts = t.single.deleteUnknown.Load() || t.single.uncertain.Load()
+	in, err := c.carryOut(t, x)
 	if _, unknown := in.(recipes.Unknown); unknown {
 		t.single.deleteUnknown.Store(true)
 	}
 	return in, err
 }
 
-// lookAt looks whether the one node is the seat's. It returns an answer if there is one now.
-func (c *client) lookAt(x *errand) (recipes.Meaning, recipes.Input, error) {
-	there, stat, err := c.conn.Exists(x.own)
+// lookAt looks whether the one node is the seat's, and returns what follows from that.
+func (c *client) lookAt(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) {
+	there, stat, err := c.conn.Exists(t.single.node)
 	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
-		in, err := classified(x.Epoch, x.Op, outcome, err)
-		return recipes.Meaning{}, in, err
+		m.In, err = classified(x.Epoch, x.Op, outcome, err)
+		return m, err
 	}
-	own := there && stat.Czxid == x.seat.token(x.own)
+	own := there && stat.Czxid == t.token(t.single.node)
 	if x.Op == recipes.OpDelete {
 		own = there && stat.EphemeralOwner == c.link.Session()
 	}
-	m := x.Looked(own)
-	if m.Then != recipes.ThenTell {
-		return m, nil, nil
+	m = x.Looked(own)
+	if _, refused := m.In.(recipes.Refused); refused {
+		return m, zk.ErrNoNode
 	}
-	in, err := c.tell(x, m.In, recipes.Answer{}, zk.ErrNoNode)
-	return m, in, err
+	return m, nil
 }
 
 // Ephemeral reports whether a session owns the node. Containers and nodes with a time to live have an owner value that is no session.
@@ -163,49 +145,135 @@ func Ephemeral(stat *zk.Stat) bool {
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ guid) (recipes.Input, error) {
-	in, err := c.createSingle(t, epoch)
-	return c.heard(t, in, err)
+// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a seat that was told that the node is its
+// own. It is not for one of which the create is under way: the answer could be older than that.
+type verifying struct {
+	slot
+
+	epoch recipes.Epoch
+	seat  *Seat
+	born  int64 // set by the loop, before it is made
 }
 
-func (l *single) list(c *client, t *Seat, e recipes.List, _ guid, _ []*names) (recipes.Input, error) {
-	in, err := c.look(t, e)
-	return c.heard(t, in, err)
-}
+var _ request = (*verifying)(nil)
 
-func (l *single) form() recipes.Layout { return recipes.LayoutNode }
-
-func (l *single) reads(*Seat) []string { return nil }
-
-// watch has nothing to do if the watch of the look before is still armed.
-func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {
-	if c.watches.Subscribed(l.node, t) {
-		return nil, nil
+func (v *verifying) admit(s *Session) {
+	if v.isDue() {
+		s.pending.add(v)
 	}
-	return c.watch(t, e)
 }
 
-func (l *single) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	in, err := c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: recipes.LayoutNode}, seat: t, own: t.single.node,
-	})
-	return c.heard(t, in, err)
+func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
+
+func (v *verifying) urgency() urgency { return handing }
+
+func (v *verifying) refuse() {} // the nodes of an epoch end with it
+
+func (v *verifying) do(c *client) (func(*Session), error) {
+	node, err := c.follow(ofNode, v.seat.single.node, v.seat)
+	outcome, err := zkerr.Classify(err)
+	return func(s *Session) {
+		switch {
+		case !v.seat.single.known || v.seat.token(v.seat.single.node) != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && node.stat.Czxid != v.born:
+			s.lostSingle(c, v.seat)
+		case !outcome.Settled() || c.outdated:
+			s.again(c, v)
+		case outcome == zkerr.Done:
+			s.noteCertain(c, v.seat)
+		default: // it cannot be watched
+		}
+	}, err
 }
 
-func (l *single) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	in, err := c.removeSingle(t, e)
-	return c.heard(t, in, err)
+// isDue reports whether there is something to verify.
+func (v *verifying) isDue() bool {
+	v.born = v.seat.token(v.seat.single.node)
+	return v.seat.single.known
 }
 
-func (l *single) removable() bool { return false } // it went with its session, and this one may be another
+// lostSingle tells the seat that its node is gone.
+func (s *Session) lostSingle(c *client, t *Seat) {
+	gone := recipes.Gone{Epoch: c.epoch, Node: t.nameOf(t.single.node)}
+	c.owners.heard(t, gone)
+	s.noteNodeGone(t)
+	s.tell(t, gone, nil)
+}
 
-func (l *single) leave(c *client, t *Seat) { c.owners.leave(t) }
+// singleGone tells the seats that follow the node, and its owner, that it is gone. An event or a reading has said so. If it was a reading,
+// the owner may have made the node since.
+func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
+	if t := c.owners.of(node); t != nil && t.single.known {
+		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
+		if event {
+			s.lostSingle(c, t)
+		} else {
+			s.take(&verifying{epoch: c.epoch, seat: t})
+		}
+	}
+	return seats
+}
 
-func (l *single) told(there bool) { l.known = there }
-
-func (l *single) lost(c *client, t *Seat) { c.owners.leave(t) }
-
-func (l *single) cover(s *Session, c *client, t *Seat, node string) {
-	t.want(c, node)
+// isPast reports whether a request of the seat that found no node to watch was about a node before the one which the seat has made, or is
+// making. Both nodes have one name, so the machine could not tell:
+//
+//  1. The machine waits for A's node, and asks for a watch on it.
+//  2. The connection breaks, and A's node goes.
+//  3. On the next connection the request is made, and so is a look, because after an outage every waiter looks anew. Both find nothing.
+//  4. The look's answer is told, and the seat makes its node, and holds.
+//  5. Only now the other answer is told: the node is gone.
+//
+// The machine would give up a node that stands, and no session would ever remove it.
+//
+// A seat that has a node, or may have one, waits for no other node. If the reading is younger than the node after all, another look tells.
+func (s *Session) isPast(c *client, t *Seat) bool {
+	if t.single == nil || !c.owners.is(t) {
+		return false
+	}
 	s.take(&verifying{epoch: c.epoch, seat: t})
+	return true
+}
+
+// rewritten notes that the data of a node have changed. When its owner has it watched again, that shows whether it is another node by now
+// (see found). Until then, and for an owner that does not hold any more, it is unknown.
+func (s *Session) rewritten(c *client, node string) {
+	if t := c.owners.of(node); t != nil {
+		t.single.uncertain.Store(true)
+	}
+}
+
+// rest has a transaction rest on the one node of a lock, if that is the seat's. The transaction is made before the node is removed, or not
+// at all. A guard alone would not do, because it knows the node by its name:
+//
+//  1. The lock is lost, with a transaction under way.
+//  2. Our delete overtakes it.
+//  3. Another contender makes the next node.
+//  4. The guard finds that node.
+func (l *single) rest(s *Session, t *Seat) (rests bool) {
+	if _, holds := s.holders[t]; !holds || !l.known || s.isOverdue(t) {
+		return false
+	}
+	l.writing++
+	return true
+}
+
+// keeps has a delete wait for the transactions that rest on the node.
+func (l *single) keeps(r *asked) bool {
+	if r.op != recipes.OpDelete || l.writing == 0 {
+		return false
+	}
+	l.leaving = append(l.leaving, r)
+	return true
+}
+
+// unrest notes that a transaction is answered, or will never be made.
+func (l *single) unrest(s *Session) {
+	if l.writing--; l.writing > 0 {
+		return
+	}
+	waiting := l.leaving
+	l.leaving = nil
+	for _, r := range waiting {
+		s.take(r)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -31,12 +32,12 @@ func TestASingleCreateProvesEverything(t *testing.T) {
 			t.Errorf("the second seat finds %+v, held by %+v; want a queue of one, the first seat's", listed, holder)
 		}
 		reads := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists)
-		b.Do(recipes.Watch{Epoch: 1, Node: "7"})
+		b.Do(recipes.Watch{Epoch: 1, Node: events.Name{Text: "7"}})
 		b.Want("")
 		if n := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists) - reads; n != 0 {
 			t.Errorf("%d requests were made for a watch that is armed, want none", n)
 		}
-		a.Do(recipes.Delete{Epoch: 1, Node: "7"})
+		a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "7"}})
 		a.Want("Deleted")
 		b.Want("Gone")
 		b.Makes(2)
@@ -70,7 +71,7 @@ func TestSingleLostCreate(t *testing.T) {
 			}
 			if c.made {
 				a.ClaimNode(1, "7")
-				a.Do(recipes.Delete{Epoch: 1, Node: "7"})
+				a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "7"}})
 				a.Want("Gone Deleted") // the look has armed a watch
 				b.Fresh()
 			}
@@ -92,14 +93,14 @@ func TestSingleLostDelete(t *testing.T) {
 			a := r.Single()
 			a.Makes(1)
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
-			a.Do(recipes.Delete{Epoch: 1, Node: "7"})
+			a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "7"}})
 			sessiontest.AnswerOf[recipes.Unknown](a)
 			if c.other {
 				r.Must(r.Server.Create(sessiontest.Task, nil))
 			}
 			r.Settle()
 			a.Fresh()
-			a.Do(recipes.Delete{Epoch: 1, Node: "7"})
+			a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "7"}})
 			if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
 				r.Errorf("the second delete is answered Deleted: %v, with a node there: %v; want it deleted unless it is another's", deleted, r.Server.Exists(sessiontest.Task))
 			}
@@ -112,7 +113,7 @@ func TestSingleDiscardsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
 		a.Makes(1)
-		b.Do(recipes.Discard{Node: "7"})
+		b.Do(recipes.Discard{Node: events.Name{Text: "7"}})
 		time.Sleep(time.Second)
 		if !r.Server.Exists(sessiontest.Task) {
 			t.Error("another seat's node was discarded, want it left alone")
@@ -125,10 +126,10 @@ func TestSingleDiscardsNothing(t *testing.T) {
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
+		a.FindGone(recipes.Watch{Epoch: 1, Node: events.Name{Text: "7"}})
 		a.Want("Gone") // it has no node: this is about the one that it waits for
 		a.MakesAlone()
-		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
+		a.FindGone(recipes.Watch{Epoch: 1, Node: events.Name{Text: "7"}})
 		a.Want("")
 		r.Must(r.Server.Delete(sessiontest.Task))
 		a.Want("Gone") // the session has looked again, and watches it
@@ -145,7 +146,7 @@ func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 		r.Must(err)
 		first, second := r.Owner(), r.Owner()
 		made := first.MakesAlone()
-		first.Do(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		first.Do(recipes.Delete{Epoch: 1, Node: made.Node})
 		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
 			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
 		}
@@ -165,7 +166,7 @@ func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		first, second := r.Owner(), r.Owner()
 		made := first.Makes(1)
-		second.Do(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		second.Do(recipes.Delete{Epoch: 1, Node: made.Node})
 		second.Want("Deleted")
 		if !r.Server.Exists(sessiontest.TaskNode) {
 			r.Error("the node of the first is gone, want it left alone")
@@ -181,7 +182,7 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		s.Fresh() // it may have heard of that
 		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
-		s.Do(recipes.Claim{Epoch: 1, Node: made.Node.Text})
+		s.Do(recipes.Claim{Epoch: 1, Node: made.Node})
 		if in := sessiontest.AnswerOf[recipes.Refused](s); !in.Missing {
 			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
 		}

@@ -55,20 +55,21 @@ type said struct {
 // Then making the two requests one after the other finds out why.
 func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 	old, next := w.leave, w.enter
-	x := errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: next.epoch, Turns: true},
-		seat:   next.seat, own: next.seat.prefix(next.guid), leaver: old.node,
+	t := next.seat
+	x := recipes.Errand{
+		Op: recipes.OpCreate, Epoch: next.epoch, Dir: t.dir, Leaver: old.node,
+		Nodes: []string{t.prefix(next.guid)}, Data: t.dataIn(c),
 	}
-	p := x.Plan(x.view(c))
-	if p.Len() == 0 {
+	p := x.Plan(c.view(t, x))
+	if len(p) == 0 {
 		return c.oneByOne(w)
 	}
-	a, err := c.perform(&x, p)
-	m := x.means(c, p, a)
+	a, err := c.perform(t, p)
+	m := c.means(t, x, p, a)
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(w)
 	}
-	entered.in, entered.err = c.tell(&x, m.In, a, err)
+	entered.in, entered.err = c.tell(t, p, a, m.In, err)
 	if left.in = x.Left(a); a.Result == recipes.ResultUnknown {
 		left.err = err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -38,7 +39,7 @@ func turnAt(r *sessiontest.Rig, next session.Place) turn {
 func (t turn) over(floor bool) {
 	t.Helper()
 	t.Together(func() {
-		t.old.Do(recipes.Delete{Epoch: 1, Node: t.node, Floor: floor})
+		t.old.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: t.node}, Floor: floor})
 		t.next.Do(recipes.Create{Epoch: 1, Attempt: 1})
 	})
 }
@@ -162,7 +163,7 @@ func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
 		s := r.Seated()
 		node := s.Makes(1).Node.Text
 		r.DenyWriting()
-		s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 		s.Want("Deleted")
 		r.WantChildren(0)
 		r.WantData(sessiontest.OurData)
@@ -177,7 +178,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 			created := s.Makes(attempt)
 			asked := r.Asked()
-			s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
 			s.Want("Deleted")
 			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
 				t.Errorf("the server was asked for %v and has %v, want one Multi and no node", got, r.Server.Children(sessiontest.Dir))
@@ -186,11 +187,11 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		}
 		// A seat that does not know its token leaves no floor. Nor does a seat that need not leave one.
 		r.Plant("x-lock-0000000099")
-		s.Do(recipes.Delete{Epoch: 1, Node: "x-lock-0000000099", Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "x-lock-0000000099"}, Floor: true})
 		s.Want("Deleted")
 		created := s.Makes(4)
 		r.WantData(sessiontest.OurData)
-		s.Do(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+		s.Do(recipes.Delete{Epoch: 1, Node: created.Node})
 		s.Want("Deleted")
 		r.WantData(sessiontest.OurData)
 	})
@@ -205,7 +206,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 		token int64
 	}
 	leave := func(s scene, floor bool) {
-		s.pred.Do(recipes.Delete{Epoch: 1, Node: s.node, Floor: floor})
+		s.pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: s.node}, Floor: floor})
 	}
 	data := func(s scene, data string) {
 		s.Must(s.Server.SetData(sessiontest.Dir, []byte(data)))
@@ -222,7 +223,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 			before.Want("Opened")
 			node := before.CreateNode(1).Text
 			before.ListNodes(1)
-			before.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			before.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 			before.Fresh()
 			leave(s, false)
 		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
@@ -259,7 +260,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 				waiter.WantGone(s.node)
 				time.Sleep(time.Duration(claims) * time.Minute)
 				asked := r.Asked()
-				waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
+				waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: s.node}, Next: events.Name{Text: other}})
 				if in := waiter.Answer(); in != c.want {
 					r.Errorf("%+v, want %+v", in, c.want)
 				}
@@ -286,9 +287,9 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 		pred.ListNodes(1)
 		waiter.WatchNode(node)
 		waiter.Want("")
-		pred.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 		waiter.WantGone(node)
-		waiter.Do(recipes.Advance{Epoch: 1, Node: "none", Past: node, Next: "lock-0000000000"})
+		waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: "none"}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}})
 		waiter.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
 	})
 }
@@ -305,11 +306,11 @@ func TestAnAdvanceSeesForeignData(t *testing.T) {
 		waiter.WatchNode(node)
 		waiter.Want("")
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
-		pred.Do(recipes.Delete{Epoch: 1, Node: node})
+		pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
 		waiter.WantGone(node)
-		waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
+		waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}})
 		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
-		waiter.Do(recipes.Delete{Epoch: 1, Node: own, Floor: true})
+		waiter.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: own}, Floor: true})
 		waiter.Want("Gone Deleted")
 		r.WantData(theirData)
 	})
@@ -320,7 +321,7 @@ func TestAnAdvanceSeesForeignData(t *testing.T) {
 func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
-			s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 		})
 		asked := r.Asked()
 		waiter.Do(advance)
@@ -334,7 +335,7 @@ func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
 			r.On(zktest.OpMulti, zktest.Fail(zktest.Throttled))
-			s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 			s.Fresh()
 			r.Server.Intercept(nil)
 		})

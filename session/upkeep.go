@@ -22,7 +22,17 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.unwatched, seat)
-		seat.layout.cover(s, c, seat, node)
+		if seat.single != nil {
+			seat.want(c, node)
+			s.take(&verifying{epoch: c.epoch, seat: seat})
+			continue
+		}
+		for _, node := range seat.nodes(node) {
+			if seat.want(c, node) {
+				s.take(&rearming{epoch: c.epoch, node: node})
+			}
+		}
+		s.remind(c, seat, seat.name(node))
 	}
 }
 
@@ -91,7 +101,7 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	}
 	c.logger.Debug("probe failed", zap.String("node", node), zap.Error(err))
 	if errors.Is(err, zk.ErrNoNode) && !c.isOver() && s.holders[seat] == node {
-		seat.layout.lost(c, seat)
+		c.owners.lost(seat)
 		s.noteNodeGone(seat)
 		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -21,7 +22,7 @@ func crowd(r *sessiontest.Rig) {
 	})
 	s := r.Seated()
 	for range 256 {
-		s.Do(recipes.Delete{Epoch: 1, Node: "none"})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 	}
 	synctest.Wait()
 }
@@ -32,7 +33,7 @@ func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
 		n := nextIn(r)
 		n.leave()
 		crowd(r)
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own}) // it waits for room
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}}) // it waits for room
 		n.seat.Want("")
 		r.Server.Intercept(nil)
 		n.wantsAWrite(func() {
@@ -57,11 +58,11 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 		waiter.ListNodes(1)
 		waiter.WatchNode(node)
 		waiter.Want("")
-		pred.Do(recipes.Delete{Epoch: 1, Node: node})
+		pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(token))))
 		waiter.WantGone(node)
 		crowd(r)
-		waiter.Do(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: other}) // it waits for room
+		waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: node}, Next: events.Name{Text: other}}) // it waits for room
 		waiter.Want("")
 		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError)) // so that nothing is told before requests are made
 		r.Server.Cut(r.Only())

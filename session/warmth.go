@@ -30,7 +30,7 @@ func (s *Session) isKnown(r *asked) bool {
 // knowable reports whether a warm session may know the answer to the request, or a part of it.
 func (r *asked) knowable() bool {
 	claim, is := r.effect.(recipes.Claim)
-	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout.form())
+	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout)
 }
 
 // known returns the answer that a warm session knows, or nil.

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -69,7 +70,7 @@ func TestAWarmSessionLooks(t *testing.T) {
 					return q.Op == zktest.OpExists
 				})
 			}
-			n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
+			n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
 			synctest.Wait()
 			told := n.seat.Fresh()
 			if told[len(told)-1] != c.want {
@@ -89,7 +90,7 @@ func TestAWarmSessionKnowsTheFirstInAListing(t *testing.T) {
 		own := s.Makes(1).Node.Text
 		s.ListNodes(1)
 		asked := r.Asked()
-		s.Do(recipes.Claim{Epoch: 1, Node: own})
+		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: own}})
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.WantAsked(asked())
 	})
@@ -133,7 +134,7 @@ func TestAColdSessionClaims(t *testing.T) {
 				c.spoil(n)
 			}
 			synctest.Wait()
-			c.claim.Epoch, c.claim.Node = 1, n.own
+			c.claim.Epoch, c.claim.Node = 1, events.Name{Text: n.own}
 			n.wantsAWrite(func() { n.seat.Do(c.claim) })
 		})
 	}
@@ -159,14 +160,14 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		s.WantGone(other)
 		s.ListNodes(1)
 		r.Once(zktest.Delay(time.Second), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-		writer.Do(recipes.Claim{Epoch: 1, Node: "none"})
+		writer.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
 		synctest.Wait()
 		wait, open := gate(r)
 		idle := r.InPlaceOf(writer)
 		idle.Hears(func(recipes.Input) { wait() })       // in the session's own time
 		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
 		synctest.Wait()
-		go s.Do(recipes.Claim{Epoch: 1, Node: own})
+		go s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: own}})
 		time.Sleep(2 * time.Second) // the write is answered
 		open()
 		synctest.Wait()
@@ -184,7 +185,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 		n.seat.ListNodes(1) // it says that the contender is the first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
 		n.seat.Want("")
 		r.Server.Down(false)
 		r.Settle()
@@ -200,7 +201,7 @@ func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 		written := time.Now()
 		time.Sleep(sessiontest.Timeout / 8) // a probe interval and a quarter
 		before := r.Server.Requests(zktest.OpMulti)
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
 		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.Until("a probe has come", func() bool { return r.Server.Requests(zktest.OpMulti) > before })
 		if took := time.Since(written); took > sessiontest.Timeout/5 {

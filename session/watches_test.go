@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -151,7 +152,7 @@ func TestArmingAgainIsDenied(t *testing.T) {
 		r.SetData("n")
 		s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpWatch})
 		s.WatchNode("n")
-		s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"})
+		s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: events.Name{Text: "n"}})
 	})
 }
 

@@ -84,8 +84,8 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 //  4. A finds the node watched, and does not read it.
 //
 // A seat that is told twice ignores the second time.
-func (s *Session) remind(c *client, seat *Seat, own string) {
-	if own == "" {
+func (s *Session) remind(c *client, seat *Seat, own events.Name) {
+	if own.Text == "" {
 		return
 	}
 	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {

@@ -44,8 +44,8 @@ var (
 	Claimed  = recipes.Claimed{Epoch: Epoch, Fresh: true}
 	Recorded = recipes.Claimed{Epoch: Epoch, Fresh: true, Recorded: true} // with DetectCrash
 
-	Ahead   = recipes.Gone{Epoch: Epoch, Node: Older.Text} // the contender ahead is gone
-	Removed = recipes.Gone{Epoch: Epoch, Node: Own.Text}
+	Ahead   = recipes.Gone{Epoch: Epoch, Node: Older} // the contender ahead is gone
+	Removed = recipes.Gone{Epoch: Epoch, Node: Own}
 )
 
 // FakePort is a session that a test scripts. It notes the requests, and says only what the test tells it to.

@@ -317,7 +317,7 @@ func (s *Seat) CreateNode(epoch recipes.Epoch) events.Name {
 // ClaimNode makes the seat a holder of the node.
 func (s *Seat) ClaimNode(epoch recipes.Epoch, node string) {
 	s.Rig.Helper()
-	s.Do(recipes.Claim{Epoch: epoch, Node: node})
+	s.Do(recipes.Claim{Epoch: epoch, Node: events.Name{Text: node}})
 	if in, want := s.Answer(), (recipes.Claimed{Epoch: epoch, Fresh: true}); in != want {
 		s.Rig.Fatalf("the claim of %s is answered %+v, want %+v", node, in, want)
 	}
@@ -326,7 +326,7 @@ func (s *Seat) ClaimNode(epoch recipes.Epoch, node string) {
 // WriteNothing goes through the quorum and changes nothing.
 func (s *Seat) WriteNothing() {
 	s.Rig.Helper()
-	s.Do(recipes.Delete{Epoch: 1, Node: "none"})
+	s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 	s.Want("Deleted")
 }
 

@@ -14,7 +14,7 @@ import (
 // Recorded claims with a record, again if need be, until the claim is granted.
 func (s *Seat) Recorded(node string) {
 	s.Rig.Helper()
-	claim := recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade}
+	claim := recipes.Claim{Epoch: 1, Node: events.Name{Text: node}, Record: recipes.RecordMade}
 	s.Do(claim)
 	s.Rig.Until("the claim is granted", func() (granted bool) {
 		for _, in := range s.Fresh() {
@@ -43,7 +43,7 @@ func (s *Seat) DeleteNode(node string) {
 	r := s.Rig
 	r.Helper()
 	for {
-		s.Do(recipes.Delete{Epoch: 1, Node: node})
+		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
 		deleted := false
 		r.Until("the deletion is answered", func() bool {
 			for _, in := range s.Fresh() {
@@ -182,9 +182,9 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 	waiter.WatchNode(nodes[1])
 	first(seats[0], nodes[0])
 	waiter.Fresh()
-	seats[1].Do(recipes.Delete{Epoch: 1, Node: nodes[1]})
+	seats[1].Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: nodes[1]}})
 	waiter.WantGone(nodes[1])
-	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
+	return waiter, recipes.Advance{Epoch: 1, Node: events.Name{Text: nodes[2]}, Past: events.Name{Text: nodes[1]}, Next: events.Name{Text: nodes[0]}}
 }
 
 // Writer is a seat that writes, in a directory that is known to be ours. Alone there it holds.
@@ -230,9 +230,9 @@ func (s *Seat) Do(request recipes.Effect) {
 		case recipes.Create, recipes.Delete:
 			s.holds, s.claims = "", ""
 		case recipes.Claim:
-			s.claims = e.Node
+			s.claims = e.Node.Text
 		case recipes.Advance:
-			s.claims = e.Node
+			s.claims = e.Node.Text
 		}
 		s.Seat.Do(request)
 	})
@@ -265,7 +265,7 @@ func (s *Seat) believe(in recipes.Input) {
 			s.holds = s.claims
 		}
 	case recipes.Gone:
-		if in.Node == s.holds {
+		if in.Node.Text == s.holds {
 			s.holds = ""
 		}
 	case recipes.Refused:

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -117,12 +118,12 @@ func (r *Rig) Watching(name string) *Seat {
 }
 
 // WatchNode watches a node of the directory.
-func (s *Seat) WatchNode(name string) { s.Do(recipes.Watch{Epoch: 1, Node: name}) }
+func (s *Seat) WatchNode(name string) { s.Do(recipes.Watch{Epoch: 1, Node: events.Name{Text: name}}) }
 
 // WantGone checks that the node's end, and nothing else, was told once.
 func (s *Seat) WantGone(name string) {
 	s.Rig.Helper()
-	s.WantOnly(recipes.Gone{Epoch: 1, Node: name})
+	s.WantOnly(recipes.Gone{Epoch: 1, Node: events.Name{Text: name}})
 }
 
 // Multis returns a check of how many Multis have come since the call before: at least and at most so many. when says in
@@ -166,8 +167,8 @@ func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 func (s *Seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1).Text
-	version := s.Surveys(recipes.Survey{Node: node}).Version
-	s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
+	version := s.Surveys(recipes.Survey{Node: events.Name{Text: node}}).Version
+	s.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: node}, Permits: permits, Version: version})
 	in, ok := s.Answer().(recipes.Entered)
 	if !ok || len(in.Permits) != int(permits) || !in.Fresh {
 		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh permits", permits, in)
@@ -179,7 +180,7 @@ func (s *Seat) Enters(permits int32) recipes.Entered {
 func (r *Rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
-	s.Do(recipes.Delete{Epoch: 1, Node: s.Enters(1).Permits[0]})
+	s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: s.Enters(1).Permits[0]}})
 	s.Want("Deleted")
 	s.Close()
 }
@@ -216,7 +217,7 @@ func (r *Rig) FloorFails() {
 	r.Helper()
 	other := r.Seated()
 	node := other.Makes(1).Node.Text
-	other.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+	other.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
 	other.Want("Deleted")
 	other.Close()
 }
