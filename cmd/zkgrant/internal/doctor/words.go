@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/zkgrant/zkgrant/session"
 )
 
 // Words returns the four-letter words that a server is asked.
@@ -63,7 +61,7 @@ func (s Server) tick() (tick time.Duration, said bool) {
 		return time.Duration(ms) * time.Millisecond, true
 	}
 	if s.Least > 0 && s.Most == 10*s.Least {
-		return session.ImpliedTick(0, s.Least), false
+		return s.Least / 2, false
 	}
 	return 0, false
 }
