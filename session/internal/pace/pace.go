@@ -34,7 +34,9 @@ func (l *Limiter) Set(rate int) {
 // Wait returns when a read may be sent. It returns false at once if that would be after
 // until, and the cause of ctx if ctx ends first.
 func (l *Limiter) Wait(ctx context.Context, until time.Time) (bool, error) {
-	wait, ok := l.take(time.Now(), until)
+	l.mu.Lock()
+	wait, ok := l.take(time.Now(), until) // the clock is read in the order of the turns
+	l.mu.Unlock()
 	if !ok || wait == 0 {
 		return ok, nil
 	}
@@ -49,10 +51,8 @@ func (l *Limiter) Wait(ctx context.Context, until time.Time) (bool, error) {
 }
 
 // take lets a read through, and returns how long it has to wait. If that would be after
-// until, it takes nothing and returns false. The zero until has no bound.
+// until, it takes nothing and returns false. The zero until has no bound. It is called with mu held.
 func (l *Limiter) take(now, until time.Time) (wait time.Duration, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.rate == 0 {
 		return 0, until.IsZero() || !now.After(until)
 	}
