@@ -169,9 +169,11 @@ func ownerOf(ctx context.Context) *owner {
 // standing tells what the context already holds of the lock. With the first of the owners that still holds, the lock is entered
 // again. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for itself.
 func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
-	if m := l.multi(); m != nil {
+	if m := l.members; m != nil {
 		return nil, nil, m.standing(ctx)
 	}
+	semaphore, _ := l.rule.(recipes.Semaphore)
+	permits := int64(semaphore.Permits)
 	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
@@ -180,7 +182,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
 			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
-		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
+		case held.lock.permits() > 0 && permits > 0: // they add up
+			permits += int64(held.lock.permits())
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held)
 		case writer != nil || deadlock != nil: // the latest holder in the chain has decided
@@ -189,6 +192,9 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		default:
 			deadlock = l.deadlockWith(at)
 		}
+	}
+	if permits > int64(semaphore.Size) && !semaphore.Adopt {
+		deadlock = fmt.Errorf("%w: it would hold %d permits of %s, which has %d", ErrDeadlock, permits, l.path, semaphore.Size)
 	}
 	if deadlock != nil && owners == nil {
 		return nil, nil, deadlock

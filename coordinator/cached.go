@@ -68,7 +68,7 @@ func (l *Lock) caching() *cache.Handle {
 
 // wants has the cached nodes at the paths of the lock removed, because the lock is about to queue there.
 func (l *Lock) wants() {
-	if m := l.multi(); m != nil {
+	if m := l.members; m != nil {
 		for _, member := range m.locks {
 			l.c.caches.Want(member.path, nil)
 		}

@@ -90,7 +90,7 @@ func (l *Lock) usedAs() string {
 // word names the kind of lock that is asked for.
 func (l *Lock) word() string {
 	switch {
-	case l.multi() != nil:
+	case l.members != nil:
 		return "multi"
 	case l.rule.Kind().Reads():
 		return "read"

@@ -23,7 +23,7 @@ func (l *live) enter(a *Acquisition) error {
 	if l.closed {
 		return ErrClosed
 	}
-	if m := a.lock.multi(); m != nil {
+	if m := a.lock.members; m != nil {
 		if err := l.enterOthers(a, m); err != nil {
 			return err
 		}

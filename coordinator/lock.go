@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
@@ -26,6 +28,8 @@ type Lock struct {
 	kind *kind
 	rule recipes.Rule
 	cfg  lockConfig
+
+	members *members // of a multi-lock; nil: it is none
 
 	cached *cache.Handle // nil: each acquisition has a node of its own
 
@@ -86,67 +90,64 @@ func configOf(options []AcquireOption) acquireConfig {
 
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
-	id := c.lastID.Add(1)
+	a := &Acquisition{id: c.lastID.Add(1), lock: l}
 	if len(c.hooks.acquire) > 0 {
-		c.hooks.acquired(ctx, AcquireInfo{ID: id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()})
+		info := AcquireInfo{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
+		c.hooks.acquired(ctx, info)
 	}
-	l.logAsked(id, cfg)
-	a := &Acquisition{id: id, lock: l}
-	var owners []*Acquisition
-	var in *session.Seat
+	house, level, what := &c.house, zap.DebugLevel, "lock asked for"
+	if l.kind.leads {
+		house, level, what = &c.terms, zap.InfoLevel, "leadership asked for"
+	}
+	if ce := c.cfg.Logger.Check(level, what); ce != nil {
+		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id), zap.String("kind", l.word()), zap.Bool("try", cfg.try))
+	}
+
 	err := l.check(cfg)
+	var owners []*Acquisition
+	var writer *session.Seat
 	if err == nil {
-		err = l.checkOwn(ctx)
+		owners, writer, err = l.standing(ctx)
 	}
+	if err == nil && writer != nil {
+		// A reader in the place of its own writer waits for no other contender, and a try would find
+		// that writer ahead. The create also names the writer's node.
+		cfg.try = false
+		err = l.checkSize(cfg, l.size+len(cfg.data)+len(c.chroot)+len(l.path))
+	}
+
+	// The acquisition enters the lock again, or takes its turn under a cached node, or queues up with
+	// a node of its own. One that is to fail has an actor, too, which tells of that.
+	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
+	again := false
 	if err == nil {
-		owners, in, err = l.standing(ctx)
-		// A reader in the place of its own writer waits for no other contender, and a try would find that writer ahead.
-		cfg.try = cfg.try && in == nil
+		for _, owner := range owners {
+			if a.actor = owner.actor.Admit(drive); a.actor != nil {
+				a.seat, again = owner.seat, true
+				break
+			}
+		}
+		if !again {
+			a.actor = l.turn(drive, cfg)
+		}
 	}
-	if err == nil && in != nil {
-		err = l.checkSize(cfg, l.size+len(cfg.data)+len(c.chroot)+len(l.path)) // the create also names the writer's node
+	if a.actor == nil {
+		a.seat = l.seat(cfg, writer)
+		a.actor = actors.NewLock(drive, l.rule, a.seat)
 	}
-	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
-	again := err == nil && a.entersAgain(drive, owners)
-	if !again {
-		a.queues(drive, cfg, in, err)
-	}
+
 	if err == nil {
 		err = c.live.enter(a)
-	}
-	if err == nil && !again && a.seat != nil {
-		l.wants()
 	}
 	if err != nil {
 		a.actor.Fail(err)
 		return a
 	}
+	if !again && a.seat != nil {
+		l.wants()
+	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
 	return a
-}
-
-// entersAgain makes the actor of an acquisition that enters again with the first of the owners that still holds, and reports whether
-// there is one.
-func (a *Acquisition) entersAgain(drive actors.Config, owners []*Acquisition) bool {
-	for _, owner := range owners {
-		if actor := owner.actor.Admit(drive); actor != nil {
-			a.actor, a.seat = actor, owner.seat
-			return true
-		}
-	}
-	return false
-}
-
-// queues makes the actor of an acquisition that queues up, or is to fail with the error.
-func (a *Acquisition) queues(drive actors.Config, cfg acquireConfig, in *session.Seat, err error) {
-	l := a.lock
-	if err == nil {
-		if a.actor = l.turn(drive, cfg); a.actor != nil {
-			return
-		}
-	}
-	a.seat = l.seat(cfg, in)
-	a.actor = actors.NewLock(drive, l.machineRule(), a.seat)
 }
 
 // seat returns the seat of an acquisition. If a writer is given, the seat is in its place.
@@ -158,7 +159,7 @@ func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	if l.kind.place != nil {
 		l.kind.place(l, &place)
 	}
-	if m := l.multi(); m != nil && l.err == nil {
+	if m := l.members; m != nil && l.err == nil {
 		place.Members = m.places()
 	}
 	return l.c.session.Seat(place)
@@ -208,7 +209,7 @@ func (l *Lock) check(cfg acquireConfig) error {
 // checkSize fails if a request of so many bytes is more than servers accept. They drop the connection at such a request, and again
 // each time it is retried.
 func (l *Lock) checkSize(cfg acquireConfig, size int) error {
-	if m := l.multi(); m != nil && size+overhead > session.MaxRequest {
+	if m := l.members; m != nil && size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
 	}
 	if size+overhead > session.MaxRequest {

@@ -5,8 +5,6 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-
-	"github.com/zkgrant/zkgrant/actors"
 )
 
 // What is logged, by level:
@@ -58,21 +56,3 @@ func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 
 // With returns the core with the fields added.
 func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
-
-func (l *Lock) house() *actors.House {
-	if l.kind.leads {
-		return &l.c.terms
-	}
-	return &l.c.house
-}
-
-// logAsked logs that a lock is asked for; [actors.House] logs what comes after.
-func (l *Lock) logAsked(id uint64, cfg acquireConfig) {
-	level, what := zap.DebugLevel, "lock asked for"
-	if l.kind.leads {
-		level, what = zap.InfoLevel, "leadership asked for"
-	}
-	if ce := l.c.cfg.Logger.Check(level, what); ce != nil {
-		ce.Write(zap.String("path", l.path), zap.Uint64("id", id), zap.String("kind", l.word()), zap.Bool("try", cfg.try))
-	}
-}

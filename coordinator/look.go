@@ -19,7 +19,7 @@ import (
 // Queue returns the holders and waiters of the lock in order, other libraries' included. It is a snapshot for people, not for decisions:
 // Holding is no proof of a Grant. It waits for a connection until ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
-	if m := l.multi(); m != nil && l.err != nil {
+	if m := l.members; m != nil && l.err != nil {
 		return nil, l.err
 	} else if m != nil {
 		return m.queue(ctx)

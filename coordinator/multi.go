@@ -16,7 +16,7 @@ import (
 // [ErrInvalid] or [ErrTooLarge]; a [*MemberError] may name the lock at fault. See docs/kinds.md.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
-	l := &Lock{c: c, kind: kindMutex, rule: m}
+	l := &Lock{c: c, kind: kindMutex, rule: recipes.Multi(""), members: m}
 	if len(locks) > 0 && locks[0] != nil {
 		l.path = locks[0].path // also if a member is wrong: the event of the end names it
 	}
@@ -27,7 +27,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	for i, member := range locks {
 		kinds[i] = member.rule.Kind()
 	}
-	m.Multi = recipes.MultiOf(kinds...)
+	l.rule = recipes.MultiOf(kinds...)
 	l.kind, l.nodes, l.size = locks[0].kind, len(locks), c.session.SizeOfMembers(m.places())
 	if !slices.ContainsFunc(locks, func(member *Lock) bool { return !member.cfg.revocable }) {
 		l.marks = events.MarkRevocable // it can be revoked if each member can
@@ -36,30 +36,12 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	return l
 }
 
-// members is what a multi-lock consists of. In its handle it has the place of the rule, so that the handles of other locks
-// need no room for it.
-type members struct {
-	recipes.Multi
-	locks []*Lock
-}
-
-// multi returns the members of a multi-lock, or nil.
-func (l *Lock) multi() *members {
-	m, _ := l.rule.(*members)
-	return m
-}
-
-// machineRule is the rule of the machine.
-func (l *Lock) machineRule() recipes.Rule {
-	if m := l.multi(); m != nil {
-		return m.Multi
-	}
-	return l.rule
-}
+// members are the locks that a multi-lock consists of.
+type members struct{ locks []*Lock }
 
 // at returns the lock, or the member of a multi-lock, that is at the path, or nil.
 func (l *Lock) at(path string) *Lock {
-	m := l.multi()
+	m := l.members
 	if m == nil && l.path == path {
 		return l
 	}
@@ -82,7 +64,7 @@ func (m *members) check(c *Coordinator) error {
 		switch {
 		case l == nil:
 			return fmt.Errorf("%w: lock %d is nil", ErrMembers, i)
-		case l.multi() != nil:
+		case l.members != nil:
 			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)

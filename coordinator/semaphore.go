@@ -143,24 +143,6 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	return nil
 }
 
-// checkOwn fails if the context already holds so many permits that the size leaves too few for the request.
-func (l *Lock) checkOwn(ctx context.Context) error {
-	s, ok := l.rule.(recipes.Semaphore)
-	if !ok || s.Adopt {
-		return nil
-	}
-	total := int64(s.Permits)
-	for o := ownerOf(ctx); o != nil; o = o.next {
-		if held := o.acquisition; held.lock.c == l.c && held.lock.path == l.path && held.actor.Holding() {
-			total += int64(held.lock.permits())
-		}
-	}
-	if total > int64(s.Size) {
-		return fmt.Errorf("%w: it would hold %d permits of %s, which has %d", ErrDeadlock, total, l.path, s.Size)
-	}
-	return nil
-}
-
 // explainSize says how the sizes or numbers differ.
 func (l *Lock) explainSize(end actors.End) error {
 	s, _ := l.rule.(recipes.Semaphore)
