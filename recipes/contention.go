@@ -14,7 +14,7 @@ import "github.com/zkgrant/zkgrant/events"
 // A holder may also rest: the session then renews no lease for it. A claim ends the rest.
 type Contention struct {
 	epoch Epoch
-	node  string // the holder's
+	node  events.Name // the holder's
 
 	Watched bool // the directory is to be watched for as long as the node stands
 	Found   bool // another contender is there, or may be; never cleared
@@ -32,7 +32,7 @@ type Contention struct {
 
 // NewContention returns what the holder of a node knows at its Grant.
 func NewContention(epoch Epoch, node string) Contention {
-	return Contention{epoch: epoch, node: node, up: true}
+	return Contention{epoch: epoch, node: events.Name{Text: node}, up: true}
 }
 
 // Next reports whether each contender that has come is known, except those of the last two probe
@@ -52,11 +52,11 @@ func (c *Contention) Next(waits bool, proven func() bool) (known bool, request E
 			return true, nil
 		}
 		c.proving = true
-		return false, Claim{Epoch: c.epoch, Node: events.Name{Text: c.node}}
+		return false, Claim{Epoch: c.epoch, Node: c.node}
 	case c.Watched && !c.Blind && !c.arming && (waits || !c.Paced):
 		// In a directory in which other nodes come and go, an event may follow each Arm.
 		c.arming, c.Paced = true, c.Paced || c.changed
-		return false, Arm{Epoch: c.epoch, Node: events.Name{Text: c.node}}
+		return false, Arm{Epoch: c.epoch, Node: c.node}
 	}
 	return false, nil
 }

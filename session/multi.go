@@ -48,7 +48,7 @@ func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (r
 	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
 	t.nameOwn(c, e.Epoch, known, 0)
 	stats := make([]*zk.Stat, len(own))
-	err := t.eachMember(func(i int) (err error) {
+	err := t.eachMember(func(i int) error {
 		if own[i] == "" {
 			return nil
 		}

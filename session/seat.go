@@ -330,7 +330,7 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 	t.epoch, t.own, t.born = epoch, nodes[0], born
 	t.forget(c, before)
 	if t.permits != nil && path.Dir(t.own) == t.permits.dir {
-		t.turnAway(c)
+		c.looks.Drop(t.permits.dir, t) // it waits for no room any more
 	}
 }
 
@@ -412,10 +412,12 @@ func (t *Seat) leave(c *client) {
 	switch {
 	case t.single != nil:
 		c.owners.leave(t)
-	case t.several != nil:
+	case t.permits != nil:
+		t.several.nodes = nil
+		c.looks.Drop(t.permits.dir, t)
+	case t.members != nil:
 		t.several.nodes = nil
 	}
-	t.turnAway(c)
 	c.looks.Drop(t.dir, t) // if it was watched
 	t.forget(c, own)
 	t.forget(c, pred)

@@ -32,13 +32,6 @@ const (
 	permitMarker = "lease-"
 )
 
-// turnAway ends the subscription to changes of a semaphore. It is called with mu held.
-func (t *Seat) turnAway(c *client) {
-	if t.permits != nil {
-		c.looks.Drop(t.permits.dir, t)
-	}
-}
-
 // inUse counts the permits.
 func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	node := t.permits.dir
