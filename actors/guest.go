@@ -44,11 +44,11 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	return nil
 }
 
-// Lose takes the lock away. report tells of the loss. If several lose a lock at once, all of them
-// lose it before the first one is told.
+// Lose takes the lock away. report publishes the loss. If several lose a lock at once, all of them
+// lose it before the first loss is published.
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
 
-// AskBack tells that the lock is asked back.
+// AskBack reports a revocation request.
 func (g *Guest) AskBack(e recipes.Revoke) { g.onRevoke(e) }
 
 // Queue tells how many contenders stand ahead.

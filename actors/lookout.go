@@ -50,7 +50,7 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 	l.tell(epoch, in, effects)
 }
 
-// Watch has the directory watched from now on, until another contender is found.
+// Watch starts watching the directory, until another contender is found.
 func (l *Lookout) Watch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

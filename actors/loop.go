@@ -24,7 +24,7 @@ type Loop struct {
 }
 
 // NewLoop returns an idle loop whose goroutines belong to the group. It calls rest, which may be
-// nil, when it finds no more to do, and behind every fourth batch if there is always more. That
+// nil, when it finds no more to do, and after every fourth batch if there is always more. That
 // is for work that is better done once for several functions. A function sees what earlier ones
 // wrote.
 func NewLoop(group *Group, rest func()) *Loop { return &Loop{group: group, rest: rest} }
@@ -109,7 +109,7 @@ func broken(cause any) {
 // be more. A function that is posted while the drain is about to leave is not stranded:
 //
 //  1. The drain finds the queue empty, with mu held.
-//  2. It clears draining before it unlocks mu, and touches nothing behind that.
+//  2. It clears draining before it unlocks mu, and touches nothing after that.
 //  3. The next Post sees that and starts a new drain, which is alone.
 func (l *Loop) drain(most int) (more bool) {
 	l.yields = false

@@ -3,7 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -81,56 +80,6 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 			w.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
 			w.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 			reader := r.InPlaceOf(w)
-			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			refusesAPlace(r, reader)
-		})
-	}
-}
-
-// TestAClaimAfterALossMakesNoHolder:
-//
-//  1. The session is behind with its mailbox.
-//  2. The lease runs out, and the timer's message is queued.
-//  3. The machine holds by all that it was told. It asks whether its node is still there (it has heard Reconnected, or Unknown of an
-//     earlier such claim), and that is queued after 2.
-//  4. The session tells LeaseRanOut.
-//  5. It comes to the claim. The seat is no holder any more, and the session takes it for a contender that claims.
-//  6. The answer renews the lease, and makes the seat a holder.
-//
-// The seat keeps its node for a function that still runs, and no reader may take its place.
-func TestAClaimAfterALossMakesNoHolder(t *testing.T) {
-	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite, Detect: detect})
-			node := s.CreateNode(1)
-			s.ListNodes(1)
-			if detect {
-				s.Recorded(node.Text)
-			} else {
-				s.ClaimNode(1, node.Text)
-			}
-			time.Sleep(100 * time.Second)
-			var swallowed atomic.Int32
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op != zktest.OpMulti {
-					return zktest.Pass()
-				}
-				swallowed.Add(1)
-				return zktest.Swallow() // the probe: only pings are answered, as by a server without a quorum
-			})
-			r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
-			time.Sleep(s.Until() - time.Second)
-			r.Together(func() { // in the session's drain
-				time.Sleep(2 * time.Second) // 1, 2
-				r.Server.Intercept(nil)
-				s.Do(recipes.Claim{Epoch: 1, Node: node, Held: true}) // 3
-			})
-			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
-			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || count[recipes.Claimed](told) != 1 || slices.Index(told, recipes.Input(recipes.LeaseRanOut{})) != 0 {
-				r.Errorf("the seat is told %+v, want one LeaseRanOut, and after it the answer", told)
-			}
-			synctest.Wait()
-			reader := r.InPlaceOf(s)
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			refusesAPlace(r, reader)
 		})

@@ -42,14 +42,7 @@ func RawClient(t *testing.T, addr string) *zk.Conn {
 	return client(t, addr, zk.WithDialer(net.DialTimeout))
 }
 
-// QueueOf returns the names in a lock's directory, by the number that the server gave them.
-func QueueOf(t *testing.T, raw *zk.Conn, dir string) []string {
-	t.Helper()
-	names, err := queueOf(raw, dir)
-	eventstest.Must(t, err)
-	return names
-}
-
+// queueOf returns the names in a lock's directory, by the number that the server gave them.
 func queueOf(raw *zk.Conn, dir string) (names []string, _ error) {
 	names, _, err := raw.Children(dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {

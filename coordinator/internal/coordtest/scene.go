@@ -99,15 +99,6 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	})
 }
 
-// Scene plays the lines as a brief scene on the server, and returns what was told.
-func Scene(t *testing.T, srv *zktest.Server, lines ...string) string {
-	t.Helper()
-	s := newScene(t, []string{"brief"}, doubleStage{srv})
-	told := s.play(lines, nil)
-	s.end()
-	return told
-}
-
 // runFile plays each scene of a file at a place of its own: the double, unless another place is given.
 func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	t.Helper()
