@@ -14,8 +14,8 @@ import (
 // epoch. Exception: Watch is not answered as long as it is armed and the node exists. Exception: Discard is not answered. A request
 // for an epoch that is over is answered Unknown. A Create is answered Canceled if a Cancel follows in time.
 type Port interface {
-	// Open starts the news. It returns Opened if there is a session that has a connection; else the epoch is 0. Then the news begin
-	// with Opened when there is a session. Suspended follows at once if the session has no connection at that moment.
+	// Open starts the news. It returns Opened if there is a session; else the epoch is 0, and
+	// the news begin with Opened when there is one.
 	Open(post Post) recipes.Opened
 	// Close ends the news. Requests that were sent are still answered. Of the others only a Delete is still sent.
 	Close()

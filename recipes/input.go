@@ -54,8 +54,9 @@ type (
 type (
 	// Opened says that there is a session.
 	Opened struct {
-		Epoch   Epoch
-		Session int64
+		Epoch     Epoch
+		Session   int64
+		Suspended bool // it has no connection at the moment
 	}
 
 	// Suspended says that the connection is gone. Requests under way will be answered Unknown. Later ones wait for a connection.

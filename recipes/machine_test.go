@@ -131,7 +131,7 @@ func situations() cases {
 	s.from("lapsed, as it was to be back", "held, to be back by 7", Overdue{7})
 	s.from("lapsed after waiting", "held after waiting", LeaseRanOut{})
 	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4}, Suspended{}}
-	s["strict, creating, no connection"] = []Input{opened, Started{Strict: true}, Suspended{}}
+	s["strict, creating, no connection"] = []Input{Opened{Epoch: 1, Session: 77, Suspended: true}, Started{Strict: true}}
 	s["behind a writer"] = []Input{opened, Started{}, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: []events.Name{ours, writer}, Own: ownNode}}
 	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Suspended{}}

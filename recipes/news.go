@@ -49,7 +49,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 }
 
 func (m *Machine) onOpened(in Opened) []Effect {
-	m.epoch, m.session, m.up = in.Epoch, in.Session, true
+	m.epoch, m.session, m.up = in.Epoch, in.Session, !in.Suspended
 	if m.state == Idle && m.started {
 		return m.begin()
 	}

@@ -48,7 +48,7 @@ func (e *environment) do(w *world, s step) {
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, LeaverBook[uint8]{}, 0
 			cl.role &^= roleClaims
 			cl.told &^= toldPlace
-			e.feed(w, c, Opened{Epoch(cl.epoch), sessionID(cl.epoch)})
+			e.feed(w, c, Opened{Epoch: Epoch(cl.epoch), Session: sessionID(cl.epoch)})
 		})
 	case stepDiscard:
 		w.raise(c)

@@ -23,12 +23,8 @@ func (s *Session) seat(seat *Seat) (opened recipes.Opened) {
 	s.seats = append(s.seats, seat)
 	s.enters(seat)
 	c := s.client
-	suspended := c.is(phaseSuspended)
-	if suspended || c.is(phaseUp) {
-		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}
-	}
-	if suspended {
-		seat.answer(recipes.Suspended{}, nil)
+	if suspended := c.is(phaseSuspended); suspended || c.is(phaseUp) {
+		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session(), Suspended: suspended}
 	}
 	return opened
 }

@@ -34,7 +34,9 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		early.Want("Suspended")
 		r.WantState(session.Suspended)
 		late := r.Seat()
-		late.Want("Opened Suspended")
+		if got := late.Want("Opened")[0]; got != (recipes.Opened{Epoch: 1, Session: first, Suspended: true}) {
+			t.Errorf("a seat that comes in an outage is told %+v, want session %#x, suspended", got, first)
+		}
 		r.Server.Down(false)
 		r.Settle()
 		early.Want("Reconnected")
