@@ -17,7 +17,7 @@ import (
 func TestDataIsCopiedIntoTheNode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		data := []byte("host-7")
-		option := coordinator.WithData(data)
+		option := coordinator.Data(data)
 		data[0] = 'X'
 		_, grant := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath), option)
 		got, _ := srv.Data(grant.Node)
@@ -145,7 +145,7 @@ func playPosition(t *testing.T, s *site) {
 	}{
 		"mutex":      {c.Mutex("/position/mutex"), 1, 1},
 		"write":      {c.ReadWrite("/position/readwrite").Write(), 1, 1},
-		"election":   {campaigner{c.Election("/position/election")}, 1, 1},
+		"election":   {c.Election("/position/election"), 1, 1},
 		"semaphore":  {c.Semaphore("/position/semaphore", 1), 0, 1}, // the holder is in the queue no more
 		"unfair":     {c.Unfair("/position/unfair"), 1, 0},          // there is no queue
 		"multi-lock": {c.Multi(c.Mutex("/position/a"), c.Mutex("/position/b")), 2, 2},

@@ -93,7 +93,7 @@ func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	wantLongTick(t, logs, heard, 2*time.Second, 6*time.Second)
 
 	ctx, cancel := context.WithCancel(eventstest.Patiently(t, coordtest.RealMax))
-	large := c.Mutex("/large").Acquire(ctx, coordinator.WithData(make([]byte, 100_000)))
+	large := c.Mutex("/large").Acquire(ctx, coordinator.Data(make([]byte, 100_000)))
 	lost := logs.FilterMessage(connectionLost)
 	for ; lost.Len() == 0; lost = logs.FilterMessage(connectionLost) {
 		select {
@@ -116,7 +116,7 @@ func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	}
 	_, err = coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithAuth("nonsense", []byte("x")))
 	says("an identity of a scheme that servers do not have", err, coordinator.ErrNoAuth, `"nonsense"`)
-	acl := coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}})
+	acl := coordinator.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}})
 	_, err = c.Mutex("/list", acl).Acquire(t.Context()).Wait(t.Context())
 	says("a list of a scheme that servers do not have", err, zk.ErrInvalidACL, "one of:")
 

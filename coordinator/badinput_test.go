@@ -75,9 +75,9 @@ func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 		c := s.connect()
 		sent := coordtest.Traffic(srv)
 		entry := zk.ACL{Perms: zk.PermAll, Scheme: "digest", ID: strings.Repeat("x", 100) + ":y"}
-		hugeACL := coordinator.WithACL(slices.Repeat([]zk.ACL{entry}, 10_000))
+		hugeACL := coordinator.ACL(slices.Repeat([]zk.ACL{entry}, 10_000))
 		for name, a := range map[string]*coordinator.Acquisition{
-			"data": c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithData(make([]byte, sizeLimit))),
+			"data": c.Mutex(lockPath).Acquire(t.Context(), coordinator.Data(make([]byte, sizeLimit))),
 			"acl":  c.Mutex(lockPath, hugeACL).Acquire(t.Context()),
 		} {
 			expect(t, coordtest.IsClosed(a.Done()), "too much %s: not over at once", name)
@@ -102,7 +102,7 @@ func theLargest(t *testing.T, s *site) {
 	fits := sizeLimit - len(s.root+lockPath) - 12 - len(world.Scheme) - len(world.ID)
 	c := s.connect(coordinator.WithNodeBudget(2 * sizeLimit)) // for one node at the longest path
 	id := c.SessionID()
-	a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
+	a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Data(make([]byte, fits)))
 	data, _, err := s.raw.Get(s.root + grant.Node)
 	expect(t, len(data) == fits, "the node has %d bytes, %v; want %d", len(data), err, fits)
 	coordtest.End(a)
@@ -191,7 +191,7 @@ type denial struct {
 
 // somebodyElse gives all permissions to one identity, and none to others.
 func somebodyElse() coordinator.LockOption {
-	return coordinator.WithACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
+	return coordinator.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
 }
 
 func denials() map[string]denial {
@@ -279,7 +279,7 @@ func TestAnAccessControlListThatIsRefusedIsNotTriedAgain(t *testing.T) {
 			"no such scheme":       {{Perms: zk.PermAll, Scheme: "crystal", ID: "ball"}},
 			"auth without an auth": zk.AuthACL(zk.PermAll),
 		} {
-			a := c.Mutex(lockPath, coordinator.WithACL(acl)).Acquire(t.Context())
+			a := c.Mutex(lockPath, coordinator.ACL(acl)).Acquire(t.Context())
 			expectError(t, coordtest.EndOf(t, a), zk.ErrInvalidACL, name)
 		}
 		time.Sleep(time.Hour)
@@ -351,31 +351,29 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 	held, _ := coordtest.Hold(t, c.Mutex("/held"))
 	_, operation := held.Txn(t.Context(), "no operation")
 	_, noQueue := c.Mutex("no path").Queue(t.Context())
-	election, noTerm, noACL := c.Election(lockPath), &coordinator.Acquisition{}, coordinator.WithACL([]zk.ACL{})
+	noACL := coordinator.ACL([]zk.ACL{})
 	return map[string]blame{
 		"servers":                {connected("zk1:99999"), coordinator.ErrConnectString},
 		"chroot":                 {connected("zk1/a//b"), coordinator.ErrPath},
 		"a lock's ACL":           {with(noACL), coordinator.ErrInvalid},
-		"a lock's that is nil":   {with(coordinator.WithACL(nil)), coordinator.ErrInvalid},
+		"a lock's that is nil":   {with(coordinator.ACL(nil)), coordinator.ErrInvalid},
 		"a member's":             {acquired(c.Multi(c.Mutex(lockPath, noACL))), coordinator.ErrInvalid},
 		"no function":            {mutex.Do(t.Context(), nil), coordinator.ErrInvalid},
 		"no function of permits": {sem.Do(t.Context(), nil), coordinator.ErrInvalid},
-		"no term to proclaim":    {election.Proclaim(t.Context(), noTerm, nil), coordinator.ErrNotCandidate},
-		"no candidate":           {election.Proclaim(t.Context(), nil, nil), coordinator.ErrNotCandidate},
 		"path":                   {acquired(c.Mutex("no path")), coordinator.ErrPath},
 		"path to look at":        {noQueue, coordinator.ErrPath},
-		"data":                   {acquired(mutex, coordinator.WithData(make([]byte, 1<<20))), coordinator.ErrTooLarge},
-		"reserved data":          {acquired(mutex, coordinator.WithData([]byte(curatorsWish))), coordinator.ErrData},
+		"data":                   {acquired(mutex, coordinator.Data(make([]byte, 1<<20))), coordinator.ErrTooLarge},
+		"reserved data":          {acquired(mutex, coordinator.Data([]byte(curatorsWish))), coordinator.ErrData},
 		"no members":             {acquired(c.Multi()), coordinator.ErrMembers},
 		"the same twice":         {acquired(c.Multi(mutex, mutex)), coordinator.ErrDuplicate},
 		"unfair member":          {acquired(c.Multi(unfair)), coordinator.ErrKind},
 		"reentrant member":       {acquired(c.Multi(c.Mutex(lockPath, coordinator.Reentrant()))), coordinator.ErrKind},
 		"multi-lock as a member": {acquired(c.Multi(c.Multi(mutex))), coordinator.ErrKind},
-		"no permits":             {acquired(sem, coordinator.WithPermits(0)), coordinator.ErrPermits},
-		"more than all permits":  {acquired(sem, coordinator.WithPermits(3)), coordinator.ErrPermits},
+		"no permits":             {acquired(sem, coordinator.Permits(0)), coordinator.ErrPermits},
+		"more than all permits":  {acquired(sem, coordinator.Permits(3)), coordinator.ErrPermits},
 		"a size of none":         {acquired(c.Semaphore(semPath, 0)), coordinator.ErrPermits},
 		"resized to none":        {sem.Resize(t.Context(), 0), coordinator.ErrPermits},
-		"permits of a mutex":     {acquired(mutex, coordinator.WithPermits(1)), coordinator.ErrPermits},
+		"permits of a mutex":     {acquired(mutex, coordinator.Permits(1)), coordinator.ErrPermits},
 		"negative grace":         {c.Revoke(t.Context(), lockPath, -1), coordinator.ErrGrace},
 		"operation":              {operation, coordinator.ErrOperation},
 		"-1 handoffs":            {cached(coordinator.CacheHandoffs(-1)), coordinator.ErrInvalid},
@@ -386,7 +384,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"cached write":           {acquired(rw.Write()), coordinator.ErrKind},
 		"cached semaphore":       {acquired(c.Semaphore(lockPath, 2, coordinator.Cached())), coordinator.ErrKind},
 		"cached unfair":          {acquired(c.Unfair(lockPath, coordinator.Cached())), coordinator.ErrKind},
-		"cached election":        {acquired(campaigner{c.Election(lockPath, coordinator.Cached())}), coordinator.ErrKind},
+		"cached election":        {acquired(c.Election(lockPath, coordinator.Cached())), coordinator.ErrKind},
 		"cached member":          {acquired(c.Multi(mutex, c.Mutex("/b", coordinator.Cached()))), coordinator.ErrKind},
 		"cached as kazoo's":      {with(coordinator.Cached(), coordinator.AsKazoo()), coordinator.ErrKind},
 		"cached with crashes":    {with(coordinator.Cached(), coordinator.DetectCrash()), coordinator.ErrKind},
@@ -401,7 +399,7 @@ func goodCalls(t *testing.T, s *site) map[string]blame {
 		return coordtest.EndOf(t, l.Acquire(context.Background(), options...))
 	}
 	coordtest.Hold(t, c.Mutex(lockPath))
-	patience := acquired(other.Mutex(lockPath), coordinator.WithMaxWait(time.Millisecond))
+	patience := acquired(other.Mutex(lockPath), coordinator.MaxWait(time.Millisecond))
 	expectError(t, patience, context.DeadlineExceeded, "a caller that waited too long")
 	errs := map[string]blame{
 		"patience":                       {patience, coordinator.ErrTimeout},
@@ -411,7 +409,7 @@ func goodCalls(t *testing.T, s *site) map[string]blame {
 		"no node of a lock":              {acquired(other.Unfair(lockPath)), coordinator.ErrKind},
 	}
 	coordtest.GrantOf(t, c.Semaphore(semPath, 2).Acquire(t.Context()))
-	more := acquired(other.Semaphore(semPath, 3, coordinator.AdoptSize()), coordinator.WithPermits(3))
+	more := acquired(other.Semaphore(semPath, 3, coordinator.AdoptSize()), coordinator.Permits(3))
 	errs["more permits than the servers have"] = blame{more, coordinator.ErrPermits}
 	errs["another size"] = blame{acquired(other.Semaphore(semPath, 3)), coordinator.ErrSizeMismatch}
 	_, err := s.raw.Set(s.root+semSize, []byte("many"), -1)

@@ -74,7 +74,7 @@ func TestPollKeepsNoLongData(t *testing.T) {
 		coordtest.Hold(t, c.Mutex("/locks/poll"))
 		sizes := []int{0, 1, most - 512, most + 1, 900 << 10}
 		for _, size := range sizes {
-			coordtest.Queue(c.Mutex("/locks/poll"), coordinator.WithData(make([]byte, size)))
+			coordtest.Queue(c.Mutex("/locks/poll"), coordinator.Data(make([]byte, size)))
 		}
 		walk := c.Poll("/locks")
 		for _, want := range []int{1 + len(sizes), 1 + 2, 1 + 2} {

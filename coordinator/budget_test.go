@@ -87,7 +87,7 @@ func TestBeyondTheBudget(t *testing.T) {
 			"mutex": c.Mutex(budgetPath(3)), "the same path": c.Mutex(budgetPath(0)),
 			"unfair": c.Unfair(budgetPath(4)), "semaphore": c.Semaphore(budgetPath(5), 2),
 			"multi":    c.Multi(c.Mutex(budgetPath(6)), c.Mutex(budgetPath(7))),
-			"election": campaigner{c.Election(budgetPath(8))},
+			"election": c.Election(budgetPath(8)),
 			"cached":   c.Mutex(budgetPath(9), coordinator.Cached()),
 		} {
 			a := lock.Acquire(t.Context())
@@ -117,9 +117,9 @@ func TestPermitsAndMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		coordtest.Hold(t, other.Mutex("/keep"))
-		permits := other.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.WithPermits(4))
+		permits := other.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.Permits(4))
 		coordtest.GrantOf(t, permits)
-		waiting := c.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.WithPermits(3))
+		waiting := c.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.Permits(3))
 		counts(t, c, 3)
 		multi := c.Multi(c.Mutex("/a"), c.Mutex("/bb")).Acquire(t.Context())
 		counts(t, c, 5)

@@ -128,7 +128,7 @@ func TestObserversHearBesideBusyCallers(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Second)
-		other.Election(coordtest.ElectionPath).Campaign(ctx)
+		other.Election(coordtest.ElectionPath).Acquire(ctx)
 		select {
 		case <-leaders:
 		case <-time.After(5 * time.Second):

@@ -284,7 +284,7 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		reason := errors.New("a reason")
 		cancelled, first, released := l.Acquire(ctx), l.Acquire(t.Context()), l.Acquire(t.Context())
-		timed := l.Acquire(t.Context(), coordinator.WithMaxWait(time.Second))
+		timed := l.Acquire(t.Context(), coordinator.MaxWait(time.Second))
 		ended, last := l.Acquire(ctx), l.Acquire(t.Context())
 		synctest.Wait()
 		cancel(reason)

@@ -80,7 +80,7 @@ func TestEverDifferentDataCostNoWalk(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			for range acquisitions {
 				n++
-				a := lock.Acquire(t.Context(), coordinator.WithData(fmt.Append(nil, n)))
+				a := lock.Acquire(t.Context(), coordinator.Data(fmt.Append(nil, n)))
 				coordtest.Soon(t, a)
 				coordtest.End(a)
 			}

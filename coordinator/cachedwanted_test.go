@@ -47,7 +47,7 @@ var asks = map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 		return coordtest.Queue(c.ReadWrite(lockPath).Read())
 	},
 	"election": func(c *coordinator.Coordinator) *coordinator.Acquisition {
-		return c.Election(lockPath).Campaign(context.Background())
+		return c.Election(lockPath).Acquire(context.Background())
 	},
 	"multi": func(c *coordinator.Coordinator) *coordinator.Acquisition {
 		return coordtest.Queue(c.Multi(c.Mutex("/another"), c.Mutex(lockPath)))
@@ -56,10 +56,10 @@ var asks = map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 		return coordtest.Queue(cachedAt(c, coordinator.CacheHandoffs(7)))
 	},
 	"other data": func(c *coordinator.Coordinator) *coordinator.Acquisition {
-		return coordtest.Queue(cachedAt(c), coordinator.WithData([]byte("other")))
+		return coordtest.Queue(cachedAt(c), coordinator.Data([]byte("other")))
 	},
 	"large data": func(c *coordinator.Coordinator) *coordinator.Acquisition {
-		return coordtest.Queue(cachedAt(c), coordinator.WithData(make([]byte, 5000)))
+		return coordtest.Queue(cachedAt(c), coordinator.Data(make([]byte, 5000)))
 	},
 }
 
@@ -235,7 +235,7 @@ func TestAnIdleNodeBlocksNoLocalAcquisition(t *testing.T) {
 func TestAcquisitionsOfOneDataShareANode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
-		one, two := coordinator.WithData([]byte("one")), coordinator.WithData([]byte("two"))
+		one, two := coordinator.Data([]byte("one")), coordinator.Data([]byte("two"))
 		for range 3 {
 			cycle(t, l, one)
 		}

@@ -33,7 +33,7 @@ func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for _, lock := range []acquirer{
-			c.Mutex(lockPath), c.Mutex("/locks/cached", coordinator.Cached()), campaigner{c.Election(electionPath)},
+			c.Mutex(lockPath), c.Mutex("/locks/cached", coordinator.Cached()), c.Election(electionPath),
 		} {
 			a := lock.Acquire(parent)
 			coordtest.GrantOf(t, a)

@@ -412,7 +412,7 @@ func realHandoffs(
 func TestRoundTrips(t *testing.T) {
 	const roundTrip, cycles = 20 * time.Millisecond, 10
 	mutex := func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) }
-	election := func(c *coordinator.Coordinator) acquirer { return campaigner{c.Election(lockPath)} }
+	election := func(c *coordinator.Coordinator) acquirer { return c.Election(lockPath) }
 	eight := func(c *coordinator.Coordinator) acquirer {
 		var all []*coordinator.Lock
 		for i := range 8 {

@@ -57,7 +57,7 @@ func tellsOf(t *testing.T, g events.Grant, crashed bool, data string) {
 // crashes has a holder crash.
 func crashes(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, data string) (grant events.Grant) {
 	t.Helper()
-	_, grant = coordtest.Hold(t, detecting(c), coordinator.WithData([]byte(data)))
+	_, grant = coordtest.Hold(t, detecting(c), coordinator.Data([]byte(data)))
 	expire(t, srv, c)
 	time.Sleep(time.Second)
 	return grant
@@ -79,7 +79,7 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := detecting(coordtest.Connect(t, srv))
 		for range 3 {
-			a, grant := coordtest.Hold(t, l, coordinator.WithData([]byte("who\n\nI am")))
+			a, grant := coordtest.Hold(t, l, coordinator.Data([]byte("who\n\nI am")))
 			tellsOf(t, grant, false, "")
 			data, _ := srv.Data(recordPath)
 			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
@@ -109,7 +109,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		time.Sleep(time.Second)
 		func() {
 			defer func() { _ = recover() }()
-			for _, err := range election.Terms(t.Context(), coordinator.WithData([]byte("first"))) {
+			for _, err := range election.Terms(t.Context(), coordinator.Data([]byte("first"))) {
 				panic(fmt.Sprint("boom, ", err))
 			}
 		}()
@@ -136,7 +136,7 @@ func TestAbandonIsACrash(t *testing.T) {
 		expectError(t, coordtest.EndOf(t, untaken), coordinator.ErrNotAcquired, "an abandoned Grant that was not taken")
 		leftInOrder(t, srv, detecting(b))
 		for _, data := range []string{"first", "second"} {
-			held, _ := coordtest.Hold(t, detecting(a), coordinator.WithData([]byte(data)))
+			held, _ := coordtest.Hold(t, detecting(a), coordinator.Data([]byte(data)))
 			held.Abandon()
 			finish(t, held)
 			expect(t, len(srv.Children(lockPath)) == 0,
@@ -178,7 +178,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 		at := func(path string) *coordinator.Lock { return c.Mutex(path, coordinator.DetectCrash()) }
 		long := "/" + strings.Repeat("p", session.MaxRequest/2-1000)
 		room := session.MaxRequest - session.MarkRoom - 2*len(recordPath) + len(session.RecordSuffix)
-		large := coordinator.WithData(make([]byte, room-1030))
+		large := coordinator.Data(make([]byte, room-1030))
 		inside := keeper.Context(t.Context())
 		for what, test := range map[string]struct {
 			acq  *coordinator.Acquisition
@@ -410,7 +410,7 @@ func TestRealDetectCrash(t *testing.T) {
 		l := locks[round%3]
 		reader := l.Read().Acquire(ctx)
 		g := coordtest.GrantOf(t, reader)
-		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
+		waiter := l.Write().Acquire(ctx, coordinator.Data([]byte("waiter")))
 		tells("a reader", g)
 		reader.Release()
 		g = coordtest.GrantOf(t, waiter)

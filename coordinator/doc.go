@@ -25,7 +25,7 @@
 //
 //   - Kinds of lock: [Coordinator.Mutex], [Coordinator.ReadWrite], [Coordinator.Semaphore], [Coordinator.Election], [Coordinator.Multi],
 //     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
-//   - Options of one acquisition: [Try], [WithMaxWait], [WithData], [WithPermits].
+//   - Options of one acquisition: [Try], [MaxWait], [Data], [Permits].
 //   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithSASL], [WithTLS].
 //
 // # Special

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math/rand/v2"
 	"time"
@@ -27,9 +26,10 @@ func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 // Path returns the handle's path.
 func (e *Election) Path() string { return e.lock.path }
 
-// Campaign makes a candidate and returns at once. The Grant begins the term, Lost ends it, and Release resigns or withdraws. [WithData] is
-// what observers are told.
-func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acquisition {
+// Acquire makes a candidate and returns at once. The Grant begins the term, Lost ends it, and
+// Release resigns or withdraws. [Data] is what observers are told, and [Acquisition.SetData]
+// replaces it.
+func (e *Election) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.lock.acquire(ctx, configOf(options))
 }
 
@@ -105,23 +105,6 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 		return false
 	}
 	return true
-}
-
-// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. Its errors are those of
-// [Acquisition.Txn], [ErrNotCandidate] and [ErrData].
-func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
-	if term == nil || term.lock == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
-		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
-	}
-	if err := checkData(data, e.lock.path); err != nil {
-		return err
-	}
-	grant := term.Grant()
-	if grant.Node == "" {
-		return term.notHeld(grant)
-	}
-	_, err := term.Txn(ctx, e.lock.c.session.Rewrite(grant.Node, data))
-	return err
 }
 
 // Queue returns the leader and then the candidates, in order; see [Lock.Queue].

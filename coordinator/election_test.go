@@ -23,16 +23,9 @@ const electionPath = coordtest.ElectionPath
 
 // campaign makes a candidate that has its place. It works in bubbles only.
 func campaign(c *coordinator.Coordinator, name string, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	a := c.Election(electionPath).Campaign(context.Background(), append(options, coordinator.WithData([]byte(name)))...)
+	a := c.Election(electionPath).Acquire(context.Background(), append(options, coordinator.Data([]byte(name)))...)
 	synctest.Wait()
 	return a
-}
-
-// campaigner has an election's candidates acquire.
-type campaigner struct{ *coordinator.Election }
-
-func (c campaigner) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	return c.Campaign(ctx, options...)
 }
 
 // wantCandidates checks how many candidates' nodes there are.
@@ -107,7 +100,7 @@ func TestTerms(t *testing.T) {
 			go func() {
 				defer func() { ended <- struct{}{} }()
 				terms := 0
-				for term, err := range c.Election(electionPath).Terms(t.Context(), coordinator.WithData([]byte(name))) {
+				for term, err := range c.Election(electionPath).Terms(t.Context(), coordinator.Data([]byte(name))) {
 					if err != nil {
 						t.Errorf("%s: a term begins with %v, want nil", name, err)
 						return
@@ -254,8 +247,8 @@ func TestTermsEnd(t *testing.T) {
 			"a coordinator that closes": {closing, electionPath, none, nil, coordinator.ErrClosed},
 			"no path":                   {c, "service", none, nil, coordinator.ErrPath},
 			"a try":                     {c, electionPath, none, options{coordinator.Try()}, coordinator.ErrNotAcquired},
-			"patience":                  {c, electionPath, none, options{coordinator.WithMaxWait(time.Minute)}, coordinator.ErrTimeout},
-			"permits":                   {c, electionPath, none, options{coordinator.WithPermits(1)}, coordinator.ErrPermits},
+			"patience":                  {c, electionPath, none, options{coordinator.MaxWait(time.Minute)}, coordinator.ErrTimeout},
+			"permits":                   {c, electionPath, none, options{coordinator.Permits(1)}, coordinator.ErrPermits},
 			"another kind of lock":      {c, lockPath, none, nil, coordinator.ErrKind},
 			"another kind, and its own": {c, lockPath, m.Context(t.Context()), nil, coordinator.ErrKind},
 			"the loss of another lock":  {c, electionPath, lost, nil, coordinator.ErrSessionExpired},
@@ -300,7 +293,7 @@ func TestElectionAmongKazoos(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		e := coordtest.Connect(t, srv).Election(electionPath, coordinator.AsKazoo())
 		seen := e.Observe(t.Context())
-		for term, err := range e.Terms(t.Context(), coordinator.WithData([]byte("ann"))) {
+		for term, err := range e.Terms(t.Context(), coordinator.Data([]byte("ann"))) {
 			eventstest.Must(t, err)
 			l := wantLeader(t, srv, seen, "ann")
 			expect(t, l.Node == term.Grant().Node && strings.Contains(l.Node, "__lock__"),
@@ -310,40 +303,32 @@ func TestElectionAmongKazoos(t *testing.T) {
 	})
 }
 
-// TestProclaim: only the leader can change its data.
-func TestProclaim(t *testing.T) {
+// TestSetDataOfALeader: only the leader can change its data.
+func TestSetDataOfALeader(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		e := c.Election(electionPath)
+		c := coordtest.Connect(t, srv)
 		leader := campaign(c, "first words")
 		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
-		eventstest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
+		eventstest.Must(t, leader.SetData(t.Context(), []byte("second words")))
 		wantData := func(when string) {
 			t.Helper()
 			data, _ := srv.Data(grant.Node)
 			expect(t, string(data) == "second words",
-				"%s the leader's node has %.20q, want the proclamation", when, data)
+				"%s the leader's node has %.20q, want the second words", when, data)
 		}
 		wantData("then")
-		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
 		cancel(gone)
-		elsewhere := c.Election(electionPath + "2").Campaign(t.Context())
-		coordtest.Soon(t, elsewhere)
 		refused := func(ctx context.Context, term *coordinator.Acquisition, data string, want error, what string) {
 			t.Helper()
-			expectError(t, e.Proclaim(ctx, term, []byte(data)), want, what)
+			expectError(t, term.SetData(ctx, []byte(data)), want, what)
 		}
-		refused(t.Context(), nil, "x", coordinator.ErrNotCandidate, "no term")
-		refused(t.Context(), m, "x", coordinator.ErrNotCandidate, "another's lock")
-		refused(t.Context(), elsewhere, "x", coordinator.ErrNotCandidate, "another election")
-		refused(t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate, "another coordinator")
 		refused(t.Context(), waiting, "x", coordinator.ErrNotAcquired, "one that waits")
 		refused(t.Context(), leader, strings.Repeat("x", 1<<20), coordinator.ErrTooLarge, "too much")
 		refused(over, leader, "x", gone, "a context that's over")
-		wantData("after proclamations that are refused")
+		wantData("after calls that are refused")
 		eventstest.Must(t, srv.Delete(grant.Node))
 		refused(t.Context(), leader, "", coordinator.ErrNodeRemoved, "a leader after the removal of its node")
 		coordtest.Soon(t, waiting)
@@ -392,7 +377,7 @@ func (c *called) run(
 			},
 			OnStoppedLeading: func() { stopped(); c.say("has stopped") },
 			OnNewLeader:      hears,
-		}, coordinator.WithData([]byte(name)))
+		}, coordinator.Data([]byte(name)))
 	}()
 	return ended
 }

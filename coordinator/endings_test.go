@@ -109,7 +109,7 @@ func TestRealEndings(t *testing.T) {
 			v := newVictim(t, e.Addr(0))
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			large := v.Mutex(lockPath).Acquire(ctx, coordinator.WithData(make([]byte, 60_000)))
+			large := v.Mutex(lockPath).Acquire(ctx, coordinator.Data(make([]byte, 60_000)))
 			v.reads(t, connectionLost, "bytes was under way", "largeRequestMaxBytes")
 			<-large.Done()
 		}},

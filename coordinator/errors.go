@@ -26,7 +26,7 @@ var (
 	// ErrNotAcquired reports a release before the Grant was taken, a Try with a contender ahead, or a reader for a write lock that is
 	// no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
-	// ErrTimeout reports that WithMaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
+	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
 	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
@@ -70,8 +70,6 @@ var (
 	ErrMembers = session.Sentinel("zkgrant: invalid members of a multi-lock", ErrInvalid)
 	// ErrDuplicate reports a path twice in a multi-lock.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
-	// ErrNotCandidate reports an acquisition of another election.
-	ErrNotCandidate = session.Sentinel("zkgrant: not a candidate of this election", ErrInvalid)
 	// ErrSizeMismatch reports another size of the semaphore on the servers.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
 	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.

@@ -210,22 +210,22 @@ func ExampleAcquisition_Context_deadlock() {
 	// Output: true
 }
 
-func ExampleWithMaxWait() {
+func ExampleMaxWait() {
 	c, _, stop := exampleServer()
 	defer stop()
 
 	held(c.Mutex("/locks/a"))
-	late := c.Mutex("/locks/a").Acquire(context.Background(), coordinator.WithMaxWait(50*time.Millisecond))
+	late := c.Mutex("/locks/a").Acquire(context.Background(), coordinator.MaxWait(50*time.Millisecond))
 	<-late.Done()
 	fmt.Println(late.Err())
 	// Output: zkgrant: waited too long
 }
 
-func ExampleWithData() {
+func ExampleData() {
 	c, srv, stop := exampleServer()
 	defer stop()
 
-	_, grant := held(c.Mutex("/locks/a"), coordinator.WithData([]byte("host-7, pid 4711")))
+	_, grant := held(c.Mutex("/locks/a"), coordinator.Data([]byte("host-7, pid 4711")))
 	data, _ := srv.Data(grant.Node)
 	fmt.Println(string(data))
 	// Output: host-7, pid 4711
@@ -254,12 +254,12 @@ func ExampleWithAuth() {
 	// Output: true true
 }
 
-func ExampleWithACL() {
+func ExampleACL() {
 	c, _, stop := exampleServer()
 	defer stop()
 
 	// For one lock instead of the whole coordinator.
-	_, grant := held(c.Mutex("/locks/a", coordinator.WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate|zk.PermDelete))))
+	_, grant := held(c.Mutex("/locks/a", coordinator.ACL(zk.WorldACL(zk.PermRead|zk.PermCreate|zk.PermDelete))))
 	fmt.Println(grant.Path)
 	// Output: /locks/a
 }
@@ -470,7 +470,7 @@ func ExampleElection_Run() {
 			fmt.Println("has ended its work")
 		},
 		OnStoppedLeading: func() { fmt.Println("leads no more") },
-	}, coordinator.WithData([]byte("ann:80")))
+	}, coordinator.Data([]byte("ann:80")))
 	fmt.Println(err)
 	// Output:
 	// leads

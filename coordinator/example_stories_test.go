@@ -64,7 +64,7 @@ func ExampleCached_requests() {
 
 // Small jobs take one of four permits, and a big one takes three together. Permits are granted in the order
 // of arrival, so small jobs that come later do not keep the big one out.
-func ExampleWithPermits_order() {
+func ExamplePermits_order() {
 	c, _, stop := exampleServer()
 	defer stop()
 	ctx := context.Background()
@@ -73,7 +73,7 @@ func ExampleWithPermits_order() {
 	first, second := jobs.Acquire(ctx), jobs.Acquire(ctx)
 	<-first.Granted()
 	<-second.Granted()
-	big := jobs.Acquire(ctx, coordinator.WithPermits(3)) // two are free
+	big := jobs.Acquire(ctx, coordinator.Permits(3)) // two are free
 	queues(big)
 	late := jobs.Acquire(ctx) // waits for its turn, though two are free
 
@@ -162,7 +162,7 @@ func ExampleDetectCrash_readers() {
 			}
 			gross = price * 119 / 100
 			return nil
-		}, coordinator.WithData([]byte(who))))
+		}, coordinator.Data([]byte(who))))
 	}
 	read := func() {
 		must(lock.Read().Do(ctx, func(_ context.Context, grant events.Grant) error {

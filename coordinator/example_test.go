@@ -119,8 +119,8 @@ func ExampleLock_Queue() {
 	defer stop()
 
 	lock := c.Mutex("/locks/nightly")
-	held(lock, coordinator.WithData([]byte("host-1, pid 17")))
-	second := lock.Acquire(context.Background(), coordinator.WithData([]byte("host-2, pid 4711")))
+	held(lock, coordinator.Data([]byte("host-1, pid 17")))
+	second := lock.Acquire(context.Background(), coordinator.Data([]byte("host-2, pid 4711")))
 	defer second.Release()
 	var queue []events.Contender
 	for len(queue) < 2 { // until the server has the second one's node
@@ -188,7 +188,7 @@ func ExampleDetectCrash() {
 			}
 			fmt.Println(who, "is done")
 			return nil
-		}, coordinator.WithData([]byte(who)))
+		}, coordinator.Data([]byte(who)))
 	}
 	transfer("ann", false)
 	transfer("bob", true)
@@ -351,7 +351,7 @@ func ExampleCoordinator_Semaphore() {
 	defer stop()
 
 	exports := c.Semaphore("/limits/exports", 3)
-	large := exports.Acquire(context.Background(), coordinator.WithPermits(2)) // both at once, or none
+	large := exports.Acquire(context.Background(), coordinator.Permits(2)) // both at once, or none
 	small := exports.Acquire(context.Background())
 	fmt.Println((<-large.Granted()).Path, (<-small.Granted()).Path)
 
@@ -396,15 +396,15 @@ func ExampleAdoptSize() {
 	// Output: zkgrant: not acquired
 }
 
-func ExampleWithPermits() {
+func ExamplePermits() {
 	c, _, stop := exampleServer()
 	defer stop()
 
 	for _, n := range []int{0, 4} {
-		a := c.Semaphore("/limits/exports", 3).Acquire(context.Background(), coordinator.WithPermits(n))
+		a := c.Semaphore("/limits/exports", 3).Acquire(context.Background(), coordinator.Permits(n))
 		fmt.Println(a.Err())
 	}
-	fmt.Println(c.Mutex("/locks/a").Acquire(context.Background(), coordinator.WithPermits(1)).Err())
+	fmt.Println(c.Mutex("/locks/a").Acquire(context.Background(), coordinator.Permits(1)).Err())
 	// Output:
 	// zkgrant: invalid number of permits: 0 of /limits/exports
 	// zkgrant: invalid number of permits: 4 of /limits/exports, which has 3
@@ -445,7 +445,7 @@ func ExampleElection_Observe() {
 
 	leaders := c.Election("/service/leader").Observe(ctx)
 	fmt.Println("a leader:", (<-leaders).Node != "")
-	term := c.Election("/service/leader").Campaign(ctx, coordinator.WithData([]byte("ann:80")))
+	term := c.Election("/service/leader").Acquire(ctx, coordinator.Data([]byte("ann:80")))
 	fmt.Printf("%s leads\n", (<-leaders).Data)
 	term.Release()
 	fmt.Println("a leader:", (<-leaders).Node != "")
@@ -469,11 +469,11 @@ func ExampleElection_Terms() {
 	leaders := election.Observe(ctx)
 	fmt.Println("at first:", (<-leaders).Node == "")
 	terms := 0
-	for term, err := range election.Terms(ctx, coordinator.WithData([]byte("ann:80"))) {
+	for term, err := range election.Terms(ctx, coordinator.Data([]byte("ann:80"))) {
 		must(err)
 		leader := <-leaders
 		fmt.Printf("%s leads: %v\n", leader.Data, leader.Token == term.Grant().Token)
-		must(election.Proclaim(ctx, term, []byte("ann:81")))
+		must(term.SetData(ctx, []byte("ann:81")))
 		fmt.Printf("%s leads: %v\n", (<-leaders).Data, term.Valid())
 		if terms++; terms == 2 {
 			break // and is no candidate any more
@@ -499,7 +499,7 @@ func ExampleCoordinator_Unfair() {
 	ctx := context.Background()
 
 	claim := func(worker, task string) *coordinator.Acquisition {
-		a := c.Unfair("/tasks/"+task).Acquire(ctx, coordinator.Try(), coordinator.WithData([]byte(worker)))
+		a := c.Unfair("/tasks/"+task).Acquire(ctx, coordinator.Try(), coordinator.Data([]byte(worker)))
 		_, err := a.Wait(ctx)
 		var held *coordinator.HeldError
 		switch {
@@ -530,8 +530,8 @@ func ExampleCoordinator_Locks() {
 	defer stop()
 
 	ctx := context.Background()
-	held(c.Mutex("/locks/report"), coordinator.WithData([]byte("host-7")))
-	<-c.Semaphore("/locks/exports", 5).Acquire(ctx, coordinator.WithPermits(2)).Granted()
+	held(c.Mutex("/locks/report"), coordinator.Data([]byte("host-7")))
+	<-c.Semaphore("/locks/exports", 5).Acquire(ctx, coordinator.Permits(2)).Granted()
 
 	for lock, err := range c.Locks(ctx, "/locks") {
 		if err != nil {

@@ -73,11 +73,11 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	if _, err := l.Acquire(t.Context()).Wait(t.Context()); !errors.Is(err, errNameless) {
 		t.Fatalf("without a name: %v, want it refused", err)
 	}
-	first := l.Acquire(t.Context(), WithData([]byte("a")))
+	first := l.Acquire(t.Context(), Data([]byte("a")))
 	if _, err := first.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second := l.Acquire(t.Context(), WithData([]byte("b"))) // after it: of two at once either may come first
+	second := l.Acquire(t.Context(), Data([]byte("b"))) // after it: of two at once either may come first
 	queue, err := l.Queue(t.Context())
 	if err != nil || len(queue) == 0 || !queue[0].Holding || string(queue[0].Data) != "a" {
 		t.Errorf("the queue is %+v, %v; want a to hold", queue, err)

@@ -301,7 +301,7 @@ func TestLostRepliesWithinALockDelay(t *testing.T) {
 // TestAContenderThatMayNotMarkTheRecord is told.
 func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		acl := coordinator.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
+		acl := coordinator.ACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
 		crashOf(t, srv, delayedBy(lockDelay, acl))
 		a := delaying(coordtest.Connect(t, srv)).Acquire(t.Context())
 		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), recordPath) {
@@ -383,13 +383,13 @@ func TestARecordLeavesRoomForADelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		fits := func(size int) bool {
-			a := detecting(holder).Acquire(t.Context(), coordinator.WithData(make([]byte, size)))
+			a := detecting(holder).Acquire(t.Context(), coordinator.Data(make([]byte, size)))
 			_, err := a.Wait(t.Context())
 			coordtest.End(a)
 			return err == nil
 		}
 		least := sort.Search(session.MaxRequest, func(size int) bool { return !fits(size) }) // that is too much
-		coordtest.Hold(t, detecting(holder), coordinator.WithData(make([]byte, least-1)))
+		coordtest.Hold(t, detecting(holder), coordinator.Data(make([]byte, least-1)))
 		expire(t, srv, holder)
 		a := delaying(next).Acquire(t.Context())
 		grantedAfter(t, a, time.Now(), lockDelay)

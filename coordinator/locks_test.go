@@ -68,7 +68,7 @@ func finds(t *testing.T, c *coordinator.Coordinator, root string, want ...string
 }
 
 // named stores the contender's name.
-func named(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
+func named(name string) coordinator.AcquireOption { return coordinator.Data([]byte(name)) }
 
 // made makes nodes, and the missing nodes above them, with the name of the directory for data. A plus at the end stands for
 // ephemeral.
@@ -111,12 +111,12 @@ func forest(t *testing.T, s *site) (sound []string) {
 	granted(c.ReadWrite("/a/mutex/nested").Read().Acquire(bg, named("r2")))
 	c.ReadWrite("/a/mutex/nested").Write().Acquire(bg, named("w3"))
 	sem := c.Semaphore("/a/sem", 5)
-	granted(sem.Acquire(bg, named("s1"), coordinator.WithPermits(2)))
-	sem.Acquire(bg, named("s2"), coordinator.WithPermits(4))
+	granted(sem.Acquire(bg, named("s1"), coordinator.Permits(2)))
+	sem.Acquire(bg, named("s2"), coordinator.Permits(4))
 	coordtest.End(granted(c.Semaphore("/a/idle", 3).Acquire(bg)))
 	granted(c.Unfair("/b/alone/size").Acquire(bg, named("7")))
 	granted(c.Unfair("/b/task").Acquire(bg, named("u")))
-	granted(c.Election("/b/lead").Campaign(bg, named("e")))
+	granted(c.Election("/b/lead").Acquire(bg, named("e")))
 	granted(c.Mutex("/c/kazoo", coordinator.AsKazoo()).Acquire(bg, named("k")))
 	granted(c.Mutex("/d/thread-0000000001/x").Acquire(bg, named("x")))
 	granted(c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()).Acquire(bg, named("m")))

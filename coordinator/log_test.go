@@ -97,7 +97,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				synctest.Wait()
 				eventstest.Must(t, srv.Expire(c.SessionID()))
 				time.Sleep(5 * time.Second)
-				term := c.Election(electionPath, coordinator.Revocable()).Campaign(t.Context())
+				term := c.Election(electionPath, coordinator.Revocable()).Acquire(t.Context())
 				four := coordtest.Soon(t, term)
 				time.Sleep(time.Minute)
 				eventstest.Must(t, c.Revoke(t.Context(), electionPath, 0))

@@ -305,7 +305,7 @@ func TestWhatObserversCost(t *testing.T) {
 				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
 				costs("one that leaves", 0, 0, func() { cleo.Release() })
 				costs("a word", 1, 1, func() { // read
-					eventstest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
+					eventstest.Must(t, ann.SetData(t.Context(), []byte("ann again")))
 				})
 				all("ann again")
 				costs("another leader", 2, 1, func() { ann.Release() }) // list, read
@@ -435,7 +435,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 		election := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath)
 		leading.Go(func() {
 			for n := range rounds { // Terms would pause between terms that are so short
-				term := election.Campaign(ctx, named(fmt.Sprint("candidate ", i)))
+				term := election.Acquire(ctx, named(fmt.Sprint("candidate ", i)))
 				grant, err := term.Wait(ctx)
 				if err != nil {
 					t.Errorf("term %d of candidate %d begins with %v, want nil", n, i, err)
@@ -445,14 +445,14 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 					t.Errorf("candidate %d leads with the token %d, want a greater one than the one before, and to lead alone",
 						i, grant.Token)
 				}
-				eventstest.Check(t, election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, n)))
+				eventstest.Check(t, term.SetData(ctx, fmt.Appendf(nil, "candidate %d, term %d", i, n)))
 				ahead.Add(-1)
 				coordtest.End(term)
 			}
 		})
 	}
 	leading.Wait()
-	last := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, named("last"))
+	last := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Acquire(ctx, named("last"))
 	leader := events.Leader{Node: coordtest.GrantOf(t, last).Node, Data: []byte("last")}
 	for i, h := range chronicles {
 		who := fmt.Sprint("observer ", i)

@@ -48,9 +48,9 @@ func askFirst(ctx context.Context, c *coordinator.Coordinator, root string) *fir
 	lock, election := c.Mutex(root+"/lock"), c.Election(root+"/leader")
 	f := &first{stream: c.Events(ctx), leaders: election.Observe(ctx), results: make(chan error, 2)}
 	f.locks = map[string]*coordinator.Acquisition{
-		"mutex": lock.Acquire(ctx), "candidate": election.Campaign(ctx, named("me")),
+		"mutex": lock.Acquire(ctx), "candidate": election.Acquire(ctx, named("me")),
 		"try":       c.Mutex(root+"/tried").Acquire(ctx, coordinator.Try()),
-		"semaphore": c.Semaphore(root+"/permits", 2).Acquire(ctx, coordinator.WithPermits(2)),
+		"semaphore": c.Semaphore(root+"/permits", 2).Acquire(ctx, coordinator.Permits(2)),
 	}
 	go func() {
 		_, err := lock.Queue(ctx)
@@ -136,7 +136,7 @@ func TestATryBeforeThereIsASessionEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		a := c.Mutex(lockPath).Acquire(ctx, coordinator.Try())
-		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try(), coordinator.WithMaxWait(time.Second))
+		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try(), coordinator.MaxWait(time.Second))
 		for a, want := range map[*coordinator.Acquisition]error{a: why, b: coordinator.ErrTimeout} {
 			if <-a.Done(); !errors.Is(a.Err(), want) || time.Since(start) != time.Second {
 				t.Errorf("the try ended after %v with %v, want %v after 1s", time.Since(start), a.Err(), want)

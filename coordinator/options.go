@@ -132,25 +132,19 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }
 
-// WithACL sets the ACL of created nodes, parents included, for the coordinator or for one handle. Contenders need READ for each other's
-// nodes. The default is open to all. An empty one is [ErrInvalid].
-func WithACL(acl []zk.ACL) ACLOption {
+// WithACL sets the ACL of all nodes that the coordinator creates, parents included; [ACL] sets that
+// of one handle. Contenders need READ for each other's nodes. The default is open to all. An
+// empty one is [ErrInvalid].
+func WithACL(acl []zk.ACL) Option {
 	acl = append([]zk.ACL{}, acl...) // a nil would be the default
-	return aclOption{session.OptionFunc(func(c *session.Config) { c.ACL = acl }), acl}
+	return session.OptionFunc(func(c *session.Config) { c.ACL = acl })
 }
 
-// ACLOption is an [Option] and a [LockOption].
-type ACLOption interface {
-	Option
-	LockOption
+// ACL is [WithACL] for the nodes of one handle.
+func ACL(acl []zk.ACL) LockOption {
+	acl = append([]zk.ACL{}, acl...) // a nil would be the coordinator's
+	return lockOption(func(c *lockConfig) { c.acl = acl })
 }
-
-type aclOption struct {
-	Option
-	acl []zk.ACL
-}
-
-func (o aclOption) applyLock(c *lockConfig) { c.acl = o.acl }
 
 // Reentrant lets a function under the lock acquire it again at once, without a request, with the [Acquisition.Context] of a holding
 // acquisition of the same side, lock and coordinator. Without the option, that is [ErrDeadlock]. Each acquisition has its own Grant, with
@@ -165,20 +159,20 @@ func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }
 
-// WithMaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d.
-func WithMaxWait(d time.Duration) AcquireOption {
+// MaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d.
+func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.bounded, c.maxWait = true, d })
 }
 
-// WithData stores a copy of data in the node, where [Lock.Queue] shows it.
-func WithData(data []byte) AcquireOption {
+// Data stores a copy of data in the node, where [Lock.Queue] shows it.
+func Data(data []byte) AcquireOption {
 	data = slices.Clone(data)
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// WithPermits takes n permits of a [Semaphore], together; by default 1. More than there are, or another lock:
+// Permits takes n permits of a [Semaphore], together; by default 1. More than there are, or another lock:
 // [ErrPermits].
-func WithPermits(n int) AcquireOption {
+func Permits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
 }
 

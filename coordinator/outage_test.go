@@ -49,7 +49,7 @@ func triers() map[string]trier {
 	}
 	atOnce := func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() }
 	cancelled := func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() }
-	brief, try := []coordinator.AcquireOption{coordinator.WithMaxWait(time.Millisecond)}, []coordinator.AcquireOption{coordinator.Try()}
+	brief, try := []coordinator.AcquireOption{coordinator.MaxWait(time.Millisecond)}, []coordinator.AcquireOption{coordinator.Try()}
 	return map[string]trier{
 		"a bounded wait":       {mutex, brief, nil},
 		"the end of a context": {mutex, nil, cancelled},

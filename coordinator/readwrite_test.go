@@ -27,7 +27,7 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 		for size := range 5 {
 			data := make([]byte, 1<<20-1-(size+1)*1500)
 			ctx, cancel := context.WithTimeout(write.Context(t.Context()), time.Minute)
-			beside := rw.Read().Acquire(ctx, coordinator.WithData(data))
+			beside := rw.Read().Acquire(ctx, coordinator.Data(data))
 			_, err := beside.Wait(ctx)
 			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want || !want && err != nil {
 				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v, or a grant", len(data), err, want)

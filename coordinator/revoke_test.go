@@ -61,13 +61,13 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		stream := c.Events(t.Context())
 		seen := operator.Election(lockPath).Observe(t.Context())
 		election := c.Election(lockPath, coordinator.Revocable())
-		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
+		leader := election.Acquire(t.Context(), coordinator.Data([]byte("one")))
 		grant := coordtest.Soon(t, leader)
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Second)
-		eventstest.Check(t, election.Proclaim(t.Context(), leader, []byte("two")))
+		eventstest.Check(t, leader.SetData(t.Context(), []byte("two")))
 		time.Sleep(time.Second)
 		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n" {
 			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, the word, and the timeout", data)
@@ -253,7 +253,7 @@ func TestRealRevoke(t *testing.T) {
 				began <- g
 				<-end
 				return nil
-			}, coordinator.WithPermits(3))
+			}, coordinator.Permits(3))
 		}()
 		<-began
 		asked := time.Now()

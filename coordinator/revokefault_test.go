@@ -92,7 +92,7 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 		case "foreign":
 			eventstest.Must(t, stranger(t, srv)(theirs, nil))
 		case "permits":
-			holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
+			holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.Permits(3))
 			coordtest.Soon(t, holder)
 		default:
 			holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
@@ -329,7 +329,7 @@ func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	forEach(t, map[string]int32{"write": zk.PermWrite, "read": zk.PermRead}, func(t *testing.T, srv *zktest.Server, lacks int32) {
 		acl := append(zk.WorldACL(zk.PermAll&^lacks), zk.DigestACL(zk.PermAll, "the", "holder")...)
 		c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
-		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.ACL(acl)))
 		if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
 			t.Errorf("Revoke: %v, want ErrNoAuth", err)
 		}
@@ -338,22 +338,22 @@ func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	})
 }
 
-// TestDataThatWouldBeAWishAreRefused, at Acquire and Proclaim, and nothing is written.
+// TestDataThatWouldBeAWishAreRefused, at Acquire and SetData, and nothing is written.
 func TestDataThatWouldBeAWishAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		election := c.Election("/election")
-		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("_REVOKE__")))
+		leader := election.Acquire(t.Context(), coordinator.Data([]byte("_REVOKE__")))
 		coordtest.Soon(t, leader)
 		before := contents(srv)
 		for _, data := range []string{"__REVOKE__", "__REVOKE__ 5\nmine", "__REVOKE__x"} {
 			for name, lock := range kindsOf() {
-				if err := lock.of(c).Acquire(t.Context(), coordinator.WithData([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
+				if err := lock.of(c).Acquire(t.Context(), coordinator.Data([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
 					t.Errorf("%s with the data %q ends with %v, want ErrData", name, data, err)
 				}
 			}
-			if err := election.Proclaim(t.Context(), leader, []byte(data)); !errors.Is(err, coordinator.ErrData) {
-				t.Errorf("Proclaim of %q: %v, want ErrData", data, err)
+			if err := leader.SetData(t.Context(), []byte(data)); !errors.Is(err, coordinator.ErrData) {
+				t.Errorf("SetData of %q: %v, want ErrData", data, err)
 			}
 		}
 		if after := contents(srv); !slices.Equal(before, after) {

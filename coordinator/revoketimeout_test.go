@@ -47,7 +47,7 @@ func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
 	for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
 		forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 			c, operator := unequal(t, srv)
-			holder := lock.of(c).Acquire(t.Context(), coordinator.WithData([]byte("job")))
+			holder := lock.of(c).Acquire(t.Context(), coordinator.Data([]byte("job")))
 			coordtest.Soon(t, holder)
 			time.Sleep(held)
 			srv.Mute(c.SessionID(), true)
@@ -74,12 +74,12 @@ func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) 
 	t.Helper()
 	c, operator = unequal(t, srv)
 	election := c.Election(lockPath, append(options, coordinator.Revocable())...)
-	leader = election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
+	leader = election.Acquire(t.Context(), coordinator.Data([]byte("one")))
 	coordtest.Soon(t, leader)
 	time.Sleep(20 * time.Second)
 	return c, operator, leader, func(word []byte) {
 		t.Helper()
-		eventstest.Must(t, election.Proclaim(t.Context(), leader, word))
+		eventstest.Must(t, leader.SetData(t.Context(), word))
 	}
 }
 
@@ -143,7 +143,7 @@ func TestTheTimeoutIsNotShown(t *testing.T) {
 				var options []coordinator.AcquireOption
 				want := user + line
 				if user != "" {
-					options = append(options, coordinator.WithData([]byte(user)))
+					options = append(options, coordinator.Data([]byte(user)))
 				}
 				if line != "" && (user != "" || lock.name == "kazoo's names") {
 					want = user + "\n" + line
@@ -191,7 +191,7 @@ func TestObserversAndThoseToldOfACrashSeeNoTimeout(t *testing.T) {
 		proclaim([]byte("two"))
 		said("two")
 		expire(t, srv, c)
-		next := operator.Election(lockPath, coordinator.DetectCrash()).Campaign(t.Context())
+		next := operator.Election(lockPath, coordinator.DetectCrash()).Acquire(t.Context())
 		if g := coordtest.Soon(t, next); g.Abandoned == nil || string(g.Abandoned.Data) != "one" {
 			t.Errorf("the next leader is told of %+v, want a crash with the data %q", g.Abandoned, "one")
 		}

@@ -34,7 +34,7 @@ func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption)
 // Path returns the handle's path.
 func (s *Semaphore) Path() string { return s.lock.path }
 
-// Acquire asks for one permit, or as many as [WithPermits] says, as [Lock.Acquire] does. All permits come with one Grant, are lost with one
+// Acquire asks for one permit, or as many as [Permits] says, as [Lock.Acquire] does. All permits come with one Grant, are lost with one
 // Lost, and go with one Release. The Token fences only if the size is 1. A context that holds permits may ask for more, up to the size
 // ([ErrDeadlock]).
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {

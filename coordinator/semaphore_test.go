@@ -32,7 +32,7 @@ const (
 func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordinator.Acquisition) {
 	t.Helper()
 	for _, n := range permits {
-		all = append(all, s.Acquire(context.Background(), coordinator.WithPermits(n)))
+		all = append(all, s.Acquire(context.Background(), coordinator.Permits(n)))
 		synctest.Wait()
 	}
 	return all
@@ -62,7 +62,7 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 							t.Errorf("%d leases while three permits are held, want 3", n)
 						}
 						return nil
-					}, coordinator.WithPermits(3))
+					}, coordinator.Permits(3))
 					eventstest.Check(t, err)
 				}
 			})
@@ -94,7 +94,7 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 					}
 					time.Sleep(rand.N(10 * time.Millisecond))
 					return nil
-				}, coordinator.WithPermits(n))
+				}, coordinator.Permits(n))
 				if err != nil {
 					t.Errorf("caller %d, round %d: %v, want nil", i, round, err)
 				}
@@ -167,7 +167,7 @@ func TestBadNumbersOfPermits(t *testing.T) {
 		huge := int64(1) << 40
 		enormous := int(huge) // as an int of 32 bits it is 0, which is no number of permits either
 		asks := func(l acquirer, permits int) error {
-			return l.Acquire(t.Context(), coordinator.WithPermits(permits)).Err()
+			return l.Acquire(t.Context(), coordinator.Permits(permits)).Err()
 		}
 		resizes := func(path string, size int) error { return c.Semaphore(path, 2).Resize(t.Context(), size) }
 		_, bad := c.Semaphore("no/path", 1).Queue(t.Context())
@@ -295,7 +295,7 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 		for _, permits := range []int{1, 3} {
 			cycle := func() (granted, released time.Duration) {
 				start := time.Now()
-				a := cs[0].Semaphore(semPath, size).Acquire(t.Context(), coordinator.WithPermits(permits))
+				a := cs[0].Semaphore(semPath, size).Acquire(t.Context(), coordinator.Permits(permits))
 				if _, err := a.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -18,7 +18,7 @@ import (
 func TestEventsTakeNothing(t *testing.T) {
 	const callers = 40
 	turnedAway := errors.New("the request was cancelled")
-	bounded := []coordinator.AcquireOption{coordinator.WithMaxWait(30 * time.Second)}
+	bounded := []coordinator.AcquireOption{coordinator.MaxWait(30 * time.Second)}
 	for want, options := range map[error][]coordinator.AcquireOption{turnedAway: nil, coordinator.ErrTimeout: bounded} {
 		t.Run(want.Error(), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

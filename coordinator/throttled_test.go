@@ -113,7 +113,7 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 		},
 		"observers": func(th *throttling) {
 			eachLock(func(path string) {
-				th.other.Election(path).Campaign(th.Context(), nil)
+				th.other.Election(path).Acquire(th.Context(), nil)
 				words := th.c.Election(path).Observe(th.Context())
 				go func() {
 					for range words { // until the test is over

@@ -48,6 +48,20 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	}
 }
 
+// SetData replaces the data of the lock's nodes, which Queue shows, and Observe of an election. Its
+// errors are those of [Acquisition.Txn], and [ErrData].
+func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
+	if err := checkData(data, a.lock.path); err != nil {
+		return err
+	}
+	var ops []any
+	for _, node := range nodesOf(a.Grant()) {
+		ops = append(ops, a.lock.c.session.Rewrite(node, data))
+	}
+	_, err := a.Txn(ctx, ops...) // without a Grant it says why there is none
+	return err
+}
+
 // notHeld returns why the lock is not held. The caller knows that it is not.
 func (a *Acquisition) notHeld(grant events.Grant) error {
 	if err := a.actor.Ending(); err != nil {

@@ -178,7 +178,7 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		acl := coordinator.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
+		acl := coordinator.ACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
 		holder, grant := coordtest.Hold(t, a.Unfair(taskPath, acl))
 		waiter, second := coordtest.Queue(b.Unfair(taskPath, acl)), coordtest.Queue(a.Unfair(taskPath, acl))
 		time.Sleep(5 * time.Second)

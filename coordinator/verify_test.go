@@ -222,7 +222,7 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 			}
 		})
 		for i := range n {
-			a := c.Semaphore(at(i, "permits"), 5).Acquire(t.Context(), coordinator.WithPermits(3))
+			a := c.Semaphore(at(i, "permits"), 5).Acquire(t.Context(), coordinator.Permits(3))
 			coordtest.Soon(t, a)
 			all = append(all, a)
 		}

@@ -55,7 +55,7 @@ func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
 		"read":      func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Read() },
 		"write":     func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Write() },
 		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore(lockPath, 1, options...) },
-		"election":  func(c *coordinator.Coordinator) handle { return campaigner{c.Election(lockPath, options...)} },
+		"election":  func(c *coordinator.Coordinator) handle { return c.Election(lockPath, options...) },
 		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair(lockPath) },
 	} {
 		if name != "unfair" || len(options) == 0 {

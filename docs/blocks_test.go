@@ -61,7 +61,7 @@ func (b *block) label() string {
 // asks tells whether the block asks for a lock of ours.
 func (b *block) asks() bool {
 	return b.shape == program || b.shape == fragment && b.label() != "go-zookeeper" &&
-		regexp.MustCompile(`\.(Acquire|Do|Terms|Campaign)\(`).MatchString(b.text)
+		regexp.MustCompile(`\.(Acquire|Do|Terms)\(`).MatchString(b.text)
 }
 
 // chroot is where the block has its locks.
@@ -105,7 +105,7 @@ func callsOf(t *testing.T) string {
 	calls := regexp.MustCompile("`(?:\\w+ := )?([^`]+\\([^`]*)`")
 	receivers := map[string]string{ // of what is named without one
 		"Acquire": "l.", "Queue": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
-		"Run": "e.", "Terms": "e.", "Campaign": "e.", "Observe": "e.",
+		"Run": "e.", "Terms": "e.", "Observe": "e.",
 	}
 	body, count := "", 0
 	for line := range strings.Lines(tables) {

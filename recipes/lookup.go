@@ -9,9 +9,9 @@ import "github.com/zkgrant/zkgrant/events"
 // executed by then, or never will be.
 func (e List) LooksForPermits(l Listed) bool { return e.Barrier && l.Own == Own{} }
 
-// WithPermits returns the answer if there are permits of the attempt: the first one, the session that owns them, and how many are
+// Permits returns the answer if there are permits of the attempt: the first one, the session that owns them, and how many are
 // in use in all.
-func (l Listed) WithPermits(first string, owner int64, inUse int32) Listed {
+func (l Listed) Permits(first string, owner int64, inUse int32) Listed {
 	l.Own, l.Entered, l.InUse = Own{Name: events.Name{Text: first}, Owner: owner}, true, inUse
 	return l
 }

@@ -139,7 +139,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	if owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
-	return listed.WithPermits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
+	return listed.Permits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
 }
 
 // survey asks in one flight how many permits there are, how many are taken, and with Watch, whether the own node is still there.

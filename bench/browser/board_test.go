@@ -225,7 +225,7 @@ func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
 
 func TestBoardAsksForALockBack(t *testing.T) {
 	s := start(t, board.WithRevoke(func(*http.Request) error { return nil }))
-	held := s.other.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context(), coordinator.WithData([]byte("ann")))
+	held := s.other.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context(), coordinator.Data([]byte("ann")))
 	eventstest.Receive(t, held.Granted(), "the Grant")
 	p := browser.Open(t, s.url, browser.View{})
 	p.Until("it is shown", shows("/locks/a", "ann", ""))
@@ -279,7 +279,7 @@ func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	const locks, contenders = 200, 50
 	for i := range locks {
 		for j := range contenders {
-			s.other.Mutex(fmt.Sprintf("/locks/lock-%03d", i)).Acquire(t.Context(), coordinator.WithData(fmt.Appendf(nil, "worker-%d-%d", i, j)))
+			s.other.Mutex(fmt.Sprintf("/locks/lock-%03d", i)).Acquire(t.Context(), coordinator.Data(fmt.Appendf(nil, "worker-%d-%d", i, j)))
 		}
 	}
 	p := browser.Open(t, s.url, browser.View{})
@@ -292,7 +292,7 @@ func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	}
 	stream := s.listen()
 	all, _ := stream.next()
-	before := s.other.Mutex("/locks/lock-000").Acquire(t.Context(), coordinator.WithData([]byte("one more")))
+	before := s.other.Mutex("/locks/lock-000").Acquire(t.Context(), coordinator.Data([]byte("one more")))
 	p.Until("one more is counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)+1))
 	var update float64
 	p.Eval(`performance.getEntriesByName("update")[0].duration`, &update)

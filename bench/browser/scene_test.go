@@ -87,7 +87,7 @@ func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisit
 	s.t.Helper()
 	for _, name := range names {
 		before := s.length(lock)
-		all = append(all, lock.Acquire(s.t.Context(), coordinator.WithData([]byte(name))))
+		all = append(all, lock.Acquire(s.t.Context(), coordinator.Data([]byte(name))))
 		eventstest.Eventually(s.t, name+" is in the queue", func() bool { return s.length(lock) > before })
 	}
 	return all

@@ -155,7 +155,7 @@ func openOurs(ctx context.Context, p *goPlayer, _ goLock, f form, path string, r
 	}
 	l := &ourLock{c: c}
 	if permits, takes := f.permits(); permits > 0 {
-		l.ask, l.options = c.Semaphore(path, permits).Acquire, []coordinator.AcquireOption{coordinator.WithPermits(takes)}
+		l.ask, l.options = c.Semaphore(path, permits).Acquire, []coordinator.AcquireOption{coordinator.Permits(takes)}
 		return l, nil
 	}
 	var options []coordinator.LockOption
@@ -195,7 +195,7 @@ func (l *ourLock) session() int64 { return l.c.SessionID() }
 func (l *ourLock) acquire(ctx context.Context, wait time.Duration) (bool, error) {
 	options := slices.Clone(l.options)
 	if wait >= 0 {
-		options = append(options, coordinator.WithMaxWait(wait))
+		options = append(options, coordinator.MaxWait(wait))
 	}
 	l.current = l.ask(ctx, options...)
 	_, err := l.current.Wait(ctx)

@@ -41,7 +41,7 @@ func (o ours) other(u use, path string) (mutex, error) {
 		}
 		return &ourMutex{ask: o.c.Multi(all...).Acquire}, nil
 	case kindElection:
-		return &ourMutex{ask: o.c.Election(path).Campaign}, nil
+		return &ourMutex{ask: o.c.Election(path).Acquire}, nil
 	default:
 		return nil, errNotOffered
 	}

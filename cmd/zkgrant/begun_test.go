@@ -133,7 +133,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 func TestTheDataOfACrashIsLong(t *testing.T) {
 	t.Parallel()
 	g := double(t)
-	_, end := g.former(coordinator.WithData(bytes.Repeat([]byte{1}, 500<<10)))
+	_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
 	end(true)
 	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
 }

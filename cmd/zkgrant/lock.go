@@ -138,12 +138,6 @@ type acquirer interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 }
 
-type campaign struct{ *coordinator.Election }
-
-func (c campaign) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	return c.Campaign(ctx, options...)
-}
-
 // handle returns the handle that the flags describe, and names its kind.
 func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 	options := w.lockOptions()
@@ -157,7 +151,7 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 		options = append(options, coordinator.LockDelay(w.lockDelay))
 	}
 	if w.kind == kindElection {
-		return campaign{c.Election(w.paths[0], options...)}, kindElection, nil
+		return c.Election(w.paths[0], options...), kindElection, nil
 	}
 	if w.size > 0 {
 		return c.Semaphore(w.paths[0], w.size, options...), kindSemaphore, nil
@@ -198,15 +192,15 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 		const most = 1000 // a name may be longer than a node
 		data = data[:min(len(data), most)]
 	}
-	options := []coordinator.AcquireOption{coordinator.WithData([]byte(data))}
+	options := []coordinator.AcquireOption{coordinator.Data([]byte(data))}
 	if w.size > 0 {
-		options = append(options, coordinator.WithPermits(w.permits))
+		options = append(options, coordinator.Permits(w.permits))
 	}
 	if w.tries() {
 		options = append(options, coordinator.Try())
 	}
 	if most, ok := w.most(); ok {
-		options = append(options, coordinator.WithMaxWait(most))
+		options = append(options, coordinator.MaxWait(most))
 	}
 	return options
 }

@@ -52,7 +52,7 @@ func (g *rig) coordinator() *coordinator.Coordinator {
 func testWatch(t *testing.T, g *rig) {
 	c := g.coordinator()
 	acquire := func(name string) *coordinator.Acquisition {
-		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.WithData([]byte(name)))
+		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.Data([]byte(name)))
 	}
 	news := c.Events(t.Context())
 	first := acquire("first")
@@ -76,7 +76,7 @@ func testWatch(t *testing.T, g *rig) {
 // There are two nodes: that of a cached lock, which stays when its holder has released, and that of
 // a lock that is held.
 func testIdle(t *testing.T, g *rig) {
-	c, data := g.coordinator(), coordinator.WithData([]byte("host-7"))
+	c, data := g.coordinator(), coordinator.Data([]byte("host-7"))
 	cached := c.Mutex("/idle/cached", coordinator.Cached())
 	for range 2 { // the second node stays
 		nothing := func(context.Context, events.Grant) error { return nil }
@@ -200,7 +200,7 @@ func testExporter(t *testing.T, g *rig) {
 	c := g.coordinator()
 	held := []*coordinator.Acquisition{
 		c.Mutex("/app/jobs/held").Acquire(ctx), c.Mutex("/elsewhere").Acquire(ctx),
-		c.Semaphore("/app/limits/three", 3).Acquire(ctx, coordinator.WithPermits(2)),
+		c.Semaphore("/app/limits/three", 3).Acquire(ctx, coordinator.Permits(2)),
 	}
 	for i := range 3 {
 		held = append(held, c.Mutex(fmt.Sprint("/app/tasks/", i)).Acquire(ctx))

@@ -224,7 +224,7 @@ func testIdentities(t *testing.T, g *rig) {
 		coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret")))
 	eventstest.Must(t, err)
 	defer func() { eventstest.Check(t, c.Close()) }()
-	lock := c.Mutex("/identities/lock").Acquire(t.Context(), coordinator.WithData([]byte("ann's")))
+	lock := c.Mutex("/identities/lock").Acquire(t.Context(), coordinator.Data([]byte("ann's")))
 	defer lock.Release()
 	eventstest.Receive(t, lock.Granted(), "the lock")
 	g.ends(codeFailed, "queue /identities/lock", "not authorized")
@@ -272,7 +272,7 @@ func testAccess(t *testing.T, g *rig) {
 // The command is gone when the lock is granted, and the record of an earlier crash stays.
 func testNotBegun(t *testing.T, g *rig) {
 	for _, crash := range []bool{true, false} {
-		_, end := g.former(coordinator.WithData([]byte("the first")))
+		_, end := g.former(coordinator.Data([]byte("the first")))
 		command := t.TempDir() + "/command"
 		writeProgram(t, command, []byte("#!/bin/sh"))
 		run := g.begin("run -v --detect-crash " + lockPath + " -- " + command)

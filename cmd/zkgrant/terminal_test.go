@@ -264,13 +264,13 @@ func TestCtrlZWhereNobodyContinues(t *testing.T) {
 func testTop(t *testing.T, g *rig) {
 	one, _, _ := strings.Cut(g.servers, ",")
 	proxy := ensemble.StartProxy(t, one)
-	c, named := g.coordinator(), func(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
+	c, named := g.coordinator(), func(name string) coordinator.AcquireOption { return coordinator.Data([]byte(name)) }
 	holder := c.Mutex("/top/a", coordinator.Revocable()).Acquire(t.Context(), named("the \x1b[31mfirst"))
 	defer holder.Release()
 	eventstest.Receive(t, holder.Granted(), "the lock")
 	waiter := c.Mutex("/top/a").Acquire(t.Context(), named("the second"))
 	defer waiter.Release()
-	permits := c.Semaphore("/top/b", 3).Acquire(t.Context(), coordinator.WithPermits(2), named("a worker"))
+	permits := c.Semaphore("/top/b", 3).Acquire(t.Context(), coordinator.Permits(2), named("a worker"))
 	defer permits.Release()
 	eventstest.Receive(t, permits.Granted(), "the permits")
 

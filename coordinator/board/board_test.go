@@ -192,7 +192,7 @@ func (p *pageOf) timeline() string {
 
 func acquire(t *testing.T, c *coordinator.Coordinator, path, who string) *coordinator.Acquisition {
 	t.Helper()
-	a := c.Mutex(path, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithData([]byte(who)))
+	a := c.Mutex(path, coordinator.Revocable()).Acquire(t.Context(), coordinator.Data([]byte(who)))
 	synctest.Wait()
 	return a
 }
@@ -258,7 +258,7 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		crowd := connect(t, server)
 		for i := range locks {
 			for j := range contenders {
-				crowd.Mutex(fmt.Sprintf("/locks/%03d", i)).Acquire(t.Context(), coordinator.WithData([]byte{byte('a' + j%26)}))
+				crowd.Mutex(fmt.Sprintf("/locks/%03d", i)).Acquire(t.Context(), coordinator.Data([]byte{byte('a' + j%26)}))
 			}
 		}
 		time.Sleep(10 * time.Second)

@@ -98,7 +98,7 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	c := connect(t, zk)
 	const contenders = 400
 	for range contenders {
-		c.Mutex("/locks/a").Acquire(t.Context(), coordinator.WithData([]byte(strings.Repeat("<", mostData)))) // six bytes each in JSON
+		c.Mutex("/locks/a").Acquire(t.Context(), coordinator.Data([]byte(strings.Repeat("<", mostData)))) // six bytes each in JSON
 	}
 	eventstest.Eventually(t, "all are in the queue", func() bool {
 		queue, err := c.Mutex("/locks/a").Queue(t.Context())

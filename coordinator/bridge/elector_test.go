@@ -22,7 +22,7 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 		candidate := coordtest.Connect(t, srv).Mutex("/leader")
 		other, _ := coordtest.Hold(t, candidate)
 		e := bridge.NewElector(c.Election("/leader"), bridge.OnLost(func(err error) { lost <- err }),
-			bridge.WithAcquire(coordinator.WithData([]byte("ann"))), nil)
+			bridge.WithAcquire(coordinator.Data([]byte("ann"))), nil)
 		leads := func(want bool, when string) {
 			t.Helper()
 			synctest.Wait()

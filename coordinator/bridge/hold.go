@@ -26,7 +26,7 @@ type config struct {
 // [coordinator.ErrClosed] if the coordinator was closed. f runs in a goroutine of its own. A [context.CancelCauseFunc] serves as f.
 func OnLost(f func(error)) Option { return func(c *config) { c.onLost = f } }
 
-// WithAcquire adds options to each acquisition, such as [coordinator.WithData].
+// WithAcquire adds options to each acquisition, such as [coordinator.Data].
 func WithAcquire(options ...coordinator.AcquireOption) Option {
 	return func(c *config) { c.acquire = append(c.acquire, options...) }
 }

@@ -71,7 +71,7 @@ func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *br
 	t.Helper()
 	c, lost := coordtest.Connect(t, srv), make(chan error, 1)
 	return c, bridge.NewMigrations(c.Mutex("/m"), bridge.OnLost(func(err error) { lost <- err }),
-		bridge.WithAcquire(coordinator.WithData([]byte("ann")))), lost
+		bridge.WithAcquire(coordinator.Data([]byte("ann")))), lost
 }
 
 // TestMigrationsExclude: one caller has the lock, in this process and beside others. The next one gets it after the unlock, which is no

@@ -75,7 +75,7 @@ func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 	if err != nil {
 		return err
 	}
-	for term, err := range zk.Election(electionPath).Terms(ctx, coordinator.WithData([]byte(host))) { // Observe and Queue show the data
+	for term, err := range zk.Election(electionPath).Terms(ctx, coordinator.Data([]byte(host))) { // Observe and Queue show the data
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func contendWithGrants(ctx context.Context, where *servers, b *body) error {
 
 // turn queues for the lock once, and works until it is lost or handed on. It returns nil when ctx ends.
 func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan events.Event) error {
-	lock := c.Mutex(lockPath+"/"+zkgrantSide).Acquire(ctx, coordinator.WithData([]byte(b.name)))
+	lock := c.Mutex(lockPath+"/"+zkgrantSide).Acquire(ctx, coordinator.Data([]byte(b.name)))
 	defer lock.Release()
 	for {
 		select {

@@ -30,7 +30,7 @@ func (s *service) run(ctx context.Context) error {
 	observing.Go(func() { s.observe(ctx) })
 	defer observing.Wait()
 	defer stop()
-	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
+	for term, err := range s.election.Terms(ctx, coordinator.Data([]byte(s.address))) {
 		if err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func insteadOfZkLock(ctx context.Context, servers string, data []byte, report fu
 	defer c.Close()
 	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, g events.Grant) error {
 		return report(ctx, g.Token) // ctx ends if the lock is lost
-	}, coordinator.WithData(data))
+	}, coordinator.Data(data))
 }
 
 // job is what a service does while it has the lock.
@@ -209,7 +209,7 @@ func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
 
 func insteadOfMutex(ctx context.Context, c *coordinator.Coordinator, rebuild func(context.Context) error) error {
 	// zkgrant
-	lock := c.Mutex("/locks/index", coordinator.Reentrant()).Acquire(ctx, coordinator.WithMaxWait(10*time.Second))
+	lock := c.Mutex("/locks/index", coordinator.Reentrant()).Acquire(ctx, coordinator.MaxWait(10*time.Second))
 	defer lock.Release()
 	if _, err := lock.Wait(ctx); err != nil {
 		return err // coordinator.ErrTimeout after ten seconds
@@ -242,7 +242,7 @@ func insteadOfSemaphore(ctx context.Context, c *coordinator.Coordinator, export 
 	exports := c.Semaphore("/limits/exports", 4)
 	return exports.Do(ctx, func(ctx context.Context, _ events.Grant) error {
 		return export(ctx)
-	}, coordinator.WithPermits(2)) // both at once, or none
+	}, coordinator.Permits(2)) // both at once, or none
 }
 
 // A function that is called under the lock enters it again.

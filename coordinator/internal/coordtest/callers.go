@@ -84,12 +84,12 @@ func (s *scene) wish(session string, words []string) wish {
 		case "try":
 			w.try, w.acquire = true, append(w.acquire, coordinator.Try())
 		case "max":
-			w.acquire = append(w.acquire, coordinator.WithMaxWait(s.duration(value)))
+			w.acquire = append(w.acquire, coordinator.MaxWait(s.duration(value)))
 		case "data":
 			w.data = value
 		case "permits":
 			w.takes = s.number(value)
-			w.acquire = append(w.acquire, coordinator.WithPermits(w.takes))
+			w.acquire = append(w.acquire, coordinator.Permits(w.takes))
 		case "reentrant", "detect", "revocable", "kazoo", "adopt":
 			w.lockWords += key
 			w.options = append(w.options, map[string]func() coordinator.LockOption{
@@ -151,14 +151,6 @@ type lock interface {
 	Path() string
 }
 
-// Candidates has the candidates of an election acquire.
-type Candidates struct{ *coordinator.Election }
-
-// Acquire campaigns.
-func (c Candidates) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	return c.Campaign(ctx, options...)
-}
-
 // bothSides is a read/write lock of which the queue is read.
 type bothSides struct {
 	*coordinator.Lock
@@ -186,7 +178,7 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	case "unfair":
 		l = c.Unfair(path, w.options...)
 	case "election":
-		l = Candidates{c.Election(path, w.options...)}
+		l = c.Election(path, w.options...)
 	case "sem":
 		key := fmt.Sprint(session, w.kind, path, w.lockWords)
 		if l = s.handles[key]; l == nil {
@@ -222,7 +214,7 @@ func (s *scene) acquire(do bool, name, session string, words []string) {
 		c.data = name
 	}
 	if c.data != "" {
-		c.acquire = append(c.acquire, coordinator.WithData([]byte(c.data)))
+		c.acquire = append(c.acquire, coordinator.Data([]byte(c.data)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

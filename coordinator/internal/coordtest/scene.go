@@ -55,7 +55,7 @@ import (
 //	release A B
 //	leave A B                releases one by one, and tells if one of them lost the lock before, or another caller came in
 //	observe O s1 at=PATH     an observer of an election (slow: it hears something only with `read O`)
-//	proclaim s1 A text, resize s1 N LOCK, txn A /path
+//	setdata A text, resize s1 N LOCK, txn A /path
 //	revoke R s1 LOCK grace=3s  asks for a lock back
 //	queue s1 LOCK            what a look at the queue finds; readwrite: both sides of a lock
 //	warm s1 s2               both learn that the directory is ours

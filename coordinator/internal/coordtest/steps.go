@@ -20,7 +20,7 @@ var errCancelled = errors.New("cancelled by the caller")
 
 // needed is how many words a step needs after its first one.
 var needed = map[string]int{
-	"connect": 1, "acquire": 2, "do": 2, "finish": 1, "cancel": 1, "release": 1, "leave": 1, "observe": 2, "read": 1, "proclaim": 3,
+	"connect": 1, "acquire": 2, "do": 2, "finish": 1, "cancel": 1, "release": 1, "leave": 1, "observe": 2, "read": 1, "setdata": 2,
 	"resize": 2, "txn": 2, "revoke": 2, "queue": 1, "warm": 1, "close": 1, "wait": 1, "expire": 1, "cut": 1, "mute": 1, "lag": 1,
 	"unmute": 1, "unlag": 1, "delete": 1, "create": 1, "set": 1, "data": 1, "sequence": 2, "next": 3, "always": 3, "hold": 2, "resume": 1,
 }
@@ -74,8 +74,8 @@ func (s *scene) step(words []string) (said []string) {
 		s.observe(words[0], words[1], args[2:])
 	case "read":
 		s.listen(words[0])
-	case "proclaim":
-		tell(s.session(words[0]).Election(ElectionPath).Proclaim(s.Context(), s.caller(words[1]).a, text[len(words[1])+1:]))
+	case "setdata":
+		tell(s.caller(words[0]).a.SetData(s.Context(), text))
 	case "resize":
 		l, _ := s.handle(words[0], args[2:])
 		tell(l.(*coordinator.Semaphore).Resize(s.Context(), s.number(words[1])))

@@ -419,7 +419,7 @@ func errorName(err error) string {
 		{"ErrPath", coordinator.ErrPath}, {"ErrTooLarge", coordinator.ErrTooLarge}, {"ErrNoAuth", coordinator.ErrNoAuth},
 		{"ErrQuota", coordinator.ErrQuota}, {"ErrSequenceEnd", coordinator.ErrSequenceEnd}, {"ErrKind", coordinator.ErrKind},
 		{"ErrRecord", coordinator.ErrRecord}, {"ErrMembers", coordinator.ErrMembers}, {"ErrDuplicate", coordinator.ErrDuplicate},
-		{"ErrNotCandidate", coordinator.ErrNotCandidate}, {"ErrSizeMismatch", coordinator.ErrSizeMismatch},
+		{"ErrSizeMismatch", coordinator.ErrSizeMismatch},
 		{"ErrSizeNode", coordinator.ErrSizeNode}, {"ErrPermits", coordinator.ErrPermits}, {"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
 		{"ErrData", coordinator.ErrData}, {"its context", errCancelled}, {"its error", errFinished}, {"zk.ErrNodeExists", zk.ErrNodeExists},
 		{"context canceled", context.Canceled}, {"deadline exceeded", context.DeadlineExceeded},

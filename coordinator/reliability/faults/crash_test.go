@@ -64,7 +64,7 @@ func transferAll(job string) error {
 				}
 			}
 			return nil
-		}, coordinator.WithData([]byte("a child")))
+		}, coordinator.Data([]byte("a child")))
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func killAndLook(
 	defer cancel()
 	pause(ctx, rand.N(50*time.Millisecond))
 	eventstest.Check(t, process.Kill())
-	held := c.Mutex(dir+transferLock, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("the parent")))
+	held := c.Mutex(dir+transferLock, coordinator.DetectCrash()).Acquire(ctx, coordinator.Data([]byte("the parent")))
 	grant, err := held.Wait(ctx)
 	if err != nil {
 		return false, false, err

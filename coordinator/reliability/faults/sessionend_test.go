@@ -141,7 +141,7 @@ func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Opt
 	t.Cleanup(func() { _ = c.Close() })
 	const each = 20
 	for i := 0; ; i++ {
-		_, err := c.Semaphore(fmt.Sprint("/p", i), each).Acquire(ctx, coordinator.WithPermits(each)).Wait(ctx)
+		_, err := c.Semaphore(fmt.Sprint("/p", i), each).Acquire(ctx, coordinator.Permits(each)).Wait(ctx)
 		if errors.Is(err, coordinator.ErrSessionFull) {
 			return c
 		}

@@ -111,12 +111,12 @@ func (w *worker) handle(op *operation) acquirer {
 		op.Permits = 1 + w.random.IntN(mostPermits)
 		lock := w.coordinator.Semaphore(op.Path, mostPermits, w.marks...)
 		return func(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-			return lock.Acquire(ctx, append(options, coordinator.WithPermits(op.Permits))...)
+			return lock.Acquire(ctx, append(options, coordinator.Permits(op.Permits))...)
 		}
 	case unfair:
 		return w.coordinator.Unfair(op.Path).Acquire
 	case election:
-		return w.coordinator.Election(op.Path, w.marks...).Campaign
+		return w.coordinator.Election(op.Path, w.marks...).Acquire
 	case cached: // or a contender of the same session with a node of its own
 		if !w.oneIn(8) {
 			return w.coordinator.Mutex(op.Path, append(slices.Clip(w.marks), coordinator.Cached())...).Acquire
@@ -237,7 +237,7 @@ func (w *worker) options() []coordinator.AcquireOption {
 	case 0:
 		return []coordinator.AcquireOption{coordinator.Try()}
 	case 1, 2:
-		return []coordinator.AcquireOption{coordinator.WithMaxWait(1 + w.upTo(w.patience))}
+		return []coordinator.AcquireOption{coordinator.MaxWait(1 + w.upTo(w.patience))}
 	default:
 		return nil
 	}

@@ -75,7 +75,7 @@ func writeSide(c *coordinator.Coordinator, p string) handle { return c.ReadWrite
 type bulk struct{ *coordinator.Semaphore }
 
 func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(mostPermits))...)
+	return b.Semaphore.Acquire(ctx, append(options, coordinator.Permits(mostPermits))...)
 }
 
 // runner is a worker in a loop.

@@ -151,13 +151,13 @@ func (k *worker) ask(ctx context.Context, life *life, path string, s script) *re
 		options = append(options, coordinator.Try())
 	}
 	if s.permits > 1 {
-		options = append(options, coordinator.WithPermits(s.permits))
+		options = append(options, coordinator.Permits(s.permits))
 	}
 	if k.world.others() {
-		options = append(options, coordinator.WithData([]byte("another's")))
+		options = append(options, coordinator.Data([]byte("another's")))
 	}
 	if s.maxWait > 0 {
-		options = append(options, coordinator.WithMaxWait(s.maxWait))
+		options = append(options, coordinator.MaxWait(s.maxWait))
 	}
 	r := newRecord(life, path, s, life.lock(path, s.side).Acquire(ctx, options...))
 	r.cancel = cancel

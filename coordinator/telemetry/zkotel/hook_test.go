@@ -100,7 +100,7 @@ func TestEachKindOfEnd(t *testing.T) {
 			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try()).Done()
 		}, []string{"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=true acquire.outcome=taken"}},
 		"a longest wait": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second)).Done()
+			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.MaxWait(time.Second)).Done()
 		}, []string{"acquire client 1s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=timeout type=timeout Error | queued 0s queue.ahead=1"}},
 		"a second entry": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
 			lock := c.Mutex("/a", coordinator.Reentrant())
@@ -126,7 +126,7 @@ func TestEachKindOfEnd(t *testing.T) {
 			`hold internal 0s lock.path=/a lock.kind=multi lock.members=["/a","/b"] hold.end=released`,
 		}},
 		"permits": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
-			a := c.Semaphore("/a", 3).Acquire(t.Context(), coordinator.WithPermits(2))
+			a := c.Semaphore("/a", 3).Acquire(t.Context(), coordinator.Permits(2))
 			coordtest.Soon(t, a)
 			ended(t, a)
 		}, []string{
@@ -188,9 +188,9 @@ func TestAnElectionHasALeader(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p, q := newProbe(), newProbe()
 		c, d := coordtest.Connect(t, srv, coordinator.WithHooks(p)), coordtest.Connect(t, srv, coordinator.WithHooks(q))
-		a := c.Election("/service").Campaign(t.Context())
+		a := c.Election("/service").Acquire(t.Context())
 		coordtest.Soon(t, a)
-		b := d.Election("/service").Campaign(t.Context())
+		b := d.Election("/service").Acquire(t.Context())
 		synctest.Wait()
 		must(t, "while one leads", p.metrics(t), map[string]float64{"leader election=/service": 1})
 		must(t, "while the other waits", q.metrics(t), map[string]float64{"leader election=/service": 0})
@@ -319,7 +319,7 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 		lock := c.Mutex("/a", coordinator.Reentrant(), coordinator.Revocable())
 		a, _ := coordtest.Hold(t, lock)
 		coordtest.Soon(t, lock.Acquire(a.Context(t.Context())))
-		coordtest.Soon(t, c.Semaphore("/s", 3).Acquire(t.Context(), coordinator.WithPermits(2)))
+		coordtest.Soon(t, c.Semaphore("/s", 3).Acquire(t.Context(), coordinator.Permits(2)))
 		multi := c.Multi(c.Mutex("/m"), c.ReadWrite("/n").Read()).Acquire(t.Context())
 		coordtest.Soon(t, multi)
 		for _, grace := range []time.Duration{time.Hour, time.Minute} {

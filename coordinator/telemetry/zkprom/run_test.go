@@ -178,10 +178,10 @@ func (w *witness) everyKind() {
 	w.holds("/rw", "read", c.ReadWrite("/rw").Read().Acquire(ctx))
 	w.holds("/rw", "read", c.ReadWrite("/rw").Read().Acquire(ctx))
 	w.holds("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx))
-	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.WithPermits(3))).permits = 3
-	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.WithPermits(2))).permits = 2
+	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(3))).permits = 3
+	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(2))).permits = 2
 	w.holds("/m/a", "multi", c.Multi(c.Mutex("/m/a"), c.Mutex("/m/b")).Acquire(ctx))
-	w.holds("/leader", "election", c.Election("/leader").Campaign(ctx))
+	w.holds("/leader", "election", c.Election("/leader").Acquire(ctx))
 	w.holds("/claim", "unfair", c.Unfair("/claim").Acquire(ctx))
 	w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx)) // waits to the end
 	w.tasks(30)
@@ -213,7 +213,7 @@ func (w *witness) queuesShow(q *Queues) {
 func (w *witness) everyOutcome() {
 	c := w.c
 	w.ended(w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx, coordinator.Try())), "taken")
-	w.ended(w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx, coordinator.WithMaxWait(100*time.Millisecond))), "timeout")
+	w.ended(w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx, coordinator.MaxWait(100*time.Millisecond))), "timeout")
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	canceled := w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx))
 	cancel(errCause)

@@ -21,7 +21,7 @@ const (
 
 	Taken     = "taken"     // Try found a contender ahead
 	Withdrawn = "withdrawn" // released before the Grant was taken
-	Timeout   = "timeout"   // WithMaxWait, or a deadline of the context
+	Timeout   = "timeout"   // MaxWait, or a deadline of the context
 	Canceled  = "canceled"  // the context ended in another way
 	Deadlock  = "deadlock"
 	Invalid   = "invalid" // the call was wrong
