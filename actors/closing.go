@@ -51,6 +51,17 @@ func (l *Lock) Cleared() <-chan struct{} {
 	return asked(&l.rarely().cleared)
 }
 
+// Confirmed is closed when the servers have confirmed a release, or the session is over. Call it
+// after Done. If another lock shares the node, nothing is confirmed, and the channel is closed.
+func (l *Lock) Confirmed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.pending || l.gone {
+		return nothing
+	}
+	return asked(&l.rarely().cleared)
+}
+
 // isGone notes that nothing of the lock is left at the server. The loop calls it.
 func (l *Lock) isGone() {
 	l.mu.Lock()

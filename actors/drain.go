@@ -178,7 +178,8 @@ func (q *queuer) carryOut(e recipes.Effect) {
 	case recipes.Lose:
 		q.loses(e)
 	case recipes.Finish:
-		q.left(func(l *Lock) { l.onFinish(e, q.machine.Size()) })
+		pending := q.machine.State() != recipes.Over
+		q.left(func(l *Lock) { l.onFinish(e, q.machine.Size(), pending) })
 	case recipes.Queue:
 		q.queues(e)
 	case recipes.Requeue:
@@ -296,8 +297,10 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 }
 
 // onFinish tells that the acquisition is over. size is a semaphore's size, as last heard of.
-func (l *Lock) onFinish(e recipes.Finish, size int) {
+// pending says that the node may still be there.
+func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	l.finish(func() error {
+		l.pending = pending
 		end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: size}
 		if l.rare != nil {
 			end.Cause = l.rare.cause

@@ -66,7 +66,7 @@ func (g *Guest) Displace() { g.losesPlace() }
 // End tells that the acquisition is over, before another one is granted the lock. Vacate follows.
 func (g *Guest) End(why recipes.Why) {
 	if !g.hasFailed() { // else Fail tells it
-		g.onFinish(recipes.Finish{Why: why}, 0)
+		g.onFinish(recipes.Finish{Why: why}, 0, false)
 	}
 }
 

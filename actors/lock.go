@@ -68,6 +68,7 @@ type Lock struct {
 	detect  bool // mu guards it: a record depends on whether the Grant was taken
 	offered bool // mu guards it: the Grant was not taken, and there is no channel for it
 	ended   bool // mu guards it: done is closed
+	pending bool // mu guards it: and the node may still be there
 
 	// The mutex of the house's waits guards these.
 	place int32

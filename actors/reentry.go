@@ -147,7 +147,7 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	if last || failed {
 		return all, last
 	}
-	holder.onFinish(recipes.Finish{Why: in.Why}, 0)
+	holder.onFinish(recipes.Finish{Why: in.Why}, 0, false)
 	if holder == &q.Lock {
 		holder.isGone() // and [Owner.Gone] comes when the node has gone
 	} else {

@@ -61,10 +61,6 @@ func (a *Acquisition) isDone() bool {
 // was taken, the context's cause if the wait ended, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release gives the lock back, or withdraws from the queue. It may be called in every state, and again. No Grant can be taken after it
-// has returned.
-func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
-
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports a crash. It does nothing after a Release.
 func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
@@ -75,8 +71,8 @@ func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 // with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders a waiter waits for: the number in the last [events.Queued], less those known to have left. ok is
-// false before the first listing, and after the wait.
+// Position returns how many contenders a waiter waits for, as far as known. ok is false before the
+// first listing, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it; Granted then stays empty. While the lock is held, every call returns the Grant at once. If ctx

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,13 +81,13 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("zkgrant: closed, and functions under a lock still run: %d", running)
 	}
 	if !c.session.Close(farewell) && left > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))
+		err = joined(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))
 	}
 	if records > 0 {
-		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash that did not happen: %d", records))
+		err = joined(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash that did not happen: %d", records))
 	}
 	if err != nil {
-		err = errors.Join(context.Cause(ctx), err)
+		err = joined(context.Cause(ctx), err)
 		c.cfg.Logger.Warn("something may be left", zap.Error(err))
 		c.left = err
 	}

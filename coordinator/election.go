@@ -37,8 +37,8 @@ func (e *Election) Acquire(ctx context.Context, options ...AcquireOption) *Acqui
 // also after a loss, and Terms campaigns again, behind all waiters. The body must stop when [Acquisition.Context] ends, and must not wait
 // for Done. After a body of less than a second, without a loss, Terms pauses: 0.1 s at first, up to 10 s.
 //
-// ctx bounds the wait, not a term. The last pair is a nil acquisition and an error: the cause of ctx, the error of a campaign, or of a
-// release. A lost term is not an error.
+// ctx bounds the waits, as in [Lock.Do], not a term. The last pair is a nil acquisition and an error:
+// the cause of ctx, the error of a campaign, or of a release. A lost term is not an error.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
 		var terms recipes.Terms
@@ -58,12 +58,12 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 	if err == nil {
 		more = yield(a, nil)
 	}
-	a.Release()
+	a.Release() // also if the body breaks, which does not wait
 	switch {
 	case err == nil && !more:
 		return false
 	case err == nil:
-		lasted, end := time.Since(began), a.aftermath()
+		lasted, end := time.Since(began), a.giveBack(ctx)
 		return e.goesOn(ctx, end, yield) && e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
 	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one for ever
 		yield(nil, context.Cause(ctx))
@@ -84,7 +84,7 @@ func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisitio
 	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // the next campaign reports ErrClosed
 		return true
 	default:
-		yield(nil, errors.Join(context.Cause(ctx), end))
+		yield(nil, joined(context.Cause(ctx), end))
 		return false
 	}
 }

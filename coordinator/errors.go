@@ -28,6 +28,8 @@ var (
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
+	// ErrReleasePending reports a release that the servers have not confirmed. It goes on.
+	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
 	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.

@@ -242,12 +242,13 @@ func (l *Lock) sizeOfACL() int {
 	return session.SizeOfACL(acl)
 }
 
-// Do acquires the lock, runs f, and releases the lock. ctx bounds the wait. f's context is a child of ctx that is cancelled on a loss. Do
-// returns f's error, or why there was no Grant, joined with a *LostError after a loss, ErrClosed after Close, and the servers' error if
-// they refused the release.
+// Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that ends with
+// a loss. ctx bounds both waits; if it had ended before f returned, the release has one probe
+// interval. Do returns f's error, or why there was no Grant, joined with a *LostError, ErrClosed
+// after Close, a refusal of the release, or [ErrReleasePending].
 //
-// The node stays until f has returned, also after a loss, so f must not wait for the same lock then. If f panics, the node is given up and
-// the panic goes on.
+// The node stays until f has returned, also after a loss, so f must not wait for the same lock then.
+// If f panics, the node is given up and the panic goes on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	return do(ctx, l.path, f, l.acquire, options)
 }
@@ -274,27 +275,12 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 		return err
 	}
 	err = f(a.Context(ctx), grant)
-	a.Release()
-	end := a.aftermath()
+	end := a.giveBack(ctx)
 	var lost, told *LostError
 	if errors.As(end, &lost) && errors.As(err, &told) && *told == *lost {
 		return err // f has returned the cause of its context
 	}
-	if end != nil {
-		err = errors.Join(end, err)
-	}
-	return err
-}
-
-// aftermath returns how a lock ended that was granted and released: the loss, or ErrClosed, if that came first. Otherwise it waits
-// for the servers, and returns their error if they refused the release.
-func (a *Acquisition) aftermath() error {
-	// The first end is known by now; the event of a loss may still be on its way to the channel.
-	if end := a.actor.Ending(); end != nil {
-		return end
-	}
-	<-a.Done()
-	return a.Err()
+	return joined(end, err)
 }
 
 // checkData fails if the data would be taken for a wish.

@@ -126,8 +126,8 @@ func WithTLS(cfg *tls.Config) Option {
 	return session.OptionFunc(func(c *session.Config) { c.TLS = func() *tls.Config { return cfg } })
 }
 
-// WithDialer connects through a function like [net.Dialer.DialContext]. It gets the server as the connect string names it, and must return
-// when its context ends. TLS goes on top. Close of its connections must not block.
+// WithDialer connects through a function like [net.Dialer.DialContext], which must return when its
+// context ends. TLS goes on top. Close of its connections must not block.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }

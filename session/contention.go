@@ -26,9 +26,11 @@ func (t *Seat) Proven(epoch recipes.Epoch) bool {
 	return s.clock.now().Before(c.lease.Deadline()) && s.recent(c)
 }
 
+// Interval is [Session.Interval].
+func (t *Seat) Interval() time.Duration { return t.session.Interval() }
+
 // Interval returns how long the session goes without a write while something is held.
-func (t *Seat) Interval() time.Duration {
-	s := t.session
+func (s *Session) Interval() time.Duration {
 	c := s.present()
 	if c == nil {
 		return s.cfg.Timeout / probePart

@@ -19,10 +19,11 @@ type caller struct {
 	name, session string
 	wish
 	a      *coordinator.Acquisition
-	inner  context.Context // of the function
-	lock   context.Context // of the lock, from the Grant on
-	finish chan string     // what the function has to do; nil if there is none
-	left   chan struct{}   // closed when the function has ended
+	inner  context.Context    // of the function
+	lock   context.Context    // of the lock, from the Grant on
+	finish chan string        // what the function has to do; nil if there is none
+	stop   context.CancelFunc // ends the wait for its release; nil until the function has finished
+	left   chan struct{}      // closed when the function has ended
 
 	grant   events.Grant // as it was taken
 	granted bool         // and the Grant was taken
@@ -317,7 +318,9 @@ func (s *scene) do(c *caller, l function) {
 		}
 		close(c.left)
 	}()
-	err := l.Do(c.ctx, func(ctx context.Context, g events.Grant) error {
+	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
+	err := l.Do(ctx, func(ctx context.Context, g events.Grant) error {
 		s.mu.Lock()
 		c.a, _ = coordinator.FromContext(ctx)
 		c.inner = ctx
@@ -337,6 +340,9 @@ func (s *scene) do(c *caller, l function) {
 			case <-obeys:
 				return nil
 			case how := <-c.finish:
+				s.mu.Lock()
+				c.stop = stop
+				s.mu.Unlock()
 				switch how {
 				case "err":
 					return errFinished
@@ -359,6 +365,13 @@ func (s *scene) endCallers() {
 	for _, c := range s.callers {
 		if c.finish != nil {
 			s.on.settle(func() bool { return true })
+			s.mu.Lock()
+			stop := c.stop
+			s.mu.Unlock()
+			if stop != nil {
+				stop() // it may wait for a server
+				continue
+			}
 			select {
 			case c.finish <- "":
 			case <-c.left:

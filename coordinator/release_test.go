@@ -1,0 +1,169 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestTheReleaseOfDoIsBounded: by its context while that lives, else by a probe interval. A server
+// that answers after answersAfter comes in time for the first and too late for the second.
+func TestTheReleaseOfDoIsBounded(t *testing.T) {
+	const ctxEnds, answersAfter, probe = 3 * time.Second, 2 * time.Second, timeoutOfAll / 10
+	errOfWork := errors.New("half done")
+	for _, ctxEnd := range []string{"alive", "ended before", "ends during"} {
+		for _, server := range []string{"answers", "is late", "is mute", "has expired the session"} {
+			for _, work := range []error{nil, errOfWork} {
+				t.Run(fmt.Sprint(ctxEnd, ", ", server, ", ", work), func(t *testing.T) {
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						c := coordtest.Connect(t, srv)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						var returned time.Time
+						err := c.Mutex(lockPath).Do(ctx, func(inside context.Context, _ events.Grant) error {
+							switch server {
+							case "is late":
+								strike(srv, zktest.Delay(answersAfter), isA(zktest.OpDelete))
+							case "is mute":
+								srv.Mute(c.SessionID(), true)
+							case "has expired the session":
+								eventstest.Must(t, srv.Expire(c.SessionID()))
+								<-inside.Done()
+							}
+							switch ctxEnd {
+							case "ended before":
+								cancel()
+							case "ends during":
+								time.AfterFunc(ctxEnds, cancel)
+							default:
+								time.AfterFunc(time.Minute, func() { srv.Mute(c.SessionID(), false) })
+							}
+							returned = time.Now()
+							return work
+						})
+						took := time.Since(returned)
+						pending := errors.Is(err, coordinator.ErrReleasePending)
+						if server == "has expired the session" != errors.Is(err, coordinator.ErrSessionExpired) {
+							t.Errorf("Do returns %v, want the loss if there is one", err)
+						}
+						if errors.Is(err, errOfWork) != (work != nil) || err != nil && strings.Contains(err.Error(), "\n") {
+							t.Errorf("Do returns %q, want the error of its function with it, on one line", err)
+						}
+						var most time.Duration
+						want := false
+						switch {
+						case server == "is late" && ctxEnd != "ended before":
+							most = answersAfter
+						case (server == "is late" || server == "is mute") && ctxEnd == "ended before":
+							most = probe // it is logged, and no error
+						case server == "is mute" && ctxEnd == "ends during":
+							most, want = ctxEnds, true
+						case server == "is mute":
+							most = 2 * time.Minute // until servers answer
+						}
+						if took > most || pending != want {
+							t.Errorf("Do returns %v after %v, want ErrReleasePending: %v, after at most %v", err, took, want, most)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestReleaseAndWait returns the servers' word, or says that there is none yet, as often as it is called.
+func TestReleaseAndWait(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		brief := func() context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waits := coordtest.Queue(other.Mutex(lockPath))
+		expectError(t, waits.ReleaseAndWait(t.Context()), coordinator.ErrNotAcquired, "one that waits")
+		expect(t, len(srv.Children(lockPath)) == 1, "a waiter that has left has %v there, want the holder's node", srv.Children(lockPath))
+
+		srv.Mute(c.SessionID(), true)
+		start := time.Now()
+		for range 2 {
+			expectError(t, held.ReleaseAndWait(brief()), coordinator.ErrReleasePending, "a mute server")
+		}
+		expect(t, time.Since(start) == 2*time.Second, "it waits for %v, want until each context ends", time.Since(start))
+		time.Sleep(timeoutOfAll) // the connection is given up: it is done, and unconfirmed
+		expectError(t, held.ReleaseAndWait(brief()), coordinator.ErrReleasePending, "an outage")
+		expectError(t, held.ReleaseAndWait(brief()), context.DeadlineExceeded, "an outage")
+		srv.Mute(c.SessionID(), false)
+		eventstest.Must(t, held.ReleaseAndWait(t.Context()))
+		expect(t, len(srv.Children(lockPath)) == 0, "%v is left, want nothing once it is confirmed", srv.Children(lockPath))
+		eventstest.Must(t, held.ReleaseAndWait(brief()))
+
+		lost, grant := coordtest.Hold(t, c.Mutex(lockPath))
+		eventstest.Must(t, srv.Delete(grant.Node))
+		<-lost.Lost()
+		expectError(t, lost.ReleaseAndWait(t.Context()), coordinator.ErrNodeRemoved, "a lost lock")
+
+		outer, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
+		inner := c.Mutex(lockPath, coordinator.Reentrant()).Acquire(outer.Context(t.Context()))
+		coordtest.Soon(t, inner)
+		cached, _ := coordtest.Hold(t, c.Mutex("/cached", coordinator.Cached()))
+		srv.Mute(c.SessionID(), true)
+		eventstest.Must(t, inner.ReleaseAndWait(brief()))  // the node stays with the outer one
+		eventstest.Must(t, cached.ReleaseAndWait(brief())) // and here with the cache
+		srv.Mute(c.SessionID(), false)
+	})
+}
+
+// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, and not if it had ended before.
+func TestTermsSayThatAReleaseIsPending(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var told []error
+			start := time.Now()
+			for term, err := range c.Election(lockPath).Terms(ctx) {
+				if term == nil {
+					told = append(told, err)
+					continue
+				}
+				srv.Mute(c.SessionID(), true)
+				if before {
+					cancel(errOfFunction)
+				} else {
+					time.AfterFunc(time.Second, func() { cancel(errOfFunction) })
+				}
+			}
+			if len(told) != 1 || !errors.Is(told[0], errOfFunction) || errors.Is(told[0], coordinator.ErrReleasePending) == before {
+				t.Errorf("Terms yield %v, want the cause, and ErrReleasePending: %v", told, !before)
+			}
+			if took := time.Since(start); took > time.Second+time.Second/100 {
+				t.Errorf("they end after %v, want a second at most", took)
+			}
+		})
+	}
+}
+
+// TestRealReleaseAndWait sees the servers' word on a real server.
+func TestRealReleaseAndWait(t *testing.T) {
+	t.Parallel()
+	s := onARealServer(t)
+	c, other, ctx := s.connect(), s.connect(), coordtest.RealContext(t)
+	held := c.Mutex(lockPath).Acquire(ctx)
+	_, err := held.Wait(ctx)
+	eventstest.Must(t, err)
+	eventstest.Must(t, held.ReleaseAndWait(ctx))
+	_, err = other.Mutex(lockPath).Acquire(ctx, coordinator.Try()).Wait(ctx)
+	eventstest.Must(t, err)
+}
