@@ -15,7 +15,7 @@ type message struct {
 	input recipes.Input
 	cause error
 	open  bool        // open the port first
-	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
+	bound recipes.Why // WhyContext, WhyTimeout, WhyNoSession: the wait is over, unless the Grant was taken
 	of    *Lock       // the inner lock that it is about; nil: the actor's own
 }
 
@@ -154,7 +154,7 @@ func (l *Lock) refuses(cause error) {
 // withdrawn already, or was told of another end.
 func (l *Lock) boundReached(m message) bool {
 	l.mu.Lock()
-	if l.withdrawn != 0 || l.state == over || l.state == holding && !l.retract() {
+	if l.withdrawn != 0 || l.state == over || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
 		l.mu.Unlock()
 		return false
 	}
@@ -308,7 +308,8 @@ func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 		switch {
 		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
 			end.Why = l.withdrawn // the caller came before the loss, Close before a function's end, or another holder before this one
-		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
+		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyNoSession,
+			l.withdrawn == recipes.WhyClosed:
 			end.Why = l.withdrawn // OnEnd has told this already, before the machine came to another end
 		}
 		if end.Why == recipes.WhyRefused && l.rare != nil {

@@ -45,7 +45,8 @@ type House struct {
 	Loop   *Loop // of the session
 	Stream *Stream
 	Logger *zap.Logger
-	Elects bool // the locks are terms of elections: the log has them on the info level, not the debug level
+	Limit  time.Duration // how long a Try waits for a server; 0: as long as it takes
+	Elects bool          // the locks are terms of elections: the log has them on the info level, not the debug level
 
 	waits waits
 }
@@ -160,7 +161,8 @@ type Want struct {
 	Detect bool // tell of a holder that did not release
 }
 
-// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0; neither counts after the Grant was taken.
+// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0; neither counts after the Grant was taken. A Try
+// whose answer takes longer than that, or than the house's Limit, ends with WhyNoSession.
 // Start is called once. It does nothing if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.mu.Lock()
@@ -170,8 +172,17 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	}
 	l.keep, l.detect = want.Keep, want.Detect
 	l.cfg.waits.add(ctx, l)
+	bound := message{bound: recipes.WhyTimeout}
+	if want.Try {
+		bound.bound = recipes.WhyNoSession
+		if maxWait == 0 {
+			maxWait = l.cfg.Limit
+		} else {
+			bound.cause = context.DeadlineExceeded // the caller's own
+		}
+	}
 	if maxWait > 0 {
-		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(message{bound: recipes.WhyTimeout}) })
+		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(bound) })
 	}
 	l.mu.Unlock()
 	l.drive.hand(message{input: recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}, open: ctx.Err() == nil})

@@ -30,6 +30,9 @@ var (
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
 	// ErrReleasePending reports a release that the servers have not confirmed. It goes on.
 	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
+	// ErrNoSession reports that no server answered a [Try] within its MaxWait, or the smaller of the
+	// session timeout and 10 s. ErrTimeout matches it, too, if there is no connection.
+	ErrNoSession = errors.New("zkgrant: no server answers")
 	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.

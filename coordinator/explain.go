@@ -22,7 +22,15 @@ func explain(l *Lock, end actors.End) error {
 		return ErrNotAcquired
 	case recipes.WhyContext:
 		return end.Cause
+	case recipes.WhyNoSession:
+		if end.Cause != nil {
+			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
+		}
+		return fmt.Errorf("%w: %s", ErrNoSession, path)
 	case recipes.WhyTimeout:
+		if l.c.State() != StateConnected {
+			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
+		}
 		return ErrTimeout
 	case recipes.WhyClosed:
 		return ErrClosed

@@ -59,16 +59,20 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	hooks.overhear(stream)
 	open, shut := context.WithCancel(context.Background())
 	s := session.Open(parsed, cfg, group, stream.Publish)
+	limit := min(cfg.Timeout, longestLimit)
 	return &Coordinator{
 		open: open, shut: shut, group: group,
 		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s,
-		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger},
-		terms:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Elects: true},
+		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit},
+		terms:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true},
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }
+
+// longestLimit is how long a Try waits for a server at the most.
+const longestLimit = 10 * time.Second
 
 // partingTime is for ending a session that is just being made when Connect fails.
 const partingTime = 200 * time.Millisecond

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,6 @@ func askFirst(ctx context.Context, c *coordinator.Coordinator, root string) *fir
 	f := &first{stream: c.Events(ctx), leaders: election.Observe(ctx), results: make(chan error, 2)}
 	f.locks = map[string]*coordinator.Acquisition{
 		"mutex": lock.Acquire(ctx), "candidate": election.Acquire(ctx, named("me")),
-		"try":       c.Mutex(root+"/tried").Acquire(ctx, coordinator.Try()),
 		"semaphore": c.Semaphore(root+"/permits", 2).Acquire(ctx, coordinator.Permits(2)),
 	}
 	go func() {
@@ -128,20 +128,87 @@ func TestRealEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 	f.comes(t)
 }
 
-func TestATryBeforeThereIsASessionEndsWithItsContext(t *testing.T) {
-	forEach(t, outages, func(t *testing.T, srv *zktest.Server, fault func(*zktest.Server, bool)) {
-		fault(srv, true)
-		c, why := opened(t, srv.Addr(), srv.Option()), errors.New("too late")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
-		defer cancel()
-		start := time.Now()
-		a := c.Mutex(lockPath).Acquire(ctx, coordinator.Try())
-		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try(), coordinator.MaxWait(time.Second))
-		for a, want := range map[*coordinator.Acquisition]error{a: why, b: coordinator.ErrTimeout} {
-			if <-a.Done(); !errors.Is(a.Err(), want) || time.Since(start) != time.Second {
-				t.Errorf("the try ended after %v with %v, want %v after 1s", time.Since(start), a.Err(), want)
-			}
+// TestATryIsBounded: a try of each kind ends when no server has answered for T, or 10 s if that is less,
+// or by its own bounds. It does not say that another contender has the lock.
+func TestATryIsBounded(t *testing.T) {
+	never := func(t *testing.T, srv *zktest.Server, o coordinator.Option) *coordinator.Coordinator {
+		srv.Down(true)
+		return opened(t, srv.Addr(), srv.Option(), o)
+	}
+	mute := func(t *testing.T, srv *zktest.Server, o coordinator.Option) *coordinator.Coordinator {
+		c := coordtest.Connect(t, srv, o)
+		srv.MuteAll(true)
+		return c
+	}
+	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
+		for name, begin := range map[string]func(*testing.T, *zktest.Server, coordinator.Option) *coordinator.Coordinator{
+			"never a session": never, "a mute server": mute,
+		} {
+			t.Run(fmt.Sprint(name, ", T ", timeout), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c, why := begin(t, srv, coordinator.WithSessionTimeout(timeout)), errors.New("too late")
+					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+					defer cancel()
+					bound := min(timeout, 10*time.Second)
+					type end struct {
+						a     *coordinator.Acquisition
+						wants []error
+						by    time.Duration
+					}
+					var all []end
+					start := time.Now()
+					l := c.Mutex("/bounded")
+					for _, kind := range []acquirer{
+						l, c.ReadWrite("/rw").Read(), c.ReadWrite("/rw").Write(), c.Semaphore("/permits", 3), c.Election("/lead"),
+						c.Unfair("/task"), c.Multi(c.Mutex("/a"), c.Mutex("/b")), c.Mutex("/cached", coordinator.Cached()),
+						c.Mutex("/kazoo", coordinator.AsKazoo()), c.Mutex("/crash", coordinator.DetectCrash()),
+					} {
+						all = append(all, end{kind.Acquire(t.Context(), coordinator.Try()), []error{coordinator.ErrNoSession}, bound})
+					}
+					all = append(all,
+						end{l.Acquire(ctx, coordinator.Try()), []error{why}, time.Second},
+						end{
+							l.Acquire(t.Context(), coordinator.Try(), coordinator.MaxWait(bound+time.Second)),
+							[]error{coordinator.ErrTimeout, coordinator.ErrNoSession, context.DeadlineExceeded}, bound + time.Second,
+						},
+						end{ // no try: it also waits until its connection is given up
+							l.Acquire(t.Context(), coordinator.MaxWait(bound+time.Second)),
+							[]error{coordinator.ErrTimeout, coordinator.ErrNoSession}, max(bound+time.Second, timeout*2/3),
+						})
+					var ends sync.WaitGroup
+					for _, e := range all {
+						ends.Go(func() {
+							<-e.a.Done()
+							took, err := time.Since(start), e.a.Err()
+							for _, want := range e.wants {
+								if !errors.Is(err, want) {
+									t.Errorf("it ended with %v, want %v", err, want)
+								}
+							}
+							if took > e.by+time.Second/10 || errors.Is(err, coordinator.ErrNotAcquired) {
+								t.Errorf("it ended after %v with %v, want within %v, and not ErrNotAcquired", took, err, e.by)
+							}
+						})
+					}
+					ends.Wait()
+					srv.MuteAll(false)
+				})
+			})
 		}
+	}
+}
+
+// TestATryOutlivesABriefOutage, and is not ended by its limit when a server is there again.
+func TestATryOutlivesABriefOutage(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.Down(true)
+		c := opened(t, srv.Addr(), srv.Option())
+		a := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
+		time.Sleep(time.Second)
+		srv.Down(false)
+		coordtest.Soon(t, a)
+		time.Sleep(time.Minute)
+		expect(t, a.Valid(), "a lock that a Try has got is lost: %v", a.Err())
 	})
 }
 

@@ -73,14 +73,14 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithTickTime gives an upper bound of the servers' tickTime, at most half the session timeout. The default is the smaller of 2 s and half
-// the session timeout. If the bound is too low, a loss may be told too late; see docs/production.md.
+// WithTickTime gives an upper bound of the servers' tickTime, by default the smaller of 2 s and half the
+// session timeout, which is the maximum. If it is too low, a loss may come too late.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
 
-// WithProbeInterval sets how often a session that holds locks writes. The default is a tenth of the session timeout, the maximum a quarter.
-// A shorter interval lets locks outlive longer outages.
+// WithProbeInterval sets how often a session that holds locks writes: by default each tenth of the
+// session timeout, at most a quarter. With a shorter interval, locks outlive longer outages.
 func WithProbeInterval(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
 }
@@ -146,15 +146,16 @@ func ACL(acl []zk.ACL) LockOption {
 	return lockOption(func(c *lockConfig) { c.acl = acl })
 }
 
-// Reentrant lets a function under the lock acquire it again at once, without a request, with the [Acquisition.Context] of a holding
-// acquisition of the same side, lock and coordinator. Without the option, that is [ErrDeadlock]. Each acquisition has its own Grant, with
-// the same Node and Token, and its own Release; the last Release frees the lock. Semaphores and unfair locks ignore the option.
+// Reentrant lets a holder acquire the lock again at once, without a request, with the
+// [Acquisition.Context] of a holding acquisition of the same side and coordinator. Without it, that
+// is [ErrDeadlock]. Each acquisition has its own Grant, with the same Node and Token; the last
+// Release frees the lock. Semaphores and unfair locks ignore the option.
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
 
-// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with a [*HeldError]. It
-// waits for a session.
+// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with
+// a [*HeldError]. If no server answers in time, that is [ErrNoSession].
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }

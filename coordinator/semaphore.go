@@ -52,9 +52,9 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 	return do(ctx, s.lock.path, f, s.acquire, options)
 }
 
-// Resize sets the number of permits for every process and for this handle. Waiters follow it; later acquisitions of other handles end with
-// [ErrSizeMismatch], unless they have [AdoptSize]. No permit is revoked. After [ErrClosed] or the cause of ctx the size may have changed;
-// after [ErrPermits], [ErrPath], [ErrKind], [ErrNoAuth] and [ErrQuota] it has not.
+// Resize sets the number of permits for every process and for this handle. Waiters follow it; later
+// acquisitions of other handles end with [ErrSizeMismatch], unless they have [AdoptSize]. No permit is
+// revoked. After [ErrClosed] or the cause of ctx the size may have changed.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)

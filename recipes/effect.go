@@ -199,6 +199,8 @@ const (
 	WhyMixed
 	// WhyPanicked: the function that ran under the lock did not return.
 	WhyPanicked
+	// WhyNoSession: no server answered a Try in time.
+	WhyNoSession
 )
 
 // String names the reason in lower case.
@@ -206,7 +208,7 @@ func (w Why) String() string {
 	names := [...]string{
 		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
 		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
-		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue", WhyPanicked: "panicked",
+		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue", WhyPanicked: "panicked", WhyNoSession: "no session",
 	}
 	if int(w) < len(names) && names[w] != "" {
 		return names[w]

@@ -41,8 +41,8 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 			effects = m.release()
 		}
 	}
-	if !m.up || m.why == WhyLost && !in.Ran {
-		// Nothing is held, and the connection may be away for long. Only a function is over when its node has gone.
+	if !m.up || m.why == WhyNoSession || m.why == WhyLost && !in.Ran {
+		// Nothing is held, and the servers may not answer for long. Only a function is over when its node has gone.
 		return m.finish(effects)
 	}
 	return effects

@@ -189,7 +189,7 @@ func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{Group: &actors.Group{}}
 	r.Stream = actors.NewStream(r.Group)
-	r.House = &actors.House{Loop: actors.NewLoop(r.Group, nil), Stream: r.Stream, Logger: zap.NewNop()}
+	r.House = &actors.House{Loop: actors.NewLoop(r.Group, nil), Stream: r.Stream, Logger: zap.NewNop(), Limit: time.Minute}
 	r.Port = &FakePort{Loop: r.House.Loop, Until: time.Now().Add(time.Hour)}
 	r.Renew()
 	t.Cleanup(r.Shut)
