@@ -138,6 +138,13 @@ func (l *Lock) Holding() bool {
 	return l.state == holding
 }
 
+// Waiting returns for how long the caller has waited. ok is false after the wait.
+func (l *Lock) Waiting() (waited time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.age(), l.state == waiting && l.withdrawn == 0
+}
+
 // Ending returns why the lock is not held any more and will not be again: what OnEnd's function gets. It is nil while the lock may
 // be held, and after a Release.
 func (l *Lock) Ending() error {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // live has the acquisitions that are not over, by path: the latest one at a path, which links to the one before it, and so on.
@@ -13,6 +14,8 @@ type live struct {
 	count  int
 	empty  chan struct{} // closed when the count is 0 and closed is set
 	closed bool
+	watch  func()                          // called when there are acquisitions again, see waiters; may be nil
+	seen   bool                            // watch was called, and waiters since then has found acquisitions
 	others map[*Acquisition][]*Acquisition // by multi-lock: its entries at the paths of all members but the first; nil until there is one
 }
 
@@ -31,8 +34,27 @@ func (l *live) enter(a *Acquisition) error {
 		return err
 	}
 	l.link(a)
-	l.count++
+	if l.count++; !l.seen && l.watch != nil {
+		l.seen = true
+		l.watch()
+	}
 	return nil
+}
+
+// waiters returns the acquisitions that have waited for so long, and whether to ask again. If not,
+// watch is called when there are acquisitions again.
+func (l *live) waiters(long time.Duration) (all []*Acquisition, again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.paths {
+		for ; a != nil; a = a.earlier {
+			if waited, ok := a.actor.Waiting(); ok && waited >= long && a.id != 0 {
+				all = append(all, a)
+			}
+		}
+	}
+	l.seen = len(l.paths) > 0 && !l.closed
+	return all, l.seen
 }
 
 // enterOthers adds the entries of a multi-lock at the other paths, unless one of its paths is in use as another kind of lock. It is

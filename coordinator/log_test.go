@@ -40,7 +40,7 @@ func (p *page) Write(b []byte) (int, error) {
 func (p *page) lines() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	changing := regexp.MustCompile(`time=\S+ |session=0x[0-9a-f]+ ?|epoch=\d+ ?|node=\S+ |server=\S+|deadline=\S+`)
+	changing := regexp.MustCompile(`time=\S+ |session=0x[0-9a-f]+ ?|epoch=\d+ ?|node=\S+ |server=\S+|deadline=\S+|since=\S+ `)
 	for line := range strings.Lines(p.text.String()) {
 		if !slices.ContainsFunc([]string{"client: ", "msg=connected", "connection lost", "probe failed"}, func(of string) bool { return strings.Contains(line, of) }) {
 			lines = append(lines, strings.TrimSpace(changing.ReplaceAllString(line, "")))
@@ -62,10 +62,12 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 		`level=DEBUG msg="lock granted" path=/locks/reindex id=1 token=T1 waited=0s`,
 		`level=DEBUG msg="lock asked for" path=/locks/reindex id=2 kind=mutex try=false`,
 		`level=DEBUG msg="lock queued" path=/locks/reindex id=2 ahead=1`,
+		`level=INFO msg="lock waited for" path=/locks/reindex id=2 waited=10s waiters=1 ahead=1 data=""`,
 		`level=DEBUG msg="lock released" path=/locks/reindex id=1 token=T1 waited=0s held=1m0s`,
 		`level=DEBUG msg="lock granted" path=/locks/reindex id=2 token=T2 waited=1m0s`,
 		`level=DEBUG msg="lock asked for" path=/locks/reindex id=3 kind=mutex try=false`,
 		`level=DEBUG msg="lock queued" path=/locks/reindex id=3 ahead=1`,
+		`level=INFO msg="lock waited for" path=/locks/reindex id=3 waited=10s waiters=1 ahead=1 data=""`,
 		`level=DEBUG msg="lock given up" path=/locks/reindex id=3 error="context canceled" waited=1m0s`,
 		`level=WARN msg="session expired"`,
 		`level=WARN msg="lock lost" path=/locks/reindex id=2 token=T2 reason="session expired" held=2m0s`,
@@ -195,6 +197,36 @@ func TestALogThatIsOffCostsNothing(t *testing.T) {
 		without, with := cost(coordtest.Connect(t, srv)), cost(coordtest.Connect(t, srv, slogTo(&page{}, slog.LevelInfo)))
 		if with != without {
 			t.Errorf("an acquisition takes %v allocations without a log and %v with one that does not tell of it, want the same", without, with)
+		}
+	})
+}
+
+// TestALongWaitIsLogged: one line a path for all that wait there, at T and then ever more seldom, with one read for each
+// line, and none while the server turns requests away.
+func TestALongWaitIsLogged(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		core, logs := observer.New(zap.InfoLevel)
+		holder, c := coordtest.Connect(t, srv), coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		coordtest.Hold(t, holder.Mutex(lockPath), coordinator.Data([]byte("worker 7")))
+		for range 100 {
+			coordtest.Queue(c.Mutex(lockPath))
+		}
+		coordtest.Queue(c.Mutex("/locks/of/another")).Release()
+		before := srv.Requests(zktest.OpGetData)
+		lines := func() *observer.ObservedLogs { return logs.FilterMessage("lock waited for") }
+		for _, step := range []struct {
+			wait time.Duration
+			want int
+		}{{9 * time.Second, 0}, {6 * time.Second, 1}, {50 * time.Second, 1}, {10 * time.Second, 2}, {time.Hour, 7}} {
+			time.Sleep(step.wait)
+			expect(t, lines().Len() == step.want, "%d lines after %v more, want %d", lines().Len(), step.wait, step.want)
+		}
+		if n := srv.Requests(zktest.OpGetData) - before; n != lines().Len() {
+			t.Errorf("%d reads for %d lines, want one each", n, lines().Len())
+		}
+		got := lines().All()[0].ContextMap()
+		if got["waiters"] != int64(100) || got["ahead"] != int64(1) || got["data"] != "worker 7" || got["path"] != lockPath {
+			t.Errorf("the line has %v, want 100 waiters, and the holder with its data", got)
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 //     than was told, or have no containers, the session is full, the identities have changed, the boot-time clock cannot be read, an
 //     election cannot be read, a record could not be removed, a holder cannot be asked back or is evicted, waiters hear late of a resize, nodes may
 //     be left at the end.
-//   - Info: a session was established, resumed or closed. Of elections: a campaign, and a term from its beginning to its end.
+//   - Info: a session was established, resumed or closed; a lock has been waited for since the session timeout, see waiting.go. Of
+//     elections: a campaign, and a term from its beginning to its end.
 //   - Debug: the same of each lock, failed requests, messages of the client library.
 //
 // In each line path is the lock's as the caller named it, id the acquisition's, token the fencing token of its Grant, session the

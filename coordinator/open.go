@@ -60,7 +60,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	open, shut := context.WithCancel(context.Background())
 	s := session.Open(parsed, cfg, group, stream.Publish)
 	limit := min(cfg.Timeout, longestLimit)
-	return &Coordinator{
+	c := &Coordinator{
 		open: open, shut: shut, group: group,
 		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s,
 		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit},
@@ -68,7 +68,12 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
-	}, nil
+		waitLines: waitLines{},
+	}
+	if cfg.Logger.Core().Enabled(zap.InfoLevel) {
+		c.live.watch = c.watchWaits
+	}
+	return c, nil
 }
 
 // longestLimit is how long a Try waits for a server at the most.

@@ -174,7 +174,11 @@ func (s *Session) suspend(c *client) {
 	}
 	c.goTo(phaseSuspended)
 	s.noteAway(true)
-	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
+	lost := "connection lost"
+	if time.Now().Before(c.deadline()) { // else its locks are lost, which has been logged
+		lost += "; the session may live on"
+	}
+	c.logger.Warn(lost, zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
 	s.broadcast(recipes.Suspended{})
 }

@@ -38,6 +38,12 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
+// Calm reports whether there is a connection, and its server has turned no request away of late.
+func (s *Session) Calm() bool {
+	c := s.present()
+	return c != nil && c.is(phaseUp) && c.throttle.Calm(c.clock.now(), c.link.Timeout())
+}
+
 // yieldTime returns how long a Try waits for an idle node of a cached lock to go: two round trips, and the default time for which a node
 // may be handed on within its process.
 func (s *Session) yieldTime() time.Duration {

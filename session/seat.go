@@ -357,6 +357,16 @@ func (t *Seat) follow(pred string) (before string) {
 	return before
 }
 
+// Ahead returns the path of the node that a waiter watches, or nothing. Any goroutine may call it.
+func (t *Seat) Ahead() string {
+	if t.single != nil {
+		return strings.TrimPrefix(t.single.node, t.session.chroot)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimPrefix(t.pred, t.session.chroot)
+}
+
 // sawPred notes which zxid created the node that is watched.
 func (t *Seat) sawPred(pred string, czxid int64) {
 	t.mu.Lock()

@@ -51,6 +51,13 @@ func (t *Throttle) TurnedAway(now time.Time, timeout time.Duration) (report bool
 	return report
 }
 
+// Calm reports whether nothing was turned away of late.
+func (t *Throttle) Calm(now time.Time, timeout time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rounds == 0 || now.Sub(t.latest) >= timeout
+}
+
 // Pause returns how long to wait now: a random time between a half and all of 100 ms,
 // doubled with each round, and at most a quarter of the timeout.
 func (t *Throttle) Pause(now time.Time, timeout time.Duration) time.Duration {

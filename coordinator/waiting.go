@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// This file is about the log lines of acquisitions that wait for long. A look every half session
+// timeout finds them. It stops while there are no acquisitions.
+
+// waitLines is when the next line about a path is due. One look at a time uses it.
+type waitLines map[string]time.Time
+
+// due reports whether a line about the path is due. The next one is due a minute later, or when the
+// wait has lasted twice as long.
+func (w waitLines) due(path string, waited time.Duration) bool {
+	now := time.Now()
+	if now.Before(w[path]) {
+		return false
+	}
+	w[path] = now.Add(max(time.Minute, waited))
+	return true
+}
+
+// watchWaits has a look after half a session timeout.
+func (c *Coordinator) watchWaits() {
+	time.AfterFunc(c.cfg.Timeout/2, func() { c.group.Go(c.logWaits) })
+}
+
+// logWaits writes a line for each path at which an acquisition has waited for a session timeout. It
+// is about the first in the queue of those that this process has there.
+func (c *Coordinator) logWaits() {
+	all, again := c.live.waiters(c.cfg.Timeout)
+	first, count := map[string]*Acquisition{}, map[string]int{}
+	maps.DeleteFunc(c.waitLines, func(_ string, next time.Time) bool { return time.Since(next) > time.Hour })
+	for _, a := range all {
+		at := a.lock.path
+		count[at]++
+		ahead, ok := a.Position()
+		if best := first[at]; best == nil {
+			first[at] = a
+		} else if than, known := best.Position(); ok && (!known || ahead < than) {
+			first[at] = a
+		}
+	}
+	for at, a := range first {
+		waited, waits := a.actor.Waiting()
+		if waits && c.session.Calm() && c.waitLines.due(at, waited) {
+			c.logWait(a, waited, count[at])
+		}
+	}
+	if again {
+		c.watchWaits()
+	}
+}
+
+// logWait reads the contender directly ahead, and logs what it is.
+func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int) {
+	what := "lock waited for"
+	if a.lock.kind.leads {
+		what = "leadership waited for"
+	}
+	fields := []zap.Field{
+		zap.String("path", a.lock.path), zap.Uint64("id", a.id), zap.Duration("waited", waited.Round(time.Millisecond)),
+		zap.Int("waiters", waiters),
+	}
+	if ahead, ok := a.Position(); ok {
+		fields = append(fields, zap.Int("ahead", ahead))
+	}
+	if a.seat != nil && a.seat.Ahead() != "" {
+		found, err := c.look(c.open, a.lock.path, func(ctx context.Context) ([]session.Found, error) {
+			return c.session.Look(ctx, a.seat.Ahead())
+		})
+		switch {
+		case err != nil:
+			fields = append(fields, zap.Error(err))
+		case len(found) > 0:
+			by := contender(path.Dir(a.seat.Ahead()), found[0])
+			fields = append(fields, zap.String("node", by.Node), zap.String("session", fmt.Sprintf("0x%x", uint64(by.Session))),
+				zap.Time("since", by.Since), zap.ByteString("data", by.Data[:min(len(by.Data), mostLoggedData)]))
+		}
+	}
+	c.cfg.Logger.Info(what, fields...)
+}
+
+// mostLoggedData is how many bytes of another contender's data a line has.
+const mostLoggedData = 128
