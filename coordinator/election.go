@@ -30,7 +30,16 @@ func (e *Election) Path() string { return e.lock.path }
 // Release resigns or withdraws. [Data] is what observers are told, and [Acquisition.SetData]
 // replaces it.
 func (e *Election) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
-	return e.lock.acquire(ctx, configOf(options))
+	return e.acquire(ctx, configOf(options))
+}
+
+func (e *Election) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
+	return e.lock.acquire(ctx, cfg)
+}
+
+// Do campaigns once, runs f while leading, and resigns; see [Lock.Do].
+func (e *Election) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+	return do(ctx, e, f, options)
 }
 
 // Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released when the body ends,

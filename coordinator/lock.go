@@ -21,7 +21,7 @@ const overhead = 1 << 10
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
 
-// Lock is a handle: the path of a lock and how to take it. All handles are reusable, and safe for concurrent use.
+// Lock is the [Handle] of a mutex, a side of a read/write lock, an unfair lock, or a multi-lock.
 type Lock struct {
 	c    *Coordinator
 	path string
@@ -250,20 +250,17 @@ func (l *Lock) sizeOfACL() int {
 // The node stays until f has returned, also after a loss, so f must not wait for the same lock then.
 // If f panics, the node is given up and the panic goes on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	return do(ctx, l.path, f, l.acquire, options)
+	return do(ctx, l, f, options)
 }
 
-// do runs f under the lock at the path, which acquire asks for.
-func do(
-	ctx context.Context, path string, f func(context.Context, events.Grant) error,
-	acquire func(context.Context, acquireConfig) *Acquisition, options []AcquireOption,
-) error {
+// do runs f under the lock of the handle.
+func do(ctx context.Context, h Handle, f func(context.Context, events.Grant) error, options []AcquireOption) error {
 	if f == nil {
-		return fmt.Errorf("%w: Do without a function, at %s", ErrInvalid, path)
+		return fmt.Errorf("%w: Do without a function, at %s", ErrInvalid, h.Path())
 	}
 	cfg := configOf(options)
 	cfg.keep = true
-	return run(ctx, f, acquire(ctx, cfg))
+	return run(ctx, f, h.acquire(ctx, cfg))
 }
 
 // run is Do for an acquisition that keeps its node until it is released.

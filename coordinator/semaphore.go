@@ -49,7 +49,7 @@ func (s *Semaphore) acquire(ctx context.Context, cfg acquireConfig) *Acquisition
 
 // Do runs f while holding the permits; see [Lock.Do].
 func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	return do(ctx, s.lock.path, f, s.acquire, options)
+	return do(ctx, s, f, options)
 }
 
 // Resize sets the number of permits for every process and for this handle. Waiters follow it; later
