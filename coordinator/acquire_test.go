@@ -140,7 +140,7 @@ func playPosition(t *testing.T, s *site) {
 	t.Helper()
 	c := s.connect()
 	for kind, k := range map[string]struct {
-		lock        acquirer
+		lock        handle
 		first, each int // ahead of the first waiter, and more for each further one
 	}{
 		"mutex":      {c.Mutex("/position/mutex"), 1, 1},

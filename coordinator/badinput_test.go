@@ -339,7 +339,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 	c := s.connect()
 	mutex, unfair, sem := c.Mutex(lockPath), c.Unfair(lockPath), c.Semaphore(semPath, 2)
 	rw := c.ReadWrite(lockPath, coordinator.Cached())
-	acquired := func(l acquirer, options ...coordinator.AcquireOption) error {
+	acquired := func(l handle, options ...coordinator.AcquireOption) error {
 		return coordtest.EndOf(t, l.Acquire(context.Background(), options...))
 	}
 	with := func(options ...coordinator.LockOption) error { return acquired(c.Mutex(lockPath, options...)) }
@@ -395,7 +395,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 func goodCalls(t *testing.T, s *site) map[string]blame {
 	t.Helper()
 	c, other := s.connect(), s.connect()
-	acquired := func(l acquirer, options ...coordinator.AcquireOption) error {
+	acquired := func(l handle, options ...coordinator.AcquireOption) error {
 		return coordtest.EndOf(t, l.Acquire(context.Background(), options...))
 	}
 	coordtest.Hold(t, c.Mutex(lockPath))

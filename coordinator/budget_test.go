@@ -83,7 +83,7 @@ func TestBeyondTheBudget(t *testing.T) {
 		counts(t, c, 3)
 
 		sent := coordtest.Traffic(srv)
-		for name, lock := range map[string]acquirer{
+		for name, lock := range map[string]handle{
 			"mutex": c.Mutex(budgetPath(3)), "the same path": c.Mutex(budgetPath(0)),
 			"unfair": c.Unfair(budgetPath(4)), "semaphore": c.Semaphore(budgetPath(5), 2),
 			"multi":    c.Multi(c.Mutex(budgetPath(6)), c.Mutex(budgetPath(7))),

@@ -32,7 +32,7 @@ func TestCloseLetsGoOfTheCallersContext(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for _, lock := range []acquirer{
+		for _, lock := range []handle{
 			c.Mutex(lockPath), c.Mutex("/locks/cached", coordinator.Cached()), c.Election(electionPath),
 		} {
 			a := lock.Acquire(parent)

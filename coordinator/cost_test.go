@@ -36,7 +36,7 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 }
 
 // holdAgainAndAgain holds the lock so many times, and waits for each end.
-func holdAgainAndAgain(t *testing.T, l acquirer, cycles int) {
+func holdAgainAndAgain(t *testing.T, l handle, cycles int) {
 	t.Helper()
 	for range cycles {
 		a := l.Acquire(context.Background())
@@ -335,7 +335,7 @@ func TestRealCounts(t *testing.T) {
 		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
 	}
 	const stray = 2
-	free := func(t *testing.T, l acquirer, members, cycles int) {
+	free := func(t *testing.T, l handle, members, cycles int) {
 		a := l.Acquire(context.Background())
 		g := coordtest.GrantOf(t, a)
 		expect(t, len(g.Members) == members, "%+v is granted, want %d members", g, members)
@@ -411,16 +411,16 @@ func realHandoffs(
 // time.
 func TestRoundTrips(t *testing.T) {
 	const roundTrip, cycles = 20 * time.Millisecond, 10
-	mutex := func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) }
-	election := func(c *coordinator.Coordinator) acquirer { return c.Election(lockPath) }
-	eight := func(c *coordinator.Coordinator) acquirer {
+	mutex := func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath) }
+	election := func(c *coordinator.Coordinator) handle { return c.Election(lockPath) }
+	eight := func(c *coordinator.Coordinator) handle {
 		var all []*coordinator.Lock
 		for i := range 8 {
 			all = append(all, c.Mutex(fmt.Sprint(lockPath, i)))
 		}
 		return c.Multi(all...)
 	}
-	loop := func(t *testing.T, first, _ acquirer) time.Duration {
+	loop := func(t *testing.T, first, _ handle) time.Duration {
 		// The scheduler decides whether a release and the next acquire come together, see
 		// TestALoopTakesLess. Mostly they do.
 		took := make([]time.Duration, 500)
@@ -434,12 +434,12 @@ func TestRoundTrips(t *testing.T) {
 		slices.Sort(took)
 		return took[len(took)*9/10]
 	}
-	awaited := func(t *testing.T, first, _ acquirer) time.Duration {
+	awaited := func(t *testing.T, first, _ handle) time.Duration {
 		start := time.Now()
 		holdAgainAndAgain(t, first, cycles)
 		return time.Since(start) / cycles
 	}
-	handOn := func(t *testing.T, first, second acquirer) time.Duration {
+	handOn := func(t *testing.T, first, second handle) time.Duration {
 		holder := first.Acquire(t.Context())
 		coordtest.Soon(t, holder)
 		next := second.Acquire(t.Context())
@@ -451,8 +451,8 @@ func TestRoundTrips(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		want time.Duration
-		kind func(*coordinator.Coordinator) acquirer
-		play func(t *testing.T, first, second acquirer) time.Duration
+		kind func(*coordinator.Coordinator) handle
+		play func(t *testing.T, first, second handle) time.Duration
 	}{
 		{"an acquire and a release in a loop", 1, mutex, loop},
 		{"an acquire and a release that is awaited", 2, mutex, awaited},
@@ -463,7 +463,7 @@ func TestRoundTrips(t *testing.T) {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			cs, ms := coordtest.Metered(t, srv, 2)
 			first, second := c.kind(cs[0]), c.kind(cs[1])
-			for _, candidate := range []acquirer{first, second, first, second} { // they know the directories then
+			for _, candidate := range []handle{first, second, first, second} { // they know the directories then
 				holdAgainAndAgain(t, candidate, 1)
 			}
 			lag := func(trip time.Duration) {

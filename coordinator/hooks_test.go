@@ -83,7 +83,7 @@ func TestHooksHearWhatIsAskedFor(t *testing.T) {
 		ctx := context.WithValue(t.Context(), key{}, "the caller's")
 		rw, kazoo := c.ReadWrite("/rw"), c.ReadWrite("/kazoo", coordinator.AsKazoo())
 		for _, test := range []struct {
-			lock   acquirer
+			lock   handle
 			option coordinator.AcquireOption
 			want   coordinator.AcquireInfo
 		}{

@@ -62,7 +62,7 @@ func (l *littered) faulty(f func(zktest.Request) (zktest.Action, bool)) {
 }
 
 // hold takes the lock, and gives it back.
-func (l *littered) hold(lock acquirer) {
+func (l *littered) hold(lock handle) {
 	l.Helper()
 	a := lock.Acquire(context.Background())
 	coordtest.Soon(l.T, a)
@@ -102,37 +102,37 @@ const idleTime = recipes.LeftoverAfter + time.Second
 // where other programs live, nor a plain node, which the servers keep, too.
 func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 	for name, x := range map[string]struct {
-		lock     func(*coordinator.Coordinator) acquirer
+		lock     func(*coordinator.Coordinator) handle
 		gone     []string
 		last     []string // a while later
 		stay     []string
 		settings []zktest.Setting
 	}{
 		"a mutex": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a") },
+			lock: func(c *coordinator.Coordinator) handle { return c.Mutex("/locks/a") },
 			gone: []string{"/locks/a"}, last: []string{"/locks"}, stay: []string{"/app/x"},
 		},
 		"a writer": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.ReadWrite("/locks/a").Write() },
+			lock: func(c *coordinator.Coordinator) handle { return c.ReadWrite("/locks/a").Write() },
 			gone: []string{"/locks/a"}, last: []string{"/locks"},
 		},
 		"an unfair lock": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Unfair("/locks/a") }, gone: []string{"/locks"},
+			lock: func(c *coordinator.Coordinator) handle { return c.Unfair("/locks/a") }, gone: []string{"/locks"},
 		},
 		"a semaphore": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Semaphore("/locks/a", 2) },
+			lock: func(c *coordinator.Coordinator) handle { return c.Semaphore("/locks/a", 2) },
 			gone: []string{"/locks/a/leases", "/locks/a/locks"}, stay: []string{"/locks/a/size"},
 		},
 		"a multi-lock": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Multi(c.Mutex("/locks/a"), c.Mutex("/locks/b")) },
+			lock: func(c *coordinator.Coordinator) handle { return c.Multi(c.Mutex("/locks/a"), c.Mutex("/locks/b")) },
 			gone: []string{"/locks/a", "/locks/b"}, last: []string{"/locks"},
 		},
 		"kazoo's": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a", coordinator.AsKazoo()) },
+			lock: func(c *coordinator.Coordinator) handle { return c.Mutex("/locks/a", coordinator.AsKazoo()) },
 			stay: []string{"/locks/a"},
 		},
 		"without containers": {
-			lock: func(c *coordinator.Coordinator) acquirer { return c.Mutex("/locks/a") },
+			lock: func(c *coordinator.Coordinator) handle { return c.Mutex("/locks/a") },
 			stay: []string{"/locks/a"}, settings: []zktest.Setting{zktest.ZooKeeper34()},
 		},
 	} {

@@ -315,7 +315,7 @@ func TestBadLockDelays(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, d := coordtest.Connect(t, srv), coordinator.LockDelay
 		for what, x := range map[string]struct {
-			lock acquirer
+			lock handle
 			want error
 		}{
 			"negative":  {c.Mutex(lockPath, d(-1)), coordinator.ErrInvalid},

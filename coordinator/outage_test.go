@@ -24,7 +24,7 @@ const inTheOutage = "/outage/"
 
 // trier is a way to ask for a lock that is given up before a server hears of it.
 type trier struct {
-	lock    func(c *coordinator.Coordinator, at string) acquirer
+	lock    func(c *coordinator.Coordinator, at string) handle
 	options []coordinator.AcquireOption
 	ends    func(a *coordinator.Acquisition, cancel context.CancelFunc) // nil: with its wait
 }
@@ -41,8 +41,8 @@ func (x trier) try(c *coordinator.Coordinator, at string) {
 }
 
 func triers() map[string]trier {
-	mutex := func(c *coordinator.Coordinator, at string) acquirer { return c.Mutex(at) }
-	permits := func(c *coordinator.Coordinator, at string) acquirer { return c.Semaphore(at, 2) }
+	mutex := func(c *coordinator.Coordinator, at string) handle { return c.Mutex(at) }
+	permits := func(c *coordinator.Coordinator, at string) handle { return c.Semaphore(at, 2) }
 	released := func(a *coordinator.Acquisition, _ context.CancelFunc) {
 		synctest.Wait() // it has asked for what it begins with
 		a.Release()
@@ -58,16 +58,16 @@ func triers() map[string]trier {
 		"a try":                {mutex, try, released},
 		"permits":              {permits, nil, released},
 		"permits, a try":       {permits, try, released},
-		"a reader": {func(c *coordinator.Coordinator, at string) acquirer {
+		"a reader": {func(c *coordinator.Coordinator, at string) handle {
 			return c.ReadWrite(at).Read()
 		}, nil, released},
-		"a multi-lock": {func(c *coordinator.Coordinator, at string) acquirer {
+		"a multi-lock": {func(c *coordinator.Coordinator, at string) handle {
 			return c.Multi(c.Mutex(at+"a"), c.Mutex(at+"b"))
 		}, nil, released},
-		"an unfair lock": {func(c *coordinator.Coordinator, at string) acquirer {
+		"an unfair lock": {func(c *coordinator.Coordinator, at string) handle {
 			return c.Unfair(at)
 		}, nil, released},
-		"a lock that detects": {func(c *coordinator.Coordinator, at string) acquirer {
+		"a lock that detects": {func(c *coordinator.Coordinator, at string) handle {
 			return c.Mutex(at, coordinator.DetectCrash())
 		}, nil, released},
 	}

@@ -166,7 +166,7 @@ func TestBadNumbersOfPermits(t *testing.T) {
 		c, before := coordtest.Connect(t, srv), srv.Tree()
 		huge := int64(1) << 40
 		enormous := int(huge) // as an int of 32 bits it is 0, which is no number of permits either
-		asks := func(l acquirer, permits int) error {
+		asks := func(l handle, permits int) error {
 			return l.Acquire(t.Context(), coordinator.Permits(permits)).Err()
 		}
 		resizes := func(path string, size int) error { return c.Semaphore(path, 2).Resize(t.Context(), size) }

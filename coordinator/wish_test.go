@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -15,16 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// acquirer is a handle of any kind.
-type acquirer interface {
-	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
-}
-
-// handle has a queue as well.
-type handle interface {
-	acquirer
-	Queue(ctx context.Context) ([]events.Contender, error)
-}
+// handle is a handle of any kind.
+type handle = coordinator.Handle
 
 // lockKind is a kind of lock, at lockPath.
 type lockKind struct {

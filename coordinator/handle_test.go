@@ -1,0 +1,102 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// handlesOf returns a handle of each kind, at paths of their own.
+func handlesOf(c *coordinator.Coordinator) map[string]handle {
+	return map[string]handle{
+		"mutex":      c.Mutex("/handles/mutex"),
+		"cached":     c.Mutex("/handles/cached", coordinator.Cached()),
+		"read":       c.ReadWrite("/handles/read").Read(),
+		"write":      c.ReadWrite("/handles/write").Write(),
+		"semaphore":  c.Semaphore("/handles/semaphore", 1),
+		"election":   c.Election("/handles/election"),
+		"unfair":     c.Unfair("/handles/unfair"),
+		"multi-lock": c.Multi(c.Mutex("/handles/a"), c.ReadWrite("/handles/b").Write()),
+	}
+}
+
+// against returns a handle of the kind that waits for a holder of it.
+func against(kind string, c *coordinator.Coordinator) handle {
+	if kind == "read" {
+		return c.ReadWrite("/handles/read").Write()
+	}
+	return handlesOf(c)[kind]
+}
+
+// TestEveryHandleHolds: Hold returns a taken lock, or why there is none.
+func TestEveryHandleHolds(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playHold(t, onTheDouble(t, srv)) })
+}
+
+// TestRealEveryHandleHolds is the same on a real server.
+func TestRealEveryHandleHolds(t *testing.T) { playHold(t, onARealServer(t)) }
+
+func playHold(t *testing.T, s *site) {
+	t.Helper()
+	c, other := s.connect(), s.connect()
+	gone := errors.New("no more")
+	for kind, h := range handlesOf(c) {
+		a, err := h.Hold(t.Context())
+		eventstest.Must(t, err)
+		expect(t, a.Valid() && len(a.Granted()) == 0 && a.Grant().Path == h.Path(),
+			"%s: Hold returns %+v, which is valid: %v; want it held and its Grant taken", kind, a.Grant(), a.Valid())
+
+		waiter := against(kind, other)
+		_, err = waiter.Hold(t.Context(), coordinator.Try())
+		expectError(t, err, coordinator.ErrNotAcquired, kind+": a Try")
+		_, err = waiter.Hold(t.Context(), coordinator.MaxWait(-1))
+		expectError(t, err, coordinator.ErrTimeout, kind+": a time that has run out")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, gone)
+		none, err := waiter.Hold(ctx)
+		cancel()
+		expect(t, none == nil && errors.Is(err, gone), "%s: Hold = %v, %v; want nothing, and the cause", kind, none, err)
+
+		eventstest.Eventually(t, kind+": the waiter has withdrawn", func() bool {
+			queue, err := h.Queue(t.Context())
+			return err == nil && len(queue) == max(1, len(a.Grant().Members))
+		}, nil)
+		coordtest.End(a)
+		eventstest.Check(t, waiter.Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
+			within, _ := coordinator.FromContext(ctx)
+			expect(t, within.Valid() && within.Grant().Token == grant.Token, "%s: Do runs without %+v", kind, grant)
+			return nil
+		}))
+	}
+}
+
+// TestHoldReturnsWithItsContext, also while no server answers, and leaves no node.
+func TestHoldReturnsWithItsContext(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		for kind, h := range handlesOf(c) {
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := h.Hold(ended)
+			expectError(t, err, context.Canceled, kind+": with a context that has ended")
+
+			srv.Mute(c.SessionID(), true)
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = h.Hold(ctx)
+			cancel()
+			expect(t, errors.Is(err, context.DeadlineExceeded) && time.Since(began) == time.Second,
+				"%s: on a mute server Hold = %v after %v, want the end of its context after 1s", kind, err, time.Since(began))
+			srv.Mute(c.SessionID(), false)
+			after := against(kind, other).Acquire(t.Context())
+			coordtest.Soon(t, after)
+			coordtest.End(after)
+		}
+	})
+}
