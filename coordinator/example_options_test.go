@@ -456,29 +456,6 @@ func ExampleReadWrite_Write_lookAgain() {
 	// bob comes too late
 }
 
-// A program that leads until it is told to stop.
-func ExampleElection_Run() {
-	c, _, stop := exampleServer()
-	defer stop()
-	ctx, shutdown := context.WithCancel(context.Background()) // in a service: signal.NotifyContext
-
-	err := c.Election("/service/leader").Run(ctx, coordinator.Callbacks{
-		OnStartedLeading: func(ctx context.Context) {
-			fmt.Println("leads")
-			shutdown()
-			<-ctx.Done() // so it does when the term is lost
-			fmt.Println("has ended its work")
-		},
-		OnStoppedLeading: func() { fmt.Println("leads no more") },
-	}, coordinator.Data([]byte("ann:80")))
-	fmt.Println(err)
-	// Output:
-	// leads
-	// has ended its work
-	// leads no more
-	// context canceled
-}
-
 // counter counts what is asked for by the kind of lock.
 type counter map[string]int
 

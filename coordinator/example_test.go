@@ -86,6 +86,22 @@ func ExampleLock_Do() {
 	// <nil>
 }
 
+// A lock that outlives the call that took it.
+func ExampleLock_Hold() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock, err := c.Mutex("/locks/import").Hold(context.Background(), coordinator.MaxWait(time.Minute))
+	must(err)
+	fmt.Println("a token to fence with:", lock.Grant().Token > 0)
+	lock.Release()
+	<-lock.Done() // the node is gone
+	fmt.Println(lock.Err())
+	// Output:
+	// a token to fence with: true
+	// <nil>
+}
+
 func ExampleAcquisition_Wait() {
 	c, _, stop := exampleServer()
 	defer stop()

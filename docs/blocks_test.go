@@ -61,7 +61,7 @@ func (b *block) label() string {
 // asks tells whether the block asks for a lock of ours.
 func (b *block) asks() bool {
 	return b.shape == program || b.shape == fragment && b.label() != "go-zookeeper" &&
-		regexp.MustCompile(`\.(Acquire|Do|Terms)\(`).MatchString(b.text)
+		regexp.MustCompile(`\.(Acquire|Hold|Do|Terms|Run)\(`).MatchString(b.text)
 }
 
 // chroot is where the block has its locks.
@@ -105,7 +105,7 @@ func callsOf(t *testing.T) string {
 	calls := regexp.MustCompile("`(?:\\w+ := )?([^`]+\\([^`]*)`")
 	receivers := map[string]string{ // of what is named without one
 		"Acquire": "l.", "Queue": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
-		"Run": "e.", "Terms": "e.", "Observe": "e.",
+		"Terms": "e.", "Observe": "e.",
 	}
 	body, count := "", 0
 	for line := range strings.Lines(tables) {
@@ -126,7 +126,7 @@ func callsOf(t *testing.T) string {
 	ctx context.Context, c *coordinator.Coordinator, l *coordinator.Lock, e *coordinator.Election,
 	a, term *coordinator.Acquisition, path, another, s, servers, value, identity, id, user, password, root, scheme string,
 	auth, data []byte, acl []zk.ACL, d, grace time.Duration, locks []*coordinator.Lock, f func(context.Context, events.Grant) error,
-	callbacks coordinator.Callbacks, hooks []coordinator.Hook, ops []any,
+	callbacks bridge.Callbacks, hooks []coordinator.Hook, ops []any,
 ) {
 	rw := c.ReadWrite(path)
 `+body+"}\n")
@@ -158,7 +158,7 @@ func imported(t *testing.T, clause, declarations string) string {
 	packages := map[string]string{
 		"crc32": "hash/crc32", "signal": "os/signal", "atomic": "sync/atomic", "http": "net/http",
 		"x509": "crypto/x509", "synctest": "testing/synctest", "tls": "crypto/tls",
-		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
+		"board": module + "/coordinator/board", "bridge": module + "/coordinator/bridge", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
 		"sasl": module + "/session/sasl", "zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
 	}
 	for _, name := range []string{"context", "errors", "fmt", "log", "net", "os", "sync", "syscall", "testing", "time"} {

@@ -116,9 +116,8 @@ func (l *certificateLocks) Lock(ctx context.Context, name string) error {
 }
 
 func (l *certificateLocks) acquire(ctx context.Context, name string, lock *certificateLock) error {
-	a := l.c.Mutex(bridge.Path(l.root, name)).Acquire(ctx)
-	if _, err := a.Wait(ctx); err != nil {
-		a.Release()
+	a, err := l.c.Mutex(bridge.Path(l.root, name)).Hold(ctx)
+	if err != nil {
 		return err
 	}
 	lock.held = a
@@ -165,12 +164,9 @@ type leader struct {
 
 // Serve campaigns once. When it returns, the supervisor calls it again.
 func (l leader) Serve(ctx context.Context) error {
-	var err error
-	end := l.election.Run(ctx, coordinator.Callbacks{OnStartedLeading: func(ctx context.Context) {
-		term, _ := coordinator.FromContext(ctx)
-		err = l.work(ctx, term.Grant().Token) // ctx ends with the term
-	}})
-	return errors.Join(end, err) // end is a *coordinator.LostError after a loss
+	return l.election.Do(ctx, func(ctx context.Context, g coordinator.Grant) error {
+		return l.work(ctx, g.Token) // ctx ends with the term
+	}) // a *coordinator.LostError after a loss
 }
 
 func uploads(c *coordinator.Coordinator, composer *handler.StoreComposer) {
@@ -197,14 +193,12 @@ type uploadLock struct {
 func (u *uploadLock) Lock(ctx context.Context, requestUnlock func()) error {
 	lock := u.c.Mutex(u.path, coordinator.Revocable())
 	for {
-		a := lock.Acquire(ctx, coordinator.Try())
-		_, err := a.Wait(ctx)
+		a, err := lock.Hold(ctx, coordinator.Try())
 		if err == nil {
 			u.held = a
 			go listen(a, requestUnlock)
 			return nil
 		}
-		a.Release()
 		if !errors.Is(err, coordinator.ErrNotAcquired) {
 			return err
 		}

@@ -2,9 +2,10 @@
 //
 //   - [Migrations] serializes the migrations of goose (lock.Locker and lock.SessionLocker).
 //   - [Elector] lets one of several gocron schedulers run the jobs (Elector).
+//   - [Run] leads with callbacks, as client-go's leader election does.
 //
-// Package gocronlock, a module of its own, has gocron's Locker. docs/bridges.md has examples to copy for certmagic, suture and tusd. For
-// callbacks as in Kubernetes, see [coordinator.Election.Run].
+// Package gocronlock, a module of its own, has gocron's Locker. docs/bridges.md has examples to
+// copy for certmagic, suture and tusd.
 //
 // # Losses
 //

@@ -42,9 +42,8 @@ func configOf(options []Option) (c config) {
 
 // hold waits for the lock, at most until ctx ends.
 func (c *config) hold(ctx context.Context, lock *coordinator.Lock, more ...coordinator.AcquireOption) (*coordinator.Acquisition, error) {
-	a := lock.Acquire(ctx, slices.Concat(c.acquire, more)...)
-	if _, err := a.Wait(ctx); err != nil {
-		a.Release()
+	a, err := lock.Hold(ctx, slices.Concat(c.acquire, more)...)
+	if err != nil {
 		return nil, fmt.Errorf("zkgrant: locking %.256s: %w", lock.Path(), err)
 	}
 	c.watch(a) //nolint:contextcheck // ctx bounds the wait only

@@ -42,13 +42,12 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	trusting := &store{name: "the store that does not"}
 	ann, bob := &writer{name: "ann", amount: 20, say: say}, &writer{name: "bob", amount: 50, say: say}
 
-	lock := anns.Mutex(accountLock).Acquire(ctx)
-	defer lock.Release()
-	grant, err := lock.Wait(ctx)
+	lock, err := anns.Mutex(accountLock).Hold(ctx)
 	if err != nil {
 		return err
 	}
-	if err := ann.read(grant, fenced, trusting); err != nil {
+	defer lock.Release()
+	if err := ann.read(lock.Grant(), fenced, trusting); err != nil {
 		return err
 	}
 	say("ann  is halted before it writes")

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/events"
 )
 
 func main() {
@@ -22,7 +21,7 @@ func main() {
 	}
 	defer stop()
 	defer c.Close() // gives the lock back
-	log.Println("stopped:", c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant events.Grant) error {
+	log.Println("stopped:", c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant coordinator.Grant) error {
 		log.Println("hello, token", grant.Token)
 		<-ctx.Done() // work here until the lock is lost, or a signal comes
 		return context.Cause(ctx)

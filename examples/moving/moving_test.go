@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -95,7 +94,7 @@ func insteadOfZkLock(ctx context.Context, servers string, data []byte, report fu
 		return err
 	}
 	defer c.Close()
-	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, g events.Grant) error {
+	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, g coordinator.Grant) error {
 		return report(ctx, g.Token) // ctx ends if the lock is lost
 	}, coordinator.Data(data))
 }
@@ -209,30 +208,30 @@ func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
 
 func insteadOfMutex(ctx context.Context, c *coordinator.Coordinator, rebuild func(context.Context) error) error {
 	// zkgrant
-	lock := c.Mutex("/locks/index", coordinator.Reentrant()).Acquire(ctx, coordinator.MaxWait(10*time.Second))
-	defer lock.Release()
-	if _, err := lock.Wait(ctx); err != nil {
+	lock, err := c.Mutex("/locks/index", coordinator.Reentrant()).Hold(ctx, coordinator.MaxWait(10*time.Second))
+	if err != nil {
 		return err // coordinator.ErrTimeout after ten seconds
 	}
+	defer lock.Release()
 	return rebuild(lock.Context(ctx)) // cancelled on a loss; a callee with this context may enter again
 }
 
 func insteadOfDowngrade(ctx context.Context, c *coordinator.Coordinator, change, check func(context.Context) error) error {
 	// zkgrant
 	prices := c.ReadWrite("/locks/prices")
-	write := prices.Write().Acquire(ctx)
-	defer write.Release()
-	if _, err := write.Wait(ctx); err != nil {
+	write, err := prices.Write().Hold(ctx)
+	if err != nil {
 		return err
 	}
+	defer write.Release()
 	if err := change(write.Context(ctx)); err != nil {
 		return err
 	}
-	read := prices.Read().Acquire(write.Context(ctx)) // in the writer's own place
-	defer read.Release()
-	if _, err := read.Wait(ctx); err != nil {
+	read, err := prices.Read().Hold(write.Context(ctx)) // in the writer's own place
+	if err != nil {
 		return err
 	}
+	defer read.Release()
 	write.Release() // other readers come in, and no writer
 	return check(read.Context(ctx))
 }
@@ -240,7 +239,7 @@ func insteadOfDowngrade(ctx context.Context, c *coordinator.Coordinator, change,
 func insteadOfSemaphore(ctx context.Context, c *coordinator.Coordinator, export func(context.Context) error) error {
 	// zkgrant
 	exports := c.Semaphore("/limits/exports", 4)
-	return exports.Do(ctx, func(ctx context.Context, _ events.Grant) error {
+	return exports.Do(ctx, func(ctx context.Context, _ coordinator.Grant) error {
 		return export(ctx)
 	}, coordinator.Permits(2)) // both at once, or none
 }
@@ -323,7 +322,7 @@ func TestDropsAsKazoo(t *testing.T) {
 				if dropped[i].Load() {
 					lock, refused = next.Mutex("/locks/mail"), context.Canceled
 				}
-				err := lock.Do(enough, func(ctx context.Context, _ events.Grant) error {
+				err := lock.Do(enough, func(ctx context.Context, _ coordinator.Grant) error {
 					select {
 					case inside <- struct{}{}:
 					default:
@@ -369,15 +368,14 @@ func insteadOfIsOwner(ctx context.Context, c *coordinator.Coordinator, total fun
 
 func insteadOfTryLock(ctx context.Context, c *coordinator.Coordinator, sweep func(context.Context) error) error {
 	// zkgrant
-	lock := c.Mutex("/locks/sweep").Acquire(ctx, coordinator.Try())
-	defer lock.Release()
-	_, err := lock.Wait(ctx)
+	lock, err := c.Mutex("/locks/sweep").Hold(ctx, coordinator.Try())
 	if errors.Is(err, coordinator.ErrNotAcquired) {
 		return nil // another process does it
 	}
 	if err != nil {
 		return err
 	}
+	defer lock.Release()
 	return sweep(lock.Context(ctx))
 }
 
@@ -385,7 +383,7 @@ func both(ctx context.Context, c *coordinator.Coordinator, old sync.Locker, repo
 	// zkgrant
 	old.Lock() // where every process has taken it so far
 	defer old.Unlock()
-	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, _ events.Grant) error {
+	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, _ coordinator.Grant) error {
 		return report(ctx)
 	})
 }

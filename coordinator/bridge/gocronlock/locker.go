@@ -65,9 +65,8 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	l.held++
 	l.mu.Unlock()
 
-	a := l.c.Unfair(bridge.Path(l.root, key)).Acquire(ctx, coordinator.Try())
-	if _, err := a.Wait(ctx); err != nil {
-		a.Release()
+	a, err := l.c.Unfair(bridge.Path(l.root, key)).Hold(ctx, coordinator.Try())
+	if err != nil {
 		l.given()
 		return nil, fmt.Errorf("gocronlock: %.256s: %w", key, err)
 	}

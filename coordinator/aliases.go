@@ -1,0 +1,21 @@
+package coordinator
+
+import "github.com/zkgrant/zkgrant/events"
+
+// The messages that most programs name, so that they need no second import.
+type (
+	// Event is any message of [Coordinator.Events].
+	Event = events.Event
+	// Grant reports that the lock is held.
+	Grant = events.Grant
+	// Lost reports that a held lock was lost.
+	Lost = events.Lost
+	// Revoked reports a request to give a [Revocable] lock back.
+	Revoked = events.Revoked
+	// Ended reports the end of an acquisition.
+	Ended = events.Ended
+	// Contender is a holder or a waiter.
+	Contender = events.Contender
+	// Leader is what [Election.Observe] delivers.
+	Leader = events.Leader
+)

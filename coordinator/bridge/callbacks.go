@@ -1,0 +1,66 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// Callbacks are what [Run] calls, in the shape of client-go's leader election.
+type Callbacks struct {
+	// OnStartedLeading leads until it returns. It must return when its context ends, which
+	// carries the term for [coordinator.FromContext].
+	OnStartedLeading func(context.Context)
+	// OnStoppedLeading is called once after OnStartedLeading. It may be nil.
+	OnStoppedLeading func()
+	// OnNewLeader gets what [coordinator.Election.Observe] delivers. It may be nil.
+	OnNewLeader func(coordinator.Leader)
+}
+
+// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that has returned.
+// OnStoppedLeading follows when the node is gone or ctx has ended. Run returns what
+// [coordinator.Election.Do] does, with the cause of ctx if that has ended.
+func Run(
+	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
+) error {
+	if callbacks.OnStartedLeading == nil {
+		return fmt.Errorf("%w: Run without OnStartedLeading, at %.256s", coordinator.ErrInvalid, election.Path())
+	}
+	if callbacks.OnNewLeader != nil {
+		defer announce(ctx, election, callbacks.OnNewLeader)()
+	}
+	var term *coordinator.Acquisition
+	err := election.Do(ctx, func(leading context.Context, _ coordinator.Grant) error {
+		term, _ = coordinator.FromContext(leading)
+		callbacks.OnStartedLeading(leading)
+		return context.Cause(ctx)
+	}, options...)
+	if term != nil {
+		select { // a callback that ends the process leaves no node
+		case <-term.Done():
+		case <-ctx.Done(): // Do has waited for as long as may be
+		}
+		if callbacks.OnStoppedLeading != nil {
+			callbacks.OnStoppedLeading()
+		}
+	}
+	return err
+}
+
+// announce calls the function with each leader until stop is called. stop waits for the last call.
+// Only the values of ctx count: Run may go on after the end of ctx.
+func announce(ctx context.Context, election *coordinator.Election, onNewLeader func(coordinator.Leader)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	leaders, ended := election.Observe(ctx), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for leader := range leaders {
+			onNewLeader(leader)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
