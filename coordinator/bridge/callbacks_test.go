@@ -123,7 +123,9 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 			var calls called
 			ended := calls.run(ctx, c.Election(coordtest.ElectionPath, coordinator.Revocable()), "ann",
 				func() { time.Sleep(3 * time.Second) },
-				func() { expect(t, len(srv.Children(coordtest.ElectionPath)) == 0, "it has stopped before the node is gone") }, nil)
+				func() {
+					expect(t, len(srv.Children(coordtest.ElectionPath)) == 0, "it has stopped before the node is gone")
+				}, nil)
 			wantCandidates(t, srv, 1, "while it leads")
 			data, _ := srv.Data(coordtest.ElectionPath + "/" + srv.Children(coordtest.ElectionPath)[0])
 			expect(t, strings.HasPrefix(string(data), "ann"),

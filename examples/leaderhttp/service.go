@@ -18,7 +18,7 @@ type service struct {
 	election *coordinator.Election
 	order    func(ctx context.Context) error         // takes an order; ctx ends with the term
 	term     atomic.Pointer[coordinator.Acquisition] // the term in which this instance leads; nil: it does not lead
-	leader   atomic.Pointer[coordinator.Leader]           // the last observed leader
+	leader   atomic.Pointer[coordinator.Leader]      // the last observed leader
 	orders   atomic.Int64
 }
 
