@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -123,6 +124,24 @@ func TestKindsAndReasonsHaveNames(t *testing.T) {
 	}
 	if got := events.Kind(99).String() + ", " + events.Reason(0).String(); got != "kind 99, reason 0" {
 		t.Errorf("an unknown kind and an unknown reason are called %q", got)
+	}
+}
+
+// TestReasonsAreTextInJSON, as in a log of events, and are read back.
+func TestReasonsAreTextInJSON(t *testing.T) {
+	for r := events.Reason(0); r <= events.ReasonRevoked+1; r++ {
+		text, err := json.Marshal(events.Lost{Path: "/a", Reason: r})
+		if want := fmt.Sprintf("%q:%q", "Reason", r); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("the event is %s in JSON, %v; want %s in it", text, err, want)
+		}
+		var lost events.Lost
+		if err := json.Unmarshal(text, &lost); err != nil || lost.Reason != r {
+			t.Errorf("from %s comes %+v, %v; want the same reason", text, lost, err)
+		}
+	}
+	var r events.Reason
+	if err := r.UnmarshalText([]byte("bad luck")); err == nil || r != 0 {
+		t.Errorf("bad luck is taken for %q, %v; want an error", r, err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package events
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Reason tells why a lock was lost. Its zero value is no reason at all.
 type Reason uint8
@@ -30,4 +33,18 @@ func (r Reason) String() string {
 		return names[r]
 	}
 	return "reason " + strconv.Itoa(int(r))
+}
+
+// MarshalText returns String, so that JSON and logs have the text.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText accepts what MarshalText returns.
+func (r *Reason) UnmarshalText(text []byte) error {
+	for known := range 256 {
+		if Reason(known).String() == string(text) {
+			*r = Reason(known)
+			return nil
+		}
+	}
+	return fmt.Errorf("zkgrant: %.64q is no reason", text)
 }
