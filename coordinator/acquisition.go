@@ -76,7 +76,7 @@ func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it; Granted then stays empty. While the lock is held, every call returns the Grant at once. If ctx
-// ends first, Wait returns the cause, and the acquisition goes on. After the end it returns Err, or [ErrReleased] if Err is nil.
+// ends first, Wait returns the cause, and the acquisition goes on. After the end it returns Err, or [ErrReleased].
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	grant, held, err := a.actor.Wait(ctx)
 	if held {
@@ -114,13 +114,23 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the innermost acquisition of an [Acquisition.Context] in ctx: in [Lock.Do], the one to call [Acquisition.Txn] of.
+// FromContext returns the innermost acquisition of an [Acquisition.Context] in ctx: in [Lock.Do], the one that runs.
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)
 	if o == nil {
 		return nil, false
 	}
 	return o.acquisition, true
+}
+
+// Disown returns ctx without the holding: an Acquire with it queues like any other, also
+// for a lock that ctx holds. It still ends with the lock; [context.WithoutCancel] of it
+// does not.
+func Disown(ctx context.Context) context.Context {
+	if ownerOf(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, ownerKey{}, (*owner)(nil))
 }
 
 // ownerOfActor is the Acquisition as its actor sees it.

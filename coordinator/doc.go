@@ -32,7 +32,7 @@
 //
 //   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn].
-//   - Re-entry: [Reentrant], with [Acquisition.Context].
+//   - Re-entry: [Reentrant], with [Acquisition.Context]; [Disown].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].
 //
