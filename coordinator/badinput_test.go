@@ -33,6 +33,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 		for _, path := range []string{
 			"", "a", "a/b", " /a", "//", "/a/", "/a//b", "/a/../b", "/..", "/./a", "/a\x00", "/\x00", "/a\x1f", "/a\xff",
 			"/\U0001F512", "/zookeeper", "/zookeeper/x", "/zookeeper/quota/locks",
+			"/r/lock-0000000000", "/a-lock-0000000007/x", "/r.holder",
 			"/" + strings.Repeat("a", 1<<20), strings.Repeat("/a", 1<<19), strings.Repeat("x", 1<<20),
 		} {
 			lock := c.Mutex(path)

@@ -206,7 +206,7 @@ func ExampleCoordinator_Multi_transfer() {
 		return &zk.SetDataRequest{Path: "/accounts/" + account, Data: []byte(strconv.Itoa(balance + amount)), Version: stat.Version}
 	}
 	transfer := func(from, to string, amount int, meanwhile func(events.Grant)) error {
-		both := c.Multi(c.Mutex("/locks/"+from), c.Mutex("/locks/"+to))
+		both := c.Multi(c.Mutex("/locks/"+coordinator.PathEscape(from)), c.Mutex("/locks/"+coordinator.PathEscape(to)))
 		return both.Do(context.Background(), func(ctx context.Context, grant events.Grant) error {
 			out, in := add(from, -amount), add(to, amount)
 			meanwhile(grant)

@@ -515,7 +515,7 @@ func ExampleCoordinator_Unfair() {
 	ctx := context.Background()
 
 	claim := func(worker, task string) *coordinator.Acquisition {
-		a := c.Unfair("/tasks/"+task).Acquire(ctx, coordinator.Try(), coordinator.Data([]byte(worker)))
+		a := c.Unfair("/tasks/"+coordinator.PathEscape(task)).Acquire(ctx, coordinator.Try(), coordinator.Data([]byte(worker)))
 		_, err := a.Wait(ctx)
 		var held *coordinator.HeldError
 		switch {

@@ -2,8 +2,11 @@ package coordinator
 
 import (
 	"fmt"
+	"path"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // live has the acquisitions that are not over, by path: the latest one at a path, which links to the one before it, and so on.
@@ -16,6 +19,7 @@ type live struct {
 	closed bool
 	watch  func()                          // called when there are acquisitions again, see waiters; may be nil
 	seen   bool                            // watch was called, and waiters since then has found acquisitions
+	inner  int                             // acquisitions where a semaphore above would have a part
 	others map[*Acquisition][]*Acquisition // by multi-lock: its entries at the paths of all members but the first; nil until there is one
 }
 
@@ -79,6 +83,9 @@ func (l *live) enterOthers(a *Acquisition, m *members) error {
 // link is called with mu held.
 func (l *live) link(a *Acquisition) {
 	path, latest := a.lock.path, l.paths[a.lock.path]
+	if session.InnerOf(path) != "" {
+		l.inner++
+	}
 	a.earlier = latest
 	if latest != nil {
 		latest.later = a
@@ -88,6 +95,9 @@ func (l *live) link(a *Acquisition) {
 
 // checkKind fails if the path is in use as another kind of lock. It is called with mu held.
 func (l *live) checkKind(lock *Lock) error {
+	if err := l.checkInner(lock); err != nil {
+		return err
+	}
 	latest := l.paths[lock.path]
 	if latest == nil || latest.lock.isOfKind(lock) {
 		return nil
@@ -98,6 +108,33 @@ func (l *live) checkKind(lock *Lock) error {
 		}
 	}
 	return nil
+}
+
+// checkInner fails for a lock at a part of a semaphore that is in use, and for a semaphore with such a lock. It is called with mu held.
+func (l *live) checkInner(lock *Lock) error {
+	if above := session.InnerOf(lock.path); above != "" && l.uses(above, kindSemaphore) {
+		return session.ErrInner(lock.path)
+	}
+	if l.inner == 0 || lock.kind != kindSemaphore {
+		return nil
+	}
+	queue, permits := session.SemaphoreDirs(lock.path)
+	for _, inner := range []string{queue, permits, path.Join(lock.path, session.SizeNode)} {
+		if l.uses(inner, nil) {
+			return session.ErrInner(inner)
+		}
+	}
+	return nil
+}
+
+// uses reports whether the path is in use as the kind, or with nil as any. It is called with mu held.
+func (l *live) uses(path string, as *kind) bool {
+	for a := l.paths[path]; a != nil; a = a.earlier {
+		if (as == nil || a.lock.kind == as) && !a.isDone() {
+			return true
+		}
+	}
+	return false
 }
 
 // isOf fails if the coordinator uses the path as another kind of lock.
@@ -135,6 +172,9 @@ func (l *live) unlink(a *Acquisition) bool {
 	}
 	if a.earlier != nil {
 		a.earlier.later = a.later
+	}
+	if session.InnerOf(a.lock.path) != "" {
+		l.inner--
 	}
 	a.earlier, a.later = nil, nil // a caller may keep a for long
 	return true

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,13 +38,16 @@ type Lock struct {
 	nodes int          // that a create makes
 	size  int          // how many bytes a create without data takes, without the overhead
 	err   error        // what is wrong with the handle
+	unfit error        // why no node may be made at the path, which Queue reads all the same
 }
 
 // handle returns a handle. What is wrong with it is found once, here, and each acquisition ends
 // with that.
 func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
 	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
-	l.err = l.wrong()
+	if l.err = l.wrong(); l.err == nil {
+		l.unfit = session.ValidateNew(c.chroot+path, true)
+	}
 	l.cached = l.caching()
 	l.size = len(c.chroot) + len(path) + l.sizeOfACL()
 	if cfg.revocable {
@@ -184,8 +188,8 @@ func (l *Lock) wrong() error {
 
 // check finds what is wrong with a call before a request is sent.
 func (l *Lock) check(cfg acquireConfig) error {
-	if l.err != nil {
-		return l.err
+	if err := cmp.Or(l.err, l.unfit); err != nil {
+		return err
 	}
 	if err := checkData(cfg.data, l.path); err != nil {
 		return err

@@ -103,7 +103,8 @@ func forest(t *testing.T, s *site) (sound []string) {
 	const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
 	made(t, s, "/c/curator/leases/_c_"+uuid+"-lease-0000000000+", "/c/curator/locks/_c_"+uuid+"-lock-0000000001+",
 		"/c/stray/lock-0000000000", "/c/zk/_c_4f1c0a527c394a0e9a3cd2b1c5a7e9f0-lock-0000000000+", "/c/writelock/x-72057594037927936-0000000007+",
-		"/c/recipe/read-0000000000+", "/d/thread-0000000001", "/d/config", "/d/size")
+		"/c/recipe/read-0000000000+", "/d/a-lock-0000000001", "/d/a-lock-0000000001/x/lock-0000000002+", "/d/config", "/d/size",
+		"/g/thread-0000000001")
 
 	granted(c.Mutex("/a/mutex").Acquire(bg, named("m1")))
 	c.Mutex("/a/mutex").Acquire(bg, named("m2"))
@@ -118,7 +119,6 @@ func forest(t *testing.T, s *site) (sound []string) {
 	granted(c.Unfair("/b/task").Acquire(bg, named("u")))
 	granted(c.Election("/b/lead").Acquire(bg, named("e")))
 	granted(c.Mutex("/c/kazoo", coordinator.AsKazoo()).Acquire(bg, named("k")))
-	granted(c.Mutex("/d/thread-0000000001/x").Acquire(bg, named("x")))
 	granted(c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()).Acquire(bg, named("m")))
 	granted(c.Mutex("/f", coordinator.DetectCrash()).Acquire(bg, named("f")))
 	return []string{
@@ -136,7 +136,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 		"/c/writelock mutex writelock+",
 		"/c/zk mutex zk+",
 		"/d unknown d+",
-		"/d/thread-0000000001/x mutex x+",
+		"/d/a-lock-0000000001/x mutex x+",
 		"/e/one mutex m+",
 		"/e/two readwrite m+",
 		"/f mutex f+",

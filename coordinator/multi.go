@@ -26,6 +26,9 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	kinds := make([]events.Kind, len(locks))
 	for i, member := range locks {
 		kinds[i] = member.rule.Kind()
+		if member.unfit != nil && l.unfit == nil {
+			l.unfit = member.failed(member.unfit)
+		}
 	}
 	l.rule = recipes.MultiOf(kinds...)
 	l.kind, l.nodes, l.size = locks[0].kind, len(locks), c.session.SizeOfMembers(m.places())

@@ -85,14 +85,14 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 // stranger returns a function that makes nodes of another client's session. They go with it.
 func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
 	t.Helper()
-	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/elsewhere"))
+	raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 	return func(node string, data []byte) error {
 		if dir := path.Dir(node); !srv.Exists(dir) {
 			if err := srv.Create(dir, nil); err != nil {
 				return err
 			}
 		}
-		_, err := a.Txn(t.Context(), &zk.CreateRequest{Path: node, Data: data, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+		_, err := raw.Create(node, data, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return err
 	}
 }

@@ -186,7 +186,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		"an idle semaphore":        {nodes: []string{lockPath + "/size", lockPath + "/leases"}, want: coordinator.ErrNotHeld},
 		"what is no lease":         {nodes: []string{lockPath + "/leases/notes"}, want: coordinator.ErrNotHeld},
 		"a lock called leases":     {nodes: []string{lockPath + "/leases/lock-0000000001"}, want: coordinator.ErrNotHeld},
-		"what is no session's":     {nodes: []string{lockPath + "/block-0000000007"}, want: coordinator.ErrKind},
+		"what is no session's":     {nodes: []string{lockPath + "/a-lock-0000000007"}, want: coordinator.ErrKind},
 		"a lease of no session's":  {nodes: []string{lockPath + "/leases/release-0000000007"}, want: coordinator.ErrKind},
 		"no path":                  {path: "none", want: coordinator.ErrPath},
 		"a bad path":               {path: "locks//x", want: coordinator.ErrPath},

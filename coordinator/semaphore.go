@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -59,8 +60,8 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
 	}
-	if s.lock.err != nil {
-		return s.lock.err
+	if err := cmp.Or(s.lock.err, s.lock.unfit); err != nil {
+		return err
 	}
 	if err := s.lock.c.live.isOf(s.lock); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind is the kind of lock that a contender's name stands for. Its zero value
@@ -125,8 +127,12 @@ func Late(node string) bool {
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up or not unique")
 
 // ParseName takes the name of a child of a lock directory apart. It reports false for a name that does not end in one of the
-// eight forms; such a child is no contender. A number beyond the usable range is parsed all the same: see [Name.Check].
+// eight forms; such a child is no contender. What stands before the form may be any text, unless it makes another word of the form:
+// `thread-1234567890` is no contender. A number beyond the usable range is parsed all the same: see [Name.Check].
 func ParseName(text string) (Name, bool) {
+	if text == "" || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
+		return Name{}, false // most names that are none, without an allocation
+	}
 	// The server appends "%010d": ten digits, or a minus sign and nine or ten.
 	for _, width := range [...]int{10, 9} {
 		if len(text) < width {
@@ -154,7 +160,7 @@ func ParseName(text string) (Name, bool) {
 // kindOf returns the kind by what stands before the number; 0 if it is no contender's.
 func kindOf(head string) Kind {
 	for _, f := range forms {
-		if strings.HasSuffix(head, f.marker) {
+		if before, ok := strings.CutSuffix(head, f.marker); ok && (f.marker[0] == '_' || !endsInWord(before)) {
 			return f.kind
 		}
 	}
@@ -162,6 +168,12 @@ func kindOf(head string) Kind {
 		return KindWriteLock
 	}
 	return 0
+}
+
+// endsInWord reports whether a letter or digit stands last, which would be one word with a letter that follows.
+func endsInWord(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // isWriteLockSession recognises `x-<session id in decimal, may be negative>`.

@@ -38,6 +38,7 @@ func TestParseNameRecognisesEveryForm(t *testing.T) {
 		{"lock--000000005", events.KindLock, -5},
 		{"a__lock__-000000005", events.KindKazooLock, -5},
 		{"x-1--000000005", events.KindWriteLock, -5},
+		{"a_lock-0000000001", events.KindLock, 1}, {"thread.read-0000000001", events.KindRecipeRead, 1}, // a word's boundary
 	} {
 		got, ok := events.ParseName(c.name)
 		if want := (events.Name{Text: c.name, Kind: c.kind, Seq: c.seq}); !ok || got != want {
@@ -52,6 +53,7 @@ func TestParseNameIgnoresEverythingElse(t *testing.T) {
 		"lock-0000000007x", "lock-0000000007 ", "lock-+000000007", "lock--000000000", "lock--0000000000", "LOCK-0000000007",
 		"config", "!note", "0", "0000000007", "-0000000007", "x-0000000007", "x--0000000007", "x-1a-0000000007",
 		"xx-1-0000000007", "_c_" + uuid + "-lease-0000000007", "__lock__", "__READ__000000001", "read0000000001",
+		"thread-1234567890", "overwrite-0000000001", "block-0000000007", "größelock-0000000001", "0lock--000000001", // other words
 		"lock-٠٠٠٠٠٠٠٠٠٠", "lock-\x000000000001", strings.Repeat("9", 300),
 	} {
 		if got, ok := events.ParseName(name); ok {

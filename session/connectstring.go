@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // ErrConnectString is wrapped by every error of [ParseConnectString].
@@ -190,6 +192,24 @@ func ValidatePath(path string) error {
 	}
 	return nil
 }
+
+// ValidateNew checks the components of a valid path at which a node is to be made. None may be a contender's name: in the directory
+// above, which may be another lock's, it would count as one. At and above a lock none may be the record of a lock either. The error wraps
+// [ErrPath] and names the component.
+func ValidateNew(path string, lock bool) error {
+	for component := range strings.SplitSeq(path, "/") {
+		if _, contends := events.ParseName(component); contends {
+			return fmt.Errorf("%w: in %q, %q is the name of a contender; %s", ErrPath, clip(path), clip(component), escaping)
+		}
+		if lock && strings.HasSuffix(component, RecordSuffix) {
+			return fmt.Errorf("%w: in %q, %q is the name of a lock's record; %s", ErrPath, clip(path), clip(component), escaping)
+		}
+	}
+	return nil
+}
+
+// escaping is what an error says of a component that may come from a user.
+const escaping = "make a component of user input with coordinator.PathEscape"
 
 // clip shortens a path for an error text: a path may be as long as a request.
 func clip(path string) string {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,7 @@ func (l *listing) do(c *client) (func(*Session), error) {
 	var found *names
 	if err == nil {
 		found = namesOf(children, len(l.now) >= crowded)
+		found.semaphore = showsSemaphore(l.dir, children)
 	}
 	return func(s *Session) {
 		if c.outdated {
@@ -190,12 +192,17 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 // heard takes the end of a listing. The request is made when all its listings have ended.
 func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
+	if found != nil && found.semaphore && r.seat.permits == nil {
+		err = ErrInner(strings.TrimPrefix(dir, s.chroot))
+	}
 	w.found[slices.Index(w.dirs, dir)] = found
 	w.err = worse(w.err, r.seat.blame(dir, err))
 	w.missing--
 	switch {
 	case w.missing > 0:
 	case r.unwanted:
+	case errors.Is(w.err, ErrKind):
+		r.settle(s, c, recipes.Refused{Epoch: r.epoch, Op: r.op}, w.err)
 	case w.err != nil:
 		in, err := unanswered(r.epoch, r.op, w.err)
 		r.settle(s, c, in, err)
@@ -220,6 +227,8 @@ type wanted struct {
 type names struct {
 	queue   []events.Name
 	indexed bool // the queue is in the order of the texts
+
+	semaphore bool // the directory is a part of one
 
 	mu      sync.Mutex
 	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of

@@ -2,7 +2,9 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +74,33 @@ func TokenOf(permit string) int64 {
 		return 0
 	}
 	return token
+}
+
+// InnerOf returns the path at which a semaphore would have this one as a part. It is "" for a path that is none.
+func InnerOf(at string) (semaphore string) {
+	switch path.Base(at) {
+	case queueDir, permitDir, SizeNode:
+		return path.Dir(at)
+	default:
+		return ""
+	}
+}
+
+// ErrInner is the error of a lock at a part of a semaphore.
+func ErrInner(at string) error {
+	return fmt.Errorf("%w: %q is a part of the semaphore at %s, and no place for a lock; %s", ErrKind, path.Base(at), path.Dir(at), escaping)
+}
+
+// showsSemaphore reports whether a directory with these children is a part of a semaphore.
+func showsSemaphore(dir string, children []string) bool {
+	switch path.Base(dir) {
+	case queueDir:
+		return slices.ContainsFunc(children, func(name string) bool { return events.PermitsOf(name) > 0 })
+	case permitDir:
+		return slices.ContainsFunc(children, IsPermit)
+	default:
+		return false
+	}
 }
 
 // SemaphoreDirs returns the directory of a semaphore's waiters, and that of its holders.

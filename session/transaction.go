@@ -135,12 +135,18 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)
 	}
 	path, full := *to, under(chroot, *to)
-	if c, ok := op.(*zk.CreateRequest); ok && c.Flags&zk.FlagSequence != 0 {
-		path += "1"         // as the server checks it: the number is yet to come
-		full = chroot + *to // also if the number is the whole name: "/" is below the chroot, and not the chroot
+	c, creates := op.(*zk.CreateRequest)
+	if creates && c.Flags&zk.FlagSequence != 0 {
+		path += "0000000001" // as the server checks it: the number is yet to come
+		full = chroot + *to  // also if the number is the whole name: "/" is below the chroot, and not the chroot
 	}
 	if err := ValidatePath(path); err != nil {
 		return nil, 0, err
+	}
+	if creates {
+		if err := ValidateNew(chroot+path, false); err != nil {
+			return nil, 0, err
+		}
 	}
 	*to = full
 	return op, extent + len(*to), nil

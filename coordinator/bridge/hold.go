@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -83,13 +82,7 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	}
 }
 
-// Path returns the path of a lock for any name: one component below root, in which what a path cannot have is percent-encoded. Different
-// names have different paths. Every name makes a valid path, except the empty one, one that is too long, and "zookeeper" below the root "/"
-// ([coordinator.ErrPath]).
+// Path returns the path of a lock for any name: below root, its [coordinator.PathEscape]. Different names have different paths.
 func Path(root, name string) string {
-	part := url.PathEscape(name)
-	if name == "." || name == ".." {
-		part = strings.ReplaceAll(name, ".", "%2E")
-	}
-	return strings.TrimSuffix(root, "/") + "/" + part
+	return strings.TrimSuffix(root, "/") + "/" + coordinator.PathEscape(name)
 }

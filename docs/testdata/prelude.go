@@ -43,6 +43,7 @@ var (
 	logger = zap.NewNop()
 	old    = sync.Locker(&sync.Mutex{})
 	said   sync.Once
+	tenant = "acme/eu"
 )
 
 // work is what is done under a lock. It says so, and goes on until its context ends; without one it is done at once.

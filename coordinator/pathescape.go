@@ -1,0 +1,77 @@
+package coordinator
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/session"
+)
+
+const (
+	// longestComponent is the most bytes of a component that PathEscape returns.
+	longestComponent = 200
+	// emptyText is the component of no text. No other component has a percent sign without
+	// two hexadecimal digits, except one with a hash.
+	emptyText = "%"
+	// hashed is before the hash in the component of a long text.
+	hashed = "%~"
+)
+
+// PathEscape makes one path component of any text, such as a user's input. Different texts
+// become different components, of 1 to 200 bytes, which ZooKeeper accepts and which no
+// lock takes for a contender, a record or a part of a semaphore. Bytes are escaped as in
+// a URL; a long text becomes a prefix and a hash.
+func PathEscape(text string) string {
+	c := url.PathEscape(text)
+	switch {
+	case c == "":
+		return emptyText
+	case isReserved(c):
+		last := len(c) - 1
+		c = fmt.Sprintf("%s%%%02X", c[:last], c[last])
+	}
+	if len(c) <= longestComponent {
+		return c
+	}
+	hash := fmt.Sprintf("%s%x~", hashed, sha256.Sum256([]byte(text)))
+	c = c[:longestComponent-len(hash)]
+	if cut := strings.LastIndexByte(c, '%'); cut > len(c)-len("%XX") {
+		c = c[:cut]
+	}
+	return c + hash
+}
+
+// PathUnescape returns the text of a component that [PathEscape] returned. Any other one,
+// and one with a hash, is [ErrPath].
+func PathUnescape(component string) (string, error) {
+	if component == emptyText {
+		return "", nil
+	}
+	text, err := url.PathUnescape(component)
+	if err != nil || len(component) > longestComponent || PathEscape(text) != component {
+		return "", fmt.Errorf("%w: %.200q does not have its text: PathEscape did not return it, or with a hash", ErrPath, component)
+	}
+	return text, nil
+}
+
+// isReserved reports whether an escaped text may have a meaning in some directory. All of them end in a byte that is not escaped.
+func isReserved(c string) bool {
+	switch c {
+	case ".", "..", "zookeeper":
+		return true
+	default:
+		return strings.HasSuffix(c, session.RecordSuffix) || session.InnerOf("/"+c) != "" || isNumbered(c)
+	}
+}
+
+// isNumbered reports whether a server may have appended the end of the name, by "%010d": it may be a contender's, of any library.
+func isNumbered(name string) bool {
+	const digits = 10
+	if len(name) < digits {
+		return false
+	}
+	number := strings.TrimPrefix(name[len(name)-digits:], "-")
+	return strings.Trim(number, "0123456789") == ""
+}
