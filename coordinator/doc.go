@@ -34,7 +34,7 @@
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn].
 //   - Re-entry: [Reentrant], with [Acquisition.Context]; [Disown].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
-//   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].
+//   - Looking: [Lock.Queue], [Lock.Watch], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].
 //
 // # Promises
 //

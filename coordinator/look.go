@@ -31,7 +31,25 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return queueOf(l.path, l.rule, found), nil
+	return l.contenders(session.QueueNodes{Queue: found}), nil
+}
+
+// contenders returns the holders and waiters whose nodes were found, in order.
+func (l *Lock) contenders(at session.QueueNodes) []events.Contender {
+	switch l.form() {
+	case session.FormSemaphore:
+		queue, permits := session.SemaphoreDirs(l.path)
+		return withPermits(queueOf(queue, recipes.Mutex{}, at.Queue), permits, at.Permits)
+	case session.FormNode:
+		all := make([]events.Contender, len(at.Queue))
+		for i, f := range at.Queue {
+			all[i] = contender(path.Dir(l.path), f)
+			all[i].Kind, all[i].Holding = events.KindUnfair, true
+		}
+		return all
+	default:
+		return queueOf(l.path, l.rule, at.Queue)
+	}
 }
 
 // queueOf returns the contenders that were found in a directory, in their order.
@@ -68,9 +86,7 @@ func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
 	if !session.Ephemeral(found[0].Stat) {
 		return nil, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, l.path)
 	}
-	holder := contender(path.Dir(l.path), found[0])
-	holder.Kind, holder.Holding = events.KindUnfair, true
-	return []events.Contender{holder}, nil
+	return l.contenders(session.QueueNodes{Queue: found}), nil
 }
 
 // Queue returns the holders and waiters of both sides in order; see [Lock.Queue].
@@ -131,7 +147,7 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 		return nil, err
 	}
 	queue, permits := session.SemaphoreDirs(path)
-	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
+	waiting, err := c.readQueue(ctx, queue, isContender)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +156,12 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withPermits(waiting, permits, found), nil
+	return s.lock.contenders(session.QueueNodes{Queue: waiting, Permits: found}), nil
 }
 
 // withPermits puts the holders of the permits before the waiters. A contender that entered between the two reads is in both.
 func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
-	slices.SortFunc(permits, func(a, b session.Found) int {
+	permits = slices.SortedFunc(slices.Values(permits), func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
 	})
 	entered := map[string]int{} // the index of each holder

@@ -158,7 +158,7 @@ func TestATryIsBounded(t *testing.T) {
 					var all []end
 					start := time.Now()
 					l := c.Mutex("/bounded")
-					for _, kind := range []acquirer{
+					for _, kind := range []coordinator.Handle{
 						l, c.ReadWrite("/rw").Read(), c.ReadWrite("/rw").Write(), c.Semaphore("/permits", 3), c.Election("/lead"),
 						c.Unfair("/task"), c.Multi(c.Mutex("/a"), c.Mutex("/b")), c.Mutex("/cached", coordinator.Cached()),
 						c.Mutex("/kazoo", coordinator.AsKazoo()), c.Mutex("/crash", coordinator.DetectCrash()),

@@ -42,7 +42,7 @@ func namedLikeAContender(t *testing.T, s *site) {
 		return err
 	}
 	for _, path := range []string{"/r/" + name, "/new/" + name + "/x"} {
-		for what, l := range map[string]acquirer{
+		for what, l := range map[string]coordinator.Handle{
 			"a mutex": c.Mutex(path), "a reader": c.ReadWrite(path).Read(), "a writer": c.ReadWrite(path).Write(), "an election": c.Election(path),
 			"a semaphore": c.Semaphore(path, 2), "an unfair lock": c.Unfair(path), "a cached lock": c.Mutex(path, coordinator.Cached()),
 			"a multi-lock": c.Multi(c.Mutex("/fine"), c.Mutex(path)),
@@ -108,7 +108,7 @@ func besideASemaphore(t *testing.T, s *site) {
 	c, other := s.connect(), s.connect()
 	first := c.Semaphore("/sem", 1).Acquire(t.Context())
 	coordtest.GrantOf(t, first)
-	refused := func(l acquirer, component string) {
+	refused := func(l coordinator.Handle, component string) {
 		t.Helper()
 		err := coordtest.EndOf(t, l.Acquire(t.Context()))
 		tell(t, component+" of a semaphore", err, coordinator.ErrKind, component)

@@ -104,7 +104,7 @@ func callsOf(t *testing.T) string {
 	tables, _, _ := strings.Cut(read(t, "docs/moving.md"), "## Side by side")
 	calls := regexp.MustCompile("`(?:\\w+ := )?([^`]+\\([^`]*)`")
 	receivers := map[string]string{ // of what is named without one
-		"Acquire": "l.", "Queue": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
+		"Acquire": "l.", "Queue": "l.", "Watch": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
 		"Terms": "e.", "Observe": "e.",
 	}
 	body, count := "", 0

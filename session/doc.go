@@ -26,6 +26,7 @@
 //
 //   - The children of one directory of a semaphore, by the first in its queue ([subscriber]).
 //   - The node of an election's leader, by its observers, candidates or not: once for all of them in a session ([leaderWatch]).
+//   - The directories of a queue, or the node of an unfair lock, by those that watch the queue: once for all of them ([queueWatch]).
 //   - The node of each holder that is asked for its lock, by Revoke ([target]).
 //
 // The client never says that a session has expired before a server does. [lease.Lease.Deadline] returns until when it cannot have expired,

@@ -41,7 +41,10 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	if cfg.OnFill != nil {
 		cfg.OnFill(s.view.fill)
 	}
-	s.elections.watched = map[string]*leaderWatch{}
+	s.leaders.session, s.leaders.what = s, "cannot read the election's leader"
+	s.leaders.same, s.leaders.subject = sameWord, newLeaderWatch
+	s.queues.session, s.queues.what = s, "cannot read the lock's queue"
+	s.queues.same, s.queues.subject, s.queues.paced = sameNodes, newQueueWatch, true
 	s.loop = actors.NewLoop(group, s.pump)
 	s.loop.Post(func() {
 		s.noteAway(true)

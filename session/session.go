@@ -50,7 +50,8 @@ type Session struct {
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
-	elections  elections
+	leaders    followers[events.Leader, events.Leader]
+	queues     followers[QueueNodes, []events.Contender]
 	names      *wire.Names // nil: the dialer gets the names
 	whoWeAre   credentials
 	containers containerNodes

@@ -273,6 +273,15 @@ func (*watcher) answered(c *client, path string, t watch.Ticket, armed bool) {
 	c.looks.Answered(path, t, armed)
 }
 
+// awaits watches for a node that was not there. It reports whether it is still missing.
+func (w *watcher) awaits(c *client, path string) (missing bool, err error) {
+	_, err = c.readW(ofAbsence, path, w)
+	if errors.Is(err, zk.ErrNoNode) {
+		return true, nil
+	}
+	return false, err
+}
+
 // leave ends the subscription, for good.
 func (w *watcher) leave() {
 	w.mu.Lock()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -363,54 +364,56 @@ func holders(lock coordinator.LockInfo) string {
 }
 
 func newWatch(s *settings) *cobra.Command {
-	every := time.Second
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "watch PATH",
 		Short: "Print what changes in a lock's queue",
 		Long: `watch prints a line for each contender that comes, holds, or goes, until it is interrupted.
-It looks at the queue at intervals: what comes and goes in between is not seen.`,
+The first change is printed at once. While the queue keeps changing it is read once a second with
+the default --timeout of 10s: what comes and goes in between is not seen.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if every <= 0 {
-				return fmt.Errorf("--every %v: want a time above 0", every)
-			}
 			ctx, cancel := interrupted()
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-				return s.watch(ctx, cmd.OutOrStdout(), c, args[0], every)
+				return s.watch(ctx, cmd.OutOrStdout(), c, args[0])
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", every, "the interval")
-	return cmd
 }
 
-func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var before []events.Contender
-	look := c.Poll(path)
+// watch follows whatever lock is at the path: a queue, a semaphore, or the one node of an unfair lock.
+func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string) error {
+	queue, permits, node := c.ReadWrite(path), c.Semaphore(path, 1), c.Unfair(path)
+	queueSeen, permitsSeen, nodeSeen := queue.Watch(ctx), permits.Watch(ctx), node.Watch(ctx)
+	var before, after [3][]events.Contender
 	for {
-		lock, err := lockAt(ctx, look, path)
+		var open bool
+		var look func(context.Context) ([]events.Contender, error)
+		select {
+		case after[0], open = <-queueSeen:
+			look = queue.Queue
+		case after[1], open = <-permitsSeen:
+			look = permits.Queue
+		case after[2], open = <-nodeSeen:
+			look = node.Queue
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
-			return err
+		if !open {
+			if _, err := look(ctx); !errors.Is(err, coordinator.ErrKind) {
+				return cmp.Or(err, fmt.Errorf("%s could not be read", path))
+			}
+			nodeSeen = nil // a node at the path is no lock: it is the directory of one
 		}
-		for _, change := range changes(before, lock.Contenders) {
+		for _, change := range changes(slices.Concat(before[:]...), slices.Concat(after[:]...)) {
 			if err := s.printChange(out, path, change); err != nil {
 				return err
 			}
 		}
-		before = lock.Contenders
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+		before = after
 	}
 }
 

@@ -63,7 +63,7 @@ func testWatch(t *testing.T, g *rig) {
 		event, ok := eventstest.Receive(t, news, "the place of the second").(events.Queued)
 		queued = ok && event.ID == second.ID()
 	}
-	watch := g.begin("watch --every 20ms /watch/permit")
+	watch := g.begin("watch /watch/permit")
 	watch.Await(t, "second", 1)
 	first.Release()
 	eventstest.Receive(t, second.Granted(), "the permit")
@@ -94,7 +94,7 @@ func testIdle(t *testing.T, g *rig) {
 	} {
 		matches(t, line, g.ends(0, line), want)
 	}
-	watch := g.begin("watch --every 20ms /idle/cached")
+	watch := g.begin("watch /idle/cached")
 	watch.Await(t, ", may be idle", 1)
 	g.stop(watch, os.Interrupt, 0)
 }

@@ -111,7 +111,7 @@ func testHold(t *testing.T, g *rig) {
 }
 
 func testQueue(t *testing.T, g *rig) {
-	watch := g.begin("watch --every 20ms /queue/lock")
+	watch := g.begin("watch /queue/lock")
 	holder := g.works("run --kind write /queue/lock --data", "the \x1b[31mfir\u202est", "--", "part", "wait")
 	watch.Await(t, "holds", 1)
 	waiter := g.begin("run -v --kind read /queue/lock --data", "the second", "--", "true")
@@ -194,7 +194,7 @@ func testMulti(t *testing.T, g *rig) {
 func testObjects(t *testing.T, g *rig) {
 	holder := g.begin("run --json --revocable /json -- sleep 600")
 	holder.Await(t, `"event":"granted"`, 1)
-	watch := g.begin("watch --json --every 20ms /json")
+	watch := g.begin("watch --json /json")
 	watch.Await(t, `"event":"granted"`, 1)
 	g.ends(codeTaken, "run --json --try /json -- true")
 	revoke := g.ends(0, "revoke --json /json")
