@@ -12,20 +12,25 @@ const (
 	PartClaim                 // the own node is claimed
 )
 
-// Handoff is an advance under way: what it has asked, and the answers so far. It is a small comparable value.
+// Handoff is an advance under way: what it has asked, and the answers so far. It is a
+// small comparable value.
 //
-// It asks two things in one flight, in any order: whether the directory's floor names the node that is gone, and whether the own
-// node stands. If the floor names another node, the owner left before it held the lock, or is of another library. Then it goes on
-// to the next contender's node and watches that.
+// It asks two things in one flight, in any order: whether the directory's floor names the
+// node that is gone, and whether the own node stands. If the floor names another node,
+// the owner left before it held the lock, or is of another library. Then it goes on to
+// the next contender's node and watches that.
 //
-// If the floor names the node, the contender is the first, whenever the questions are answered:
+// If the floor names the node, the contender is the first, whenever the questions are
+// answered:
 //
-//  1. The owner of the node that is gone held the lock. It wrote the floor in the transaction that removed its node.
+//  1. The owner of the node that is gone held the lock. It wrote the floor in the
+//     transaction that removed its node.
 //  2. From that transaction on no older contender is left.
 //  3. There never was a contender between that node and the own one.
 //
-// The floor need not be read if a contender of this session owned the node: the session knows that it held the lock. It is as good
-// if the owner of the next node held the lock, and that node is gone as well; see [LeaverBook].
+// The floor need not be read if a contender of this session owned the node: the session
+// knows that it held the lock. It is as good if the owner of the next node held the lock,
+// and that node is gone as well; see [LeaverBook].
 type Handoff struct {
 	done   uint8 // the parts, as bits
 	free   bool  // no contender is ahead
@@ -54,16 +59,19 @@ func (a Handoff) with(p Part) Handoff {
 	return a
 }
 
-// Knows takes, before any question is asked, whether the session knows that no contender is ahead.
+// Knows takes, before any question is asked, whether the session knows that no contender
+// is ahead.
 func (a Handoff) Knows(free bool) Handoff {
 	a.free = a.free || free
 	return a
 }
 
-// Claims takes, before any question is asked, that the session need not send the claim; see [Warmth].
+// Claims takes, before any question is asked, that the session need not send the claim;
+// see [Warmth].
 func (a Handoff) Claims() Handoff { return a.with(PartClaim) }
 
-// Read takes the directory's data, and the zxid that created the node that is gone. Data that could not be read are the zero value.
+// Read takes the directory's data, and the zxid that created the node that is gone. Data
+// that could not be read are the zero value.
 func (a Handoff) Read(says DirectoryData, past int64) Handoff {
 	a.free = says.Names(past)
 	return a.with(PartFloor)
@@ -82,7 +90,8 @@ func (a Handoff) Looked(stands bool) Handoff {
 	return a.with(PartNext)
 }
 
-// Answer returns what the machine is told. It returns false if that is the answer to the claim instead.
+// Answer returns what the machine is told. It returns false if that is the answer to the
+// claim instead.
 func (a Handoff) Answer(epoch Epoch) (_ Advanced, is bool) {
 	return Advanced{Epoch: epoch, Floor: a.free, Stands: a.stands}, !a.failed
 }

@@ -2,14 +2,15 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Contention is what a holder knows of the contenders that it keeps out. It is a comparable value.
-// The zero value is that of a contender that does not hold.
+// Contention is what a holder knows of the contenders that it keeps out. It is a
+// comparable value. The zero value is that of a contender that does not hold.
 //
-// A holder that hears nothing may believe that no other contender has come, if two facts hold:
+// A holder that hears nothing may believe that no other contender has come, if two facts
+// hold:
 //
 //  1. The directory is watched on the present connection.
-//  2. A write that was sent lately was answered. That answer follows all earlier events of the
-//     connection.
+//  2. A write that was sent lately was answered. That answer follows all earlier events
+//     of the connection.
 //
 // A holder may also rest: the session then renews no lease for it. A claim ends the rest.
 type Contention struct {
@@ -35,12 +36,13 @@ func NewContention(epoch Epoch, node string) Contention {
 	return Contention{epoch: epoch, node: events.Name{Text: node}, up: true}
 }
 
-// Next reports whether each contender that has come is known, except those of the last two probe
-// intervals. If not, it returns the next request to find out, or nil. It is asked after each
-// change.
+// Next reports whether each contender that has come is known, except those of the last
+// two probe intervals. If not, it returns the next request to find out, or nil. It is
+// asked after each change.
 //
-// waits says that somebody needs to know; else the directory is watched, and nothing is proven.
-// proven reports two facts: the lease is live, and a write sent within two intervals was answered.
+// waits says that somebody needs to know; else the directory is watched, and nothing is
+// proven. proven reports two facts: the lease is live, and a write sent within two
+// intervals was answered.
 func (c *Contention) Next(waits bool, proven func() bool) (known bool, request Effect) {
 	switch {
 	case !c.up:

@@ -7,13 +7,16 @@ import (
 	"strings"
 )
 
-// This file is about what a session knows of a directory of locks: what the directory's data say, and which holders of its own have
-// left. Each book is a small comparable value. The session keeps one for each directory, and the explorer keeps the same in its
+// This file is about what a session knows of a directory of locks: what the directory's
+// data say, and which holders of its own have left. Each book is a small comparable
+// value. The session keeps one for each directory, and the explorer keeps the same in its
 // worlds.
 
-// The data of a directory that this library made say so: a line with a magic word, and perhaps a second line with a floor. A floor
-// is the zxid that created the node of a holder that has left, so no older contender is left. The floor has that zxid and not the
-// node's number: an empty directory is removed, and the next one begins with number 0 again.
+// The data of a directory that this library made say so: a line with a magic word, and
+// perhaps a second line with a floor. A floor is the zxid that created the node of a
+// holder that has left, so no older contender is left. The floor has that zxid and not
+// the node's number: an empty directory is removed, and the next one begins with number 0
+// again.
 const (
 	magic     = "zkgrant\n"
 	floorMark = "floor 0x"
@@ -42,7 +45,8 @@ func ParseDirectoryData(data []byte) DirectoryData {
 	return DirectoryData{Ours: true, Floor: czxid}
 }
 
-// Marker returns the data of a directory of ours without a floor. The caller must not change them.
+// Marker returns the data of a directory of ours without a floor. The caller must not
+// change them.
 func Marker() []byte { return marker }
 
 //nolint:gochecknoglobals // never written
@@ -51,15 +55,17 @@ var marker = []byte(magic)
 // FloorData returns the data of a directory of ours with a floor.
 func FloorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
 
-// Names reports whether the floor is the node that the zxid created. The zxid is 0 if nothing is known of the node.
+// Names reports whether the floor is the node that the zxid created. The zxid is 0 if
+// nothing is known of the node.
 func (d DirectoryData) Names(czxid int64) bool {
 	return czxid != 0 && d.Floor == czxid
 }
 
 // DirectoryBook is what a session knows of one directory. The zero value knows nothing.
 //
-// Data are written only to a directory of ours. Another program's data are never touched. A directory is known by the zxid that
-// created it. That knowledge ends when an answer shows another directory of the same name.
+// Data are written only to a directory of ours. Another program's data are never touched.
+// A directory is known by the zxid that created it. That knowledge ends when an answer
+// shows another directory of the same name.
 type DirectoryBook struct {
 	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
 	closed    bool  // its data may not be written
@@ -75,7 +81,8 @@ func (b DirectoryBook) Writable() (czxid int64) {
 	return b.czxid
 }
 
-// Markable is Writable for a create. It also returns 0 if the create cannot expect to be alone.
+// Markable is Writable for a create. It also returns 0 if the create cannot expect to be
+// alone.
 func (b DirectoryBook) Markable() (czxid int64) {
 	if b.contended {
 		return 0
@@ -83,10 +90,12 @@ func (b DirectoryBook) Markable() (czxid int64) {
 	return b.Writable()
 }
 
-// Children returns how many nodes the directory had when it was last seen. It is 0 if it was not seen.
+// Children returns how many nodes the directory had when it was last seen. It is 0 if it
+// was not seen.
 func (b DirectoryBook) Children() int { return int(b.children) }
 
-// Saw takes a Stat of the directory. It reports whether the data could tell something new.
+// Saw takes a Stat of the directory. It reports whether the data could tell something
+// new.
 func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ DirectoryBook, unknown bool) {
 	if b.czxid != 0 && b.czxid != czxid {
 		b = DirectoryBook{}
@@ -95,7 +104,8 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
-// Read takes the directory's data. A directory of ours may have got data of another program.
+// Read takes the directory's data. A directory of ours may have got data of another
+// program.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	if !data.Ours {
 		return DirectoryBook{}
@@ -110,7 +120,8 @@ func (b DirectoryBook) Shut() DirectoryBook {
 	return b
 }
 
-// LeaverBook is which of a session's own holders was the last to leave one directory. N names a node.
+// LeaverBook is which of a session's own holders was the last to leave one directory. N
+// names a node.
 type LeaverBook[N comparable] struct {
 	left    N // of the last holder that has let go
 	removed N // of the last holder that has let go and whose node is gone
@@ -132,8 +143,9 @@ func (b LeaverBook[N]) Removed(node N, floor bool) LeaverBook[N] {
 	return b
 }
 
-// Free reports whether a contender has no other one ahead. It has seen the node past go, and next stood ahead of that. If past was
-// a holder of ours, no contender was older. If next was a holder of ours, and its node is gone, only past was left.
+// Free reports whether a contender has no other one ahead. It has seen the node past go,
+// and next stood ahead of that. If past was a holder of ours, no contender was older. If
+// next was a holder of ours, and its node is gone, only past was left.
 func (b LeaverBook[N]) Free(past, next N) bool {
 	return b.left == past || b.removed == next
 }

@@ -11,19 +11,22 @@ type Effect interface{ isEffect() }
 
 // Requests to ZooKeeper. Each is for one epoch only.
 type (
-	// Create makes an ephemeral sequential node whose name has the attempt's GUID, and the directory if there is none.
+	// Create makes an ephemeral sequential node whose name has the attempt's GUID, and
+	// the directory if there is none.
 	Create struct {
 		Epoch   Epoch
 		Attempt Attempt
 	}
 
-	// Cancel takes back a Create that was withdrawn. If the Create was not sent, it never will be, and Canceled is the answer to it.
-	// If it was sent, it is answered as usual, and Cancel is not answered.
+	// Cancel takes back a Create that was withdrawn. If the Create was not sent, it never
+	// will be, and Canceled is the answer to it. If it was sent, it is answered as usual,
+	// and Cancel is not answered.
 	Cancel struct{ Epoch Epoch }
 
-	// List reads the directory and looks for the attempt's GUID in it; Attempt 0 looks for none. With Barrier, a write through the
-	// quorum comes before the reading, so that the effects of all earlier requests are seen. With Size the semaphore's size is read as
-	// well. With both the GUID is also looked for among the permits.
+	// List reads the directory and looks for the attempt's GUID in it; Attempt 0 looks
+	// for none. With Barrier, a write through the quorum comes before the reading, so
+	// that the effects of all earlier requests are seen. With Size the semaphore's size
+	// is read as well. With both the GUID is also looked for among the permits.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -31,14 +34,16 @@ type (
 		Size    bool
 	}
 
-	// Watch asks for a Gone as soon as the node does not exist, perhaps at once. A watch may not outlive the connection.
+	// Watch asks for a Gone as soon as the node does not exist, perhaps at once. A watch
+	// may not outlive the connection.
 	Watch struct {
 		Epoch Epoch
 		Node  events.Name
 	}
 
-	// Claim sends a write that succeeds only if the own node exists. A warm session sends nothing, see [Warmth]. With a Record the
-	// same write looks whether a record stands, and if so the record is read behind the write. The answer is then Claimed with
+	// Claim sends a write that succeeds only if the own node exists. A warm session sends
+	// nothing, see [Warmth]. With a Record the same write looks whether a record stands,
+	// and if so the record is read behind the write. The answer is then Claimed with
 	// Recorded.
 	Claim struct {
 		Epoch  Epoch
@@ -47,9 +52,10 @@ type (
 		Held   bool // a holder asks whether it still holds; the answer makes no new holder
 	}
 
-	// Advance asks what it means that a blocker is gone that was not the only one ahead. In one flight it reads the directory's floor
-	// and claims the own node; see Claim. If the floor does not name the blocker, it watches the next older node that was remembered,
-	// and Gone tells of that as for a Watch.
+	// Advance asks what it means that a blocker is gone that was not the only one ahead.
+	// In one flight it reads the directory's floor and claims the own node; see Claim. If
+	// the floor does not name the blocker, it watches the next older node that was
+	// remembered, and Gone tells of that as for a Watch.
 	Advance struct {
 		Epoch Epoch
 		Node  events.Name // the own node
@@ -57,17 +63,19 @@ type (
 		Next  events.Name // the nearest older node that may still stand
 	}
 
-	// Survey asks how many permits a semaphore has, and how many are taken. With Watch, Changed tells when either may have changed,
-	// and Gone when the own node is gone. If the size was never written, the acquisition's own opinion is written. Without a Node
-	// nothing is queued up yet.
+	// Survey asks how many permits a semaphore has, and how many are taken. With Watch,
+	// Changed tells when either may have changed, and Gone when the own node is gone. If
+	// the size was never written, the acquisition's own opinion is written. Without a
+	// Node nothing is queued up yet.
 	Survey struct {
 		Epoch Epoch
 		Node  events.Name
 		Watch bool
 	}
 
-	// Enter trades the own node, the first in the queue, for as many permits as there are names, all or none. It does so only if the
-	// size still has that version. Floor is meant as in Delete.
+	// Enter trades the own node, the first in the queue, for as many permits as there are
+	// names, all or none. It does so only if the size still has that version. Floor is
+	// meant as in Delete.
 	Enter struct {
 		Epoch   Epoch
 		Node    events.Name
@@ -76,9 +84,10 @@ type (
 		Floor   bool
 	}
 
-	// Delete removes the own node, or all that is left of the own permits. If there is no such node, that is success. With Floor the
-	// same transaction writes into a directory of ours that no contender older than this node is left. With Clean the record goes in
-	// the same transaction; if the node was gone before, the record stays.
+	// Delete removes the own node, or all that is left of the own permits. If there is no
+	// such node, that is success. With Floor the same transaction writes into a directory
+	// of ours that no contender older than this node is left. With Clean the record goes
+	// in the same transaction; if the node was gone before, the record stays.
 	Delete struct {
 		Epoch Epoch
 		Node  events.Name
@@ -86,8 +95,9 @@ type (
 		Clean bool
 	}
 
-	// Pause asks for a Paused after a random time, so that the waiters for one node do not all come back at once. The time grows with
-	// the number of attempts. With Yield the time is what an idle node of a cached lock takes to go. With For it is that.
+	// Pause asks for a Paused after a random time, so that the waiters for one node do
+	// not all come back at once. The time grows with the number of attempts. With Yield
+	// the time is what an idle node of a cached lock takes to go. With For it is that.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -95,24 +105,26 @@ type (
 		For     time.Duration
 	}
 
-	// Arm lists the directory and watches it, and the own node. Changed tells when contenders may have come, and Gone when the own
-	// node is gone. A machine does not arm; see [Contention].
+	// Arm lists the directory and watches it, and the own node. Changed tells when
+	// contenders may have come, and Gone when the own node is gone. A machine does not
+	// arm; see [Contention].
 	Arm struct {
 		Epoch Epoch
 		Node  events.Name
 	}
 
-	// Rest ends the renewal of the lease for the own node, and the news of the lease's end, until a Claim is answered. It is not
-	// answered. A machine does not rest; see [Contention].
+	// Rest ends the renewal of the lease for the own node, and the news of the lease's
+	// end, until a Claim is answered. It is not answered. A machine does not rest; see
+	// [Contention].
 	Rest struct{}
 
-	// Discard removes a node that a request of a past epoch left behind. It is not answered. The session keeps at it until the node is
-	// gone.
+	// Discard removes a node that a request of a past epoch left behind. It is not
+	// answered. The session keeps at it until the node is gone.
 	Discard struct{ Node events.Name }
 )
 
-// Requested says what a request to ZooKeeper is: its kind, its epoch, and the own node if it is
-// about that. The kind of any other effect is 0.
+// Requested says what a request to ZooKeeper is: its kind, its epoch, and the own node if
+// it is about that. The kind of any other effect is 0.
 func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 	switch e := e.(type) {
 	case Create:
@@ -152,7 +164,8 @@ type (
 	// Lose takes the lock away.
 	Lose struct{ Reason events.Reason }
 
-	// Queue tells how many contenders stand ahead. If there are none, Delay is the rest of the lock-delay behind a crash.
+	// Queue tells how many contenders stand ahead. If there are none, Delay is the rest
+	// of the lock-delay behind a crash.
 	Queue struct {
 		Ahead int
 		Delay time.Duration
@@ -161,12 +174,13 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that the lock is asked back. If By is not 0, the session says Overdue at that moment. Revoke comes
-	// behind the Grant, once, and again with each wish that leaves less time.
+	// Revoke tells the holder that the lock is asked back. If By is not 0, the session
+	// says Overdue at that moment. Revoke comes behind the Grant, once, and again with
+	// each wish that leaves less time.
 	Revoke struct{ By Moment }
 
-	// Finish tells that the acquisition is over and holds nothing. It comes once. The machine may still have a node to remove after
-	// it.
+	// Finish tells that the acquisition is over and holds nothing. It comes once. The
+	// machine may still have a node to remove after it.
 	Finish struct{ Why Why }
 )
 
@@ -195,7 +209,8 @@ const (
 	WhySizeMismatch
 	// WhyPermits: more permits are wanted than there are.
 	WhyPermits
-	// WhyMixed: the lock has kazoo's names, and its queue has a contender that kazoo does not see.
+	// WhyMixed: the lock has kazoo's names, and its queue has a contender that kazoo does
+	// not see.
 	WhyMixed
 	// WhyPanicked: the function that ran under the lock did not return.
 	WhyPanicked
@@ -240,7 +255,8 @@ func (Finish) isEffect()  {}
 type Recording uint8
 
 const (
-	// RecordNothing says that it does nothing: the lock has no record, or the record was made or read at the grant.
+	// RecordNothing says that it does nothing: the lock has no record, or the record was
+	// made or read at the grant.
 	RecordNothing Recording = iota
 	// RecordMade says that it makes the record if there is none.
 	RecordMade

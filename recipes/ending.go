@@ -2,7 +2,8 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about the ways to the end: the node is given up, and the caller is told why.
+// This file is about the ways to the end: the node is given up, and the caller is told
+// why.
 
 // fail ends the acquisition for a reason of its own, before it was granted.
 func (m *Machine) fail(why Why) []Effect {
@@ -10,10 +11,12 @@ func (m *Machine) fail(why Why) []Effect {
 	return m.release()
 }
 
-// release gives up the node. An exclusive holder that had to wait, also one that has just lost the lock, leaves a floor for the
-// waiters behind, which may remember contenders ahead. No contender stands ahead of such a holder, and none will as long as its
-// node exists. So the floor may be written late, as long as it goes with the node. A holder that shared the lock leaves none: older
-// contenders may still hold. A waiter without a node has nothing to give up.
+// release gives up the node. An exclusive holder that had to wait, also one that has just
+// lost the lock, leaves a floor for the waiters behind, which may remember contenders
+// ahead. No contender stands ahead of such a holder, and none will as long as its node
+// exists. So the floor may be written late, as long as it goes with the node. A holder
+// that shared the lock leaves none: older contenders may still hold. A waiter without a
+// node has nothing to give up.
 func (m *Machine) release() []Effect {
 	if m.own.Name.Text == "" {
 		return m.over()
@@ -24,8 +27,8 @@ func (m *Machine) release() []Effect {
 	return m.remove()
 }
 
-// leads tells whether no contender stands ahead. In a semaphore's queue that is so for the first; a contender that has entered is
-// in no queue any more.
+// leads tells whether no contender stands ahead. In a semaphore's queue that is so for
+// the first; a contender that has entered is in no queue any more.
 func (m *Machine) leads() bool {
 	if _, ok := m.rule.(Semaphore); ok {
 		return m.state == Surveying || m.state == Full || m.state == Entering

@@ -6,10 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file says which plan each request has, and what its answer means. A plan of one kind of lock is in the file of the kind.
+// This file says which plan each request has, and what its answer means. A plan of one
+// kind of lock is in the file of the kind.
 
-// Plan returns what is to be tried. A turnover in a directory whose marker cannot be set has no plan: its two parts are made one
-// after the other.
+// Plan returns what is to be tried. A turnover in a directory whose marker cannot be set
+// has no plan: its two parts are made one after the other.
 func (e Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
@@ -53,12 +54,13 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 	}
 }
 
-// createPlan creates the own node, or all of them. In directories of ours that were empty when
-// last seen, it also sets the markers, after the creates: the Stat of a directory in the answer
-// tells whether the node is alone. Another contender of the session may leave first.
+// createPlan creates the own node, or all of them. In directories of ours that were empty
+// when last seen, it also sets the markers, after the creates: the Stat of a directory in
+// the answer tells whether the node is alone. Another contender of the session may leave
+// first.
 //
-// A node in a writer's place is made only if the writer's node stands. Else it would take a place at the head of the queue without
-// a right to it:
+// A node in a writer's place is made only if the writer's node stands. Else it would take
+// a place at the head of the queue without a right to it:
 //
 //  1. Another process deletes the write node.
 //  2. The next contender is granted the lock.
@@ -100,11 +102,13 @@ func (e Errand) createPlan(v View) Plan {
 	return p
 }
 
-// barrierPlan is a write through the quorum that changes nothing. Every earlier request of the session was executed by then, or
-// never will be. A reading behind the barrier sees that.
+// barrierPlan is a write through the quorum that changes nothing. Every earlier request
+// of the session was executed by then, or never will be. A reading behind the barrier
+// sees that.
 func (e Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
-// deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the record.
+// deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the
+// record.
 func (e Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return e.barrierPlan()
@@ -125,8 +129,9 @@ func (e Errand) deletePlan(v View) Plan {
 // floor leaves a floor in the directory: no contender older than the own node is left.
 func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorData(v.Token)) }
 
-// created takes the answer to a create that was executed. The node is proven to be alone if the Stat is of the directory that was
-// known, and has one child. The Stat was taken behind the create, so the zxid of the directory's change is that of the node's
+// created takes the answer to a create that was executed. The node is proven to be alone
+// if the Stat is of the directory that was known, and has one child. The Stat was taken
+// behind the create, so the zxid of the directory's change is that of the node's
 // creation.
 func (e Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {

@@ -15,12 +15,14 @@ type dated interface{ of() Epoch }
 // of is the epoch of an input that embeds it.
 func (e Epoch) of() Epoch { return e }
 
-// Attempt numbers the nodes that one acquisition has tried to create, from 1 on. Each name has a GUID of its own, so a create whose
-// reply was lost can be found again, and is never taken for another one.
+// Attempt numbers the nodes that one acquisition has tried to create, from 1 on. Each
+// name has a GUID of its own, so a create whose reply was lost can be found again, and is
+// never taken for another one.
 type Attempt uint32
 
-// Moment is a point in time by the clock of the runtime, which gives the inputs and carries out the effects. Of two moments the
-// smaller one is the sooner. 0 is never. The machine knows no more of it.
+// Moment is a point in time by the clock of the runtime, which gives the inputs and
+// carries out the effects. Of two moments the smaller one is the sooner. 0 is never. The
+// machine knows no more of it.
 type Moment int64
 
 // Input is something that has happened. Only types of this file implement it.
@@ -34,23 +36,28 @@ type (
 		Try bool
 		// Strict treats a lost connection as a loss.
 		Strict bool
-		// Detect has holders leave a record. It tells the next holder of one that did not release.
+		// Detect has holders leave a record. It tells the next holder of one that did not
+		// release.
 		Detect bool
 	}
 
-	// Withdrawn ends the acquisition in every state, for the reason given. Only the first one counts. Behind Lose it says that no
-	// function runs under the lock, and Ran that one did until now. Taken says that the Grant was taken, if a record depends on that.
+	// Withdrawn ends the acquisition in every state, for the reason given. Only the first
+	// one counts. Behind Lose it says that no function runs under the lock, and Ran that
+	// one did until now. Taken says that the Grant was taken, if a record depends on
+	// that.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
 		Ran   bool
 	}
 
-	// Adopted drops the opinion on a semaphore's size: the size that is found counts from now on.
+	// Adopted drops the opinion on a semaphore's size: the size that is found counts from
+	// now on.
 	Adopted struct{}
 )
 
-// News of the session. In each epoch Opened comes first and Expired last. In between Suspended and Reconnected alternate.
+// News of the session. In each epoch Opened comes first and Expired last. In between
+// Suspended and Reconnected alternate.
 type (
 	// Opened says that there is a session.
 	Opened struct {
@@ -59,27 +66,30 @@ type (
 		Suspended bool // it has no connection at the moment
 	}
 
-	// Suspended says that the connection is gone. Requests under way will be answered Unknown. Later ones wait for a connection.
+	// Suspended says that the connection is gone. Requests under way will be answered
+	// Unknown. Later ones wait for a connection.
 	Suspended struct{}
 
-	// Reconnected says that the same session has a connection again. The news of a watch may be lost.
+	// Reconnected says that the same session has a connection again. The news of a watch
+	// may be lost.
 	Reconnected struct{}
 
-	// LeaseRanOut says that the session can no longer be believed alive. It concerns only a machine that was told that an answer is
-	// fresh.
+	// LeaseRanOut says that the session can no longer be believed alive. It concerns only
+	// a machine that was told that an answer is fresh.
 	LeaseRanOut struct{}
 
 	// Expired says that the session is over and all its nodes with it.
 	Expired struct{}
 
-	// Gone says that a watched node does not exist any more. It may come before the answer to the request that armed the watch.
+	// Gone says that a watched node does not exist any more. It may come before the
+	// answer to the request that armed the watch.
 	Gone struct {
 		Epoch
 		Node events.Name
 	}
 
-	// AskedBack says that the node's owner is asked to give the lock back, and by when, if the wish says so. It may come any number of
-	// times.
+	// AskedBack says that the node's owner is asked to give the lock back, and by when,
+	// if the wish says so. It may come any number of times.
 	AskedBack struct {
 		Epoch
 		Node events.Name
@@ -89,16 +99,18 @@ type (
 	// Overdue says that the moment of a Revoke has come.
 	Overdue struct{ By Moment }
 
-	// Changed says that something may have changed: since a Survey that watches, the size of a semaphore or its permits; since an Arm,
-	// the contenders in the directory. Like Gone it may come before the answer.
+	// Changed says that something may have changed: since a Survey that watches, the size
+	// of a semaphore or its permits; since an Arm, the contenders in the directory. Like
+	// Gone it may come before the answer.
 	Changed struct{ Epoch }
 )
 
-// Answers. Each request is answered exactly once, with the epoch in which it was made. Exception: a Watch is answered only if it
-// may not be armed.
+// Answers. Each request is answered exactly once, with the epoch in which it was made.
+// Exception: a Watch is answered only if it may not be armed.
 type (
-	// Created answers Create. Alone says that the transaction which created the node proved it to be the only one in the queue,
-	// foreign contenders included. Then Token is the zxid that created the node. Fresh is meant as in Claimed.
+	// Created answers Create. Alone says that the transaction which created the node
+	// proved it to be the only one in the queue, foreign contenders included. Then Token
+	// is the zxid that created the node. Fresh is meant as in Claimed.
 	Created struct {
 		Epoch
 		Node  events.Name
@@ -107,8 +119,8 @@ type (
 		Token int64
 	}
 
-	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order. The rest is meant as in Created, for the queues
-	// of all members.
+	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order.
+	// The rest is meant as in Created, for the queues of all members.
 	Enqueued struct {
 		Epoch
 		Nodes []events.Name
@@ -117,20 +129,24 @@ type (
 		Token int64
 	}
 
-	// Canceled answers a Create that a Cancel followed: it was not sent, and never will be.
+	// Canceled answers a Create that a Cancel followed: it was not sent, and never will
+	// be.
 	Canceled struct{ Epoch }
 
-	// Occupied answers Create of a lock that is one node: the node exists, and nothing was created.
+	// Occupied answers Create of a lock that is one node: the node exists, and nothing
+	// was created.
 	Occupied struct{ Epoch }
 
 	// Paused answers Pause: the time is over.
 	Paused struct{ Epoch }
 
-	// Listed answers List. Queue has the contenders in the directory in any order; it is not to be written to, because machines of one
-	// session share it. Own is what was found under the attempt's GUID. With Entered it is not in the queue, but is the first of the
-	// attempt's permits: its Token is not known, and InUse is how many permits are in use in all. Size is the semaphore's, or 0 if it
-	// was not asked for. For a multi-lock Queue has the queues of all members, and Own is the first of the own nodes that was found.
-	// With Parted some of the own nodes were not found.
+	// Listed answers List. Queue has the contenders in the directory in any order; it is
+	// not to be written to, because machines of one session share it. Own is what was
+	// found under the attempt's GUID. With Entered it is not in the queue, but is the
+	// first of the attempt's permits: its Token is not known, and InUse is how many
+	// permits are in use in all. Size is the semaphore's, or 0 if it was not asked for.
+	// For a multi-lock Queue has the queues of all members, and Own is the first of the
+	// own nodes that was found. With Parted some of the own nodes were not found.
 	Listed struct {
 		Epoch
 		Queue   []events.Name
@@ -141,10 +157,11 @@ type (
 		Size    int32
 	}
 
-	// Claimed answers Claim: the node was there and the session alive when the quorum took the write. A warm session knows as much
-	// without one, see [Warmth]. Fresh says that the lease is good at the time of the answer. Recorded says that the claim was one
-	// with a record. Abandoned is the holder that left a record and has not released since. If it is nil, there is none, and the
-	// record that was to be made is our own.
+	// Claimed answers Claim: the node was there and the session alive when the quorum
+	// took the write. A warm session knows as much without one, see [Warmth]. Fresh says
+	// that the lease is good at the time of the answer. Recorded says that the claim was
+	// one with a record. Abandoned is the holder that left a record and has not released
+	// since. If it is nil, there is none, and the record that was to be made is our own.
 	Claimed struct {
 		Epoch
 		Fresh     bool
@@ -152,16 +169,18 @@ type (
 		Abandoned *events.Abandoned
 	}
 
-	// Delayed answers Claim with a Record: a holder has crashed, and the lock is not granted for the time that is given.
+	// Delayed answers Claim with a Record: a holder has crashed, and the lock is not
+	// granted for the time that is given.
 	Delayed struct {
 		Epoch
 		For time.Duration
 	}
 
-	// Advanced answers Advance: the own node was there and the session alive when the quorum took the claim, or a warm session knew as
-	// much, as for Claimed. Floor says that the blocker which is gone left as a holder, so no older contender is left. Stands says
-	// that the next older node exists and is watched; with Floor it says nothing, because that node was not asked for. Fresh is meant
-	// as in Claimed.
+	// Advanced answers Advance: the own node was there and the session alive when the
+	// quorum took the claim, or a warm session knew as much, as for Claimed. Floor says
+	// that the blocker which is gone left as a holder, so no older contender is left.
+	// Stands says that the next older node exists and is watched; with Floor it says
+	// nothing, because that node was not asked for. Fresh is meant as in Claimed.
 	Advanced struct {
 		Epoch
 		Floor  bool
@@ -169,8 +188,9 @@ type (
 		Fresh  bool
 	}
 
-	// Surveyed answers Survey: how many permits there are, in which version of the node that says so, and how many are in use. InUse
-	// counts every permit of the own session that existed when the survey was made.
+	// Surveyed answers Survey: how many permits there are, in which version of the node
+	// that says so, and how many are in use. InUse counts every permit of the own session
+	// that existed when the survey was made.
 	Surveyed struct {
 		Epoch
 		Size    int32
@@ -178,8 +198,9 @@ type (
 		InUse   int32
 	}
 
-	// Entered answers Enter: these are the own permits now, and the own node is gone. InUse is how many permits there were then or
-	// later, with the own ones. Fresh is meant as in Claimed.
+	// Entered answers Enter: these are the own permits now, and the own node is gone.
+	// InUse is how many permits there were then or later, with the own ones. Fresh is
+	// meant as in Claimed.
 	Entered struct {
 		Epoch
 		Permits []string
@@ -187,7 +208,8 @@ type (
 		Fresh   bool
 	}
 
-	// Armed answers Arm: the directory and the own node are watched. Others says that the directory has another contender.
+	// Armed answers Arm: the directory and the own node are watched. Others says that the
+	// directory has another contender.
 	Armed struct {
 		Epoch
 		Others bool
@@ -196,7 +218,8 @@ type (
 	// Deleted answers Delete: the node does not exist any more.
 	Deleted struct{ Epoch }
 
-	// Refused answers any request that the server refused for good, and that had no effect.
+	// Refused answers any request that the server refused for good, and that had no
+	// effect.
 	Refused struct {
 		Epoch
 		Op      Op

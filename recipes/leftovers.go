@@ -7,37 +7,44 @@ import (
 	"time"
 )
 
-// This file is about the directories that a session has made and left empty. Servers remove an empty container by themselves, but at most
-// 10,000 a minute, and never one that has had no child. A session that takes locks at ever fresh paths makes more than that.
+// This file is about the directories that a session has made and left empty. Servers
+// remove an empty container by themselves, but at most 10,000 a minute, and never one
+// that has had no child. A session that takes locks at ever fresh paths makes more than
+// that.
 
-// The pace of removals. Each takes a read, and a delete if the directory is still there and empty. Any second touches 11 ticks at most, so
-// at most 990 removals begin in it.
+// The pace of removals. Each takes a read, and a delete if the directory is still there
+// and empty. Any second touches 11 ticks at most, so at most 990 removals begin in it.
 const (
 	// LeftoverAfter is how long a directory is not used before it is removed.
 	LeftoverAfter = 5 * time.Second
-	// leftoverTick is the length of a tick. Ticks are those of the clock, so one that begins late does not delay the next.
+	// leftoverTick is the length of a tick. Ticks are those of the clock, so one that
+	// begins late does not delay the next.
 	leftoverTick = 100 * time.Millisecond
 	// leftoverBurst bounds the removals of a tick, and those that have not ended.
 	leftoverBurst = 90
 )
 
 const (
-	// mostLeftovers bounds the directories that are remembered. Directories beyond that are left to the servers.
+	// mostLeftovers bounds the directories that are remembered. Directories beyond that
+	// are left to the servers.
 	mostLeftovers = 1 << 14
-	// mostRemoved bounds each half of the paths that are remembered because a directory was removed there.
+	// mostRemoved bounds each half of the paths that are remembered because a directory
+	// was removed there.
 	mostRemoved = 1 << 14
 )
 
-// Leftovers decides which directories a session removes, and when. It knows only containers that a server has made for this session, each
-// by the zxid that created it:
+// Leftovers decides which directories a session removes, and when. It knows only
+// containers that a server has made for this session, each by the zxid that created it:
 //
-//   - A bare directory has had no child yet. Servers never remove it, so it goes first. It is due when it stays bare.
+//   - A bare directory has had no child yet. Servers never remove it, so it goes first.
+//     It is due when it stays bare.
 //   - Another one is due some time after the session's last contender there has left.
-//   - A path at which a directory was removed is not fresh any more. If it comes back its next directory is left to the servers, so
-//     a path that is used now and then costs no request more. It is removed only if it stays bare.
+//   - A path at which a directory was removed is not fresh any more. If it comes back its
+//     next directory is left to the servers, so a path that is used now and then costs no
+//     request more. It is removed only if it stays bare.
 //
-// A directory is removed only if it is still the one that was made, and empty. That is what servers do as well, so every client of the
-// directory has to bear it.
+// A directory is removed only if it is still the one that was made, and empty. That is
+// what servers do as well, so every client of the directory has to bear it.
 //
 // The zero value knows no directory. It is plain data, and every method is told the time.
 type Leftovers struct {
@@ -46,7 +53,8 @@ type Leftovers struct {
 	idle  list.List                // by due
 	inUse list.List                // bare ones, and those of which the removal is under way
 
-	// Those that are not bare and in use, of which a session that holds many locks has many.
+	// Those that are not bare and in use, of which a session that holds many locks has
+	// many.
 	used map[string]use
 
 	removed, removedBefore map[uint64]struct{} // the hashes of paths
@@ -84,7 +92,8 @@ func (x Leftover) Bare() bool { return x.bare }
 // Empty reports whether no directory is known.
 func (l *Leftovers) Empty() bool { return len(l.known)+len(l.used) == 0 }
 
-// Made notes that a server has made the container. Its parent is in use, if it is one of them.
+// Made notes that a server has made the container. Its parent is in use, if it is one of
+// them.
 func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	l.Filled(path.Dir(dir))
 	l.forget(dir)
@@ -124,7 +133,8 @@ func (l *Leftovers) use(dir string, x *leftover) {
 	l.used[dir] = use{x.czxid, int32(x.users)}
 }
 
-// Filled notes that the directory has its first child, a contender of the session or a directory that it has made.
+// Filled notes that the directory has its first child, a contender of the session or a
+// directory that it has made.
 func (l *Leftovers) Filled(dir string) {
 	if l.returned(dir) {
 		l.forget(dir)
@@ -135,7 +145,8 @@ func (l *Leftovers) Filled(dir string) {
 	}
 }
 
-// Left notes that a contender of the session has left the directory, with a node or without, or that a directory in it is gone.
+// Left notes that a contender of the session has left the directory, with a node or
+// without, or that a directory in it is gone.
 func (l *Leftovers) Left(dir string, now time.Time) {
 	if u, used := l.used[dir]; used {
 		if u.users = max(0, u.users-1); u.users == 0 {
@@ -167,7 +178,8 @@ func (l *Leftovers) await(x *leftover, now time.Time) {
 	}
 }
 
-// Next returns a directory that is due, unless there have been enough for the moment. The removal has to end with Ended.
+// Next returns a directory that is due, unless there have been enough for the moment. The
+// removal has to end with Ended.
 func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	if tick := now.Truncate(leftoverTick); !tick.Equal(l.tick) {
 		l.tick, l.burst = tick, 0
@@ -187,7 +199,8 @@ func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	return Leftover{}, false
 }
 
-// Bare returns up to so many bare directories, due or not. It is for the end of a session.
+// Bare returns up to so many bare directories, due or not. It is for the end of a
+// session.
 func (l *Leftovers) Bare(most int) (all []Leftover) {
 	for _, in := range [...]*list.List{&l.bare, &l.inUse} {
 		for e := in.Front(); e != nil && len(all) < most; e = e.Next() {
@@ -199,7 +212,8 @@ func (l *Leftovers) Bare(most int) (all []Leftover) {
 	return all
 }
 
-// Wait returns how long it is until Next may return a directory. It reports false if that takes another event.
+// Wait returns how long it is until Next may return a directory. It reports false if that
+// takes another event.
 func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
 	if l.underWay >= leftoverBurst {
 		return 0, false
@@ -228,8 +242,8 @@ const (
 	FateOther               // it is another directory by now, or may not be removed
 )
 
-// Judge returns whether the directory can be removed, by its Stat at a server. A directory that has had no child, and to which data were
-// written, has another use.
+// Judge returns whether the directory can be removed, by its Stat at a server. A
+// directory that has had no child, and to which data were written, has another use.
 func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
 	switch {
 	case s.Czxid != x.czxid:
@@ -250,7 +264,8 @@ type LeftoverStat struct {
 	Version           int32 // of its data
 }
 
-// Ended takes the end of a removal. The parent of a directory that is gone may be left as well.
+// Ended takes the end of a removal. The parent of a directory that is gone may be left as
+// well.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--
 	known, used := l.of(x.Dir), l.used[x.Dir]
@@ -326,7 +341,8 @@ func (l *Leftovers) remember(dir string) {
 	l.removed[hashOf(dir)] = struct{}{}
 }
 
-// returned reports whether a directory was removed at the path. If two paths have one hash, a directory is left to the servers.
+// returned reports whether a directory was removed at the path. If two paths have one
+// hash, a directory is left to the servers.
 func (l *Leftovers) returned(dir string) bool {
 	h := hashOf(dir)
 	_, lately := l.removed[h]

@@ -6,24 +6,29 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions have it, too): a grant behind a holder that
-// has not released waits until a time has passed since a contender found that. It is for holders that cannot be trusted to hear of
-// their loss.
+// This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions
+// have it, too): a grant behind a holder that has not released waits until a time has
+// passed since a contender found that. It is for holders that cannot be trusted to hear
+// of their loss.
 //
-// The delay stands in the record of crash.go, so a lock with a delay tells of crashes. The latest holder has written its delay
-// there, and the contender may ask for a longer one. It may be that no contender sees the node go. So the time begins with a mark in the
-// record, and goes on while contenders come and go:
+// The delay stands in the record of crash.go, so a lock with a delay tells of crashes.
+// The latest holder has written its delay there, and the contender may ask for a longer
+// one. It may be that no contender sees the node go. So the time begins with a mark in
+// the record, and goes on while contenders come and go:
 //
 //  1. A holds, by its record, and ends without a release.
-//  2. B claims the lock, finds A's record, and marks it. The answer has the servers' time.
-//  3. B gives up. C claims, and marks the record again, which still has the time of the first mark. The two times of the servers
-//     tell C how much of the delay has passed.
-//  4. When all of it has passed, C takes the record over: C stands there as the holder, and the mark goes. If C ends without a
-//     release, the next delay begins with the next mark.
+//  2. B claims the lock, finds A's record, and marks it. The answer has the servers'
+//     time.
+//  3. B gives up. C claims, and marks the record again, which still has the time of the
+//     first mark. The two times of the servers tell C how much of the delay has passed.
+//  4. When all of it has passed, C takes the record over: C stands there as the holder,
+//     and the mark goes. If C ends without a release, the next delay begins with the next
+//     mark.
 //  5. C releases, and the record goes. The next contender does not wait.
 //
-// Each of these writes checks the own node, and the version of the record that was read. So what was read is still true when the
-// write is executed, and only the first in the queue marks or takes over. Several readers may mark together: one is late, and reads
+// Each of these writes checks the own node, and the version of the record that was read.
+// So what was read is still true when the write is executed, and only the first in the
+// queue marks or takes over. Several readers may mark together: one is late, and reads
 // again. A reader enters behind the delay, and leaves the record as it is.
 
 // delaying says which transaction of a claim is next.
@@ -52,7 +57,8 @@ func (e Errand) delayPlan() Plan {
 	return Plan{check(OnOwn, e.Nodes[0]), set(OnRecord, e.Holder, data).of(e.delayed.Version)}
 }
 
-// wrote takes the answer to a write to the record. From the first mark on the delay goes by.
+// wrote takes the answer to a write to the record. From the first mark on the delay goes
+// by.
 func (e Errand) wrote(p Plan, a Answer) Meaning {
 	marked := time.Duration(0)
 	if stat := a.stat(); stat.Czxid != 0 {

@@ -9,7 +9,8 @@ type State uint8
 const (
 	// Idle: not started, or without a session to start in.
 	Idle State = iota
-	// Looking: nothing is created yet, and it is being asked whether there is another contender.
+	// Looking: nothing is created yet, and it is being asked whether there is another
+	// contender.
 	Looking
 	// Creating: a create is under way.
 	Creating
@@ -19,14 +20,17 @@ const (
 	Listing
 	// Waiting: the blocker is watched; nothing is under way.
 	Waiting
-	// Pausing: the one node of the lock is gone, or another contender has just made it; a random time is to pass before the next look.
-	// Or first in the queue behind a crash, and the lock-delay is to pass.
+	// Pausing: the one node of the lock is gone, or another contender has just made it; a
+	// random time is to pass before the next look. Or first in the queue behind a crash,
+	// and the lock-delay is to pass.
 	Pausing
-	// Advancing: the blocker is gone, others stood ahead of it, and it is being asked what that means.
+	// Advancing: the blocker is gone, others stood ahead of it, and it is being asked
+	// what that means.
 	Advancing
 	// Claiming: first in the queue, and a claim is under way.
 	Claiming
-	// Surveying: first in a semaphore's queue, and it is being asked whether there is room.
+	// Surveying: first in a semaphore's queue, and it is being asked whether there is
+	// room.
 	Surveying
 	// Full: there is no room; the permits and the size are watched; nothing is under way.
 	Full
@@ -34,7 +38,8 @@ const (
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until Withdrawn says that no function of the caller runs under the lock.
+	// Lapsed: lost, with the node kept until Withdrawn says that no function of the
+	// caller runs under the lock.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing
@@ -50,11 +55,11 @@ func (s State) String() string {
 	}[s]
 }
 
-// Machine is one acquisition's place in the protocol. It is a comparable value: Step returns the next one and does not change its
-// receiver. Make one with [NewMachine].
+// Machine is one acquisition's place in the protocol. It is a comparable value: Step
+// returns the next one and does not change its receiver. Make one with [NewMachine].
 //
-// At most one request that can change its state is under way at a time. So an answer needs no number: its epoch and its kind tell
-// whether it is awaited.
+// At most one request that can change its state is under way at a time. So an answer
+// needs no number: its epoch and its kind tell whether it is awaited.
 type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behind it share that one
 	rule    Rule
 	state   State
@@ -102,8 +107,9 @@ func (m Machine) Holds() bool { return m.state == Held }
 // Single reports whether its lock is one node, at its path.
 func (m Machine) Single() bool { return Single(m.rule) }
 
-// Ahead returns how many contenders stand ahead of a waiter: those of the latest listing, less those that are known to be gone. It
-// is known only while the machine waits, so not during a listing.
+// Ahead returns how many contenders stand ahead of a waiter: those of the latest listing,
+// less those that are known to be gone. It is known only while the machine waits, so not
+// during a listing.
 func (m Machine) Ahead() (ahead int, known bool) {
 	return int(m.ahead), m.state == Waiting || m.state == Full || m.state == Pausing && m.own.Name.Text != ""
 }
@@ -132,7 +138,8 @@ func (m *Machine) create() []Effect {
 	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
-// list looks at the directory, or, without a node in it, at the one node of the lock, which another contender has.
+// list looks at the directory, or, without a node in it, at the one node of the lock,
+// which another contender has.
 func (m *Machine) list() []Effect {
 	m.forget()
 	if m.own.Name.Text == "" {
@@ -143,8 +150,9 @@ func (m *Machine) list() []Effect {
 	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Size: m.unsettled()}}
 }
 
-// pause has a random time pass before the next look. All waiters for one node hear at the same moment that it is gone. The first
-// one to come back makes the next node, and the others find that.
+// pause has a random time pass before the next look. All waiters for one node hear at the
+// same moment that it is gone. The first one to come back makes the next node, and the
+// others find that.
 func (m *Machine) pause() []Effect {
 	m.forget()
 	m.state = Pausing
@@ -176,8 +184,9 @@ func (m *Machine) first() []Effect {
 	return m.claim()
 }
 
-// enter takes the lock. The answer to a write has just proven three facts: it is our turn, our node exists, and the session was
-// alive. If the answer took so long that its proof has run out, or if news that would have been a loss came before it, the machine
+// enter takes the lock. The answer to a write has just proven three facts: it is our
+// turn, our node exists, and the session was alive. If the answer took so long that its
+// proof has run out, or if news that would have been a loss came before it, the machine
 // claims once more.
 func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
@@ -189,11 +198,12 @@ func (m *Machine) enter(fresh bool) []Effect {
 	return m.grant(nil)
 }
 
-// stale tells whether a proof was overtaken: its lease has run out since, or the connection is gone and the caller treats that as a
-// loss.
+// stale tells whether a proof was overtaken: its lease has run out since, or the
+// connection is gone and the caller treats that as a loss.
 func (m *Machine) stale(fresh bool) bool { return !fresh || m.strict && !m.up }
 
-// grant hands the lock over, with what a crashed holder has left, and with a wish that came before.
+// grant hands the lock over, with what a crashed holder has left, and with a wish that
+// came before.
 func (m *Machine) grant(left *events.Abandoned) []Effect {
 	m.forget()
 	m.state = Held
@@ -204,9 +214,11 @@ func (m *Machine) grant(left *events.Abandoned) []Effect {
 	return effects
 }
 
-// passed acts on the end of the blocker. If it was the only contender ahead, it is our turn. If there were more, it is our turn if
-// the blocker left as the only holder; else the next contender blocks us. No other contender that blocks us comes between the
-// blocker and us. Exception: the owner of a write node may trade it for a read node that takes its place.
+// passed acts on the end of the blocker. If it was the only contender ahead, it is our
+// turn. If there were more, it is our turn if the blocker left as the only holder; else
+// the next contender blocks us. No other contender that blocks us comes between the
+// blocker and us. Exception: the owner of a write node may trade it for a read node that
+// takes its place.
 func (m *Machine) passed() []Effect {
 	switch {
 	case m.own.Name.Text == "": // there is no queue; the quickest contender is next

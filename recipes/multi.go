@@ -7,27 +7,33 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Multi admits contenders that want several locks at once, all or none. Each member is a mutex's, a writer's or a reader's place in
-// a directory of its own. The value has the kinds of those places in order, one byte for each member.
+// Multi admits contenders that want several locks at once, all or none. Each member is a
+// mutex's, a writer's or a reader's place in a directory of its own. The value has the
+// kinds of those places in order, one byte for each member.
 //
-// All places are taken in one transaction. So of two contenders one is the older in every queue where they meet, and no circle of
-// contenders can wait for each other: one of them is the oldest of all. That is lost if one place is taken apart from the others:
+// All places are taken in one transaction. So of two contenders one is the older in every
+// queue where they meet, and no circle of contenders can wait for each other: one of them
+// is the oldest of all. That is lost if one place is taken apart from the others:
 //
 //  1. A stands in p and q, and B behind it in both.
 //  2. Another process deletes A's place in q.
 //  3. A takes another one there, behind B.
-//  4. A is the first in p, and waits for B in q. B is the first in q, and waits for A in p.
+//  4. A is the first in p, and waits for B in q. B is the first in q, and waits for A in
+//     p.
 //
-// So a contender that has lost one of its places gives up the others, and takes all of them anew.
+// So a contender that has lost one of its places gives up the others, and takes all of
+// them anew.
 //
-// Being the first in a queue is stable, so it is enough to look at one member after the other. The witness is of the first member
-// with a blocker, and when that is gone all queues are listed again. The listings need not be of the same moment. Before the grant
+// Being the first in a queue is stable, so it is enough to look at one member after the
+// other. The witness is of the first member with a blocker, and when that is gone all
+// queues are listed again. The listings need not be of the same moment. Before the grant
 // all nodes are checked in one transaction.
 //
-// A holder of a multi-lock leaves no floor. A contender does not use one either, because a listing tells as much, and a floor is
-// about one directory only.
+// A holder of a multi-lock leaves no floor. A contender does not use one either, because
+// a listing tells as much, and a floor is about one directory only.
 //
-// The names of all nodes of an attempt begin with the same GUID. Each name says of which member it is.
+// The names of all nodes of an attempt begin with the same GUID. Each name says of which
+// member it is.
 type Multi string
 
 // MultiOf returns the rule of a multi-lock whose members are places of these kinds.
@@ -50,8 +56,9 @@ func (m Multi) Kind() events.Kind {
 // Exclusive is false: a multi-lock leaves no floor.
 func (Multi) Exclusive() bool { return false }
 
-// Blockers returns the blockers in the first member that has any. The queue has the queues of all members. My place in each is the
-// node with my GUID; in a member without one, every contender stands ahead.
+// Blockers returns the blockers in the first member that has any. The queue has the
+// queues of all members. My place in each is the node with my GUID; in a member without
+// one, every contender stands ahead.
 func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
 	for i, q := range m.apart(queue) {
 		if blockers := m.rule(i).Blockers(q, placeOf(q, me)); len(blockers) > 0 {
@@ -73,7 +80,8 @@ func (m Multi) rule(member int) Rule {
 	}
 }
 
-// apart returns the members' queues. Neighbours in the queue of all are not copied, because of a long one that takes the most time.
+// apart returns the members' queues. Neighbours in the queue of all are not copied,
+// because of a long one that takes the most time.
 func (m Multi) apart(queue []events.Name) [][]events.Name {
 	all := make([][]events.Name, len(m))
 	for len(queue) > 0 {
@@ -109,7 +117,8 @@ func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	return true
 }
 
-// placeOf returns which of a member's contenders is mine. Without a place I come behind every contender.
+// placeOf returns which of a member's contenders is mine. Without a place I come behind
+// every contender.
 func placeOf(queue []events.Name, me events.Name) events.Name {
 	id := guidOf(me)
 	if id == "" {
@@ -123,7 +132,8 @@ func placeOf(queue []events.Name, me events.Name) events.Name {
 	return newcomer
 }
 
-// guidOf returns the common part of the names of an attempt's nodes: what stands before the kind's marker.
+// guidOf returns the common part of the names of an attempt's nodes: what stands before
+// the kind's marker.
 func guidOf(c events.Name) string {
 	const digits = 10
 	if len(c.Text) < digits {
@@ -144,10 +154,10 @@ func (m *Machine) usable(queue []events.Name) bool {
 	return usable(queue, m.own.Name)
 }
 
-// enqueued takes the answer to a create of all nodes, and of the markers if all directories could
-// be marked. All of it is of one transaction: at the moment when all nodes were made, a directory
-// had one child, and the zxid was this one. A contender that is not known to be alone everywhere
-// lists.
+// enqueued takes the answer to a create of all nodes, and of the markers if all
+// directories could be marked. All of it is of one transaction: at the moment when all
+// nodes were made, a directory had one child, and the zxid was this one. A contender that
+// is not known to be alone everywhere lists.
 func (e Errand) enqueued(p Plan, a Answer) Meaning {
 	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}
 	for i, node := range a.Nodes {

@@ -2,7 +2,8 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about what the machine does with what the caller wants and with news of the session.
+// This file is about what the machine does with what the caller wants and with news of
+// the session.
 
 func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {
@@ -12,8 +13,8 @@ func (m *Machine) onStarted(in Started) []Effect {
 	return m.begin()
 }
 
-// onWithdrawn takes the way out that all states share: every node is removed. If only the answer under way tells which nodes there
-// are, that is awaited first.
+// onWithdrawn takes the way out that all states share: every node is removed. If only the
+// answer under way tells which nodes there are, that is awaited first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
@@ -42,7 +43,8 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		}
 	}
 	if !m.up || m.why == WhyNoSession || m.why == WhyLost && !in.Ran {
-		// Nothing is held, and the servers may not answer for long. Only a function is over when its node has gone.
+		// Nothing is held, and the servers may not answer for long. Only a function is
+		// over when its node has gone.
 		return m.finish(effects)
 	}
 	return effects
@@ -56,7 +58,8 @@ func (m *Machine) onOpened(in Opened) []Effect {
 	return nil
 }
 
-// onExpired starts over if the caller still waits, and else ends: a dead session has no nodes.
+// onExpired starts over if the caller still waits, and else ends: a dead session has no
+// nodes.
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
@@ -83,10 +86,12 @@ func (m *Machine) onExpired() []Effect {
 	return effects
 }
 
-// onAskedBack passes the wish on, for the caller to decide. A node that was written to is still there, and so is the lock.
+// onAskedBack passes the wish on, for the caller to decide. A node that was written to is
+// still there, and so is the lock.
 //
-// Of several wishes the one with the soonest moment counts, and the caller is told of it when it comes. A wish with a later moment,
-// or with none, says nothing new. A wish that came before the Grant is told with it.
+// Of several wishes the one with the soonest moment counts, and the caller is told of it
+// when it comes. A wish with a later moment, or with none, says nothing new. A wish that
+// came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
 		return nil

@@ -2,18 +2,20 @@ package recipes
 
 import "path"
 
-// This file is about what a request means on the wire. An [Errand] is a request that is being
-// carried out. Its Plan is one transaction, with all paths, data and versions: each operation is
-// one that a server knows. Its Means says what follows from the answer: what the machine is told,
-// what changes in the book of a directory, or that there is another plan to try. The session makes
-// the transactions at a server, and the explorer makes the same ones in its worlds.
+// This file is about what a request means on the wire. An [Errand] is a request that is
+// being carried out. Its Plan is one transaction, with all paths, data and versions: each
+// operation is one that a server knows. Its Means says what follows from the answer: what
+// the machine is told, what changes in the book of a directory, or that there is another
+// plan to try. The session makes the transactions at a server, and the explorer makes the
+// same ones in its worlds.
 
-// Tries bounds how many transactions an errand makes, each after something missing was made. The server removes an empty container,
-// perhaps right behind its creation. That this happens again and again takes a program that deletes on purpose.
+// Tries bounds how many transactions an errand makes, each after something missing was
+// made. The server removes an empty container, perhaps right behind its creation. That
+// this happens again and again takes a program that deletes on purpose.
 const Tries = 10
 
-// Errand is a request that writes, if only a barrier or a claim: what the machine asks for, the
-// nodes that it is about, and what was learnt on the way. A node is its path.
+// Errand is a request that writes, if only a barrier or a claim: what the machine asks
+// for, the nodes that it is about, and what was learnt on the way. A node is its path.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -130,8 +132,8 @@ func (o Operation) of(version int32) Operation {
 	return o
 }
 
-// Refused returns the operation that was refused. If there is none, or the answer does not say, it
-// returns the zero value.
+// Refused returns the operation that was refused. If there is none, or the answer does
+// not say, it returns the zero value.
 func (p Plan) Refused(a Answer) Operation {
 	if a.Result == ResultDone || a.At < 0 || a.At >= len(p) {
 		return Operation{}
@@ -152,7 +154,8 @@ type View struct {
 // floor tells whether a floor can be left.
 func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
-// Answer is the outcome of a transaction. An answer that was cut short has neither Nodes nor Stats.
+// Answer is the outcome of a transaction. An answer that was cut short has neither Nodes
+// nor Stats.
 type Answer struct {
 	Result Result
 	At     int      // the index of the operation that was refused; -1: the answer does not say
@@ -258,7 +261,8 @@ func tell(in Input) Meaning { return Meaning{In: in} }
 
 func (e Errand) next(then Then) Meaning { return Meaning{Then: then, Next: e} }
 
-// unknown is the answer if the outcome is not known, and refused if the server has refused the request.
+// unknown is the answer if the outcome is not known, and refused if the server has
+// refused the request.
 func (e Errand) unknown() Meaning { return tell(Unknown{Epoch: e.Epoch, Op: e.Op}) }
 
 func (e Errand) refused(missing bool) Meaning {
@@ -270,7 +274,8 @@ func (s Stat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
 }
 
-// Exhausted is the answer when all tries have been made. A claim changes nothing, so it may be made again.
+// Exhausted is the answer when all tries have been made. A claim changes nothing, so it
+// may be made again.
 func (e Errand) Exhausted() Input {
 	if e.Op == OpClaim {
 		return Unknown{Epoch: e.Epoch, Op: e.Op}

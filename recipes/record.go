@@ -6,9 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about how a claim deals with the record of crash.go: it makes one, or finds one and reads it.
+// This file is about how a claim deals with the record of crash.go: it makes one, or
+// finds one and reads it.
 
-// claimPlan checks the own nodes. In the same transaction it makes a record, or looks whether one stands.
+// claimPlan checks the own nodes. In the same transaction it makes a record, or looks
+// whether one stands.
 func (e Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
@@ -27,8 +29,8 @@ func (e Errand) claimPlan() Plan {
 	return p
 }
 
-// claimed takes the answer to a claim. If only the part about the record was refused, that is a proof as well: at that point of the
-// servers' order the own node was there.
+// claimed takes the answer to a claim. If only the part about the record was refused,
+// that is a proof as well: at that point of the servers' order the own node was there.
 func (e Errand) claimed(p Plan, a Answer) Meaning {
 	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
 	switch {
@@ -47,8 +49,9 @@ func (e Errand) claimed(p Plan, a Answer) Meaning {
 	}
 }
 
-// Incomplete is the answer to a claim for a contender of which only some of the needed nodes are known, or nil if all are. A part of the
-// nodes proves nothing, so no server is asked.
+// Incomplete is the answer to a claim for a contender of which only some of the needed
+// nodes are known, or nil if all are. A part of the nodes proves nothing, so no server is
+// asked.
 func (e Claim) Incomplete(known, needed int) Input {
 	if known == needed {
 		return nil
@@ -77,10 +80,12 @@ type Found struct {
 	TakeOver []byte // what it says if the own node takes it over
 }
 
-// Read takes the record, and the crashed holder that it names. It is read behind the transaction that has found it. In between
-// another record does not take its place: only a holder that releases removes the record, in the transaction that deletes its node,
-// and there is no other holder while our node is the first. Exception: the writer in whose place a reader stands. Its record tells
-// of no crash while its node stands, nor if both are gone:
+// Read takes the record, and the crashed holder that it names. It is read behind the
+// transaction that has found it. In between another record does not take its place: only
+// a holder that releases removes the record, in the transaction that deletes its node,
+// and there is no other holder while our node is the first. Exception: the writer in
+// whose place a reader stands. Its record tells of no crash while its node stands, nor if
+// both are gone:
 //
 //  1. The record is read.
 //  2. The writer releases, which removes both.

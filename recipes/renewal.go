@@ -1,12 +1,14 @@
 package recipes
 
-// This file is about directories whose sequence numbers come to their end. A contender that deletes a node with a late number (see
-// [events.Late]) also deletes the directory, if we have made it and nothing else is in it. The next contender makes it anew, as
-// after the servers have removed an empty container, and numbers begin with 0. Tokens are zxids and go on growing, and so do
-// floors, which are zxids, too.
+// This file is about directories whose sequence numbers come to their end. A contender
+// that deletes a node with a late number (see [events.Late]) also deletes the directory,
+// if we have made it and nothing else is in it. The next contender makes it anew, as
+// after the servers have removed an empty container, and numbers begin with 0. Tokens are
+// zxids and go on growing, and so do floors, which are zxids, too.
 //
-// A server does not delete a directory with a node in it. So a contender that has queued up meanwhile keeps the directory, and the
-// next one that leaves tries again. In a directory with kazoo's names the same transaction makes the directory anew, because
+// A server does not delete a directory with a node in it. So a contender that has queued
+// up meanwhile keeps the directory, and the next one that leaves tries again. In a
+// directory with kazoo's names the same transaction makes the directory anew, because
 // kazoo's locks make theirs only once.
 
 // Renewal is what was read of a directory whose numbers come to their end.
@@ -19,11 +21,13 @@ type Renewal struct {
 	Stays    bool   // the directory is to be made anew at once
 }
 
-// Renews reports whether a delete also tries to remove the directory, if the number of its node is late.
+// Renews reports whether a delete also tries to remove the directory, if the number of
+// its node is late.
 func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
 
-// Plan returns what is to be tried, or no plan. The directory is deleted only in the version that was read. If that is refused,
-// nothing has changed, and the own node is deleted by itself.
+// Plan returns what is to be tried, or no plan. The directory is deleted only in the
+// version that was read. If that is refused, nothing has changed, and the own node is
+// deleted by itself.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children
 	if r.Own != "" {

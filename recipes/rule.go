@@ -7,12 +7,14 @@ type Rule interface {
 	// Kind is the kind that the names of its own contenders say.
 	Kind() events.Kind
 
-	// Exclusive tells whether a holder is the only one. Then no older contender is left when it leaves. If several hold together,
-	// older ones may still hold.
+	// Exclusive tells whether a holder is the only one. Then no older contender is left
+	// when it leaves. If several hold together, older ones may still hold.
 	Exclusive() bool
 
-	// Blockers returns a witness: while every contender in it exists, me stays blocked. An empty answer means that nothing in the
-	// queue blocks me. So a waiter that watches exactly the answer misses no wake-up. The queue is in any order, with or without me.
+	// Blockers returns a witness: while every contender in it exists, me stays blocked.
+	// An empty answer means that nothing in the queue blocks me. So a waiter that watches
+	// exactly the answer misses no wake-up. The queue is in any order, with or without
+	// me.
 	Blockers(queue []events.Name, me events.Name) []events.Name
 }
 
@@ -32,7 +34,8 @@ func (m Mutex) Kind() events.Kind {
 // Exclusive is true.
 func (Mutex) Exclusive() bool { return true }
 
-// Blockers returns the nearest older contender of any kind: in a mutex's queue every foreign lock is exclusive, too.
+// Blockers returns the nearest older contender of any kind: in a mutex's queue every
+// foreign lock is exclusive, too.
 func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nearestOlder(queue, me, func(events.Kind) bool { return true })
 }
@@ -58,7 +61,8 @@ func (Write) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
 
-// Read is the shared side of a read/write lock. A reader waits for every writer that came before it, so writers do not starve.
+// Read is the shared side of a read/write lock. A reader waits for every writer that came
+// before it, so writers do not starve.
 type Read struct {
 	Kazoo bool // its contenders have kazoo's names; see mixed
 }
@@ -80,8 +84,8 @@ func (Read) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() })
 }
 
-// Unfair admits the quickest contender: the lock is one node, and its maker holds the lock. There is no queue and no order, and a
-// waiter has no node.
+// Unfair admits the quickest contender: the lock is one node, and its maker holds the
+// lock. There is no queue and no order, and a waiter has no node.
 type Unfair struct{}
 
 // Kind is an unfair lock's.
@@ -100,7 +104,8 @@ func (Unfair) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nil
 }
 
-// Single tells whether a lock with the rule is one node at its path, not a queue of nodes in a directory.
+// Single tells whether a lock with the rule is one node at its path, not a queue of nodes
+// in a directory.
 func Single(rule Rule) bool { return rule == Rule(Unfair{}) }
 
 // nearestOlder returns the nearest older contender of a kind that blocks, if any.
@@ -114,12 +119,12 @@ func nearestOlder(queue []events.Name, me events.Name, blocks func(events.Kind) 
 	return nearest
 }
 
-// remembered is how many of the contenders ahead a waiter remembers. It waits for the first one. Each other one saves it a listing
-// when a contender ahead gives up.
+// remembered is how many of the contenders ahead a waiter remembers. It waits for the
+// first one. Each other one saves it a listing when a contender ahead gives up.
 const remembered = 4
 
-// neighbours are the names of contenders ahead, the nearest first; the rest is empty. It is an array, so that a value that has it
-// is comparable.
+// neighbours are the names of contenders ahead, the nearest first; the rest is empty. It
+// is an array, so that a value that has it is comparable.
 type neighbours [remembered]string
 
 func (n neighbours) shift() neighbours {
@@ -151,8 +156,9 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 //nolint:gochecknoglobals // never written
 var newcomer = events.Name{Seq: events.SeqEnd}
 
-// replaceable tells whether another contender that blocks me may take the contender's place without my seeing it. The owner of a
-// write node may trade it for a read node of the same number, both ours and Curator's:
+// replaceable tells whether another contender that blocks me may take the contender's
+// place without my seeing it. The owner of a write node may trade it for a read node of
+// the same number, both ours and Curator's:
 //
 //  1. W holds, and B behind it has listed W alone.
 //  2. W creates its read node, and deletes its write node.
@@ -172,8 +178,9 @@ func kindOf(name string) events.Kind {
 	return n.Kind
 }
 
-// usable tells whether the numbers in the queue say which contender is first: all of them are in the range that servers hand out once and in
-// order, and no other contender has mine. Exception: the other half of a downgrade has the same number.
+// usable tells whether the numbers in the queue say which contender is first: all of them
+// are in the range that servers hand out once and in order, and no other contender has
+// mine. Exception: the other half of a downgrade has the same number.
 func usable(queue []events.Name, me events.Name) bool {
 	for _, c := range queue {
 		if c.Check() != nil || c.Seq == me.Seq && c.Text != me.Text && !halves(c.Kind, me.Kind) {
@@ -183,7 +190,8 @@ func usable(queue []events.Name, me events.Name) bool {
 	return me.Check() == nil
 }
 
-// yields tells whether the only node in the way is that of a cached lock, which goes soon unless it is held.
+// yields tells whether the only node in the way is that of a cached lock, which goes soon
+// unless it is held.
 func yields(queue []events.Name) bool {
 	if len(queue) != 1 {
 		return false
@@ -192,14 +200,17 @@ func yields(queue []events.Name) bool {
 	return ours && marks&events.MarkCached != 0
 }
 
-// mixed tells whether the queue of a lock with kazoo's names has a contender without one. That contender may be ours, and see all
-// others. But kazoo's locks do not see it, and Curator's locks see none of kazoo's names. Both cases break exclusion, and we can
+// mixed tells whether the queue of a lock with kazoo's names has a contender without one.
+// That contender may be ours, and see all others. But kazoo's locks do not see it, and
+// Curator's locks see none of kazoo's names. Both cases break exclusion, and we can
 // prevent neither:
 //
-//   - N, with a name of another form, holds. K, one of kazoo's, comes and enters beside it.
+//   - N, with a name of another form, holds. K, one of kazoo's, comes and enters beside
+//     it.
 //   - We hold. Curator's mutex comes and enters beside us.
 //
-// So a contender that was promised only kazoo's names there, and sees another name, stays out and says so.
+// So a contender that was promised only kazoo's names there, and sees another name, stays
+// out and says so.
 func mixed(rule Rule, queue []events.Name) bool {
 	if !rule.Kind().Kazoo() {
 		return false
@@ -212,8 +223,9 @@ func mixed(rule Rule, queue []events.Name) bool {
 	return false
 }
 
-// halves tells whether two contenders of these kinds may share a number. A writer makes a read node, or several, to become a reader
-// in its own place; they have the number of its write node.
+// halves tells whether two contenders of these kinds may share a number. A writer makes a
+// read node, or several, to become a reader in its own place; they have the number of its
+// write node.
 func halves(a, b events.Kind) bool {
 	half := func(k events.Kind) bool { return k == events.KindRead || k == events.KindWrite }
 	return half(a) && half(b) && (a == events.KindRead || b == events.KindRead)

@@ -6,41 +6,51 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Semaphore admits contenders in the order in which they came, as long as there are permits. Each takes all of its permits at once
-// or none, and the first keeps the others waiting until there are as many as it wants. So two contenders that want more than half
+// Semaphore admits contenders in the order in which they came, as long as there are
+// permits. Each takes all of its permits at once or none, and the first keeps the others
+// waiting until there are as many as it wants. So two contenders that want more than half
 // never wait for each other, and one that wants many is not overtaken for ever.
 //
-// Its queue is that of a mutex. The first in the queue asks how many permits there are and how many are in use. If there is room,
-// it trades its node in the queue for its permits, in one transaction. That is safe with what a lagging replica says of the
+// Its queue is that of a mutex. The first in the queue asks how many permits there are
+// and how many are in use. If there is room, it trades its node in the queue for its
+// permits, in one transaction. That is safe with what a lagging replica says of the
 // permits:
 //
-//  1. Only the first in the queue makes permits, and it is the first for as long as its node exists.
-//  2. The first one before it has left the queue in the transaction that made its permits. The news of that came on the same
-//     connection, so a later survey has these permits, or they have been given back.
-//  3. From then on there can only be fewer, until its own transaction has removed its node, on which that depends.
+//  1. Only the first in the queue makes permits, and it is the first for as long as its
+//     node exists.
+//  2. The first one before it has left the queue in the transaction that made its
+//     permits. The news of that came on the same connection, so a later survey has these
+//     permits, or they have been given back.
+//  3. From then on there can only be fewer, until its own transaction has removed its
+//     node, on which that depends.
 //
-// On another connection it may be otherwise. A client never comes to a replica that is behind an answer it has had. But it takes no
-// note of the zxid of a watch event:
+// On another connection it may be otherwise. A client never comes to a replica that is
+// behind an answer it has had. But it takes no note of the zxid of a watch event:
 //
 //  1. A trades its node for the last permit.
 //  2. B, behind it, hears that the node is gone, and sends its survey.
 //  3. B's connection breaks.
-//  4. B finds a replica that has not heard of A's transaction. There is room on it, and B's own node.
+//  4. B finds a replica that has not heard of A's transaction. There is room on it, and
+//     B's own node.
 //
-// So behind a reconnect B lists again, where it would see A. An answer that comes between 3 and the news of 4 is no better: a
-// request that the client had not sent yet when the connection broke goes out on the next one, ahead of the news.
+// So behind a reconnect B lists again, where it would see A. An answer that comes between
+// 3 and the news of 4 is no better: a request that the client had not sent yet when the
+// connection broke goes out on the next one, ahead of the news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
 //
 // Curator's contenders break the first rule:
 //
-//  1. C is the first. Its request to take a permit is lost with its session, and so is its node in the queue.
+//  1. C is the first. Its request to take a permit is lost with its session, and so is
+//     its node in the queue.
 //  2. B, of ours, is the first, and finds room.
-//  3. C asks again in its next session, takes a permit, and counts one, its own: it is in.
+//  3. C asks again in its next session, takes a permit, and counts one, its own: it is
+//     in.
 //  4. B trades its node for a permit.
 //
-// Curator survives this: it counts when the permit is taken, and waits if there are too many. So B counts once more, at that moment
-// or later, and gives way. Of two contenders that count when both permits are there, at least one sees that. If one counts before
+// Curator survives this: it counts when the permit is taken, and waits if there are too
+// many. So B counts once more, at that moment or later, and gives way. Of two contenders
+// that count when both permits are there, at least one sees that. If one counts before
 // the other's permit is there, the other one sees its permit.
 type Semaphore struct {
 	Size    int32 // how many permits there are, in the caller's opinion
@@ -68,12 +78,13 @@ func (m *Machine) queues() bool {
 	return ok && !m.permits.entered
 }
 
-// unsettled tells whether a listing should bring the size. A contender of another opinion hears of that without waiting until it is
-// the first.
+// unsettled tells whether a listing should bring the size. A contender of another opinion
+// hears of that without waiting until it is the first.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several tells whether there may be more nodes than the one that the machine knows by name: permits, or nodes of a multi-lock. If
-// one is gone, the others stay until their session ends.
+// several tells whether there may be more nodes than the one that the machine knows by
+// name: permits, or nodes of a multi-lock. If one is gone, the others stay until their
+// session ends.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""
@@ -82,8 +93,9 @@ func (m *Machine) several() bool {
 	return m.permits.entered && s.Permits > 1
 }
 
-// survey asks whether there is room. Only a contender that has found none has to hear of changes, and asks once more for that. If
-// the first survey watched, a contender that enters right away would be told of its own permits.
+// survey asks whether there is room. Only a contender that has found none has to hear of
+// changes, and asks once more for that. If the first survey watched, a contender that
+// enters right away would be told of its own permits.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
@@ -116,8 +128,9 @@ func (m *Machine) look() []Effect {
 	return m.survey()
 }
 
-// unfit judges the size; 0 says nothing. At the first look another opinion than our own is an error. Later the size is followed.
-// Exception: a contender that wants more permits than there are ends, because it would keep the queue waiting until the size grows.
+// unfit judges the size; 0 says nothing. At the first look another opinion than our own
+// is an error. Later the size is followed. Exception: a contender that wants more permits
+// than there are ends, because it would keep the queue waiting until the size grows.
 func (m *Machine) unfit(size int32) Why {
 	s, ok := m.rule.(Semaphore)
 	if !ok || size == 0 {
@@ -149,8 +162,8 @@ func (m *Machine) onAdopted() []Effect {
 	return nil
 }
 
-// permitsFound goes on with permits that a look-up has found, after the answer to Enter was lost. The claim tells whether all of
-// them are there.
+// permitsFound goes on with permits that a look-up has found, after the answer to Enter
+// was lost. The claim tells whether all of them are there.
 func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
@@ -163,9 +176,10 @@ func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	}
 }
 
-// giveWay gives the permits back because more are in use than there are, and queues up anew. Another contender has made one without
-// being the first in the queue; see Semaphore. That one waits until there is room, as Curator's do, and our permits would stand in
-// its way.
+// giveWay gives the permits back because more are in use than there are, and queues up
+// anew. Another contender has made one without being the first in the queue; see
+// Semaphore. That one waits until there is room, as Curator's do, and our permits would
+// stand in its way.
 func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)
@@ -187,8 +201,9 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name}}
 }
 
-// enterPlan trades the own node for the permits. The operations that may fail by the protocol come first. If the directory of the
-// permits is ours, its marker is written once more: the answer has its Stat, which counts the permits.
+// enterPlan trades the own node for the permits. The operations that may fail by the
+// protocol come first. If the directory of the permits is ours, its marker is written
+// once more: the answer has its Stat, which counts the permits.
 func (e Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
 	for range e.Permits {
@@ -204,8 +219,8 @@ func (e Errand) enterPlan(v View) Plan {
 	return p
 }
 
-// entered takes the answer to an enter. If the answer has not counted the permits of the known directory, they are counted behind
-// it.
+// entered takes the answer to an enter. If the answer has not counted the permits of the
+// known directory, they are counted behind it.
 func (e Errand) entered(p Plan, a Answer) Meaning {
 	if a.Result == ResultDone {
 		return e.counted(p, a)
@@ -242,7 +257,8 @@ func (e Errand) counted(p Plan, a Answer) Meaning {
 	return Meaning{Then: ThenCount, In: in}
 }
 
-// PermitName returns the name by which a machine knows a permit: its path below the semaphore's.
+// PermitName returns the name by which a machine knows a permit: its path below the
+// semaphore's.
 func PermitName(permit string) string {
 	dir, name := path.Split(permit)
 	return path.Base(dir) + "/" + name

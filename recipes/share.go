@@ -1,7 +1,8 @@
 package recipes
 
-// Share is the book of a node that several contenders of a process hold: one that has queued up, and those that have entered its lock
-// again. All are equal, and only the end of the last is told to the machine. The zero value has no holder.
+// Share is the book of a node that several contenders of a process hold: one that has
+// queued up, and those that have entered its lock again. All are equal, and only the end
+// of the last is told to the machine. The zero value has no holder.
 type Share struct {
 	holders int32
 	lost    bool
@@ -27,8 +28,9 @@ func (s Share) Lost() Share {
 	return s
 }
 
-// Leaves takes out a holder, which has ended with in. If it was the last, the machine hears one Withdrawn for all of them. A record goes
-// if every holder that has taken its Grant has released.
+// Leaves takes out a holder, which has ended with in. If it was the last, the machine
+// hears one Withdrawn for all of them. A record goes if every holder that has taken its
+// Grant has released.
 func (s Share) Leaves(in Withdrawn) (_ Share, all Withdrawn, last bool) {
 	if s.holders > 0 {
 		s.holders--

@@ -1,18 +1,22 @@
 package recipes
 
-// Stay decides about the node of a cached lock while the process has it. An ordinary acquisition
-// has the node. The stay decides when a contender of the process is granted the lock, which asks
-// no server, and when the node is released because another contender waits. It is a comparable
-// value.
+// Stay decides about the node of a cached lock while the process has it. An ordinary
+// acquisition has the node. The stay decides when a contender of the process is granted
+// the lock, which asks no server, and when the node is released because another contender
+// waits. It is a comparable value.
 //
-// The node excludes others: while it exists no contender passes it. So a local grant is as safe as
-// the machine's, as long as the lease is live. The rest is about letting others in:
+// The node excludes others: while it exists no contender passes it. So a local grant is
+// as safe as the machine's, as long as the lease is live. The rest is about letting
+// others in:
 //
-//  1. The node is handed on only if every other contender would be known, see [Contention].
-//  2. Once another contender is known, a bounded number of local grants follows, and the node goes.
+//  1. The node is handed on only if every other contender would be known, see
+//     [Contention].
+//  2. Once another contender is known, a bounded number of local grants follows, and the
+//     node goes.
 //
-// Distributed lock managers keep a lock where it was used last until it is asked for. Lock cohorting
-// (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on nearby a bounded number of times.
+// Distributed lock managers keep a lock where it was used last until it is asked for.
+// Lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on nearby a bounded
+// number of times.
 type Stay struct {
 	Holders int32 // contenders of the process that hold, in the present turn
 	Waiting int32 // and those that wait
@@ -37,7 +41,8 @@ const (
 	StayWaits StayMove = iota
 	// StayGrants says that the first waiter has the lock.
 	StayGrants
-	// StayWatches says that the acquisition which has the node is to learn of other contenders.
+	// StayWatches says that the acquisition which has the node is to learn of other
+	// contenders.
 	StayWatches
 	// StayGoes says that the node is given up. The waiters queue up anew.
 	StayGoes
@@ -51,8 +56,9 @@ func (s *Stay) Idle() bool {
 	return s.Stands && !s.Over && s.Holders == 0 && s.Waiting == 0 && s.Busy == 0
 }
 
-// Next returns what is to be done. It is asked after each change, until it says StayWaits. known
-// reports whether each other contender is known; it is called if a grant depends on it.
+// Next returns what is to be done. It is asked after each change, until it says
+// StayWaits. known reports whether each other contender is known; it is called if a grant
+// depends on it.
 func (s *Stay) Next(known func() bool) StayMove {
 	first := s.Turns == 0
 	switch {
@@ -86,8 +92,8 @@ func (s *Stay) Next(known func() bool) StayMove {
 	return StayGrants
 }
 
-// Accepts reports whether one more contender may wait for the node: it will have its turn within
-// the bound.
+// Accepts reports whether one more contender may wait for the node: it will have its turn
+// within the bound.
 func (s *Stay) Accepts() bool {
 	return !s.Over && !s.Spent && (!s.wanted || s.Waiting < s.room())
 }
@@ -112,8 +118,8 @@ func (s *Stay) room() int32 {
 	return s.left
 }
 
-// Want notes that another contender is known, or may be there, and reports whether that is new.
-// handoffs local grants may follow.
+// Want notes that another contender is known, or may be there, and reports whether that
+// is new. handoffs local grants may follow.
 func (s *Stay) Want(handoffs int32) (first bool) {
 	if s.wanted {
 		return false
@@ -125,17 +131,17 @@ func (s *Stay) Want(handoffs int32) (first bool) {
 // EndHandoffs notes that another contender has been known for long enough.
 func (s *Stay) EndHandoffs() { s.left = 0 }
 
-// Resume notes that there is another connection: a contender may have come meanwhile without news
-// of it.
+// Resume notes that there is another connection: a contender may have come meanwhile
+// without news of it.
 func (s *Stay) Resume() {
 	s.EndHandoffs()
 	s.Spent = s.Spent || s.Idle()
 }
 
-// Habit remembers of a lock's path whether it pays to keep the node there. It pays if no other
-// contender has queued up between two nodes of ours: their numbers are consecutive. If another
-// contender comes soon all the same, the next stays are let go: twice as many each time that it
-// happens in succession.
+// Habit remembers of a lock's path whether it pays to keep the node there. It pays if no
+// other contender has queued up between two nodes of ours: their numbers are consecutive.
+// If another contender comes soon all the same, the next stays are let go: twice as many
+// each time that it happens in succession.
 type Habit struct {
 	seen bool
 	last int64
@@ -148,7 +154,8 @@ const (
 	fewTurns  = 3 // a stay with at most so many has not paid for its watch and the other contender's delay
 )
 
-// Worth takes the number of a node that was granted, and reports whether it pays to keep the node.
+// Worth takes the number of a node that was granted, and reports whether it pays to keep
+// the node.
 func (h Habit) Worth(seq int64) (_ Habit, worth bool) {
 	consecutive := h.seen && seq == h.last+1
 	h.seen, h.last = true, seq

@@ -6,8 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is the machine itself. step handles what means the same in every state, and the
-// rest goes to one function for each state, which has all that can happen there.
+// This file is the machine itself. step handles what means the same in every state, and
+// the rest goes to one function for each state, which has all that can happen there.
 
 // Step takes one input. The effects are to be carried out in order.
 func (m Machine) Step(in Input) (Machine, []Effect) {
@@ -15,8 +15,8 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 	return m, effects
 }
 
-// step is Step on a machine that it changes. Its functions share one pointer: a copy for each
-// of them would grow the stack of every goroutine that takes a step.
+// step is Step on a machine that it changes. Its functions share one pointer: a copy for
+// each of them would grow the stack of every goroutine that takes a step.
 func (m *Machine) step(in Input) []Effect {
 	// Answers and news of a session that is over say nothing of this one.
 	if d, ok := in.(dated); ok && (m.epoch == 0 || d.of() != m.epoch) {
@@ -91,16 +91,18 @@ func (m *Machine) step(in Input) []Effect {
 	return stray(in)
 }
 
-// ends reports whether the acquisition is to end, and the caller is to hear of it no later than
-// when its node has gone. It must hear at once when nothing more is heard of a lease:
+// ends reports whether the acquisition is to end, and the caller is to hear of it no
+// later than when its node has gone. It must hear at once when nothing more is heard of a
+// lease:
 //
 //  1. A waiter's lease runs out, which does not matter.
 //  2. It is withdrawn, and the delete is under way.
 //  3. The connection goes, perhaps for hours.
 func (m *Machine) ends() bool { return m.why != 0 && m.state != Lapsed }
 
-// awaits reports whether the state waits for the answer to a request of this kind. At most one
-// request that can change the state is under way, so its kind and its epoch are enough.
+// awaits reports whether the state waits for the answer to a request of this kind. At
+// most one request that can change the state is under way, so its kind and its epoch are
+// enough.
 func (m *Machine) awaits(op Op) bool {
 	switch m.state {
 	case Looking:
@@ -126,8 +128,8 @@ func (m *Machine) awaits(op Op) bool {
 	return false
 }
 
-// stray removes what an answer has made that no state waits for: if the nodes exist all the
-// same, only this removes them.
+// stray removes what an answer has made that no state waits for: if the nodes exist all
+// the same, only this removes them.
 func stray(in Input) (effects []Effect) {
 	switch in := in.(type) {
 	case Created:
@@ -227,9 +229,9 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		}
 		return m.over()
 	case Occupied:
-		// Another contender has the one node of the lock. If it was made between a look that
-		// found none and the create, other waiters are about to try the same, and it is better
-		// to step back.
+		// Another contender has the one node of the lock. If it was made between a look
+		// that found none and the create, other waiters are about to try the same, and it
+		// is better to step back.
 		switch {
 		case m.why != 0:
 			return m.over()
@@ -270,8 +272,8 @@ func (m *Machine) notMade() []Effect {
 	return m.over()
 }
 
-// recover looks for what a request of unknown outcome may have made. The barrier has the look
-// see all that was executed before.
+// recover looks for what a request of unknown outcome may have made. The barrier has the
+// look see all that was executed before.
 func (m *Machine) recover() []Effect {
 	m.state = Recovering
 	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
@@ -316,7 +318,8 @@ func (m *Machine) stepListing(in Input) []Effect {
 // found acts on a listing that has our node in it.
 func (m *Machine) found(in Listed) []Effect {
 	if in.Own.Owner != m.session {
-		// The node has our GUID, but an earlier session of ours made it, and takes it away when it ends.
+		// The node has our GUID, but an earlier session of ours made it, and takes it
+		// away when it ends.
 		return append(m.restart(), Discard{Node: in.Own.Name})
 	}
 	if in.Entered {
@@ -372,8 +375,8 @@ func (m *Machine) stepWaiting(in Input) []Effect {
 			return m.fail(WhyRefused)
 		}
 	case Reconnected, Unknown:
-		// Events are replayed in any order, and some servers, at some moments, lose them. So
-		// whatever is armed, the next listing tells what to watch.
+		// Events are replayed in any order, and some servers, at some moments, lose them.
+		// So whatever is armed, the next listing tells what to watch.
 		return m.list()
 	default:
 		return stray(in)
@@ -391,9 +394,9 @@ func (m *Machine) stepPausing(in Input) []Effect {
 	return m.list()
 }
 
-// stepAdvancing enters or moves up. The three parts of the answer may be from different moments.
-// That does no harm: it stays true that the blocker left as a holder, and that it was the
-// nearest. If the next node goes later, its watch tells.
+// stepAdvancing enters or moves up. The three parts of the answer may be from different
+// moments. That does no harm: it stays true that the blocker left as a holder, and that
+// it was the nearest. If the next node goes later, its watch tells.
 func (m *Machine) stepAdvancing(in Input) []Effect {
 	switch in := in.(type) {
 	case Advanced:
@@ -549,8 +552,9 @@ func (m *Machine) stepFull(in Input) []Effect {
 	}
 }
 
-// stepEntering takes the permits in the place of the own node. The token is still that of the
-// place in the queue: places are left in their order, so tokens grow from grant to grant.
+// stepEntering takes the permits in the place of the own node. The token is still that of
+// the place in the queue: places are left in their order, so tokens grow from grant to
+// grant.
 func (m *Machine) stepEntering(in Input) []Effect {
 	switch in := in.(type) {
 	case Entered:

@@ -2,7 +2,8 @@ package recipes
 
 import "time"
 
-// ShortTerm is the length of a term below which the candidate pauses before it campaigns again.
+// ShortTerm is the length of a term below which the candidate pauses before it campaigns
+// again.
 const ShortTerm = time.Second
 
 const (
@@ -10,12 +11,14 @@ const (
 	mostTermPause  = 10 * time.Second
 )
 
-// Terms counts the short terms of a candidate that campaigns again and again. The zero value has seen none.
+// Terms counts the short terms of a candidate that campaigns again and again. The zero
+// value has seen none.
 type Terms struct{ short int }
 
-// Ended takes in a term that lasted so long, and returns the pause before the next campaign.
-// A lost term has no pause: its end was not the body's. luck is a random number from 0 to 1,
-// which makes the pause up to half shorter, so that candidates do not move in step.
+// Ended takes in a term that lasted so long, and returns the pause before the next
+// campaign. A lost term has no pause: its end was not the body's. luck is a random number
+// from 0 to 1, which makes the pause up to half shorter, so that candidates do not move
+// in step.
 func (t *Terms) Ended(lasted time.Duration, lost bool, luck float64) time.Duration {
 	switch {
 	case lost:

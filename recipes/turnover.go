@@ -1,24 +1,27 @@
 package recipes
 
-// This file is about a turnover: the same session releases a lock and asks for it again at once, as in a loop. The delete and the
-// next create are one transaction, and take one round trip. For the two machines it is as if the create had been executed right
-// behind the delete, or both were lost.
+// This file is about a turnover: the same session releases a lock and asks for it again
+// at once, as in a loop. The delete and the next create are one transaction, and take one
+// round trip. For the two machines it is as if the create had been executed right behind
+// the delete, or both were lost.
 
-// Leads reports whether the create of another contender may join the delete. A delete that writes more goes by itself. So does a
-// delete of the one node of a lock, because the session has to know at any moment which contender has made the node. So does a
+// Leads reports whether the create of another contender may join the delete. A delete
+// that writes more goes by itself. So does a delete of the one node of a lock, because
+// the session has to know at any moment which contender has made the node. So does a
 // multi-lock's, which takes one round trip anyway.
 func (e Errand) Leads(v View) bool {
 	stands := e.Layout == LayoutQueue || e.Layout == LayoutPlace
 	return e.Op == OpDelete && stands && !e.Floor && !e.Clean && v.Brief
 }
 
-// Follows reports whether the create may join a delete in its directory: the directory is known, and can be expected to be empty
-// then.
+// Follows reports whether the create may join a delete in its directory: the directory is
+// known, and can be expected to be empty then.
 func (e Errand) Follows(v View) bool {
 	return e.Op == OpCreate && e.Layout == LayoutQueue && v.Brief && v.Dir.Markable() != 0
 }
 
-// Left returns what the leaving contender is told of the transaction with another one's create, unless the transaction was refused.
+// Left returns what the leaving contender is told of the transaction with another one's
+// create, unless the transaction was refused.
 func (e Errand) Left(a Answer) Input {
 	if a.Result == ResultUnknown {
 		return Unknown{Epoch: e.Epoch, Op: OpDelete}

@@ -8,8 +8,9 @@ import (
 
 // This file is about what the requests of a lock that is one node mean on the wire.
 
-// takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. If the list of
-// permissions does not allow the write, it is a plain create, and a listing tells the rest.
+// takePlan creates the node and writes its data once more: the answer has the node's
+// Stat, and so the zxid. If the list of permissions does not allow the write, it is a
+// plain create, and a listing tells the rest.
 func (e Errand) takePlan(v View) Plan {
 	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	if !v.Plain && v.Brief {
@@ -49,10 +50,11 @@ func (e Errand) occupied(a Answer, at Operation) Meaning {
 	}
 }
 
-// Looked takes whether the one node is the contender's own. The look came behind a transaction, so it saw the state of that
-// transaction or a later one. For a claim, own says that the contender made the node: if it is there now, it was there then. For a
-// delete in doubt, own says that the node is of the session, which has one contender at a time that may have made it; see
-// [OwnerBook].
+// Looked takes whether the one node is the contender's own. The look came behind a
+// transaction, so it saw the state of that transaction or a later one. For a claim, own
+// says that the contender made the node: if it is there now, it was there then. For a
+// delete in doubt, own says that the node is of the session, which has one contender at a
+// time that may have made it; see [OwnerBook].
 func (e Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:

@@ -1,26 +1,32 @@
 package recipes
 
-// This file is about claims that need not be sent: those of a warm session, which knows everything that the answer would say.
+// This file is about claims that need not be sent: those of a warm session, which knows
+// everything that the answer would say.
 //
-// A contender claims when its machine has learnt that no contender is ahead: it was listed as the first, or the node ahead of it
-// went. The session has learnt that from the servers at one point z of their order. The answer to a claim would say two things:
+// A contender claims when its machine has learnt that no contender is ahead: it was
+// listed as the first, or the node ahead of it went. The session has learnt that from the
+// servers at one point z of their order. The answer to a claim would say two things:
 //
 //  1. The session lives. The lease says so, by an earlier write.
-//  2. The contender's node was there at a point behind z. The session knows that it was there at z: its watch was armed on this
-//     connection, and has not fired, and the servers tell of its end before they tell of z. If it goes behind z, a claim may have
-//     come before that, too, and the watch tells of it.
+//  2. The contender's node was there at a point behind z. The session knows that it was
+//     there at z: its watch was armed on this connection, and has not fired, and the
+//     servers tell of its end before they tell of z. If it goes behind z, a claim may
+//     have come before that, too, and the watch tells of it.
 //
-// From z on no node stands ahead of the contender's. So no other contender is granted the lock before this node goes or its session
-// ends.
+// From z on no node stands ahead of the contender's. So no other contender is granted the
+// lock before this node goes or its session ends.
 //
-// A reconnect breaks 2: what has happened meanwhile is told in any order. So the contender has to have been listed on this
-// connection.
+// A reconnect breaks 2: what has happened meanwhile is told in any order. So the
+// contender has to have been listed on this connection.
 //
-// Exception: if only the news has come that the node ahead is gone, the session still looks at the contender's node, with a read.
-// Else a queue whose nodes are deleted by hand, one by one, would be granted from node to node, each for a moment. If a floor, or a
-// release of the session's own, tells an advance that the node ahead was released, there is no look.
+// Exception: if only the news has come that the node ahead is gone, the session still
+// looks at the contender's node, with a read. Else a queue whose nodes are deleted by
+// hand, one by one, would be granted from node to node, each for a moment. If a floor, or
+// a release of the session's own, tells an advance that the node ahead was released,
+// there is no look.
 
-// Warmth is what a session knows of a contender that is to claim. It is a small comparable value.
+// Warmth is what a session knows of a contender that is to claim. It is a small
+// comparable value.
 type Warmth struct {
 	Connected bool // there is a connection,
 	Listed    bool // on it the contender was listed with its node,
@@ -28,12 +34,14 @@ type Warmth struct {
 	Lease     bool // the lease is good for half the session timeout, and a write sent within two probe intervals was answered
 }
 
-// Claims reports whether the contender may be told that its claim is proven, without sending it.
+// Claims reports whether the contender may be told that its claim is proven, without
+// sending it.
 func (w Warmth) Claims() bool { return w.Connected && w.Listed && w.Watched && w.Lease }
 
-// Knowable reports whether a warm session knows the answer to the claim. It does not for a claim of a record, which stands at the
-// servers. Nor for a lock of one node, where a watch does not say whose the node is; nor for several nodes, which are not watched
-// as one.
+// Knowable reports whether a warm session knows the answer to the claim. It does not for
+// a claim of a record, which stands at the servers. Nor for a lock of one node, where a
+// watch does not say whose the node is; nor for several nodes, which are not watched as
+// one.
 func (e Claim) Knowable(l Layout) bool {
 	return !e.Held && e.Record == RecordNothing && (l == LayoutQueue || l == LayoutPlace)
 }
