@@ -6,28 +6,33 @@ import (
 	"strings"
 )
 
-// Marks is what the names of this library's nodes say of their owner, beside what the names of every library say. They are the
-// bits of one hexadecimal digit, the fourteenth of the GUID with which a name begins. The GUID is a UUID of version 8, as its
-// thirteenth digit says. RFC 9562 leaves the other bits of that version to its maker. The GUIDs of Curator and kazoo are of
-// version 4, and go-zookeeper's look different.
+// Marks is what the names of this library's nodes say of their owner, beside what the
+// names of every library say. They are the bits of one hexadecimal digit, the fourteenth
+// of the GUID with which a name begins. The GUID is a UUID of version 8, as its
+// thirteenth digit says. RFC 9562 leaves the other bits of that version to its maker. The
+// GUIDs of Curator and kazoo are of version 4, and go-zookeeper's look different.
 type Marks uint8
 
 const (
-	// MarkRevocable says that the owner of the node gives the lock back by the deadline that a request names.
+	// MarkRevocable says that the owner of the node gives the lock back by the deadline
+	// that a request names.
 	MarkRevocable Marks = 1 << iota
-	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
+	// MarkPermits says that the name tells how many permits of a semaphore the contender
+	// asks for; see [PermitsOf].
 	MarkPermits
-	// MarkCached says that the node stays while no other contender wants the lock. The node may be idle.
+	// MarkCached says that the node stays while no other contender wants the lock. The
+	// node may be idle.
 	MarkCached
 )
 
-// ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
+// ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID
+// alone.
 var ownGUID = regexp.MustCompile(`^(?:` +
 	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])([0-9a-f]{2})-[89ab][0-9a-f]([0-9a-f]{2})-[0-9a-f]{12}-|` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
 
-// MarksOf returns the marks of a node, and reports whether this library made it. It takes names of contenders and of
-// a semaphore's permits, and their paths.
+// MarksOf returns the marks of a node, and reports whether this library made it. It takes
+// names of contenders and of a semaphore's permits, and their paths.
 func MarksOf(node string) (marks Marks, ours bool) {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if found == nil {
@@ -37,8 +42,9 @@ func MarksOf(node string) (marks Marks, ours bool) {
 	return Marks(digit), err == nil
 }
 
-// PermitsOf returns how many permits of a semaphore a contender asks for, or 0 if its name does not tell. It takes names and paths, as
-// [MarksOf] does. The number has 16 bits: the two digits behind the Marks, and the last two of the next group.
+// PermitsOf returns how many permits of a semaphore a contender asks for, or 0 if its
+// name does not tell. It takes names and paths, as [MarksOf] does. The number has 16
+// bits: the two digits behind the Marks, and the last two of the next group.
 func PermitsOf(node string) int {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if marks, ours := MarksOf(node); !ours || marks&MarkPermits == 0 || found[2] == "" { // kazoo has no such semaphore

@@ -34,8 +34,9 @@ const (
 	// KindWriteLock is `x-<session>-%010d`: ZooKeeper's own WriteLock.
 	KindWriteLock
 
-	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is at the lock's own path, not in a directory,
-	// and may have any name. So ParseName never returns it.
+	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is
+	// at the lock's own path, not in a directory, and may have any name. So ParseName
+	// never returns it.
 	KindUnfair
 )
 
@@ -75,8 +76,8 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Marker returns what stands right before the number in the names of the kind. It is empty for KindWriteLock, whose names have a
-// session there, and for KindUnfair.
+// Marker returns what stands right before the number in the names of the kind. It is
+// empty for KindWriteLock, whose names have a session there, and for KindUnfair.
 func (k Kind) Marker() string {
 	for _, f := range forms {
 		if f.kind == k {
@@ -100,18 +101,21 @@ type Name struct {
 	Seq    int64 // the number that the server appended
 }
 
-// Same reports whether both name one node of a lock. A request names it by its text and its member.
+// Same reports whether both name one node of a lock. A request names it by its text and
+// its member.
 func (n Name) Same(other Name) bool { return n.Text == other.Text && n.Member == other.Member }
 
-// SeqEnd is the first sequence number that is refused. The servers' counter has 32 bits. At its end real servers hand out one
-// number several times, or negative ones that sort before the holder. SeqEnd leaves a margin of 2^20 creates before that.
+// SeqEnd is the first sequence number that is refused. The servers' counter has 32 bits.
+// At its end real servers hand out one number several times, or negative ones that sort
+// before the holder. SeqEnd leaves a margin of 2^20 creates before that.
 const SeqEnd = 1<<31 - 1<<20
 
-// SeqLate is the first sequence number at which a directory is renewed, if it is empty then.
+// SeqLate is the first sequence number at which a directory is renewed, if it is empty
+// then.
 const SeqLate = SeqEnd - 1<<20
 
-// Late tells whether the number at the end of a node's name or path is at SeqLate or beyond it: the node's directory is to be
-// renewed.
+// Late tells whether the number at the end of a node's name or path is at SeqLate or
+// beyond it: the node's directory is to be renewed.
 func Late(node string) bool {
 	const digits = 10
 	if len(node) < digits {
@@ -121,14 +125,18 @@ func Late(node string) bool {
 	return err == nil && (seq >= SeqLate || seq < 0)
 }
 
-// ErrSequenceEnd says that the order of a directory's contenders is lost: its sequence numbers are used up, or two contenders
-// have the same one. A directory that this library has made is renewed, so it is enough to ask again. Exception: another library
-// has made the directory, or we may not delete from its parent. Then delete the directory while no process uses it.
+// ErrSequenceEnd says that the order of a directory's contenders is lost: its sequence
+// numbers are used up, or two contenders have the same one. A directory that this library
+// has made is renewed, so it is enough to ask again. Exception: another library has made
+// the directory, or we may not delete from its parent. Then delete the directory while no
+// process uses it.
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up or not unique")
 
-// ParseName takes the name of a child of a lock directory apart. It reports false for a name that does not end in one of the
-// eight forms; such a child is no contender. What stands before the form may be any text, unless it makes another word of the form:
-// `thread-1234567890` is no contender. A number beyond the usable range is parsed all the same: see [Name.Check].
+// ParseName takes the name of a child of a lock directory apart. It reports false for a
+// name that does not end in one of the eight forms; such a child is no contender. What
+// stands before the form may be any text, unless it makes another word of the form:
+// `thread-1234567890` is no contender. A number beyond the usable range is parsed all the
+// same: see [Name.Check].
 func ParseName(text string) (Name, bool) {
 	if text == "" || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
 		return Name{}, false // most names that are none, without an allocation
@@ -170,7 +178,8 @@ func kindOf(head string) Kind {
 	return 0
 }
 
-// endsInWord reports whether a letter or digit stands last, which would be one word with a letter that follows.
+// endsInWord reports whether a letter or digit stands last, which would be one word with
+// a letter that follows.
 func endsInWord(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return unicode.IsLetter(r) || unicode.IsDigit(r)

@@ -12,12 +12,13 @@ type Reason uint8
 const (
 	// ReasonSessionExpired: a server said that the session is over.
 	ReasonSessionExpired Reason = iota + 1
-	// ReasonLeaseRanOut: nothing has proved the session alive for so long that the ensemble may soon end it. The loss is reported
-	// before the ensemble can end it.
+	// ReasonLeaseRanOut: nothing has proved the session alive for so long that the
+	// ensemble may soon end it. The loss is reported before the ensemble can end it.
 	ReasonLeaseRanOut
 	// ReasonNodeRemoved: the node was deleted, and not by its owner.
 	ReasonNodeRemoved
-	// ReasonSuspended: the connection was lost, and the caller had asked to treat that as a loss.
+	// ReasonSuspended: the connection was lost, and the caller had asked to treat that as
+	// a loss.
 	ReasonSuspended
 	// ReasonRevoked: the lock was asked back, and the grace ran out.
 	ReasonRevoked

@@ -21,8 +21,9 @@ func (r *asked) admit(s *Session) {
 		return
 	}
 	if r.op == recipes.OpDelete {
-		// The caller of Release goes on before the request is made. It may ask for the lock again at
-		// once, and then both are one request, or the new one is known to stand behind the old one.
+		// The caller of Release goes on before the request is made. It may ask for the
+		// lock again at once, and then both are one request, or the new one is known to
+		// stand behind the old one.
 		s.loop.Yield()
 		s.proceed(r)
 		return
@@ -61,8 +62,8 @@ func (r *asked) do(c *client) (func(*Session), error) {
 	return func(s *Session) { r.settle(s, c, in, err) }, err
 }
 
-// run makes the client's blocking calls, in a goroutine of its own. It returns the answer for
-// the machine; nil is no answer.
+// run makes the client's blocking calls, in a goroutine of its own. It returns the answer
+// for the machine; nil is no answer.
 func (r *asked) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
 	switch e := r.effect.(type) {
@@ -115,8 +116,8 @@ func (r *asked) run(c *client) (in recipes.Input, err error) {
 	return in, err
 }
 
-// paired takes a request that is to be parked, and returns what to park for it. It returns nil if the request has joined one that
-// is parked.
+// paired takes a request that is to be parked, and returns what to park for it. It
+// returns nil if the request has joined one that is parked.
 func (s *Session) paired(r *asked) request {
 	t := r.seat
 	leave, _ := r.effect.(recipes.Delete)

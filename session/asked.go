@@ -23,8 +23,8 @@ type asked struct {
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
 
-// urgency puts newcomers behind waiters that have a node. A create in a writer's place is for a lock that is held, and comes before the
-// writer's delete.
+// urgency puts newcomers behind waiters that have a node. A create in a writer's place is
+// for a lock that is held, and comes before the writer's delete.
 func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
@@ -57,7 +57,8 @@ func (r *asked) joint() bool {
 
 func (r *asked) refuse() { r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
-// turnover is the delete of a node. If a create of another seat in the same directory joins it while it is parked, both are one request.
+// turnover is the delete of a node. If a create of another seat in the same directory
+// joins it while it is parked, both are one request.
 type turnover struct {
 	slot
 

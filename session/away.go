@@ -11,8 +11,8 @@ import (
 // This file writes to the log that no server answers.
 
 const (
-	// firstNotice is after how long without a connection it is logged. A server that restarts is back by then, or another one is
-	// found.
+	// firstNotice is after how long without a connection it is logged. A server that
+	// restarts is back by then, or another one is found.
 	firstNotice = 3 * time.Second
 	// laterNotice is after how long it is logged once more.
 	laterNotice = time.Minute
@@ -33,8 +33,8 @@ func (s *Session) noteAway(away bool) {
 	}
 }
 
-// noticeOutage logs that there has been no connection for long. Its timer may be that of an
-// earlier time without one.
+// noticeOutage logs that there has been no connection for long. Its timer may be that of
+// an earlier time without one.
 func (s *Session) noticeOutage() {
 	since := time.Since(s.awaySince)
 	if s.away == nil || since < firstNotice {

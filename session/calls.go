@@ -14,7 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about what all calls of the client have in common: the meaning of an answer, and the parents of a node.
+// This file is about what all calls of the client have in common: the meaning of an
+// answer, and the parents of a node.
 
 // anyVersion makes the server not compare versions.
 const anyVersion = -1
@@ -44,7 +45,8 @@ func otherKind(err error) error {
 	return err
 }
 
-// notOwn is the answer to a request that failed for another node than the own one. It does not call the own node missing.
+// notOwn is the answer to a request that failed for another node than the own one. It
+// does not call the own node missing.
 func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false
@@ -53,9 +55,10 @@ func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	return in, err
 }
 
-// makeParents makes the directory, with the data, and whatever is missing above it. They are containers, which the server
-// removes when they are empty. They are plain nodes if the server has no containers, or if they are to stay. Kazoo needs nodes
-// that stay: its lock makes its directory once, and fails from then on if that goes.
+// makeParents makes the directory, with the data, and whatever is missing above it. They
+// are containers, which the server removes when they are empty. They are plain nodes if
+// the server has no containers, or if they are to stay. Kazoo needs nodes that stay: its
+// lock makes its directory once, and fails from then on if that goes.
 func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
 	err := c.makeDirectory(dir, data, acl, stay)
 	switch {
@@ -94,8 +97,8 @@ func (t *Seat) dataIn(c *client) []byte {
 	return withTimeout(t.data, c.link.Timeout())
 }
 
-// barrier is a write through the quorum that changes nothing. If there is no directory, that is an answer of the quorum as
-// well.
+// barrier is a write through the quorum that changes nothing. If there is no directory,
+// that is an answer of the quorum as well.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -112,11 +115,12 @@ func (c *client) check(node string) error {
 
 // containerNodes is what a session has seen of container nodes on its servers.
 //
-//   - ZooKeeper before 3.5 answers that it knows no such request, and closes the connection.
+//   - ZooKeeper before 3.5 answers that it knows no such request, and closes the
+//     connection.
 //   - ClickHouse Keeper before 2026 closes the connection and says nothing.
 //
-// Network trouble looks like the second. So it takes two such connections, and no answered request. If both were trouble,
-// directories stay that might have been removed.
+// Network trouble looks like the second. So it takes two such connections, and no
+// answered request. If both were trouble, directories stay that might have been removed.
 type containerNodes struct {
 	mu    sync.Mutex
 	known bool // a server has answered such a request, so it knows it
@@ -125,7 +129,8 @@ type containerNodes struct {
 	on    any // the latest of them
 }
 
-// lostForLack is after how many connections the servers are taken not to have container nodes.
+// lostForLack is after how many connections the servers are taken not to have container
+// nodes.
 const lostForLack = 2
 
 // lacking reports whether the servers are taken to have none.
@@ -135,7 +140,8 @@ func (n *containerNodes) lacking() bool {
 	return n.lacks
 }
 
-// heard notes what became of a request for one on a connection. It returns whether that is why the servers are taken to have none.
+// heard notes what became of a request for one on a connection. It returns whether that
+// is why the servers are taken to have none.
 func (n *containerNodes) heard(on any, err error) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// restoreWait bounds how long requests are held back after a reconnect while the client restores its watches.
+	// restoreWait bounds how long requests are held back after a reconnect while the
+	// client restores its watches.
 	restoreWait = 100 * time.Millisecond
-	// expiredGrace is how long requests under way may take in a session that is over, if its timeout is not short.
+	// expiredGrace is how long requests under way may take in a session that is over, if
+	// its timeout is not short.
 	expiredGrace = time.Second
 )
 
@@ -63,9 +65,9 @@ type client struct {
 	farewell   time.Time // until when a server may answer the end of the session
 }
 
-// phase says how far a client's session has come. It goes on, and never back, except that a
-// session may be up and suspended in turn, and that one that loses its connection while it is
-// young begins again.
+// phase says how far a client's session has come. It goes on, and never back, except that
+// a session may be up and suspended in turn, and that one that loses its connection while
+// it is young begins again.
 type phase int32
 
 const (
@@ -77,7 +79,8 @@ const (
 	phaseUp
 	// phaseSuspended: the session was announced, and has no connection for requests.
 	phaseSuspended
-	// phaseOver: it has expired, was replaced, or is being closed. No request is made any more.
+	// phaseOver: it has expired, was replaced, or is being closed. No request is made any
+	// more.
 	phaseOver
 	// phaseEnding: no request is under way any more, and the client's goroutines end.
 	phaseEnding
@@ -91,15 +94,18 @@ func (c *client) is(p phase) bool { return phase(c.phase.Load()) == p }
 // session's present one.
 func (c *client) isOver() bool { return phase(c.phase.Load()) >= phaseOver }
 
-// deadline returns until when the session can be believed alive, in ordinary time. It returns the zero time if that was never so.
+// deadline returns until when the session can be believed alive, in ordinary time. It
+// returns the zero time if that was never so.
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
 
-// close ends the session if the server can be reached within the time, and the client's goroutines in any case. It returns when
-// they have ended. No request may be under way or be made meanwhile: the client answers a request twice that is queued while the
-// client quits, and has not always room for both answers.
+// close ends the session if the server can be reached within the time, and the client's
+// goroutines in any case. It returns when they have ended. No request may be under way or
+// be made meanwhile: the client answers a request twice that is queued while the client
+// quits, and has not always room for both answers.
 //
-// close waits for a connection that is being made: a session that is just beginning should be ended and not forgotten. If there
-// is no connection by then, a [farewell] stands in.
+// close waits for a connection that is being made: a session that is just beginning
+// should be ended and not forgotten. If there is no connection by then, a [farewell]
+// stands in.
 func (c *client) close(wait time.Duration) {
 	c.dialer.Stop()
 	timer := time.AfterFunc(wait, c.hangUp)
@@ -150,7 +156,8 @@ func zapSession(c *client) zap.Field {
 	return zap.String("session", fmt.Sprintf("0x%x", uint64(c.link.Session())))
 }
 
-// zapServer is for log lines: the server as the connect string names it, and the dialled address if that is a name.
+// zapServer is for log lines: the server as the connect string names it, and the dialled
+// address if that is a name.
 func zapServer(c *client) zap.Field {
 	server := c.conn.Server()
 	if peer := c.dialer.Peer(); peer != "" {

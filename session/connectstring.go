@@ -193,9 +193,10 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// ValidateNew checks the components of a valid path at which a node is to be made. None may be a contender's name: in the directory
-// above, which may be another lock's, it would count as one. At and above a lock none may be the record of a lock either. The error wraps
-// [ErrPath] and names the component.
+// ValidateNew checks the components of a valid path at which a node is to be made. None
+// may be a contender's name: in the directory above, which may be another lock's, it
+// would count as one. At and above a lock none may be the record of a lock either. The
+// error wraps [ErrPath] and names the component.
 func ValidateNew(path string, lock bool) error {
 	for component := range strings.SplitSeq(path, "/") {
 		if _, contends := events.ParseName(component); contends {

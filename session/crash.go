@@ -15,24 +15,29 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the record of a lock that tells of crashes; recipes/crash.go says what it is for. The record stands beside the lock's
-// directory and not in it: go-zookeeper's lock fails on a child that is no contender. It is not the directory's data either, because each
-// contender that joins overwrites them.
+// This file is about the record of a lock that tells of crashes; recipes/crash.go says
+// what it is for. The record stands beside the lock's directory and not in it:
+// go-zookeeper's lock fails on a child that is no contender. It is not the directory's
+// data either, because each contender that joins overwrites them.
 //
-// The record is read in another request, behind the transaction that has found it. In between it does not become another one: only a holder
-// that releases removes it, and only if its node exists. While our node is the first there is no such holder. Exception: for a reader it
-// may be the writer in whose place the reader stands. Then that writer's record is gone, which is as good as no record.
+// The record is read in another request, behind the transaction that has found it. In
+// between it does not become another one: only a holder that releases removes it, and
+// only if its node exists. While our node is the first there is no such holder.
+// Exception: for a reader it may be the writer in whose place the reader stands. Then
+// that writer's record is gone, which is as good as no record.
 
 // RecordSuffix follows the lock's path in the path of its record.
 const RecordSuffix = ".holder"
 
-// recordMagic begins a record. Lines with a key and a value follow, then an empty line, then the holder's data.
+// recordMagic begins a record. Lines with a key and a value follow, then an empty line,
+// then the holder's data.
 const recordMagic = "zkgrant holder\n"
 
 // ErrRecord says that a node which is no record is in the place of a lock's record.
 var ErrRecord = errors.New("zkgrant: not a record of a holder")
 
-// holding is what a record says. Its node is the name alone, because the reader may have another chroot.
+// holding is what a record says. Its node is the name alone, because the reader may have
+// another chroot.
 type holding struct {
 	node  string
 	token int64
@@ -47,7 +52,8 @@ func (h holding) bytes() []byte {
 	return append(append(h.lockDelay.append(head), '\n'), h.data...)
 }
 
-// parseHolding reads a record. It leaves out lines that it does not understand, perhaps of a later form.
+// parseHolding reads a record. It leaves out lines that it does not understand, perhaps
+// of a later form.
 func parseHolding(data []byte) (h holding, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(recordMagic))
 	if !ok {
@@ -81,7 +87,8 @@ func parseHolding(data []byte) (h holding, ok bool) {
 	return h, true
 }
 
-// ParseRecord reads a record for an observer: the name of the holder's node, and since when it has held.
+// ParseRecord reads a record for an observer: the name of the holder's node, and since
+// when it has held.
 func ParseRecord(data []byte) (node string, since time.Time, ok bool) {
 	h, ok := parseHolding(data)
 	return h.node, h.since, ok

@@ -8,11 +8,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// mostDirectories bounds how many directories a client remembers. A directory that it does not remember costs a round trip.
+// mostDirectories bounds how many directories a client remembers. A directory that it
+// does not remember costs a round trip.
 const mostDirectories = 1 << 16
 
-// directories holds the books of one client, by directory. It is safe for concurrent use. Package recipes decides what the books
-// say.
+// directories holds the books of one client, by directory. It is safe for concurrent use.
+// Package recipes decides what the books say.
 type directories struct {
 	mu    sync.Mutex
 	known map[string]recipes.DirectoryBook
@@ -30,7 +31,8 @@ func (d *directories) book(dir string) recipes.DirectoryBook {
 	return d.known[dir]
 }
 
-// saw takes a Stat of the directory. It reports whether reading the data could tell something new.
+// saw takes a Stat of the directory. It reports whether reading the data could tell
+// something new.
 func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,15 +81,16 @@ func (d *directories) removed(dir, node string, floor bool) {
 	keep(d.left, dir, d.left[dir].Removed(node, floor))
 }
 
-// isFree reports whether no contender is ahead of a seat that has seen the node past go, see [recipes.LeaverBook.Free].
+// isFree reports whether no contender is ahead of a seat that has seen the node past go,
+// see [recipes.LeaverBook.Free].
 func (d *directories) isFree(dir, past, next string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.left[dir].Free(past, next)
 }
 
-// keep puts a book into one of the maps. The map does not grow beyond its bound, and holds no empty book. It is called with mu
-// held.
+// keep puts a book into one of the maps. The map does not grow beyond its bound, and
+// holds no empty book. It is called with mu held.
 func keep[B comparable](books map[string]B, dir string, b B) {
 	var empty B
 	if b == empty {

@@ -21,7 +21,8 @@ type removal struct {
 	debt    budget.Debt // the node counts in the budget until it is known to be gone
 }
 
-// admit counts the node. It may be one of this session, and the seat has queued up again beside it.
+// admit counts the node. It may be one of this session, and the seat has queued up again
+// beside it.
 func (r *removal) admit(s *Session) {
 	if !r.counted {
 		r.debt, r.counted = s.budget.Remove(r.load), true
@@ -48,7 +49,8 @@ func (r *removal) do(c *client) (func(*Session), error) {
 	}, nil
 }
 
-// discard deletes a node. It reports whether to try again, and whether the node is known to be gone.
+// discard deletes a node. It reports whether to try again, and whether the node is known
+// to be gone.
 func (c *client) discard(node string) (again, gone bool) {
 	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file makes the transactions that package recipes plans. It says which nodes a request is
-// about, sends the operations of a plan as they are, and passes the answer on.
+// This file makes the transactions that package recipes plans. It says which nodes a
+// request is about, sends the operations of a plan as they are, and passes the answer on.
 
 // create makes the seat's nodes for an attempt, and their directories if there are none.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
@@ -43,8 +43,8 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, e
 	return c.carryOut(t, x)
 }
 
-// claim writes through the quorum on condition that the own node exists, or that all of them do.
-// The loop judges the lease.
+// claim writes through the quorum on condition that the own node exists, or that all of
+// them do. The loop judges the lease.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	x := recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Record: e.Record}
 	var incomplete recipes.Input
@@ -96,7 +96,8 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	return in, err
 }
 
-// carryOut makes one transaction after the other, until there is an answer for the machine.
+// carryOut makes one transaction after the other, until there is an answer for the
+// machine.
 func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	var dirs []string // that were missing
 	var unshed error  // why the record of a holder that has released was not removed
@@ -104,7 +105,8 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	for range recipes.Tries {
 		p := x.Plan(c.view(t, x))
 		a, err := c.perform(t, p)
-		// The directories that were made before have nodes now, and are not removed as bare ones.
+		// The directories that were made before have nodes now, and are not removed as
+		// bare ones.
 		if dirs != nil && a.Result == recipes.ResultDone {
 			filled := dirs
 			t.session.loop.Post(func() { t.session.filled(filled) })
@@ -149,7 +151,8 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", at.Path, zk.ErrNoNode)
 }
 
-// barrierOf makes the write that comes before a list request. It returns nil if it was made, and an answer otherwise.
+// barrierOf makes the write that comes before a list request. It returns nil if it was
+// made, and an answer otherwise.
 func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
 	x := recipes.Errand{Op: recipes.OpList, Epoch: epoch, Dir: t.dir}
 	p := x.Plan(recipes.View{})
@@ -185,8 +188,8 @@ func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
 	return v
 }
 
-// means returns what follows from an answer, and notes what it says of a directory, or of the data
-// of the one node.
+// means returns what follows from an answer, and notes what it says of a directory, or of
+// the data of the one node.
 func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	switch {
@@ -201,8 +204,8 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 	return m
 }
 
-// tell returns the answer for the machine, and the error if it is not what the machine has asked
-// for. A seat that holds from then on knows its nodes.
+// tell returns the answer for the machine, and the error if it is not what the machine
+// has asked for. A seat that holds from then on knows its nodes.
 func (c *client) tell(t *Seat, p recipes.Plan, a recipes.Answer, in recipes.Input, err error) (recipes.Input, error) {
 	switch in := in.(type) {
 	case recipes.Created:
@@ -252,8 +255,8 @@ func (c *client) recordStays(t *Seat, err error) error {
 	return fmt.Errorf("released, and its record stays at %s: %w", record, err)
 }
 
-// makeParentsOf makes a directory that an errand did not find, and returns it. For a multi-lock it
-// is that of a member, and those of later members may be missing as well.
+// makeParentsOf makes a directory that an errand did not find, and returns it. For a
+// multi-lock it is that of a member, and those of later members may be missing as well.
 func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, _ error) {
 	data := recipes.Marker()
 	switch {
@@ -282,8 +285,8 @@ func (c *client) removeApart(t *Seat, x recipes.Errand) (refused recipes.Input, 
 	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
 
-// perform makes the transaction of a plan. If the plan has one operation that a server takes by itself, it makes that without a
-// transaction.
+// perform makes the transaction of a plan. If the plan has one operation that a server
+// takes by itself, it makes that without a transaction.
 func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) {
 	var few [8]any // not on the heap
 	ops := few[:0]

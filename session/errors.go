@@ -18,29 +18,32 @@ var (
 	ErrTooLarge = zkerr.ErrTooLarge
 )
 
-// Sentinel returns an error with a text of its own. errors.Is finds each of the others in it as well.
+// Sentinel returns an error with a text of its own. errors.Is finds each of the others in
+// it as well.
 func Sentinel(text string, others ...error) error { return zkerr.Sentinel(text, others...) }
 
 // ErrClosed says that the session was closed.
 var ErrClosed = errors.New("zkgrant: coordinator closed")
 
 var (
-	// ErrOutcomeUnknown says that a transaction may have been executed or not: while it was under way
-	// the connection was lost, or its caller stopped waiting.
+	// ErrOutcomeUnknown says that a transaction may have been executed or not: while it
+	// was under way the connection was lost, or its caller stopped waiting.
 	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
 	// ErrOperation says that an operation is none of those that a transaction can have.
 	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
-	// ErrEpochOver says that the session in which a transaction was to be made is over. It was not
-	// made.
+	// ErrEpochOver says that the session in which a transaction was to be made is over.
+	// It was not made.
 	ErrEpochOver = errors.New("zkgrant: session is over")
-	// ErrGuard says that a transaction was not executed because its guard's node does not exist.
+	// ErrGuard says that a transaction was not executed because its guard's node does not
+	// exist.
 	ErrGuard = errors.New("zkgrant: guarding node is gone")
 )
 
 // ErrKind says that a path is in use as another kind of lock.
 var ErrKind = errors.New("zkgrant: wrong kind of lock")
 
-// ErrSessionFull says that the session has as many nodes of its own as its budget allows, see [Config].
+// ErrSessionFull says that the session has as many nodes of its own as its budget allows,
+// see [Config].
 var ErrSessionFull = errors.New("zkgrant: session full")
 
 // errIncomplete says that some of an acquisition's permits are gone.

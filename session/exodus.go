@@ -9,10 +9,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the last flights of a session that has more nodes than its end may list, see [Session.Quiesce].
-// Its deletes go together, many in a transaction: the session has little time left.
+// This file is about the last flights of a session that has more nodes than its end may
+// list, see [Session.Quiesce]. Its deletes go together, many in a transaction: the
+// session has little time left.
 
-// mostDeletes and mostDeleted bound the deletes of one transaction, in nodes and in bytes.
+// mostDeletes and mostDeleted bound the deletes of one transaction, in nodes and in
+// bytes.
 const (
 	mostDeletes = 128
 	mostDeleted = 64 << 10
@@ -43,7 +45,8 @@ func (j *jointDelete) add(x *turnover) bool {
 	return true
 }
 
-// gather takes along the deletes that wait behind this one, if the session ends and has too many nodes.
+// gather takes along the deletes that wait behind this one, if the session ends and has
+// too many nodes.
 func (x *turnover) gather(s *Session) request {
 	joint := &jointDelete{}
 	if s.quiet == nil || !s.overfull() || !joint.add(x) {
@@ -71,8 +74,8 @@ func (j *jointDelete) refuse() {
 	}
 }
 
-// do makes the transaction. If a server refuses it, one of the nodes is gone or may not be deleted. Then each
-// delete is made by itself.
+// do makes the transaction. If a server refuses it, one of the nodes is gone or may not
+// be deleted. Then each delete is made by itself.
 func (j *jointDelete) do(c *client) (func(*Session), error) {
 	ops := make([]any, len(j.of))
 	for i, r := range j.of {

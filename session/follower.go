@@ -136,8 +136,8 @@ type observation[W, T any] struct {
 	place    int
 }
 
-// follow starts a follower. It returns nil if nothing is left of the session. It is called
-// with the mutex held.
+// follow starts a follower. It returns nil if nothing is left of the session. It is
+// called with the mutex held.
 func (f *followers[W, T]) follow(at QueuePlace) *follower[W, T] {
 	w := &follower[W, T]{watcher: newWatcher(f.session), of: f, at: at}
 	w.subject = f.subject(w.watcher, at)
@@ -215,8 +215,8 @@ func (w *follower[W, T]) over() {
 	w.remove()
 }
 
-// remove takes the follower out, unless another one has taken its place. It is called with
-// the mutex held.
+// remove takes the follower out, unless another one has taken its place. It is called
+// with the mutex held.
 func (w *follower[W, T]) remove() {
 	if w.of.all[w.at] == w {
 		delete(w.of.all, w.at)

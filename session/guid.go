@@ -9,12 +9,14 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`. That is Curator's form, so every family of clients
-// reads it as a contender. Exception: kazoo's needs `<32 digits of the uuid><marker><number>`.
+// guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`. That is
+// Curator's form, so every family of clients reads it as a contender. Exception: kazoo's
+// needs `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a UUID of version 8, of which the bits are free for the application (RFC 9562). Four bits are the marks. In the GUID of a
-// semaphore's contender sixteen are the number of permits (see [events.PermitsOf]). The others are random.
+// guid is a UUID of version 8, of which the bits are free for the application (RFC 9562).
+// Four bits are the marks. In the GUID of a semaphore's contender sixteen are the number
+// of permits (see [events.PermitsOf]). The others are random.
 type guid [16]byte
 
 func newGUID(marks events.Marks, permits int32) (id guid) {
@@ -29,8 +31,8 @@ func newGUID(marks events.Marks, permits int32) (id guid) {
 	return id
 }
 
-// appendHead appends what the names of an attempt's nodes begin with: the GUID in the family's own form, and the marker of a kind of
-// contender or, with kind 0, of permits.
+// appendHead appends what the names of an attempt's nodes begin with: the GUID in the
+// family's own form, and the marker of a kind of contender or, with kind 0, of permits.
 func appendHead(b []byte, kind events.Kind, id guid) []byte {
 	if kind.Kazoo() {
 		return hex.AppendEncode(b, id[:])
@@ -50,8 +52,9 @@ func head(kind events.Kind, id guid) string {
 	return string(appendHead(room[:0], kind, id))
 }
 
-// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in common: the GUID with which they begin. It
-// returns any other name itself. The name may be a path.
+// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in
+// common: the GUID with which they begin. It returns any other name itself. The name may
+// be a path.
 func AttemptOf(node string) string {
 	name := node[strings.LastIndexByte(node, '/')+1:]
 	const length = len(guidMark) + 36

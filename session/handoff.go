@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file makes a handoff cost as much in a long queue as in a short one: its request reads a directory's data.
+// This file makes a handoff cost as much in a long queue as in a short one: its request
+// reads a directory's data.
 
 // advance asks the parts of an advance, see [recipes.Handoff].
 func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
@@ -55,7 +56,8 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	return in, err
 }
 
-// advances returns the answer to an advance of a warm session that knows what the floor says, or nil.
+// advances returns the answer to an advance of a warm session that knows what the floor
+// says, or nil.
 func (c *client) advances(t *Seat, e recipes.Advance) recipes.Input {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text)).Claims()
 	if a.Wants(recipes.PartFloor) {

@@ -6,11 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about seats that hold: which they are, what renews their lease, and how they hear that it has run out. While no seat
-// holds, no lease is watched or renewed.
+// This file is about seats that hold: which they are, what renews their lease, and how
+// they hear that it has run out. While no seat holds, no lease is watched or renewed.
 
-// tell gives a seat's machine one input. A machine that does not hold its lock after that is no
-// holder any more. Only a proof makes it one, see prove.
+// tell gives a seat's machine one input. A machine that does not hold its lock after that
+// is no holder any more. Only a proof makes it one, see prove.
 func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	if holds = seat.post(in, err); !holds {
 		s.endHold(seat)
@@ -18,8 +18,8 @@ func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	return holds
 }
 
-// answer is tell behind what the loop is doing: for an answer that is known at once, while the
-// machine's effects are still being carried out. Any goroutine may call it.
+// answer is tell behind what the loop is doing: for an answer that is known at once,
+// while the machine's effects are still being carried out. Any goroutine may call it.
 func (t *Seat) answer(in recipes.Input, err error) {
 	t.session.loop.Post(func() { t.session.tell(t, in, err) })
 }
@@ -49,7 +49,8 @@ func (s *Session) noteNodeGone(seat *Seat) {
 	seat.knows(false)
 }
 
-// isOverdue reports whether the deadline of a seat has come. Such a seat does not hold, even while that message is on its way.
+// isOverdue reports whether the deadline of a seat has come. Such a seat does not hold,
+// even while that message is on its way.
 func (s *Session) isOverdue(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
 	return bounded && !time.Now().Before(d.at)
@@ -69,15 +70,15 @@ func (t *Seat) knows(own bool) {
 	}
 }
 
-// prove passes on an answer that may prove all that a grant needs but the lease, with whether the
-// lease is good. The machine of a seat that takes the proof holds from then on. The loop judges the
-// lease, and it also tells every holder when the lease has run out. So every machine with a fresh
-// proof hears of the end of that lease. A node that the answer names is watched when it has been
-// held for a while.
+// prove passes on an answer that may prove all that a grant needs but the lease, with
+// whether the lease is good. The machine of a seat that takes the proof holds from then
+// on. The loop judges the lease, and it also tells every holder when the lease has run
+// out. So every machine with a fresh proof hears of the end of that lease. A node that
+// the answer names is watched when it has been held for a while.
 //
-// If the lease is not good, a claim proves nothing yet, but it may renew the session. A claim that
-// is sent a window later is then a proof, and one that is sent at once is not. So the machine gets
-// the answer after the window, and claims again.
+// If the lease is not good, a claim proves nothing yet, but it may renew the session. A
+// claim that is sent a window later is then a proof, and one that is sent at once is not.
+// So the machine gets the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	t := r.seat
 	node, unwatched, proves := recipes.Proves(in, t.permits == nil)
@@ -108,8 +109,8 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	}
 }
 
-// noteCertain notes that an answer has said that the node is the seat's. An answer of an earlier connection says nothing of what has
-// happened since.
+// noteCertain notes that an answer has said that the node is the seat's. An answer of an
+// earlier connection says nothing of what has happened since.
 func (s *Session) noteCertain(c *client, t *Seat) {
 	if t.single != nil && c.is(phaseUp) {
 		t.single.uncertain.Store(false)
@@ -124,8 +125,8 @@ func (s *Session) keepLease(c *client) {
 }
 
 // pace looks after the lease (see tend) when the wait is over, or when the lease may have
-// run out. A timer that has fired and of which the message is still in the mailbox has the
-// look come too early once, which does no harm.
+// run out. A timer that has fired and of which the message is still in the mailbox has
+// the look come too early once, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()
@@ -134,7 +135,8 @@ func (s *Session) pace(c *client, wait time.Duration) {
 	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.tend(c) }) })
 }
 
-// probePart is the part of the timeout that lies between two probes, unless the config says otherwise.
+// probePart is the part of the timeout that lies between two probes, unless the config
+// says otherwise.
 const probePart = 10
 
 // interval returns how long after a write the next one is due.

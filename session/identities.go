@@ -5,22 +5,24 @@ import (
 	"sync"
 )
 
-// This file is about who the session is, for servers that know it by a digest or the like.
+// This file is about who the session is, for servers that know it by a digest or the
+// like.
 
-// identities decides which identities the connections of a session get, when those that its source
-// returns may change.
+// identities decides which identities the connections of a session get, when those that
+// its source returns may change.
 //
-// What was made with an identity may belong to that one alone. So a change waits until the session
-// has no node: with another identity it might not be able to delete its own. From then on the
-// former identities are not sent again. They may have been revoked because a stranger has them.
+// What was made with an identity may belong to that one alone. So a change waits until
+// the session has no node: with another identity it might not be able to delete its own.
+// From then on the former identities are not sent again. They may have been revoked
+// because a stranger has them.
 type identities struct {
 	used []Auth // those of the latest connection
 	told []Auth // what the source said last
 	over bool   // the session had no node after told had changed: used is not sent again
 }
 
-// dial returns what to use for the next connection, with what the source says now. nodes says
-// whether the session may have a node.
+// dial returns what to use for the next connection, with what the source says now. nodes
+// says whether the session may have a node.
 func (i identities) dial(now []Auth, nodes bool) identities {
 	i.told = now
 	if !nodes || i.over {
@@ -62,15 +64,16 @@ func (w *credentials) dial(c *client) []Auth {
 	return w.now.used
 }
 
-// isOver reports whether the identities of the latest connection must not be used any more.
+// isOver reports whether the identities of the latest connection must not be used any
+// more.
 func (w *credentials) isOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now.over
 }
 
-// note notes whether the session may have nodes. It reports whether the connection has identities
-// that are over by that.
+// note notes whether the session may have nodes. It reports whether the connection has
+// identities that are over by that.
 func (w *credentials) note(nodes bool) (over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +86,9 @@ func (w *credentials) note(nodes bool) (over bool) {
 	return w.now.over
 }
 
-// noteNodes hangs up when the session has no node any more, and the connection has former identities. Each seat may have a
-// node, and what counts in the budget is another one that may be there.
+// noteNodes hangs up when the session has no node any more, and the connection has former
+// identities. Each seat may have a node, and what counts in the budget is another one
+// that may be there.
 func (s *Session) noteNodes() {
 	if s.cfg.Identities == nil {
 		return

@@ -7,13 +7,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about many holders that want to know whether they still hold, as all do after a reconnect. Their claims go together: a
-// write for each of them would keep a server, and the probes of all sessions behind it, for longer than a lease lasts.
+// This file is about many holders that want to know whether they still hold, as all do
+// after a reconnect. Their claims go together: a write for each of them would keep a
+// server, and the probes of all sessions behind it, for longer than a lease lasts.
 
-// mostChecked bounds the bytes of one transaction's checks, far below what a server takes in a request.
+// mostChecked bounds the bytes of one transaction's checks, far below what a server takes
+// in a request.
 const mostChecked = 64 << 10
 
-// jointClaim is the claims of several holders, in one transaction, see [recipes.JointVerdict].
+// jointClaim is the claims of several holders, in one transaction, see
+// [recipes.JointVerdict].
 type jointClaim struct {
 	slot
 
@@ -51,8 +54,8 @@ func (j *jointClaim) add(r *asked) bool {
 
 func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
-// gather returns what to make for a claim that has just been taken out. A holder's claim takes along the holders' claims that wait behind
-// it.
+// gather returns what to make for a claim that has just been taken out. A holder's claim
+// takes along the holders' claims that wait behind it.
 func (r *asked) gather(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
@@ -107,8 +110,9 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// split answers the claims of a transaction that has failed at one of them, or at none. The claims of which the answer says nothing are
-// made again, in two halves: where many nodes are gone, each is found within few round trips.
+// split answers the claims of a transaction that has failed at one of them, or at none.
+// The claims of which the answer says nothing are made again, in two halves: where many
+// nodes are gone, each is found within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	var rest []claimOf
 	for i, r := range j.of {

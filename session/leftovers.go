@@ -12,13 +12,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file removes directories that the session has made and does not use any more. [recipes.Leftovers] decides which, and when.
+// This file removes directories that the session has made and does not use any more.
+// [recipes.Leftovers] decides which, and when.
 //
-// The look before a delete is for a directory that another client has made at the path meanwhile. Kazoo needs its directory to stay.
+// The look before a delete is for a directory that another client has made at the path
+// meanwhile. Kazoo needs its directory to stay.
 //
-// Limitation: a delete has the version that the look has found, and the data of a fresh directory have version 0. So another client's
-// directory is removed if all of this happens between the two: the server removes ours, the other client makes its own, and has no node
-// in it.
+// Limitation: a delete has the version that the look has found, and the data of a fresh
+// directory have version 0. So another client's directory is removed if all of this
+// happens between the two: the server removes ours, the other client makes its own, and
+// has no node in it.
 
 // leftovers are the directories, and what wakes the session for the next one.
 type leftovers struct {
@@ -30,8 +33,8 @@ type leftovers struct {
 // mostBare bounds the bare directories that are removed at the end of a session.
 const mostBare = 64
 
-// madeContainer notes a container that a server has made for this session, unless it is the
-// chroot or above that.
+// madeContainer notes a container that a server has made for this session, unless it is
+// the chroot or above that.
 func (s *Session) madeContainer(dir string, czxid int64) {
 	if strings.HasPrefix(dir, s.chroot+"/") {
 		s.leftovers.Made(dir, czxid, time.Now())
@@ -46,7 +49,8 @@ func (s *Session) filled(dirs []string) {
 	}
 }
 
-// enters notes that a seat may come to have a node in its directories, and leftBehind that it has none any more.
+// enters notes that a seat may come to have a node in its directories, and leftBehind
+// that it has none any more.
 func (s *Session) enters(t *Seat) {
 	if !s.leftovers.Empty() {
 		t.eachDir(s.leftovers.Entered)
@@ -75,7 +79,8 @@ func (t *Seat) eachDir(do func(dir string)) {
 	}
 }
 
-// scheduleCleanup arms the timer for the next directory. What becomes due later never is due sooner than what the timer is armed for.
+// scheduleCleanup arms the timer for the next directory. What becomes due later never is
+// due sooner than what the timer is armed for.
 func (s *Session) scheduleCleanup() {
 	if s.leftovers.timer != nil || s.closing {
 		return
@@ -163,8 +168,8 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	}
 }
 
-// removeBare removes the directories that servers would keep for ever. It is for the end of the session, which waits for these requests
-// as for all that are under way.
+// removeBare removes the directories that servers would keep for ever. It is for the end
+// of the session, which waits for these requests as for all that are under way.
 func (s *Session) removeBare(c *client) {
 	if s.leftovers.timer != nil {
 		s.leftovers.timer.Stop()

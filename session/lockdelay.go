@@ -10,10 +10,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about what a record says of the lock-delay; recipes/lockdelay.go says what that is. Times are the servers', by their
-// leader's clock: a mark's is that of the write that has made it.
+// This file is about what a record says of the lock-delay; recipes/lockdelay.go says what
+// that is. Times are the servers', by their leader's clock: a mark's is that of the write
+// that has made it.
 
-// MaxLockDelay is the longest lock-delay, that of Consul. A longer one in a record counts as this.
+// MaxLockDelay is the longest lock-delay, that of Consul. A longer one in a record counts
+// as this.
 const MaxLockDelay = time.Minute
 
 // lockDelay is what a record says of it.
@@ -59,8 +61,9 @@ func (d *lockDelay) parse(key, value string) {
 	}
 }
 
-// delayBehind is the delay behind a record: the longer one of the record's and the seat's own. Exception: in the place of a writer that holds,
-// and has asked for none, no reader waits.
+// delayBehind is the delay behind a record: the longer one of the record's and the seat's
+// own. Exception: in the place of a writer that holds, and has asked for none, no reader
+// waits.
 func (t *Seat) delayBehind(h holding) time.Duration {
 	if t.in != nil {
 		return h.delay
@@ -68,11 +71,12 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 	return max(h.delay, t.delay)
 }
 
-// MarkRoom is how many bytes of a request a record leaves for the mark of a lock-delay, and for the rest of that request.
+// MarkRoom is how many bytes of a request a record leaves for the mark of a lock-delay,
+// and for the rest of that request.
 const MarkRoom = 2 << 10
 
-// began takes the time of the latest write for that of a mark that bears none, or a later one: the servers' clock was put back since, and
-// the delay is to end.
+// began takes the time of the latest write for that of a mark that bears none, or a later
+// one: the servers' clock was put back since, and the delay is to end.
 func (d *lockDelay) began(mtime int64) {
 	if d.marked && (d.since == 0 || d.since > mtime) {
 		d.since = mtime
@@ -85,7 +89,8 @@ func (h holding) marking() []byte {
 	return h.bytes()
 }
 
-// takingOver is the record of a holder that has crashed, with the own node as the next holder.
+// takingOver is the record of a holder that has crashed, with the own node as the next
+// holder.
 func (t *Seat) takingOver(h holding, own string) []byte {
 	h.lockDelay = lockDelay{delay: max(h.delay, t.delay), taken: path.Base(own), takenBy: t.token(own)}
 	return h.bytes()

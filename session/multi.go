@@ -12,12 +12,14 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about multi-locks: a node in each of several directories. All of them have one GUID, are made in one transaction, and are
-// given up in one. Each stands in its directory as that of a single lock would. [recipes.Multi] says why they are made together, and
-// together anew.
+// This file is about multi-locks: a node in each of several directories. All of them have
+// one GUID, are made in one transaction, and are given up in one. Each stands in its
+// directory as that of a single lock would. [recipes.Multi] says why they are made
+// together, and together anew.
 
-// Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are known.
-// It returns nil if the seat is not one of a multi-lock.
+// Members returns the nodes of a multi-lock, without the chroot and in the order in which
+// its locks were given, if all of them are known. It returns nil if the seat is not one
+// of a multi-lock.
 func (t *Seat) Members() []events.Member {
 	if t.members == nil {
 		return nil
@@ -35,8 +37,8 @@ func (t *Seat) Members() []events.Member {
 	return all
 }
 
-// listMembers finds the own nodes in the queues that were listed, and reads and watches them in
-// one flight.
+// listMembers finds the own nodes in the queues that were listed, and reads and watches
+// them in one flight.
 func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
 	queues, own := make([][]events.Name, len(t.members)), make([]string, len(t.members))
 	for i, p := range t.members {
@@ -85,8 +87,8 @@ func (t *Seat) refusedAt(i int, err error) error {
 	return &MemberError{t.members[i].path, err}
 }
 
-// makeMembers makes the directory that a create did not find, and the ones after it that are
-// unknown. Those before it were there.
+// makeMembers makes the directory that a create did not find, and the ones after it that
+// are unknown. Those before it were there.
 func (c *client) makeMembers(t *Seat, missing int) error {
 	c.dirs.forget(t.members[missing].dir)
 	return t.eachMember(func(i int) error {
@@ -98,7 +100,8 @@ func (c *client) makeMembers(t *Seat, missing int) error {
 	})
 }
 
-// eachMember runs do for all members, some at a time. Of several errors it returns one that leaves something open, if there is one.
+// eachMember runs do for all members, some at a time. Of several errors it returns one
+// that leaves something open, if there is one.
 func (t *Seat) eachMember(do func(i int) error) (worst error) {
 	var wait sync.WaitGroup
 	room, errs := make(chan struct{}, inFlight), make([]error, len(t.members))
@@ -116,7 +119,8 @@ func (t *Seat) eachMember(do func(i int) error) (worst error) {
 	return worst
 }
 
-// marksFit reports whether a request has room for the markers of all directories, beside the creates.
+// marksFit reports whether a request has room for the markers of all directories, beside
+// the creates.
 func (t *Seat) marksFit(data int) bool {
 	const fixed, each = 1 << 10, 64
 	size := fixed
@@ -132,7 +136,8 @@ func (m *member) size(data int) int {
 	return each + len(m.dir) + data + SizeOfACL(m.acl)
 }
 
-// MemberError says at which path of a multi-lock a request has failed. Its text is that of the error.
+// MemberError says at which path of a multi-lock a request has failed. Its text is that
+// of the error.
 type MemberError struct {
 	Path string // as the caller named it
 	Err  error

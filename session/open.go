@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// Open starts a session with one of the servers, which goes on until Close. Events about the session go to news, which must not block. The
-// goroutines belong to the group.
+// Open starts a session with one of the servers, which goes on until Close. Events about
+// the session go to news, which must not block. The goroutines belong to the group.
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
@@ -53,7 +53,8 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	return s
 }
 
-// plainContents returns the contents that seats of a queue share if they ask for nothing of their own.
+// plainContents returns the contents that seats of a queue share if they ask for nothing
+// of their own.
 func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	all := map[events.Kind]*content{}
 	for _, kind := range [...]events.Kind{
@@ -100,7 +101,8 @@ func newPermits(root string, opinion, wanted int32) *permits {
 	}
 }
 
-// dataOf returns the data of a node. When kazoo shows the contenders it leaves out nodes without data, but not those with empty data.
+// dataOf returns the data of a node. When kazoo shows the contenders it leaves out nodes
+// without data, but not those with empty data.
 func dataOf(kind events.Kind, data []byte) []byte {
 	if data == nil && kind.Kazoo() {
 		return []byte{}
@@ -138,8 +140,8 @@ func (s *Session) members(places []Place) []member {
 	return all
 }
 
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these
-// places, without data in its nodes. A fixed overhead is left out.
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of
+// these places, without data in its nodes. A fixed overhead is left out.
 func (s *Session) SizeOfMembers(places []Place) (size int) {
 	for _, m := range s.members(places) {
 		size += m.size(0)

@@ -8,7 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// owners holds a client's books of the owners of single nodes, see [recipes.OwnerBook], by path. It is safe for concurrent use.
+// owners holds a client's books of the owners of single nodes, see [recipes.OwnerBook],
+// by path. It is safe for concurrent use.
 type owners struct {
 	mu sync.Mutex
 	at map[string]recipes.OwnerBook[*Seat]
@@ -59,7 +60,8 @@ func (o *owners) put(t *Seat, b recipes.OwnerBook[*Seat]) {
 // is reports whether the seat is the owner.
 func (o *owners) is(t *Seat) bool { return o.of(t.single.node) == t }
 
-// owns reports whether the node that the zxid created, one of this session's, is the seat's.
+// owns reports whether the node that the zxid created, one of this session's, is the
+// seat's.
 func (o *owners) owns(t *Seat, czxid int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +86,9 @@ func (o *owners) of(node string) *Seat {
 	return o.at[node].Owner()
 }
 
-// found takes each reading of a node, by a seat or, without one, for those that subscribe to the node. If the node is another one
-// than the one that a seat of the session has made there, that seat's node is gone, and nothing else may tell:
+// found takes each reading of a node, by a seat or, without one, for those that subscribe
+// to the node. If the node is another one than the one that a seat of the session has
+// made there, that seat's node is gone, and nothing else may tell:
 //
 //  1. A holds, and has its node watched.
 //  2. B writes to the node, and the watch fires.

@@ -11,8 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the way of a request: parked, made, answered, or refused because it is too late; and about the order in which
-// requests are made, which is plain data ([pending]).
+// This file is about the way of a request: parked, made, answered, or refused because it
+// is too late; and about the order in which requests are made, which is plain data
+// ([pending]).
 
 // request is work for the client's blocking calls. Each kind has a [slot] in it.
 type request interface {
@@ -20,8 +21,8 @@ type request interface {
 	admit(s *Session)
 	// meantFor returns the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
-	// do makes the calls, in a goroutine of its own. The loop handles the outcome by calling settle; err is the error of the
-	// server or the client.
+	// do makes the calls, in a goroutine of its own. The loop handles the outcome by
+	// calling settle; err is the error of the server or the client.
 	do(c *client) (settle func(*Session), err error)
 	// refuse is called instead of do if it is too late.
 	refuse()
@@ -29,13 +30,15 @@ type request interface {
 	urgency() urgency
 	// where returns its place among the requests that wait.
 	where() *slot
-	// begins says that it does not wait any more, because it is about to be made or refused. ends says that it was refused,
-	// or that its caller does not wait any more. A kind of request may also call its own ends when it is answered.
+	// begins says that it does not wait any more, because it is about to be made or
+	// refused. ends says that it was refused, or that its caller does not wait any more.
+	// A kind of request may also call its own ends when it is answered.
 	begins(s *Session)
 	ends(s *Session)
 }
 
-// gatherer is a request that takes others along. gather returns the request that is made for all of them.
+// gatherer is a request that takes others along. gather returns the request that is made
+// for all of them.
 type gatherer interface{ gather(s *Session) request }
 
 // begin runs calls of the client, in a goroutine of its own, and counts them, so that the
@@ -66,8 +69,8 @@ func (s *Session) postFor(c *client, f func()) {
 	})
 }
 
-// take admits a request. One that is too late is refused at once: requests before it may wait
-// for a connection, and it need not.
+// take admits a request. One that is too late is refused at once: requests before it may
+// wait for a connection, and it need not.
 func (s *Session) take(r request) {
 	if s.late(r) {
 		s.refuse(r)
@@ -102,8 +105,8 @@ func (s *Session) sweep() {
 	}
 }
 
-// pump starts what can be started, in order. The loop calls it when it finds no more to do, so a lock that is released and asked
-// for again at once can have both done together.
+// pump starts what can be started, in order. The loop calls it when it finds no more to
+// do, so a lock that is released and asked for again at once can have both done together.
 func (s *Session) pump() {
 	s.noteNodes()
 	for c := s.client; c != nil && c.is(phaseUp) && !s.last; {
@@ -140,8 +143,8 @@ func (s *Session) start(c *client, r request) {
 		})
 	})
 	if r, ok := r.(*asked); ok && r.op == recipes.OpDelete {
-		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a rule.
-		// Otherwise a loop may keep itself slow:
+		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a
+		// rule. Otherwise a loop may keep itself slow:
 		//
 		//  1. The caller asks for the lock again.
 		//  2. The goroutine of that create runs first.
@@ -151,8 +154,8 @@ func (s *Session) start(c *client, r request) {
 	}
 }
 
-// again has a request made again. If its connection is gone, the request waits for the next one. If a server has turned it away, it waits
-// for a pause.
+// again has a request made again. If its connection is gone, the request waits for the
+// next one. If a server has turned it away, it waits for a pause.
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
 		s.refuse(r) // late requests have been swept out, and there is no other sweep
@@ -169,14 +172,16 @@ func (s *Session) again(c *client, r request) {
 	})
 }
 
-// afterPause has a request made again that a server has turned away for the moment, see [wire.Throttle]. Every kind of request comes here:
-// those of seats by settle, and all others by again. A request with a lost answer waits for the next connection instead.
+// afterPause has a request made again that a server has turned away for the moment, see
+// [wire.Throttle]. Every kind of request comes here: those of seats by settle, and all
+// others by again. A request with a lost answer waits for the next connection instead.
 func (c *client) afterPause(f func()) {
 	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
 }
 
-// quiesce stops sending when a last flight has gone, and signals when it was answered. If the connection is lost meanwhile it waits for the
-// next one: without a connection no server hears of the end of the session.
+// quiesce stops sending when a last flight has gone, and signals when it was answered. If
+// the connection is lost meanwhile it waits for the next one: without a connection no
+// server hears of the end of the session.
 func (s *Session) quiesce() {
 	c := s.client
 	if s.quiet == nil || c != nil && c.is(phaseSuspended) {
@@ -193,7 +198,8 @@ func (s *Session) quiesce() {
 	}
 }
 
-// urgency orders the requests: a request waits behind those that are more urgent, and behind earlier ones that are as urgent.
+// urgency orders the requests: a request waits behind those that are more urgent, and
+// behind earlier ones that are as urgent.
 type urgency uint8
 
 const (
@@ -201,14 +207,16 @@ const (
 	proving urgency = iota
 	// turning: it lists a directory for a contender of which the turn may have come.
 	turning
-	// handing: it gives a node up, or a waiter of which the turn may have come waits for it.
+	// handing: it gives a node up, or a waiter of which the turn may have come waits for
+	// it.
 	handing
-	// observing: it looks for a leader, or for a holder that was asked for its lock. After a
-	// reconnect there is one for each of them, and few are made at a time.
+	// observing: it looks for a leader, or for a holder that was asked for its lock.
+	// After a reconnect there is one for each of them, and few are made at a time.
 	observing
 	// looking: it reads a queue, which may be long, and few are made at a time.
 	looking
-	// joining: a newcomer wants to queue up, or to know its place. There may be any number of them, and always one that waits.
+	// joining: a newcomer wants to queue up, or to know its place. There may be any
+	// number of them, and always one that waits.
 	joining
 	// cleaning: it removes a directory that is not used any more. No caller waits for it.
 	cleaning
@@ -216,9 +224,10 @@ const (
 	urgencies
 )
 
-// What is under way at a time is bounded: each request takes a goroutine, and a server executes
-// the requests of one session one after the other. The urgent requests have room of their own,
-// and so have the others. Otherwise one half could wait for the other for ever:
+// What is under way at a time is bounded: each request takes a goroutine, and a server
+// executes the requests of one session one after the other. The urgent requests have room
+// of their own, and so have the others. Otherwise one half could wait for the other for
+// ever:
 //
 //  1. A thousand callers each release a lock and ask for it again, in a loop.
 //  2. Each of these turnovers is urgent, because the release is.
@@ -228,17 +237,19 @@ const (
 const (
 	mostUrgent  = 224
 	mostPatient = 128
-	// mostServices bounds the requests of one kind of service: observers and revocations, looks.
+	// mostServices bounds the requests of one kind of service: observers and revocations,
+	// looks.
 	mostServices = 8
 	// mostCleaning bounds the directories of which the removal is under way.
 	mostCleaning = 32
-	// mostListed bounds the expected bytes of the listings that are under way together. A probe
-	// that keeps a lock waits at most behind these. One listing of each urgency may be under way
-	// in any case, so none waits for ever.
+	// mostListed bounds the expected bytes of the listings that are under way together. A
+	// probe that keeps a lock waits at most behind these. One listing of each urgency may
+	// be under way in any case, so none waits for ever.
 	mostListed = 4 << 20
 )
 
-// pending holds the requests that wait for a connection or for room, and counts those that are under way. The zero value is empty.
+// pending holds the requests that wait for a connection or for room, and counts those
+// that are under way. The zero value is empty.
 type pending struct {
 	lanes    [urgencies]lane
 	underWay [urgencies]int
@@ -248,7 +259,8 @@ type pending struct {
 // lane is a list of requests, the oldest first.
 type lane struct{ first, last *slot }
 
-// slot is a request's place. Each kind of request has one, and waits at one place at a time.
+// slot is a request's place. Each kind of request has one, and waits at one place at a
+// time.
 type slot struct {
 	prev, next *slot
 	waits      request // the request itself, while it waits
@@ -284,7 +296,8 @@ func (q *pending) hasten(r request) {
 	}
 }
 
-// remove takes a request out. It reports false, and does nothing, if the request does not wait.
+// remove takes a request out. It reports false, and does nothing, if the request does not
+// wait.
 func (q *pending) remove(r request) bool {
 	p := r.where()
 	if p.waits == nil {
@@ -305,7 +318,8 @@ func (q *pending) remove(r request) bool {
 	return true
 }
 
-// next returns the request that is to be made next, or nil if there is none that has room. The request waits until it is removed.
+// next returns the request that is to be made next, or nil if there is none that has
+// room. The request waits until it is removed.
 func (q *pending) next() request {
 	for u := range q.lanes {
 		if first := q.lanes[u].first; first != nil && q.room(first) {
@@ -355,7 +369,8 @@ func (q *pending) ended(r request) {
 	q.bytes[p.lane] -= p.bytes
 }
 
-// all goes through the requests that wait, the most urgent first. The current one may be removed meanwhile.
+// all goes through the requests that wait, the most urgent first. The current one may be
+// removed meanwhile.
 func (q *pending) all() iter.Seq[request] {
 	return func(yield func(request) bool) {
 		for u := range q.lanes {

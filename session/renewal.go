@@ -7,10 +7,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file removes directories of which the numbers come to their end, see [recipes.Renewal].
+// This file removes directories of which the numbers come to their end, see
+// [recipes.Renewal].
 
-// renew removes the directory, and with it the own node in it unless own is empty. It reports whether it has. If not, nothing has changed
-// or the outcome is unknown, and the delete of the own node that follows finds out.
+// renew removes the directory, and with it the own node in it unless own is empty. It
+// reports whether it has. If not, nothing has changed or the outcome is unknown, and the
+// delete of the own node that follows finds out.
 func (c *client) renew(t *Seat, dir, own string) bool {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The requests, each made with the client's blocking calls. They run in goroutines of their own and return the answer for the machine;
-// nil is no answer.
+// The requests, each made with the client's blocking calls. They run in goroutines of
+// their own and return the answer for the machine; nil is no answer.
 
-// list finds the own node by its GUID among the names that were listed. It reads and watches the node: its Stat has the owner and the
-// token.
+// list finds the own node by its GUID among the names that were listed. It reads and
+// watches the node: its Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
 	name, ok := found.own(t.kind, id)
@@ -38,7 +38,8 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	return listed, nil
 }
 
-// childrenOf reads a lock's directory and learns about it. A directory that does not exist counts as an empty one.
+// childrenOf reads a lock's directory and learns about it. A directory that does not
+// exist counts as an empty one.
 func (c *client) childrenOf(dir string) ([]string, error) {
 	children, stat, err := c.conn.Children(dir)
 	switch {
@@ -55,7 +56,8 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 	return children, nil
 }
 
-// watch arms a watch. If the watch is armed already, it looks whether the node is still there.
+// watch arms a watch. If the watch is armed already, it looks whether the node is still
+// there.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := t.at(e.Node)
 	seen, err := c.follow(ofNode, node, t)

@@ -101,8 +101,8 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, e.pathOf(t))}
 		}
 	}
-	// A name of another library's is no proof of a holder: a node old-lock-0000000007 that
-	// outlives its session may be no holder's. Its data would be overwritten, and it
+	// A name of another library's is no proof of a holder: a node old-lock-0000000007
+	// that outlives its session may be no holder's. Its data would be overwritten, and it
 	// would be deleted at last.
 	there := found[:0]
 	for _, t := range found {

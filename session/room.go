@@ -14,13 +14,14 @@ import (
 
 // This file is about the budget of the session's nodes, see [DefaultNodeBudget].
 //
-// A seat takes room for all of its nodes with its first request, and returns it when it is unseated: by then
-// its machine knows that no node is left. If a server has refused to delete a node, it counts until the
-// session ends.
+// A seat takes room for all of its nodes with its first request, and returns it when it
+// is unseated: by then its machine knows that no node is left. If a server has refused to
+// delete a node, it counts until the session ends.
 //
-// A request that finds no room is refused at once. Exception: it waits while nodes of the session go without
-// any user's doing, and it fits when they are gone. Those are idle nodes of cached locks, which are given up
-// for it, and the rest of a place in the queue that was lost in part.
+// A request that finds no room is refused at once. Exception: it waits while nodes of the
+// session go without any user's doing, and it fits when they are gone. Those are idle
+// nodes of cached locks, which are given up for it, and the rest of a place in the queue
+// that was lost in part.
 
 // seeker is a request that may need room.
 type seeker interface {
@@ -70,8 +71,8 @@ func (s *Session) giveUp() bool {
 	return t != nil
 }
 
-// roomMade goes on with the requests that wait for room, in order. If nodes stay that were to go, it finds
-// out for each request whether it may still wait.
+// roomMade goes on with the requests that wait for room, in order. If nodes stay that
+// were to go, it finds out for each request whether it may still wait.
 func (s *Session) roomMade() {
 	s.showFill()
 	for len(s.roomless) > 0 && s.budget.Fits(s.roomless[0].need) {
@@ -88,7 +89,8 @@ func (s *Session) roomMade() {
 	}
 }
 
-// unpark takes the requests for which out returns true out of those that wait for room, and returns them.
+// unpark takes the requests for which out returns true out of those that wait for room,
+// and returns them.
 func (s *Session) unpark(out func(request) bool) (taken []request) {
 	var left []parked
 	for _, r := range s.roomless {
@@ -144,8 +146,9 @@ func (s *Session) nextBudget() {
 	s.roomMade()
 }
 
-// overfull reports whether an option has made the budget so large, and the session has so many nodes, that
-// its end is more than the default budget allows. Then as many nodes are deleted first.
+// overfull reports whether an option has made the budget so large, and the session has so
+// many nodes, that its end is more than the default budget allows. Then as many nodes are
+// deleted first.
 func (s *Session) overfull() bool {
 	c := s.client
 	return c != nil && c.is(phaseUp) && s.budget.Used().Bytes > DefaultNodeBudget
@@ -175,7 +178,8 @@ func (r *asked) full(s *Session, err error) {
 	r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
 }
 
-// uncount returns the room of a seat. kept says that its nodes stay until the session ends.
+// uncount returns the room of a seat. kept says that its nodes stay until the session
+// ends.
 func (s *Session) uncount(t *Seat, kept bool) {
 	if !t.counts {
 		return
@@ -190,8 +194,8 @@ func (s *Session) uncount(t *Seat, kept bool) {
 	s.roomMade()
 }
 
-// contender is the load of a contender's node in a queue. dir is the lock's path, and below is the length of
-// what lies between it and the node's name.
+// contender is the load of a contender's node in a queue. dir is the lock's path, and
+// below is the length of what lies between it and the node's name.
 func contender(dir string, below int, kind events.Kind) budget.Load {
 	const guid, digits, slash = len(guidMark) + 37, 10, 1
 	return budget.Node(len(dir), len(dir)+below+slash+guid+len(kind.Marker())+digits)
@@ -206,7 +210,8 @@ type txn struct {
 	made    []string      // the paths of the numbered nodes
 }
 
-// newTxn returns nil for a transaction that neither creates an ephemeral node nor deletes a node.
+// newTxn returns nil for a transaction that neither creates an ephemeral node nor deletes
+// a node.
 func newTxn(operations []any) *txn {
 	x := &txn{}
 	for i, op := range operations {
@@ -243,8 +248,8 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	}
 }
 
-// end takes note of what is left of the transaction, when no more is heard of it. A caller may give up while
-// the transaction is on its way: then both of them end it.
+// end takes note of what is left of the transaction, when no more is heard of it. A
+// caller may give up while the transaction is on its way: then both of them end it.
 func (x *txn) end(s *Session) {
 	begun := x.begun
 	x.begun = nil

@@ -21,10 +21,10 @@ import (
 //	<path>/leases/_c_<guid>-lease-N  a permit that is taken
 //	<path>/size                      how many permits there are, in decimal; ours alone
 //
-// Every node in leases/ is a permit that is taken, of any library: Curator calls it a lease. The size is a
-// persistent node, and stays when the semaphore is not in use any more. Our permits are called
-// `_c_<guid>-<token>-lease-N`. The token, in hexadecimal digits, is that of the place in the queue, of which the
-// node is gone by then.
+// Every node in leases/ is a permit that is taken, of any library: Curator calls it a
+// lease. The size is a persistent node, and stays when the semaphore is not in use any
+// more. Our permits are called `_c_<guid>-<token>-lease-N`. The token, in hexadecimal
+// digits, is that of the place in the queue, of which the node is gone by then.
 const (
 	// SizeNode is the name of the node that says how many permits there are.
 	SizeNode = "size"
@@ -57,7 +57,8 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	return stat.NumChildren, nil
 }
 
-// permitHead is what the names of an attempt's permits begin with. The token is 0 if it is not known.
+// permitHead is what the names of an attempt's permits begin with. The token is 0 if it
+// is not known.
 func permitHead(id guid, token int64) string {
 	if token == 0 {
 		return head(0, id) + permitMarker
@@ -76,7 +77,8 @@ func TokenOf(permit string) int64 {
 	return token
 }
 
-// InnerOf returns the path at which a semaphore would have this one as a part. It is "" for a path that is none.
+// InnerOf returns the path at which a semaphore would have this one as a part. It is ""
+// for a path that is none.
 func InnerOf(at string) (semaphore string) {
 	switch path.Base(at) {
 	case queueDir, permitDir, SizeNode:
@@ -91,7 +93,8 @@ func ErrInner(at string) error {
 	return fmt.Errorf("%w: %q is a part of the semaphore at %s, and no place for a lock; %s", ErrKind, path.Base(at), path.Dir(at), escaping)
 }
 
-// showsSemaphore reports whether a directory with these children is a part of a semaphore.
+// showsSemaphore reports whether a directory with these children is a part of a
+// semaphore.
 func showsSemaphore(dir string, children []string) bool {
 	switch path.Base(dir) {
 	case queueDir:
@@ -171,7 +174,8 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	return listed.Permits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
 }
 
-// survey asks in one flight how many permits there are, how many are taken, and with Watch, whether the own node is still there.
+// survey asks in one flight how many permits there are, how many are taken, and with
+// Watch, whether the own node is still there.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	var found recipes.Findings
 	var wait sync.WaitGroup

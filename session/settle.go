@@ -62,9 +62,9 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	}
 }
 
-// makeAgain is for a create that was turned away, when its pause is over. Nothing was made, so
-// the request is as good as one that was not sent: the machine need not look for the node, and a
-// seat that is withdrawn meanwhile leaves nothing behind.
+// makeAgain is for a create that was turned away, when its pause is over. Nothing was
+// made, so the request is as good as one that was not sent: the machine need not look for
+// the node, and a seat that is withdrawn meanwhile leaves nothing behind.
 func (s *Session) makeAgain(r *asked) {
 	switch {
 	case r.seat.unsent != r: // withdrawn
@@ -75,7 +75,8 @@ func (s *Session) makeAgain(r *asked) {
 	}
 }
 
-// log logs why a request was not made. A refused delete is an error: the node blocks other contenders until the session ends.
+// log logs why a request was not made. A refused delete is an error: the node blocks
+// other contenders until the session ends.
 func (r *asked) log(c *client, in recipes.Input, err error) {
 	if err == nil {
 		return

@@ -15,16 +15,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about a lock that is one node, at its own path: the session that creates the node has the lock. All of its nodes have the
-// same name, one after the other, and the machine does not deal with that. So a question about a seat's own node is answered for the node
-// that the seat made, identified by the zxid that created it:
+// This file is about a lock that is one node, at its own path: the session that creates
+// the node has the lock. All of its nodes have the same name, one after the other, and
+// the machine does not deal with that. So a question about a seat's own node is answered
+// for the node that the seat made, identified by the zxid that created it:
 //
-//   - Gone is told of the own node only when that node is gone. The event of a watch is news of the node that was there when it came, and
-//     comes before any answer that knows of a later node. A reading that found nothing may be older than the node. So after such a reading
-//     the session looks again ([verifying]).
+//   - Gone is told of the own node only when that node is gone. The event of a watch is
+//     news of the node that was there when it came, and comes before any answer that
+//     knows of a later node. A reading that found nothing may be older than the node. So
+//     after such a reading the session looks again ([verifying]).
 //   - A claim checks that there is a node, and then that it is the seat's.
-//   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the owner looks first, behind a write through
-//     the quorum. It also does so if it has been without a connection and nothing has told since that its node is still there.
+//   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the
+//     owner looks first, behind a write through the quorum. It also does so if it has
+//     been without a connection and nothing has told since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
 //
 // A delete that is simply sent again could remove another contender's node:
@@ -33,11 +36,11 @@ import (
 //  2. B makes its node.
 //  3. A deletes that node.
 //
-// Limitation: A deletes B's node if A's node is removed by hand, and B makes its own, before A has its node watched or in the moment in
-// which A's delete is under way.
+// Limitation: A deletes B's node if A's node is removed by hand, and B makes its own,
+// before A has its node watched or in the moment in which A's delete is under way.
 
-// Holder returns the holder that the seat has seen at its last look, if the lock is one node and had a holder. Paths are without the
-// chroot.
+// Holder returns the holder that the seat has seen at its last look, if the lock is one
+// node and had a holder. Paths are without the chroot.
 func (t *Seat) Holder() (events.Contender, bool) {
 	if t.single == nil {
 		return events.Contender{}, false
@@ -82,8 +85,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	return listed, nil
 }
 
-// missing is called when a seat has found no node. Then the seat has none itself. If another seat of the session believes that it has the
-// node, that seat has to hear of it.
+// missing is called when a seat has found no node. Then the seat has none itself. If
+// another seat of the session believes that it has the node, that seat has to hear of it.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
 	if other := c.owners.of(t.single.node); other != nil && other != t {
@@ -138,15 +141,17 @@ func (c *client) lookAt(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) 
 	return m, nil
 }
 
-// Ephemeral reports whether a session owns the node. Containers and nodes with a time to live have an owner value that is no session.
+// Ephemeral reports whether a session owns the node. Containers and nodes with a time to
+// live have an owner value that is no session.
 func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a seat that was told that the node is its
-// own. It is not for one of which the create is under way: the answer could be older than that.
+// verifying looks whether a seat's node is still the one that it made, and watches it. It
+// is for a seat that was told that the node is its own. It is not for one of which the
+// create is under way: the answer could be older than that.
 type verifying struct {
 	slot
 
@@ -200,8 +205,9 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	s.tell(t, gone, nil)
 }
 
-// singleGone tells the seats that follow the node, and its owner, that it is gone. An event or a reading has said so. If it was a reading,
-// the owner may have made the node since.
+// singleGone tells the seats that follow the node, and its owner, that it is gone. An
+// event or a reading has said so. If it was a reading, the owner may have made the node
+// since.
 func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
 	if t := c.owners.of(node); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
@@ -214,18 +220,21 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 	return seats
 }
 
-// isPast reports whether a request of the seat that found no node to watch was about a node before the one which the seat has made, or is
-// making. Both nodes have one name, so the machine could not tell:
+// isPast reports whether a request of the seat that found no node to watch was about a
+// node before the one which the seat has made, or is making. Both nodes have one name, so
+// the machine could not tell:
 //
 //  1. The machine waits for A's node, and asks for a watch on it.
 //  2. The connection breaks, and A's node goes.
-//  3. On the next connection the request is made, and so is a look, because after an outage every waiter looks anew. Both find nothing.
+//  3. On the next connection the request is made, and so is a look, because after an
+//     outage every waiter looks anew. Both find nothing.
 //  4. The look's answer is told, and the seat makes its node, and holds.
 //  5. Only now the other answer is told: the node is gone.
 //
 // The machine would give up a node that stands, and no session would ever remove it.
 //
-// A seat that has a node, or may have one, waits for no other node. If the reading is younger than the node after all, another look tells.
+// A seat that has a node, or may have one, waits for no other node. If the reading is
+// younger than the node after all, another look tells.
 func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false
@@ -234,16 +243,18 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	return true
 }
 
-// rewritten notes that the data of a node have changed. When its owner has it watched again, that shows whether it is another node by now
-// (see found). Until then, and for an owner that does not hold any more, it is unknown.
+// rewritten notes that the data of a node have changed. When its owner has it watched
+// again, that shows whether it is another node by now (see found). Until then, and for an
+// owner that does not hold any more, it is unknown.
 func (s *Session) rewritten(c *client, node string) {
 	if t := c.owners.of(node); t != nil {
 		t.single.uncertain.Store(true)
 	}
 }
 
-// rest has a transaction rest on the one node of a lock, if that is the seat's. The transaction is made before the node is removed, or not
-// at all. A guard alone would not do, because it knows the node by its name:
+// rest has a transaction rest on the one node of a lock, if that is the seat's. The
+// transaction is made before the node is removed, or not at all. A guard alone would not
+// do, because it knows the node by its name:
 //
 //  1. The lock is lost, with a transaction under way.
 //  2. Our delete overtakes it.

@@ -8,8 +8,8 @@ import (
 
 // This file is about claims that are not sent, see recipes/warmth.go.
 
-// isKnown answers a request if a warm session knows the answer. If it knows a part of the answer, the request is made for the rest, if the
-// session is still warm then.
+// isKnown answers a request if a warm session knows the answer. If it knows a part of the
+// answer, the request is made for the rest, if the session is still warm then.
 func (s *Session) isKnown(r *asked) bool {
 	c := s.client
 	if !r.knowable() || !s.warmth(c, r).Claims() {
@@ -27,7 +27,8 @@ func (s *Session) isKnown(r *asked) bool {
 	return true
 }
 
-// knowable reports whether a warm session may know the answer to the request, or a part of it.
+// knowable reports whether a warm session may know the answer to the request, or a part
+// of it.
 func (r *asked) knowable() bool {
 	claim, is := r.effect.(recipes.Claim)
 	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout)
@@ -57,7 +58,8 @@ func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
 	}
 }
 
-// glance is what is left of a warm session's claim: a look at the own node behind the news that the node ahead is gone.
+// glance is what is left of a warm session's claim: a look at the own node behind the
+// news that the node ahead is gone.
 func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) {
 	exists, _, err := c.conn.Exists(own)
 	switch {
@@ -70,8 +72,8 @@ func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) 
 	}
 }
 
-// recent reports whether a write was answered that was sent within two probe intervals. That answer came behind all earlier events of its
-// connection.
+// recent reports whether a write was answered that was sent within two probe intervals.
+// That answer came behind all earlier events of its connection.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2
 	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)

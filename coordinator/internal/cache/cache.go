@@ -1,20 +1,23 @@
 // Package cache keeps the nodes of cached locks while no other contender wants them.
 //
-// It is a client of ordinary acquisitions. An acquisition of its own gets a node. The callers
-// wait in a queue of the process, and hold the lock turn by turn under that node: none of them
-// asks a server. When the acquisition has learned of another contender, a bounded number of turns
-// follows, and it is released. [recipes.Stay] makes these decisions.
+// It is a client of ordinary acquisitions. An acquisition of its own gets a node. The
+// callers wait in a queue of the process, and hold the lock turn by turn under that node:
+// none of them asks a server. When the acquisition has learned of another contender, a
+// bounded number of turns follows, and it is released. [recipes.Stay] makes these
+// decisions.
 //
-// One mutex guards all caches of a coordinator. A Grant, a release, the news of another contender,
-// a loss and Close happen in the goroutine of the caller, under the mutex. A function that may
-// call the cache is never called under it. So:
+// One mutex guards all caches of a coordinator. A Grant, a release, the news of another
+// contender, a loss and Close happen in the goroutine of the caller, under the mutex. A
+// function that may call the cache is never called under it. So:
 //
-//  1. A Grant is published under the mutex. A loss noted after it is reported after it. A loss
-//     noted before prevents it.
-//  2. The session renews the lease of a node until [actors.Lookout.Rest], and again from the
-//     moment at which [actors.Lookout.Known] is true. Rest is called under the mutex, and no turn
-//     is granted between the two. So every holder hears of the end of the lease.
-//  3. The machine of the acquisition hears every input first, then its lookout, then the cache.
+//  1. A Grant is published under the mutex. A loss noted after it is reported after it. A
+//     loss noted before prevents it.
+//  2. The session renews the lease of a node until [actors.Lookout.Rest], and again from
+//     the moment at which [actors.Lookout.Known] is true. Rest is called under the mutex,
+//     and no turn is granted between the two. So every holder hears of the end of the
+//     lease.
+//  3. The machine of the acquisition hears every input first, then its lookout, then the
+//     cache.
 package cache
 
 import (
@@ -28,8 +31,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Terms is what acquisitions that share a node have in common. Others stand beside each other,
-// like contenders of different sessions.
+// Terms is what acquisitions that share a node have in common. Others stand beside each
+// other, like contenders of different sessions.
 type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
@@ -37,7 +40,8 @@ type Terms struct {
 	For       time.Duration // how long local grants go on then
 }
 
-// Handle is a cached lock, with what its acquisitions have in common. Nobody writes to it.
+// Handle is a cached lock, with what its acquisitions have in common. Nobody writes to
+// it.
 type Handle struct {
 	Caches *Caches
 	Path   string
@@ -97,9 +101,9 @@ func (a *Caches) at(path string) *cache {
 	return &cache{all: a, path: path}
 }
 
-// Want notes that an acquisition of the process with other terms is about to queue up at the path,
-// or one that is not cached if other is nil. It is a contender of its own, and takes no turn's
-// place.
+// Want notes that an acquisition of the process with other terms is about to queue up at
+// the path, or one that is not cached if other is nil. It is a contender of its own, and
+// takes no turn's place.
 func (a *Caches) Want(path string, other *Terms) {
 	a.mu.Lock()
 	defer a.unlock()
@@ -121,8 +125,8 @@ func (a *Caches) Close() {
 	}
 }
 
-// GiveUp has the node go that has been idle for longest, and returns its port. It returns nil if
-// no node is idle.
+// GiveUp has the node go that has been idle for longest, and returns its port. It returns
+// nil if no node is idle.
 func (a *Caches) GiveUp() (port actors.Port) {
 	a.mu.Lock()
 	defer a.unlock()
@@ -132,8 +136,8 @@ func (a *Caches) GiveUp() (port actors.Port) {
 	return port
 }
 
-// evict forgets the cache that has been quiet for longest, and has its idle node go. It returns
-// the node's port. It is called with mu held.
+// evict forgets the cache that has been quiet for longest, and has its idle node go. It
+// returns the node's port. It is called with mu held.
 func (a *Caches) evict() (port actors.Port) {
 	c, _ := a.quiet.Back().Value.(*cache)
 	c.each(func(s *stay) {
@@ -171,8 +175,8 @@ func (c *cache) each(f func(*stay)) {
 	}
 }
 
-// rest notes that the process does not use the cache from now on. If too many caches are quiet,
-// the one that has been so for longest is forgotten.
+// rest notes that the process does not use the cache from now on. If too many caches are
+// quiet, the one that has been so for longest is forgotten.
 func (c *cache) rest() {
 	if c.at != nil {
 		c.all.quiet.MoveToFront(c.at)

@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// stay is one node, and the turns that wait for it or hold under it. Mostly a cache has one; while
-// its node is about to go, another one may queue up. Its methods are called with the mutex of all
-// caches held.
+// stay is one node, and the turns that wait for it or hold under it. Mostly a cache has
+// one; while its node is about to go, another one may queue up. Its methods are called
+// with the mutex of all caches held.
 type stay struct {
 	cache *cache
 	terms *Terms
@@ -30,14 +30,16 @@ type stay struct {
 	released    bool
 }
 
-// start has the node queue up. It is called without the mutex. The wait ends with the stay.
+// start has the node queue up. It is called without the mutex. The wait ends with the
+// stay.
 //
 //nolint:contextcheck,nolintlint // the context of one caller does not bound it; the linter heeds this at the callers
 func (s *stay) start(try bool) {
 	s.node.Start(context.Background(), 0, actors.Want{Try: try, Keep: true, Strict: s.cache.all.cfg.Strict})
 }
 
-// add adds a turn to the waiters: as the last one, or as the first if it has waited at another stay.
+// add adds a turn to the waiters: as the last one, or as the first if it has waited at
+// another stay.
 func (s *stay) add(t *turn) {
 	switch {
 	case s.first == nil:
@@ -111,7 +113,8 @@ func (s *stay) settle() {
 	}
 }
 
-// publish grants a holder the lock, and tells it of the revocation or the loss that came before.
+// publish grants a holder the lock, and tells it of the revocation or the loss that came
+// before.
 func (s *stay) publish(t *turn) {
 	if t.lost {
 		s.tellLoss(t)
@@ -142,8 +145,8 @@ func (s *stay) release() {
 	s.cache.all.then(s.node.Release)
 }
 
-// want notes that another contender is known, and bounds the time for which the node may still be
-// handed on locally.
+// want notes that another contender is known, and bounds the time for which the node may
+// still be handed on locally.
 func (s *stay) want() {
 	if !s.book.Want(s.terms.Handoffs) {
 		return
@@ -264,8 +267,8 @@ func (s *stay) lose(e recipes.Lose) {
 	s.tellLoss(told...)
 }
 
-// tellLoss tells holders, outside of the mutex, so that it comes after a Grant that was published
-// before. All of them lose the lock before the first one is told.
+// tellLoss tells holders, outside of the mutex, so that it comes after a Grant that was
+// published before. All of them lose the lock before the first one is told.
 func (s *stay) tellLoss(told ...*turn) {
 	e := s.loss
 	s.cache.all.then(func() {
@@ -279,9 +282,9 @@ func (s *stay) tellLoss(told ...*turn) {
 	})
 }
 
-// finish is the end of the node's acquisition. What a server has refused to it, it would refuse to
-// all waiters: they end, too. If other contenders stood in the way, the turns that only try end,
-// and the others queue up again.
+// finish is the end of the node's acquisition. What a server has refused to it, it would
+// refuse to all waiters: they end, too. If other contenders stood in the way, the turns
+// that only try end, and the others queue up again.
 func (s *stay) finish(e recipes.Finish) {
 	s.book.Over = true
 	if e.Why != recipes.WhyRefused && e.Why != recipes.WhySequenceEnd && e.Why != recipes.WhyMixed {

@@ -82,8 +82,8 @@ func (t *turn) Leave(why recipes.Why) {
 	t.Vacate()
 }
 
-// Admit returns a lock that enters this one again, or nil. If the lease has run out, or the lock
-// was to be back by now, none is admitted: the loss is about to be told.
+// Admit returns a lock that enters this one again, or nil. If the lease has run out, or
+// the lock was to be back by now, none is admitted: the loss is about to be told.
 func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -99,12 +99,13 @@ func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 	return &inner.Lock
 }
 
-// Deadline returns until when the session of the epoch can be believed alive. The stay is set before
-// the Grant, and stays until the turn does not hold any more.
+// Deadline returns until when the session of the epoch can be believed alive. The stay is
+// set before the Grant, and stays until the turn does not hold any more.
 func (t *turn) Deadline(epoch recipes.Epoch) time.Time { return t.stay.node.Port().Deadline(epoch) }
 
-// Use returns the port of the node. done with spent has the node go at the release, because its
-// name may leave the process: a late write could not be told from one of a later turn.
+// Use returns the port of the node. done with spent has the node go at the release,
+// because its name may leave the process: a late write could not be told from one of a
+// later turn.
 func (t *turn) Use() (port actors.Port, done func(spent bool)) {
 	all := t.of.Caches
 	all.mu.Lock()

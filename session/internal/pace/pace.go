@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tick is how often reads are let through: several at once, so that each needs no timer of
-// its own.
+// tick is how often reads are let through: several at once, so that each needs no timer
+// of its own.
 const tick = 10 * time.Millisecond
 
 // Limiter hands out the times at which reads may be sent. No second has more of them than
@@ -51,7 +51,8 @@ func (l *Limiter) Wait(ctx context.Context, until time.Time) (bool, error) {
 }
 
 // take lets a read through, and returns how long it has to wait. If that would be after
-// until, it takes nothing and returns false. The zero until has no bound. It is called with mu held.
+// until, it takes nothing and returns false. The zero until has no bound. It is called
+// with mu held.
 func (l *Limiter) take(now, until time.Time) (wait time.Duration, ok bool) {
 	if l.rate == 0 {
 		return 0, until.IsZero() || !now.After(until)
@@ -60,8 +61,8 @@ func (l *Limiter) take(now, until time.Time) (wait time.Duration, ok bool) {
 		l.next = time.Time{}
 	}
 	l.seen = now
-	// With the reads that a tick brings forward, a tenth of the rate goes at once after the
-	// limiter was idle.
+	// With the reads that a tick brings forward, a tenth of the rate goes at once after
+	// the limiter was idle.
 	interval, burst := time.Second/time.Duration(l.rate), max(1, l.rate*9/100)
 	if idle := now.Add(-interval * time.Duration(burst)); l.next.Before(idle) {
 		l.next = idle

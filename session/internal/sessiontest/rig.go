@@ -1,5 +1,5 @@
-// Package sessiontest has the basics of the tests of session: a session on a server in virtual time, and seats that note
-// what they are told.
+// Package sessiontest has the basics of the tests of session: a session on a server in
+// virtual time, and seats that note what they are told.
 package sessiontest
 
 import (
@@ -21,8 +21,8 @@ import (
 
 // The values that the tests share.
 const (
-	// Timeout and Tick are chosen so that a session outlives its lease by at least a second: it ends at a multiple of 10 s
-	// beyond the timeout, and the lease after 19 s.
+	// Timeout and Tick are chosen so that a session outlives its lease by at least a
+	// second: it ends at a multiple of 10 s beyond the timeout, and the lease after 19 s.
 	Timeout = 20 * time.Second
 	Lease   = Timeout - Timeout/20
 	Tick    = 10 * time.Second
@@ -192,7 +192,8 @@ type Seat struct {
 	errs   []error
 	read   int // how many of them the test has looked at
 
-	// Only the loop touches these: the node by which a machine would hold the lock, and the one of the latest claim.
+	// Only the loop touches these: the node by which a machine would hold the lock, and
+	// the one of the latest claim.
 	holds, claims string
 }
 
@@ -220,7 +221,8 @@ func (r *Rig) SeatedAt(p session.Place) *Seat {
 	return s
 }
 
-// Note takes what the session says. It reports whether a machine would hold its lock then.
+// Note takes what the session says. It reports whether a machine would hold its lock
+// then.
 func (s *Seat) Note(in recipes.Input, err error) (holds bool) {
 	s.believe(in)
 	s.Mu.Lock()
@@ -268,7 +270,8 @@ func (s *Seat) Want(types string) []recipes.Input {
 	return got
 }
 
-// Answer waits for the one answer to a request, and returns it. It passes over news of the session that come before it.
+// Answer waits for the one answer to a request, and returns it. It passes over news of
+// the session that come before it.
 func (s *Seat) Answer() recipes.Input {
 	s.Rig.Helper()
 	var found []recipes.Input

@@ -69,7 +69,8 @@ func (s *Seat) Until() time.Duration {
 	return time.Until(s.Deadline(1))
 }
 
-// WantLease checks how long the lease of the first epoch is good from now on: at least and at most so long.
+// WantLease checks how long the lease of the first epoch is good from now on: at least
+// and at most so long.
 func (s *Seat) WantLease(least, most time.Duration) {
 	s.Rig.Helper()
 	if left := s.Until(); left < least || left > most {
@@ -77,7 +78,8 @@ func (s *Seat) WantLease(least, most time.Duration) {
 	}
 }
 
-// NoPings keeps the client's pings from being answered, so that they are no signs of life.
+// NoPings keeps the client's pings from being answered, so that they are no signs of
+// life.
 func (r *Rig) NoPings() { r.On(zktest.OpPing, zktest.Swallow()) }
 
 // On does something to each request of a kind.
@@ -119,7 +121,8 @@ func (s *Seat) MakesAlone() recipes.Created {
 	return created
 }
 
-// MakesBeside makes a node, and the answer does not prove that no other contender is there.
+// MakesBeside makes a node, and the answer does not prove that no other contender is
+// there.
 func (s *Seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
 	s.Rig.Helper()
 	created := s.Makes(attempt)
@@ -144,7 +147,8 @@ func (s *Seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
 	return AnswerOf[recipes.Listed](s)
 }
 
-// Once does something to the next request for which it is meant, and returns whether it has.
+// Once does something to the next request for which it is meant, and returns whether it
+// has.
 func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) func() bool {
 	done := false
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -166,8 +170,8 @@ func (r *Rig) WantChildren(n int) {
 	}
 }
 
-// Leaving is three in a queue, of which the last one waits for the second: the first leaves as a holder, and
-// then the second for some reason.
+// Leaving is three in a queue, of which the last one waits for the second: the first
+// leaves as a holder, and then the second for some reason.
 func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.Advance) {
 	r.Helper()
 	r.Warm()
@@ -187,7 +191,8 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 	return waiter, recipes.Advance{Epoch: 1, Node: events.Name{Text: nodes[2]}, Past: events.Name{Text: nodes[1]}, Next: events.Name{Text: nodes[0]}}
 }
 
-// Writer is a seat that writes, in a directory that is known to be ours. Alone there it holds.
+// Writer is a seat that writes, in a directory that is known to be ours. Alone there it
+// holds.
 func (r *Rig) Writer() (w *Seat, node events.Name) {
 	r.Helper()
 	r.Warm()

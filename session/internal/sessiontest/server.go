@@ -53,7 +53,8 @@ func (r *Rig) Asked() func() map[zktest.Op]int {
 	}
 }
 
-// WantAsked checks that the server was asked for each of these once, and for nothing else.
+// WantAsked checks that the server was asked for each of these once, and for nothing
+// else.
 func (r *Rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
 	r.Helper()
 	want := map[zktest.Op]int{}
@@ -126,8 +127,8 @@ func (s *Seat) WantGone(name string) {
 	s.WantOnly(recipes.Gone{Epoch: 1, Node: events.Name{Text: name}})
 }
 
-// Multis returns a check of how many Multis have come since the call before: at least and at most so many. when says in
-// which time that was.
+// Multis returns a check of how many Multis have come since the call before: at least and
+// at most so many. when says in which time that was.
 func (r *Rig) Multis() func(least, most int, when string) {
 	seen := r.Server.Requests(zktest.OpMulti)
 	return func(least, most int, when string) {
@@ -194,7 +195,8 @@ func (r *Rig) WantPermits(queue, permits int) {
 	}
 }
 
-// Together runs f in the session's own time. So what f asks for is parked before any of it is made.
+// Together runs f in the session's own time. So what f asks for is parked before any of
+// it is made.
 func (r *Rig) Together(f func()) {
 	r.Helper()
 	done := make(chan struct{})

@@ -1,4 +1,5 @@
-// Package watch keeps what a client has the servers watch, and which subscribers want to hear of it.
+// Package watch keeps what a client has the servers watch, and which subscribers want to
+// hear of it.
 package watch
 
 import (
@@ -6,23 +7,26 @@ import (
 	"sync"
 )
 
-// Set is what one client watches, by path: the subscribers of a path, and what the reading with its watch has found. It is safe for
-// concurrent use. The zero value is empty.
+// Set is what one client watches, by path: the subscribers of a path, and what the
+// reading with its watch has found. It is safe for concurrent use. The zero value is
+// empty.
 //
-// A request subscribes before the call that arms the watch, because the event can overtake the reply:
+// A request subscribes before the call that arms the watch, because the event can
+// overtake the reply:
 //
 //  1. The request subscribes.
 //  2. The server answers, and the node goes.
 //  3. Reply and event arrive in one segment.
-//  4. The client runs the callback with the event before the goroutine that made the call gets to run.
+//  4. The client runs the callback with the event before the goroutine that made the call
+//     gets to run.
 //  5. The event finds the subscriber.
 //
-// The client has one channel for each call that armed a watch and cannot drop any. So a path
-// that is armed is not armed again, and is remembered until it fires even if it has no
-// subscribers any more.
+// The client has one channel for each call that armed a watch and cannot drop any. So a
+// path that is armed is not armed again, and is remembered until it fires even if it has
+// no subscribers any more.
 //
-// [Set.Ask] takes a path for armed from the answer on, and until then every caller arms it. A
-// reading beside a watch that is about to be armed could miss a change:
+// [Set.Ask] takes a path for armed from the answer on, and until then every caller arms
+// it. A reading beside a watch that is about to be armed could miss a change:
 //
 //  1. A is about to arm.
 //  2. B finds that taken care of, and only reads.
@@ -54,8 +58,8 @@ type note[V any] struct {
 	holds bool // nothing has happened to the path since
 }
 
-// Add subscribes, and reports whether the path is not armed, so that the caller has to see to
-// that.
+// Add subscribes, and reports whether the path is not armed, so that the caller has to
+// see to that.
 func (s *Set[S, V]) Add(path string, who S) (unarmed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +68,8 @@ func (s *Set[S, V]) Add(path string, who S) (unarmed bool) {
 	return !p.armed
 }
 
-// Sure reports whether a path is armed for certain: a reading on the present connection that armed it was answered.
+// Sure reports whether a path is armed for certain: a reading on the present connection
+// that armed it was answered.
 func (s *Set[S, V]) Sure(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +87,8 @@ func (s *Set[S, V]) Resumed() {
 	}
 }
 
-// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm the
-// watch. If so it calls Answered with the ticket.
+// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm
+// the watch. If so it calls Answered with the ticket.
 func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +100,8 @@ func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	return arm, Ticket{p.fires, s.connections}
 }
 
-// Answered says whether the watch of an Ask is armed. If the path has fired since the Ask, the
-// event is that of the watch, and the answer counts for nothing.
+// Answered says whether the watch of an Ask is armed. If the path has fired since the
+// Ask, the event is that of the watch, and the answer counts for nothing.
 func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +113,8 @@ func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.keep(path, p)
 }
 
-// Changed says that the watch has fired, and that its subscribers want it armed again. It reports whether there are any.
+// Changed says that the watch has fired, and that its subscribers want it armed again. It
+// reports whether there are any.
 func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +123,8 @@ func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	return len(p.subscribers) > 0
 }
 
-// Fired says that the watch has fired. It drops the subscribers, and returns them: they have to hear of it.
+// Fired says that the watch has fired. It drops the subscribers, and returns them: they
+// have to hear of it.
 func (s *Set[S, V]) Fired(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,8 +176,9 @@ func (s *Set[S, V]) Subscribers(path string) []S {
 	return slices.Clone(s.paths[path].subscribers)
 }
 
-// Note keeps what the reading that armed a path has found. update makes that from the value noted before; Note returns it. If the path has
-// fired since and is forgotten, nothing is kept. If it has fired and is remembered, the value does not hold.
+// Note keeps what the reading that armed a path has found. update makes that from the
+// value noted before; Note returns it. If the path has fired since and is forgotten,
+// nothing is kept. If it has fired and is remembered, the value does not hold.
 func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +192,8 @@ func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 	return value
 }
 
-// Noted returns the value noted for a path, and whether it holds: while the watch is armed the data are the same, and are not read again.
+// Noted returns the value noted for a path, and whether it holds: while the watch is
+// armed the data are the same, and are not read again.
 func (s *Set[S, V]) Noted(path string) (value V, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +220,8 @@ func (s *Set[S, V]) Armed() bool {
 	return false
 }
 
-// Empty reports whether no path is remembered: none is armed, or about to be, or has subscribers.
+// Empty reports whether no path is remembered: none is armed, or about to be, or has
+// subscribers.
 func (s *Set[S, V]) Empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

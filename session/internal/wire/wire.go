@@ -622,8 +622,8 @@ func (w *wire) end(err error) {
 	debt, now := w.owed(), w.link.Events.Now()
 	w.ended = now
 	w.room.Broadcast()
-	// The hook is called for what will not be answered. If an answer comes all the same, it
-	// is not called again.
+	// The hook is called for what will not be answered. If an answer comes all the same,
+	// it is not called again.
 	var left []sent
 	if w.link.Events.OnRequest != nil {
 		if w.handshaking && !w.hello.at.IsZero() {
