@@ -400,7 +400,7 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 			look = node.Queue
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was interrupted
 		}
 		if !open {
 			if _, err := look(ctx); !errors.Is(err, coordinator.ErrKind) {

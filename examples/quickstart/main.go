@@ -49,7 +49,7 @@ func contend(ctx context.Context, r *role) error {
 // work queues up for the lock and works under it. It returns nil when the work is done, and a *coordinator.LostError after a loss.
 func work(ctx context.Context, c *coordinator.Coordinator, job *role) error {
 	lock := c.Mutex(lockPath).Acquire(ctx, coordinator.Data([]byte(job.name))) // returns at once
-	defer lock.Release()                                                           // the work has stopped
+	defer lock.Release()                                                       // the work has stopped
 	defer job.stop()
 	for {
 		select {
