@@ -16,7 +16,7 @@ import (
 type earlier struct {
 	commit string
 	what   string // was new in it
-	lacks  bool   // what newer.go of the worker has
+	newer  string // what stands in for the worker's newer.go, in testdata
 }
 
 // versions has one version for each earlier wire format: the last commit before a format changed.
@@ -24,9 +24,9 @@ var versions = []earlier{
 	// It has mutexes, read/write locks, semaphores and records of holders. It has no line
 	// with the session timeout in the data of revocable locks, and knows no node that is
 	// kept.
-	{commit: "03f7b13e4fd23675d9f12c83995f77ceb4bd8a44", what: "records of crashed holders", lacks: true},
+	{commit: "03f7b13e4fd23675d9f12c83995f77ceb4bd8a44", what: "records of crashed holders", newer: "older.txt"},
 	// It keeps the nodes of cached locks.
-	{commit: "630e71aeb1fcecd1b1460d952703302cb5e7a43c", what: "cached locks"},
+	{commit: "630e71aeb1fcecd1b1460d952703302cb5e7a43c", what: "cached locks", newer: "old.txt"},
 }
 
 // run runs a command in a folder.
@@ -64,11 +64,9 @@ func (v earlier) build(t *testing.T) (program string) {
 		eventstest.Must(t, err)
 	}
 	eventstest.Must(t, os.Mkdir(folder, 0o700))
-	newer := filepath.Join("worker", "newer.go")
-	if v.lacks {
-		newer = filepath.Join("testdata", "older.txt")
-	}
-	for to, from := range map[string]string{"main.go": filepath.Join("worker", "main.go"), "newer.go": newer} {
+	for to, from := range map[string]string{
+		"main.go": filepath.Join("worker", "main.go"), "newer.go": filepath.Join("testdata", v.newer),
+	} {
 		text, err := os.ReadFile(from)
 		eventstest.Must(t, err)
 		eventstest.Must(t, os.WriteFile(filepath.Join(folder, to), text, 0o600))

@@ -92,7 +92,7 @@ func (w *worker) obey() error {
 		}
 		switch o.Do {
 		case "acquire":
-			a := w.lock(o).Acquire(context.Background(), coordinator.Data([]byte(w.name)))
+			a := w.lock(o).Acquire(context.Background(), data(w.name))
 			w.held[o.ID] = a
 			w.active.Go(func() { w.watch(o.ID, a) })
 		case "release":
