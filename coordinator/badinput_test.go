@@ -351,7 +351,12 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 	}
 	held, _ := coordtest.Hold(t, c.Mutex("/held"))
 	_, operation := held.Txn(t.Context(), "no operation")
-	_, noQueue := c.Mutex("no path").Queue(t.Context())
+	looked := func(l handle) error {
+		_, err := l.Queue(t.Context())
+		return err
+	}
+	_, noSides := rw.Queue(t.Context())
+	reentrant := c.Semaphore(semPath, 2, coordinator.Reentrant())
 	noACL := coordinator.ACL([]zk.ACL{})
 	return map[string]blame{
 		"servers":                {connected("zk1:99999"), coordinator.ErrConnectString},
@@ -362,7 +367,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"no function":            {mutex.Do(t.Context(), nil), coordinator.ErrInvalid},
 		"no function of permits": {sem.Do(t.Context(), nil), coordinator.ErrInvalid},
 		"path":                   {acquired(c.Mutex("no path")), coordinator.ErrPath},
-		"path to look at":        {noQueue, coordinator.ErrPath},
+		"path to look at":        {looked(c.Mutex("no path")), coordinator.ErrPath},
 		"data":                   {acquired(mutex, coordinator.Data(make([]byte, 1<<20))), coordinator.ErrTooLarge},
 		"reserved data":          {acquired(mutex, coordinator.Data([]byte(curatorsWish))), coordinator.ErrData},
 		"no members":             {acquired(c.Multi()), coordinator.ErrMembers},
@@ -374,7 +379,16 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"more than all permits":  {acquired(sem, coordinator.Permits(3)), coordinator.ErrPermits},
 		"a size of none":         {acquired(c.Semaphore(semPath, 0)), coordinator.ErrPermits},
 		"resized to none":        {sem.Resize(t.Context(), 0), coordinator.ErrPermits},
-		"permits of a mutex":     {acquired(mutex, coordinator.Permits(1)), coordinator.ErrPermits},
+		"permits of a mutex":     {acquired(mutex, coordinator.Permits(1)), coordinator.ErrKind},
+		"adopted by a mutex":     {with(coordinator.AdoptSize()), coordinator.ErrKind},
+		"look at that":           {looked(c.Mutex(lockPath, coordinator.AdoptSize())), coordinator.ErrKind},
+		"reentrant permits":      {acquired(reentrant), coordinator.ErrKind},
+		"look at them":           {looked(reentrant), coordinator.ErrKind},
+		"resize them":            {reentrant.Resize(t.Context(), 3), coordinator.ErrKind},
+		"look at both sides":     {noSides, coordinator.ErrKind},
+		"look at an election":    {looked(c.Election(lockPath, coordinator.Cached())), coordinator.ErrKind},
+		"look at an unfair lock": {looked(c.Unfair(lockPath, coordinator.Reentrant())), coordinator.ErrKind},
+		"look at a multi-lock":   {looked(c.Multi(mutex, c.Mutex("/b", coordinator.Cached()))), coordinator.ErrKind},
 		"negative grace":         {c.Revoke(t.Context(), lockPath, -1), coordinator.ErrGrace},
 		"operation":              {operation, coordinator.ErrOperation},
 		"-1 handoffs":            {cached(coordinator.CacheHandoffs(-1)), coordinator.ErrInvalid},

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -125,7 +126,7 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 // The channel is closed when ctx ends, when the coordinator is closed, or if the path cannot be read; Queue then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
-	if err := c.checkPath(e.lock.path); err != nil {
+	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {
 		c.cfg.Logger.Warn("cannot read the election's leader", zap.String("path", e.lock.path), zap.Error(err))
 		none := make(chan events.Leader)
 		close(none)

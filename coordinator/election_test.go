@@ -245,7 +245,7 @@ func TestTermsEnd(t *testing.T) {
 			"no path":                   {c, "service", none, nil, coordinator.ErrPath},
 			"a try":                     {c, electionPath, none, options{coordinator.Try()}, coordinator.ErrNotAcquired},
 			"patience":                  {c, electionPath, none, options{coordinator.MaxWait(time.Minute)}, coordinator.ErrTimeout},
-			"permits":                   {c, electionPath, none, options{coordinator.Permits(1)}, coordinator.ErrPermits},
+			"permits":                   {c, electionPath, none, options{coordinator.Permits(1)}, coordinator.ErrKind},
 			"another kind of lock":      {c, lockPath, none, nil, coordinator.ErrKind},
 			"another kind, and its own": {c, lockPath, m.Context(t.Context()), nil, coordinator.ErrKind},
 			"the loss of another lock":  {c, electionPath, lost, nil, coordinator.ErrSessionExpired},

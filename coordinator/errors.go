@@ -67,7 +67,8 @@ var (
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrSessionFull reports nodes beyond [WithNodeBudget].
 	ErrSessionFull = session.ErrSessionFull
-	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or be in a multi-lock.
+	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or
+	// be in a multi-lock.
 	ErrKind = session.ErrKind
 	// ErrRecord reports another node in the place of the record of [DetectCrash].
 	ErrRecord = session.ErrRecord
@@ -79,7 +80,7 @@ var (
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
 	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.
 	ErrSizeNode = session.ErrSizeNode
-	// ErrPermits reports a number of permits below 1, above the size, or for a lock that is no semaphore.
+	// ErrPermits reports a number of permits below 1 or above the size.
 	ErrPermits = errors.New("zkgrant: invalid number of permits")
 )
 

@@ -424,7 +424,7 @@ func ExamplePermits() {
 	// Output:
 	// zkgrant: invalid number of permits: 0 of /limits/exports
 	// zkgrant: invalid number of permits: 4 of /limits/exports, which has 3
-	// zkgrant: invalid number of permits: /locks/a is no semaphore
+	// zkgrant: wrong kind of lock: a mutex has no permits, at /locks/a
 }
 
 // Money goes from one account to another: both are locked, or none.

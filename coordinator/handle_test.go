@@ -76,6 +76,57 @@ func playHold(t *testing.T, s *site) {
 	}
 }
 
+// TestEveryHoldersDataCanBeSet, and Queue shows them. The next holder has its own.
+func TestEveryHoldersDataCanBeSet(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playSetData(t, onTheDouble(t, srv)) })
+}
+
+// TestRealEveryHoldersDataCanBeSet is the same on a real server.
+func TestRealEveryHoldersDataCanBeSet(t *testing.T) { playSetData(t, onARealServer(t)) }
+
+func playSetData(t *testing.T, s *site) {
+	t.Helper()
+	c, other := s.connect(), s.connect()
+	handles := handlesOf(c)
+	handles["permits"] = c.Semaphore("/handles/permits", 2)
+	handles["revocable"] = c.Mutex("/handles/revocable", coordinator.Revocable())
+	for kind, h := range handles {
+		var options []coordinator.AcquireOption
+		if kind == "permits" {
+			options = append(options, coordinator.Permits(2))
+		}
+		shows := func(when, data string) {
+			t.Helper()
+			queue, err := h.Queue(t.Context())
+			eventstest.Must(t, err)
+			for _, contender := range queue {
+				expect(t, contender.Holding && string(contender.Data) == data,
+					"%s: %s the queue shows %+v with %q, want holders with %q", kind, when, contender, contender.Data, data)
+			}
+			expect(t, len(queue) > 0, "%s: %s the queue is empty", kind, when)
+		}
+		for range 3 { // a cached node is kept from the second release on
+			a, err := h.Hold(t.Context(), append(options, coordinator.Data([]byte("old")))...)
+			eventstest.Must(t, err)
+			shows("at first", "old")
+			eventstest.Must(t, a.SetData(t.Context(), []byte("new")))
+			shows("then", "new")
+			coordtest.End(a)
+			expectError(t, a.SetData(t.Context(), nil), coordinator.ErrReleased, kind+": after the release")
+		}
+		if kind == "permits" || kind == "revocable" {
+			continue
+		}
+		a, err := h.Hold(t.Context())
+		eventstest.Must(t, err)
+		shows("without data", "")
+		waiter := against(kind, other).Acquire(t.Context())
+		expectError(t, waiter.SetData(t.Context(), nil), coordinator.ErrNotAcquired, kind+": a waiter")
+		coordtest.End(waiter)
+		coordtest.End(a)
+	}
+}
+
 // TestHoldReturnsWithItsContext, also while no server answers, and leaves no node.
 func TestHoldReturnsWithItsContext(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

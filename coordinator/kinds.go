@@ -26,28 +26,29 @@ type kind struct {
 type ability uint8
 
 const (
-	canDetect ability = 1 << iota // has DetectCrash
-	canRevoke                     // has Revocable
-	canJoin                       // may be part of a multi-lock
-	isKazoo                       // its names are those of AsKazoo
+	canDetect  ability = 1 << iota // has DetectCrash
+	canRevoke                      // has Revocable
+	canReenter                     // has Reentrant
+	canJoin                        // may be part of a multi-lock
+	isKazoo                        // its names are those of AsKazoo
 )
 
 // The kinds. They are constant.
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	kindMutex     = &kind{name: "a mutex", word: "mutex", kazoo: kazooMutex, can: canDetect | canRevoke | canJoin}
-	kindReadWrite = &kind{name: "a read/write lock", word: "write", kazoo: kazooReadWrite, can: canDetect | canRevoke | canJoin}
-	kindElection  = &kind{name: "an election", word: "election", kazoo: kazooElection, can: canDetect | canRevoke, leads: true}
+	kindMutex     = &kind{name: "a mutex", word: "mutex", kazoo: kazooMutex, can: canDetect | canRevoke | canReenter | canJoin}
+	kindReadWrite = &kind{name: "a read/write lock", word: "write", kazoo: kazooReadWrite, can: canDetect | canRevoke | canReenter | canJoin}
+	kindElection  = &kind{name: "an election", word: "election", kazoo: kazooElection, can: canDetect | canRevoke | canReenter, leads: true}
 	kindUnfair    = &kind{name: "an unfair lock", word: "unfair"}
 	kindSemaphore = &kind{
 		name: "a semaphore", word: "semaphore", can: canRevoke, permits: true,
 		check: (*Lock).checkPermits, place: (*Lock).placePermits, explain: (*Lock).explainSize,
 	}
 
-	kazooMutex     = &kind{name: "a mutex as kazoo's", word: "mutex", can: canDetect | canRevoke | canJoin | isKazoo}
-	kazooReadWrite = &kind{name: "a read/write lock as kazoo's", word: "write", can: canDetect | canRevoke | canJoin | isKazoo}
-	kazooElection  = &kind{name: "an election as kazoo's", word: "election", can: canDetect | canRevoke | isKazoo, leads: true}
+	kazooMutex     = &kind{name: "a mutex as kazoo's", word: "mutex", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooReadWrite = &kind{name: "a read/write lock as kazoo's", word: "write", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooElection  = &kind{name: "an election as kazoo's", word: "election", can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
 )
 
 // as returns the kind with kazoo's names, if the config asks for them and kazoo has the kind.
@@ -71,6 +72,10 @@ func (l *Lock) checkOptions() error {
 		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
 		return fmt.Errorf("%w: kazoo has no counterpart of %s, at %s", errInvalidKind, l.kind.name, l.path)
+	case l.cfg.reentrant && l.kind.can&canReenter == 0:
+		return fmt.Errorf("%w: %s cannot be entered again, at %s", errInvalidKind, l.kind.name, l.path)
+	case l.cfg.adopt && !l.kind.permits:
+		return fmt.Errorf("%w: %s has no size to adopt, at %s", errInvalidKind, l.kind.name, l.path)
 	default:
 		return l.checkCached()
 	}

@@ -13,24 +13,32 @@ import (
 
 // TestWhichKindHasWhichOption goes through all kinds and all options that only some kinds have.
 func TestWhichKindHasWhichOption(t *testing.T) {
+	c := &Coordinator{}
 	for kind, want := range map[*kind]string{
-		kindMutex:     "DetectCrash AsKazoo Revocable in-Multi",
-		kindReadWrite: "DetectCrash AsKazoo Revocable in-Multi",
-		kindElection:  "DetectCrash AsKazoo Revocable",
-		kindSemaphore: "Revocable",
+		kindMutex:     "DetectCrash AsKazoo Revocable Reentrant Cached in-Multi",
+		kindReadWrite: "DetectCrash AsKazoo Revocable Reentrant in-Multi",
+		kindElection:  "DetectCrash AsKazoo Revocable Reentrant",
+		kindSemaphore: "Revocable AdoptSize Permits",
 		kindUnfair:    "",
 	} {
 		got := ""
 		for _, option := range []struct {
 			name string
 			set  LockOption
-		}{{"DetectCrash", DetectCrash()}, {"AsKazoo", AsKazoo()}, {"Revocable", Revocable()}} {
+		}{
+			{"DetectCrash", DetectCrash()}, {"AsKazoo", AsKazoo()}, {"Revocable", Revocable()}, {"Reentrant", Reentrant()},
+			{"Cached", Cached()}, {"AdoptSize", AdoptSize()}, {"Permits", nil},
+		} {
 			cfg := lockConfigOf([]LockOption{option.set})
-			l := &Lock{path: "/l", kind: kind.as(cfg), rule: recipes.Mutex{}, cfg: cfg}
-			switch err := l.checkOptions(); {
+			l := c.handle("/l", kind, recipes.Semaphore{Size: 1, Permits: 1}, cfg)
+			err := l.checkOptions()
+			if option.set == nil {
+				err = l.check(configOf([]AcquireOption{Permits(1)}))
+			}
+			switch {
 			case err == nil:
 				got += " " + option.name
-			case !errors.Is(err, ErrKind) || !errors.Is(err, ErrInvalid):
+			case !errors.Is(err, ErrKind) || !errors.Is(err, ErrInvalid) || errors.Is(err, ErrPermits):
 				t.Errorf("%s with %s: %v, want ErrKind and ErrInvalid", kind.name, option.name, err)
 			}
 		}

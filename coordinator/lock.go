@@ -202,7 +202,7 @@ func (l *Lock) check(cfg acquireConfig) error {
 	case cfg.bounded && cfg.maxWait <= 0:
 		return ErrTimeout
 	case cfg.permits != nil && !l.kind.permits:
-		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
+		return fmt.Errorf("%w: %s has no permits, at %s", errInvalidKind, l.kind.name, l.path)
 	case l.kind.check != nil:
 		return l.kind.check(l, cfg, size)
 	default:

@@ -24,6 +24,9 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	} else if m != nil {
 		return m.queue(ctx)
 	}
+	if err := l.checkOptions(); err != nil {
+		return nil, err
+	}
 	if recipes.Single(l.rule) {
 		return l.holder(ctx)
 	}
@@ -143,7 +146,7 @@ func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 // Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue].
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
-	if err := c.checkPath(path); err != nil {
+	if err := cmp.Or(c.checkPath(path), s.lock.checkOptions()); err != nil {
 		return nil, err
 	}
 	queue, permits := session.SemaphoreDirs(path)

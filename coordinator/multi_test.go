@@ -102,7 +102,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			"a megabyte of paths":  {mutexes(c, long...), nil, []error{coordinator.ErrTooLarge}},
 			"one path too long":    {mutexes(c, "/"+strings.Repeat("a", 1<<20)), nil, []error{coordinator.ErrTooLarge, coordinator.ErrPath}},
 			"data for each":        {mutexes(c, pathsOf(32)...), []coordinator.AcquireOption{coordinator.Data(make([]byte, 1<<15))}, []error{coordinator.ErrTooLarge}},
-			"permits":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.Permits(1)}, []error{coordinator.ErrPermits}},
+			"permits":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.Permits(1)}, []error{coordinator.ErrKind}},
 			"no time":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.MaxWait(-1)}, []error{coordinator.ErrTimeout}},
 			"many, and one too":    {mutexes(c, append(pathsOf(20000), accountA)...), nil, []error{coordinator.ErrTooLarge}},
 			"as another kind here": {c.Multi(c.Mutex(accountB), c.ReadWrite(accountC).Read()), nil, []error{coordinator.ErrKind}},

@@ -150,7 +150,7 @@ func ACL(acl []zk.ACL) LockOption {
 // [Acquisition.Context] of a holding acquisition of the same side and coordinator. Without it, that
 // is [ErrDeadlock]. Each acquisition has its own Grant, with the same Node and Token; the last
 // Release frees the lock. Goroutines that share such a context are inside together; see [Disown].
-// Semaphores and unfair locks ignore the option.
+// A semaphore, an unfair lock and a multi-lock cannot have it ([ErrKind]).
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
@@ -172,13 +172,14 @@ func Data(data []byte) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// Permits takes n permits of a [Semaphore], together; by default 1. More than there are, or another lock:
-// [ErrPermits].
+// Permits takes n permits of a [Semaphore], together; by default 1. More than there are is
+// [ErrPermits]; another lock is [ErrKind].
 func Permits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
 }
 
-// AdoptSize makes a [Semaphore] use the size on the servers, instead of ending with [ErrSizeMismatch]. Other locks ignore it.
+// AdoptSize makes a [Semaphore] use the size on the servers, instead of ending with
+// [ErrSizeMismatch]. Other locks are [ErrKind].
 func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
 
 // AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names. Every program at the path needs it, except kazoo

@@ -175,8 +175,10 @@ func TestBadNumbersOfPermits(t *testing.T) {
 			coordinator.ErrPermits: {
 				asks(c.Semaphore(semPath, 2), 0), asks(c.Semaphore(semPath, 2), -1), asks(c.Semaphore(semPath, 2), 3),
 				asks(c.Semaphore(semPath, 0), 1), asks(c.Semaphore(semPath, -3, coordinator.AdoptSize()), 1),
-				asks(c.Semaphore(semPath, enormous), 1), asks(c.Mutex(semPath), 1), asks(c.ReadWrite(semPath).Read(), 1),
-				asks(c.ReadWrite(semPath).Write(), 1), resizes(semPath, 0), resizes(semPath, -1), resizes(semPath, enormous),
+				asks(c.Semaphore(semPath, enormous), 1), resizes(semPath, 0), resizes(semPath, -1), resizes(semPath, enormous),
+			},
+			coordinator.ErrKind: {
+				asks(c.Mutex(semPath), 1), asks(c.ReadWrite(semPath).Read(), 1), asks(c.ReadWrite(semPath).Write(), 1),
 			},
 			coordinator.ErrTooLarge: {asks(c.Semaphore(semPath, 1<<30), 1<<30)}, // more than fit into a request
 			coordinator.ErrPath:     {resizes("no/path", 1), bad},

@@ -48,8 +48,10 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	}
 }
 
-// SetData replaces the data of the lock's nodes, which Queue shows, and Observe of an election. Its
-// errors are those of [Acquisition.Txn], and [ErrData].
+// SetData replaces the data of the lock's nodes, which Queue shows, and Observe of an election. Data
+// of several permits are those of the first node. Acquisitions that entered the lock again share
+// its node; that of a [Cached] lock goes at the Release. The errors are those of
+// [Acquisition.Txn], and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	if err := checkData(data, a.lock.path); err != nil {
 		return err
@@ -58,7 +60,10 @@ func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	for _, node := range nodesOf(a.Grant()) {
 		ops = append(ops, a.lock.c.session.Rewrite(node, data))
 	}
+	// A cached node is handed on only with the data it was made for.
+	_, done := a.actor.Use()
 	_, err := a.Txn(ctx, ops...) // without a Grant it says why there is none
+	done(err == nil)
 	return err
 }
 

@@ -156,6 +156,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	if len(permits) == 0 {
 		return listed, nil
 	}
+	slices.Sort(permits) // the first one has the data that others see
 	t.nameOwn(c, listed.Epoch, permits, 0)
 	owner := int64(0)
 	for _, permit := range permits {
