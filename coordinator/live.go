@@ -12,7 +12,7 @@ import (
 // live has the acquisitions that are not over, by path: the latest one at a path, which links to the one before it, and so on.
 // Locks that are held are many, so it is no map of maps.
 type live struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards all fields
 	paths  map[string]*Acquisition
 	count  int
 	empty  chan struct{} // closed when the count is 0 and closed is set

@@ -229,7 +229,8 @@ func AwaitRead(ctx context.Context) error {
 	return err
 }
 
-// Inspected is a node and its contents, or why it may not be seen.
+// Inspected is a node and its contents, or why it may not be seen. It is the caller's, except the
+// Stats in Found, which [Known] shares.
 type Inspected struct {
 	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
 	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself

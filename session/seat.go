@@ -18,8 +18,9 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's loop calls its
-// methods, and any goroutine calls Deadline. None of them blocks.
+// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's loop calls
+// the port's methods, and any goroutine calls Deadline. The goroutines of requests, and callers,
+// call the other ones, which lock mu. None of them blocks.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot

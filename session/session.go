@@ -58,7 +58,7 @@ type Session struct {
 
 	// Only the loop touches these.
 	leftovers leftovers
-	client    *client
+	client    *client              // Close reads it, too, when all is closed
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
