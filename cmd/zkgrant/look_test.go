@@ -210,7 +210,7 @@ func testExporter(t *testing.T, g *rig) {
 		eventstest.Must(t, err)
 	}
 	const kazoos = "/app/jobs/held/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
-	_, err := held[0].Txn(ctx, &zk.CreateRequest{Path: kazoos, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+	_, err := client(t, g.servers).Create(kazoos, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	eventstest.Must(t, err)
 
 	p, url := g.serves("exporter --interval 100ms --max-locks 2 /app")
