@@ -243,6 +243,9 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 		l.offer()
 	}
 	tell(&l.turn)
+	if l.rare != nil && l.rare.contended != nil {
+		l.watchNewcomers()
+	}
 	return grant, logs
 }
 

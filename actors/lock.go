@@ -103,6 +103,7 @@ type rare struct {
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time
 	revoked   chan events.Revoked // size 1; written by the loop, never closed; nil until there is a use for it
+	contended *contended          // nil: the caller has not asked
 	abandoned *events.Abandoned
 	beside    Beside          // nil for most locks
 	shared    *shared         // the node, if another lock was admitted to it
@@ -280,6 +281,7 @@ func (l *Lock) leave(err error) func() {
 	case <-l.rare.revoked: // the lock is not held any more
 	default:
 	}
+	l.rare.contended.over()
 	hooks := l.rare.onEnd
 	l.rare.onEnd = nil
 	return func() {

@@ -63,6 +63,7 @@ const (
 	isQueued kind = iota + 1
 	isRequeued
 	isRevoked
+	isContended
 	isConnected
 	isSuspended
 	isResumed
@@ -78,6 +79,8 @@ func slotOf(ev events.Event) slot {
 		return slot{ev.ID, isRequeued}
 	case events.Revoked:
 		return slot{ev.ID, isRevoked}
+	case events.Contended:
+		return slot{ev.ID, isContended}
 	case events.Connected:
 		return slot{0, isConnected}
 	case events.Suspended:
@@ -144,9 +147,11 @@ func (sub *subscriber) push(ev events.Event) {
 		sub.outdate(slot{ev.ID, isQueued})
 	case events.Lost:
 		sub.outdate(slot{ev.ID, isRevoked})
+		sub.outdate(slot{ev.ID, isContended})
 	case events.Ended:
 		sub.outdate(slot{ev.ID, isQueued})
 		sub.outdate(slot{ev.ID, isRevoked})
+		sub.outdate(slot{ev.ID, isContended})
 	}
 	at := slotOf(ev)
 	e := &entry{event: ev}

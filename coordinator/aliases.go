@@ -12,6 +12,8 @@ type (
 	Lost = events.Lost
 	// Revoked reports a request to give a [Revocable] lock back.
 	Revoked = events.Revoked
+	// Contended reports a contender that the holder keeps out; see [Acquisition.Contended].
+	Contended = events.Contended
 	// Ended reports the end of an acquisition.
 	Ended = events.Ended
 	// Contender is a holder or a waiter.

@@ -25,7 +25,7 @@ func TestRealStorms(t *testing.T) {
 	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
 		"opposite orders": realOppositeOrders, "permits": realPermits, "elections": realElections,
-		"watchers": realWatch,
+		"watchers": realWatch, "contended": realContended,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@
 // # Order
 //
 // For one acquisition the order is: any number of [Queued] and [Requeued], at most one
-// [Grant], any number of [Revoked], then exactly one of [Lost] and [Ended] if there was a
+// [Grant], any number of [Revoked] and [Contended], then exactly one of [Lost] and [Ended] if there was a
 // Grant, or [Ended] if there was none. ID ties them together; it is unique within one
 // coordinator. Events about the session ([Connected], [Suspended], [Resumed],
 // [SessionExpired]) carry no ID and concern every acquisition.

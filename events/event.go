@@ -89,6 +89,14 @@ type Revoked struct {
 	Deadline time.Time
 }
 
+// Contended says that a contender has come that the holder keeps out. It comes between the Grant and
+// the loss or the end, if the caller has asked for it, once for each contender at most, and once in a
+// probe interval at most.
+type Contended struct {
+	ID   uint64
+	Path string
+}
+
 // Connected says that a session was established. It comes before any other
 // event of that session.
 type Connected struct {
@@ -151,6 +159,7 @@ func (Ended) isEvent()          {}
 func (Queued) isEvent()         {}
 func (Requeued) isEvent()       {}
 func (Revoked) isEvent()        {}
+func (Contended) isEvent()      {}
 func (Connected) isEvent()      {}
 func (Suspended) isEvent()      {}
 func (Resumed) isEvent()        {}

@@ -176,19 +176,22 @@ func (w *follower[W, T]) run(ctx context.Context) {
 	}
 }
 
-// pace waits until the next reading may begin: at once on another connection. It returns
-// false if ctx ends first.
+// pace waits until the next reading may begin, or the session is closed. It returns false
+// if ctx ends first.
 func (w *follower[W, T]) pace(ctx context.Context, began time.Time) bool {
 	if !w.of.paced {
 		return true
 	}
 	next := time.NewTimer(time.Until(began.Add(w.session.Interval())))
 	defer next.Stop()
-	select {
-	case <-next.C:
-	case <-w.session.nextConnection(): // also closed when the session is closed
-	case <-ctx.Done():
-		return false
+	for w.session.State() != Closed {
+		select {
+		case <-next.C:
+			return true
+		case <-w.session.nextConnection(): // or the session is closed
+		case <-ctx.Done():
+			return false
+		}
 	}
 	return true
 }

@@ -30,12 +30,14 @@ const (
 type QueueNodes struct {
 	Queue   []Found // by name
 	Permits []Found // a semaphore's, by name
+	Size    int     // of a semaphore, or 0; with Names
 }
 
 // QueuePlace is where a queue is.
 type QueuePlace struct {
-	Path string // without the chroot
-	Form Form
+	Path  string // without the chroot
+	Form  Form
+	Names bool // Found has the names alone, and a semaphore's Size is read
 }
 
 // WatchQueues calls show with the nodes of the contenders at each place, in that order,
@@ -55,22 +57,23 @@ func (s *Session) WatchQueues(ctx context.Context, places []QueuePlace, show fun
 // sameNodes reports whether both have the same contenders.
 func sameNodes(a, b QueueNodes) bool {
 	same := func(a, b Found) bool {
-		return a.Name == b.Name && a.Stat.Czxid == b.Stat.Czxid && bytes.Equal(a.Data, b.Data)
+		return a.Name == b.Name && (a.Stat == nil || a.Stat.Czxid == b.Stat.Czxid) && bytes.Equal(a.Data, b.Data)
 	}
-	return slices.EqualFunc(a.Queue, b.Queue, same) && slices.EqualFunc(a.Permits, b.Permits, same)
+	return a.Size == b.Size && slices.EqualFunc(a.Queue, b.Queue, same) && slices.EqualFunc(a.Permits, b.Permits, same)
 }
 
 // queueWatch reads the queue of a lock. A semaphore's has two directories, which have a
 // watcher each, with one signal.
 type queueWatch struct {
 	form           Form
+	names          bool
 	queue, permits *watcher // permits is nil unless it is a semaphore's
 	at, holding    string   // what they watch
 	known          Known
 }
 
 func newQueueWatch(w *watcher, at QueuePlace) subject[QueueNodes] {
-	q := &queueWatch{form: at.Form, queue: w, at: under(w.session.chroot, at.Path)}
+	q := &queueWatch{form: at.Form, names: at.Names, queue: w, at: under(w.session.chroot, at.Path)}
 	if q.form == FormSemaphore {
 		q.at, q.holding = SemaphoreDirs(q.at)
 		q.permits = newWatcher(w.session)
@@ -97,7 +100,14 @@ func (q *queueWatch) read(ctx context.Context, c *client) (all QueueNodes, err e
 	if all.Queue, err = q.list(ctx, c, q.queue, q.at); err != nil || q.permits == nil {
 		return all, err
 	}
-	all.Permits, err = q.list(ctx, c, q.permits, q.holding)
+	if all.Permits, err = q.list(ctx, c, q.permits, q.holding); err != nil || !q.names {
+		return all, err
+	}
+	data, _, err := c.conn.Get(path.Join(path.Dir(q.at), SizeNode))
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	all.Size = int(ParseSize(data))
 	return all, err
 }
 
@@ -119,6 +129,14 @@ func (q *queueWatch) list(ctx context.Context, c *client, w *watcher, dir string
 			_, contends := events.ParseName(child)
 			return !contends && w != q.permits
 		})
+		if q.names {
+			slices.Sort(names)
+			found := make([]Found, len(names))
+			for i, name := range names {
+				found[i].Name = name
+			}
+			return found, nil
+		}
 		found, news := q.known.split(dir, s.stat, names)
 		read, err := c.readAll(ctx, dir, news, nil)
 		if err != nil {

@@ -1,0 +1,94 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a holder that asked to hear of the contenders that it keeps out.
+
+// Lookouts calls hear with the contenders that the Grant keeps out, at once and after each
+// change, until ctx ends. interval is the least time between two reports to the holder. It
+// is called without a mutex, and so is hear.
+type Lookouts func(ctx context.Context, grant events.Grant, hear func(kept []string, interval time.Duration))
+
+// contended is what such a holder hears. The mutex of the lock guards it.
+type contended struct {
+	signal chan struct{} // size 1, never closed
+	watch  Lookouts
+	end    context.CancelFunc // nil before the Grant
+	known  recipes.Newcomers
+	last   time.Time   // when the holder was told
+	next   *time.Timer // tells it again; nil: nothing is due
+}
+
+// Contended delivers a value when a contender has come that the lock keeps out. The first
+// call starts the watch, or has the Grant start it.
+func (l *Lock) Contended(watch Lookouts) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rare := l.rarely()
+	if rare.contended == nil {
+		rare.contended = &contended{signal: make(chan struct{}, 1), watch: watch}
+		if l.state == holding {
+			l.watchNewcomers()
+		}
+	}
+	return rare.contended.signal
+}
+
+// watchNewcomers starts the watch. It is called with mu held, which hear takes.
+func (l *Lock) watchNewcomers() {
+	c, grant := l.rare.contended, l.granting()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.end = cancel
+	l.cfg.Loop.Post(func() { c.watch(ctx, grant, l.seesNewcomers) })
+}
+
+func (l *Lock) seesNewcomers(kept []string, interval time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.rare.contended
+	if l.state != holding || !c.known.See(kept) || c.next != nil {
+		return
+	}
+	if wait := time.Until(c.last.Add(interval)); wait > 0 {
+		c.next = time.AfterFunc(wait, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			c.next = nil
+			l.tellNewcomers()
+		})
+		return
+	}
+	l.tellNewcomers()
+}
+
+// tellNewcomers is called with mu held.
+func (l *Lock) tellNewcomers() {
+	if l.state != holding {
+		return
+	}
+	c := l.rare.contended
+	c.last = time.Now()
+	l.cfg.Stream.Publish(events.Contended{ID: l.cfg.ID, Path: l.cfg.Path})
+	select {
+	case c.signal <- struct{}{}:
+	default: // the one before was not read
+	}
+}
+
+// over ends the watch, and takes back what was not read. It is called with mu held.
+func (c *contended) over() {
+	if c == nil || c.end == nil {
+		return
+	}
+	c.end()
+	select {
+	case <-c.signal:
+	default:
+	}
+}

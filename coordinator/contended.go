@@ -1,0 +1,71 @@
+package coordinator
+
+import (
+	"context"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Contended delivers a value when a contender that this hold keeps out has come since the last value.
+// The first call arms it, before the Grant or after. One contender counts once, and there is at most
+// one value in a probe interval. None comes after the end, for a reader beside readers, for an
+// [Coordinator.Unfair] lock, and for a waiter of the same process for a [Cached] lock.
+func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
+
+// watchNewcomers calls hear with the contenders that the Grant keeps out, until ctx ends.
+func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, hear func(kept []string, interval time.Duration)) {
+	s := a.lock.c.session
+	locks := []*Lock{a.lock}
+	if a.lock.members != nil {
+		locks = a.lock.members.locks
+	}
+	if recipes.Single(a.lock.rule) {
+		return // its waiters have no nodes
+	}
+	places, own := make([]session.QueuePlace, len(locks)), nodesOf(grant)
+	for i, l := range locks {
+		places[i] = session.QueuePlace{Path: l.path, Form: l.form(), Names: true}
+	}
+	s.WatchQueues(ctx, places, func(seen []*session.QueueNodes) []events.Contender {
+		var kept []string
+		for i, at := range seen {
+			for _, c := range locks[i].keptOut(path.Base(own[i]), *at) {
+				who := session.AttemptOf(c.Text) // one that is at several of the paths counts once
+				if who == c.Text {
+					who = path.Join(locks[i].path, who)
+				}
+				kept = append(kept, who)
+			}
+		}
+		hear(kept, s.Interval())
+		return nil
+	})
+}
+
+// keptOut returns the contenders that the holder of the node keeps out.
+func (l *Lock) keptOut(own string, at session.QueueNodes) []events.Name {
+	entered := map[string]bool{} // between the two listings
+	for _, permit := range at.Permits {
+		entered[session.AttemptOf(permit.Name)] = true
+	}
+	var queue []events.Name
+	for _, f := range at.Queue {
+		if name, _ := events.ParseName(f.Name); !entered[session.AttemptOf(f.Name)] {
+			queue = append(queue, name)
+		}
+	}
+	if s, ok := l.rule.(recipes.Semaphore); ok {
+		size := at.Size
+		if size == 0 {
+			size = int(s.Size)
+		}
+		return recipes.Beyond(size-len(at.Permits), queue)
+	}
+	holder, _ := events.ParseName(own)
+	return slices.DeleteFunc(queue, func(c events.Name) bool { return !recipes.KeepsOut(holder, c) })
+}

@@ -1,0 +1,49 @@
+package recipes
+
+import (
+	"slices"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file says which contenders a holder keeps out.
+
+// KeepsOut reports whether the holder of a node stands in the way of the contender.
+func KeepsOut(holder, contender events.Name) bool {
+	rule := Rule(Write{})
+	if contender.Kind.Reads() {
+		rule = Read{}
+	}
+	return len(rule.Blockers([]events.Name{holder}, contender)) > 0
+}
+
+// Beyond returns the contenders in the queue of a semaphore for which so many free permits
+// are too few. The queue is in any order.
+func Beyond(free int, queue []events.Name) []events.Name {
+	queue = slices.SortedFunc(slices.Values(queue), events.CompareNames)
+	for i, c := range queue {
+		if free -= max(1, events.PermitsOf(c.Text)); free < 0 {
+			return queue[i:]
+		}
+	}
+	return nil
+}
+
+// Newcomers are the contenders of which a holder knows. The zero value is that of a holder
+// that knows of none.
+type Newcomers struct{ known map[string]struct{} }
+
+// See takes the contenders that the holder keeps out, each by what no other one has, and
+// reports whether one of them has come. A contender that has left is forgotten: it does
+// not come again.
+func (n *Newcomers) See(kept []string) (came bool) {
+	now := make(map[string]struct{}, len(kept))
+	for _, c := range kept {
+		if _, known := n.known[c]; !known {
+			came = true
+		}
+		now[c] = struct{}{}
+	}
+	n.known = now
+	return came
+}

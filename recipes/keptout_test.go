@@ -1,0 +1,63 @@
+package recipes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// TestKeepsOut: a holder keeps out whoever waits for it, and no one that is older.
+func TestKeepsOut(t *testing.T) {
+	for _, trial := range []struct {
+		holder, contender string
+		want              bool
+	}{
+		{"_c_a-lock-0000000001", "_c_b-lock-0000000002", true},
+		{"_c_a-lock-0000000002", "_c_b-lock-0000000001", false},
+		{"_c_a-lock-0000000002", "_c_a-lock-0000000002", false},
+		{"_c_a-__READ__0000000001", "_c_b-__READ__0000000002", false},
+		{"_c_a-__READ__0000000001", "_c_b-__WRIT__0000000002", true},
+		{"_c_a-__WRIT__0000000001", "_c_b-__READ__0000000002", true},
+		{"_c_a-__WRIT__0000000001", "_c_a-__READ__0000000001", false}, // becomes a reader in its own place
+		{"_c_a-__READ__0000000001", "lock-0000000002", true},
+	} {
+		holder, _ := events.ParseName(trial.holder)
+		contender, ok := events.ParseName(trial.contender)
+		if got := KeepsOut(holder, contender); !ok || got != trial.want {
+			t.Errorf("%s keeps %s out: %v (a contender: %v), want %v", trial.holder, trial.contender, got, ok, trial.want)
+		}
+	}
+}
+
+// TestBeyond: those in a semaphore's queue that free permits do not suffice for, and all behind them.
+func TestBeyond(t *testing.T) {
+	var queue []events.Name
+	for _, text := range []string{"c-lock-0000000003", "a-lock-0000000001", "b-lock-0000000002"} {
+		name, _ := events.ParseName(text)
+		queue = append(queue, name)
+	}
+	for free, want := range map[int]string{-1: "a b c", 0: "a b c", 1: "b c", 2: "c", 3: "", 9: ""} {
+		var got []string
+		for _, c := range Beyond(free, queue) {
+			got = append(got, c.Text[:1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("with %d free permits %v are kept out, want %q", free, got, want)
+		}
+	}
+}
+
+// TestNewcomersCountOnce, in whatever order they come and go.
+func TestNewcomersCountOnce(t *testing.T) {
+	var n Newcomers
+	for i, step := range []struct {
+		kept string
+		want bool
+	}{{"", false}, {"a", true}, {"a", false}, {"b a", true}, {"b", false}, {"b c d", true}, {"d c b", false}, {"", false}, {"e", true}} {
+		if got := n.See(slices.Clone(strings.Fields(step.kept))); got != step.want {
+			t.Errorf("step %d, %q: one has come: %v, want %v", i, step.kept, got, step.want)
+		}
+	}
+}
