@@ -142,7 +142,7 @@ var _ actors.Owner = (*ownerOfActor)(nil)
 func (o *ownerOfActor) Explain(end actors.End) error {
 	if end.Why == recipes.WhyBusy && o.seat != nil {
 		if holder, ok := o.seat.Holder(); ok {
-			return &HeldError{Path: o.lock.path, Holder: holder}
+			return fmt.Errorf("%w: %w", ErrNotAcquired, &events.HeldError{Path: o.lock.path, Holder: holder})
 		}
 	}
 	return explain(o.lock, end)

@@ -344,7 +344,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		return coordtest.EndOf(t, l.Acquire(context.Background(), options...))
 	}
 	with := func(options ...coordinator.LockOption) error { return acquired(c.Mutex(lockPath, options...)) }
-	cached := func(term coordinator.CacheOption) error { return with(coordinator.Cached(term)) }
+	cached := func(term coordinator.LockOption) error { return with(coordinator.Cached(term)) }
 	connected := func(servers string, options ...coordinator.Option) error {
 		_, err := coordinator.Connect(t.Context(), servers, options...)
 		return err
@@ -397,6 +397,7 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"cached for -1 ns":       {cached(coordinator.CacheFor(-1)), coordinator.ErrInvalid},
 		"cached read":            {acquired(rw.Read()), coordinator.ErrKind},
 		"cached write":           {acquired(rw.Write()), coordinator.ErrKind},
+		"cached for a time":      {acquired(c.Semaphore(lockPath, 2, coordinator.CacheFor(0))), coordinator.ErrKind},
 		"cached semaphore":       {acquired(c.Semaphore(lockPath, 2, coordinator.Cached())), coordinator.ErrKind},
 		"cached unfair":          {acquired(c.Unfair(lockPath, coordinator.Cached())), coordinator.ErrKind},
 		"cached election":        {acquired(c.Election(lockPath, coordinator.Cached())), coordinator.ErrKind},

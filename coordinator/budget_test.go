@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -187,7 +188,7 @@ func TestANodeThatStaysCounts(t *testing.T) {
 // fillHook notes how few nodes have counted.
 type fillHook struct{ least atomic.Int64 }
 
-func (h *fillHook) OnNodes(info coordinator.NodesInfo) {
+func (h *fillHook) OnNodes(info hooks.Nodes) {
 	h.least.Store(min(h.least.Load(), int64(info.Nodes)))
 }
 

@@ -22,7 +22,7 @@ import (
 // plays random ones with faults.
 
 // cachedAt returns a handle of the lock that most tests fight for.
-func cachedAt(c *coordinator.Coordinator, terms ...coordinator.CacheOption) *coordinator.Lock {
+func cachedAt(c *coordinator.Coordinator, terms ...coordinator.LockOption) *coordinator.Lock {
 	return c.Mutex(lockPath, coordinator.Cached(terms...))
 }
 

@@ -66,7 +66,7 @@ var asks = map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 // TestAnotherContenderGetsACachedLockInTime: after the allowed handoffs, whatever it is.
 func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 	long, many := coordinator.CacheFor(time.Hour), coordinator.CacheHandoffs(1<<20)
-	type terms = []coordinator.CacheOption
+	type terms = []coordinator.LockOption
 	for name, c := range map[string]struct {
 		terms terms
 		holds time.Duration

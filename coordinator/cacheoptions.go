@@ -18,34 +18,40 @@ const (
 	mostCachedData = 1 << 10
 )
 
-// CacheOption configures [Cached].
-type CacheOption interface{ applyCache(*cache.Terms) }
-
-type cacheOption func(*cache.Terms)
-
-func (f cacheOption) applyCache(t *cache.Terms) { f(t) }
-
-// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender wants the lock. The next Acquire in this
-// coordinator is then granted without a request. A bounded number of such grants goes before a contender of another session. The pair of
-// Token and [events.Grant.Turn] grows. See docs/caching.md.
-func Cached(options ...CacheOption) LockOption {
-	terms := cache.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
-	for _, o := range options {
-		if o != nil {
-			o.applyCache(&terms)
+// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender requests
+// the lock. The next Acquire in this coordinator is then granted without a request. A bounded
+// number of such grants goes before a contender of another session: [CacheHandoffs], [CacheFor].
+// The pair of Token and [events.Grant.Turn] grows. See docs/caching.md.
+func Cached(options ...LockOption) LockOption {
+	return lockOption(func(c *lockConfig) {
+		for _, o := range options {
+			if o != nil {
+				o.applyLock(c)
+			}
 		}
+		c.terms()
+	})
+}
+
+// CacheHandoffs is [Cached], and bounds the grants within the process once another contender is
+// known: 0 to 1<<20. The default is 64.
+func CacheHandoffs(n int) LockOption {
+	handoffs := int32(min(max(n, -1), mostHandoffs+1)) //nolint:gosec // it is in the range
+	return lockOption(func(c *lockConfig) { c.terms().Handoffs = handoffs })
+}
+
+// CacheFor is [Cached], and bounds the time for these grants; see [CacheHandoffs]. The default is
+// 50 ms, and 0 is none.
+func CacheFor(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) { c.terms().For = d })
+}
+
+// terms makes the lock a cached one, and returns its terms.
+func (c *lockConfig) terms() *cache.Terms {
+	if c.cached == nil {
+		c.cached = &cache.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
 	}
-	return lockOption(func(c *lockConfig) { c.cached = &terms })
-}
-
-// CacheHandoffs bounds the grants within the process once another contender is known: 0 to 1<<20. The default is 64.
-func CacheHandoffs(n int) CacheOption {
-	return cacheOption(func(t *cache.Terms) { t.Handoffs = int32(min(max(n, -1), mostHandoffs+1)) }) //nolint:gosec // it is in the range
-}
-
-// CacheFor bounds the time for these grants; see [CacheHandoffs]. The default is 50 ms, and 0 is none.
-func CacheFor(d time.Duration) CacheOption {
-	return cacheOption(func(t *cache.Terms) { t.For = d })
+	return c.cached
 }
 
 // cachesOption changes nothing of a session.

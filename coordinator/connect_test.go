@@ -127,7 +127,7 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 		"no hooks":                {coordinator.WithHooks(), true},
 		"a hook":                  {coordinator.WithHooks(&ear{}), true},
 		"a deaf hook":             {coordinator.WithHooks(&ear{}, struct{}{}), false},
-		"a nil hook":              {coordinator.WithHooks(coordinator.Hook(nil)), false},
+		"a nil hook":              {coordinator.WithHooks(nil), false},
 		"a hook's value":          {coordinator.WithHooks(ear{}), false}, // the methods are the pointer's
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {

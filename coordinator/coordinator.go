@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
@@ -28,7 +29,7 @@ func (s State) String() string { return session.State(s).String() }
 // Coordinator shares one ZooKeeper session among locks. Its methods may be called from any goroutine.
 type Coordinator struct {
 	cfg       session.Config
-	hooks     hooks
+	hooks     hookSet
 	group     *actors.Group
 	chroot    string // what every path is relative to; empty: the root
 	session   *session.Session
@@ -75,7 +76,7 @@ func (c *Coordinator) State() State { return State(c.session.State()) }
 func (c *Coordinator) LongTick() time.Duration { return c.session.LongTick() }
 
 // Nodes returns how full the session is.
-func (c *Coordinator) Nodes() NodesInfo { return NodesInfo(c.session.Fill()) }
+func (c *Coordinator) Nodes() hooks.Nodes { return hooks.Nodes(c.session.Fill()) }
 
 // SessionID returns the ZooKeeper id of the session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }

@@ -4,23 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Reasons of a loss: a [LostError] is one of them for errors.Is.
+// Errors to compare with errors.Is.
 var (
+	// The reasons of a loss: a [LostError] is one of them.
+
 	ErrSessionExpired = errors.New("zkgrant: session expired")
 	ErrLeaseRanOut    = errors.New("zkgrant: lease ran out")
 	ErrNodeRemoved    = errors.New("zkgrant: node removed")
 	ErrSuspended      = errors.New("zkgrant: connection suspended")
 	ErrRevoked        = errors.New("zkgrant: revoked")
-)
 
-// Other ends of an acquisition.
-var (
+	// Other ends of an acquisition.
+
 	// ErrReleased is what a context, Wait and Txn say after Release.
 	ErrReleased = errors.New("zkgrant: released")
 	// ErrNotAcquired reports a release before the Grant was taken, a Try with a contender ahead, or a reader for a write lock that is
@@ -37,22 +37,28 @@ var (
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.
 	ErrClosed = session.ErrClosed
-)
 
-// Errors of [Acquisition.Txn].
-var (
+	// Errors of [Acquisition.Txn].
+
 	// ErrOutcomeUnknown reports a transaction that may have been executed, or may be yet.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
 	// ErrOperation reports an operation that a transaction cannot have.
 	ErrOperation = session.ErrOperation
-)
 
-// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range. An [ErrKind]
-// or [ErrPermits] matches it if the call alone is wrong.
-var ErrInvalid = session.ErrInvalid
+	// Errors of [Coordinator.Revoke].
 
-// Errors of a request.
-var (
+	// ErrNotHeld reports that the lock to revoke has no holder.
+	ErrNotHeld = session.ErrNotHeld
+	// ErrNotRevocable reports a holder that has not agreed to it; see [Revocable].
+	ErrNotRevocable = session.ErrNotRevocable
+	// ErrGrace reports a negative grace.
+	ErrGrace = session.Sentinel("zkgrant: negative grace", ErrInvalid)
+
+	// Errors of any request.
+
+	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData],
+	// or an option out of range. An [ErrKind] or [ErrPermits] matches it if the call alone is wrong.
+	ErrInvalid = session.ErrInvalid
 	// ErrConnectString reports a malformed list of servers.
 	ErrConnectString = session.ErrConnectString
 	// ErrPath reports a path that is malformed, too long, at or below /zookeeper, or with a contender's name: see [PathEscape].
@@ -70,6 +76,8 @@ var (
 	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or
 	// be in a multi-lock.
 	ErrKind = session.ErrKind
+	// ErrData reports data that begin with `__REVOKE__`, which asks for a lock back.
+	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
 	// ErrRecord reports another node in the place of the record of [DetectCrash].
 	ErrRecord = session.ErrRecord
 	// ErrMembers reports members that are missing, nil, or from another coordinator.
@@ -112,21 +120,6 @@ func (e *LostError) Unwrap() error {
 	}
 	return nil
 }
-
-// HeldError names the holder of an unfair lock that [Try] found taken. It is [ErrNotAcquired] for errors.Is.
-type HeldError struct {
-	Path string
-	// Holder had the lock when it was read, and may be gone.
-	Holder events.Contender
-}
-
-// Error implements error.
-func (e *HeldError) Error() string {
-	return fmt.Sprintf("%v: %s is held by session 0x%x since %s", ErrNotAcquired, e.Path, uint64(e.Holder.Session), e.Holder.Since.Format(time.RFC3339))
-}
-
-// Unwrap returns ErrNotAcquired.
-func (e *HeldError) Unwrap() error { return ErrNotAcquired }
 
 // MemberError names the path of a multi-lock at which Err occurred.
 type MemberError struct {

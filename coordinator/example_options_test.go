@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -459,7 +460,7 @@ func ExampleReadWrite_Write_lookAgain() {
 // counter counts what is asked for by the kind of lock.
 type counter map[string]int
 
-func (c counter) OnAcquire(_ context.Context, info coordinator.AcquireInfo) { c[info.Kind]++ }
+func (c counter) OnAcquire(_ context.Context, info hooks.Acquire) { c[info.Kind]++ }
 
 func ExampleWithHooks() {
 	srv, err := zktest.New()

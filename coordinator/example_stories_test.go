@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -19,7 +20,7 @@ import (
 // requests counts what a coordinator sends to the servers.
 type requests struct{ atomic.Int64 }
 
-func (r *requests) OnRequest(coordinator.RequestInfo) { r.Add(1) }
+func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
 // Eight goroutines increment one counter. With Cached they hand the lock on among themselves, without a request.
 // Then a fence is the pair of Token and Turn, which grows from grant to grant.

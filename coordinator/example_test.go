@@ -517,7 +517,7 @@ func ExampleCoordinator_Unfair() {
 	claim := func(worker, task string) *coordinator.Acquisition {
 		a := c.Unfair("/tasks/"+coordinator.PathEscape(task)).Acquire(ctx, coordinator.Try(), coordinator.Data([]byte(worker)))
 		_, err := a.Wait(ctx)
-		var held *coordinator.HeldError
+		var held *events.HeldError
 		switch {
 		case err == nil:
 			fmt.Println(worker, "works on", task)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -25,11 +26,11 @@ import (
 // ear is a hook that notes what it hears.
 type ear struct {
 	mu       sync.Mutex
-	acquired []coordinator.AcquireInfo
+	acquired []hooks.Acquire
 	contexts []context.Context
 	heard    []string // the types of the events
-	requests []coordinator.RequestInfo
-	leases   []coordinator.LeaseInfo
+	requests []hooks.Request
+	leases   []hooks.Lease
 }
 
 // noting runs f with the lock.
@@ -39,7 +40,7 @@ func (e *ear) noting(f func()) {
 	f()
 }
 
-func (e *ear) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
+func (e *ear) OnAcquire(ctx context.Context, info hooks.Acquire) {
 	e.noting(func() { e.acquired, e.contexts = append(e.acquired, info), append(e.contexts, ctx) })
 }
 
@@ -47,16 +48,16 @@ func (e *ear) OnEvent(event events.Event) {
 	e.noting(func() { e.heard = append(e.heard, reflect.TypeOf(event).Name()) })
 }
 
-func (e *ear) OnRequest(info coordinator.RequestInfo) {
+func (e *ear) OnRequest(info hooks.Request) {
 	e.noting(func() { e.requests = append(e.requests, info) })
 }
 
-func (e *ear) OnLease(info coordinator.LeaseInfo) {
+func (e *ear) OnLease(info hooks.Lease) {
 	e.noting(func() { e.leases = append(e.leases, info) })
 }
 
 // count counts the requests that are so.
-func (e *ear) count(is func(coordinator.RequestInfo) bool) (n int) {
+func (e *ear) count(is func(hooks.Request) bool) (n int) {
 	e.noting(func() {
 		for _, r := range e.requests {
 			if is(r) {
@@ -66,13 +67,6 @@ func (e *ear) count(is func(coordinator.RequestInfo) bool) (n int) {
 	})
 	return n
 }
-
-var (
-	_ coordinator.HookAcquire = (*ear)(nil)
-	_ coordinator.HookEvent   = (*ear)(nil)
-	_ coordinator.HookRequest = (*ear)(nil)
-	_ coordinator.HookLease   = (*ear)(nil)
-)
 
 // TestHooksHearWhatIsAskedFor with the caller's context, before any event.
 func TestHooksHearWhatIsAskedFor(t *testing.T) {
@@ -85,22 +79,22 @@ func TestHooksHearWhatIsAskedFor(t *testing.T) {
 		for _, test := range []struct {
 			lock   handle
 			option coordinator.AcquireOption
-			want   coordinator.AcquireInfo
+			want   hooks.Acquire
 		}{
-			{c.Mutex("/mutex"), nil, coordinator.AcquireInfo{Path: "/mutex", Kind: "mutex"}},
-			{c.Mutex("/m/kazoo", coordinator.AsKazoo()), nil, coordinator.AcquireInfo{Path: "/m/kazoo", Kind: "mutex"}},
-			{c.Mutex("/try"), coordinator.Try(), coordinator.AcquireInfo{Path: "/try", Kind: "mutex", Try: true}},
-			{rw.Read(), nil, coordinator.AcquireInfo{Path: "/rw", Kind: "read"}},
-			{rw.Write(), nil, coordinator.AcquireInfo{Path: "/rw", Kind: "write"}},
-			{kazoo.Read(), nil, coordinator.AcquireInfo{Path: "/kazoo", Kind: "read"}},
-			{kazoo.Write(), nil, coordinator.AcquireInfo{Path: "/kazoo", Kind: "write"}},
-			{c.Unfair("/unfair"), nil, coordinator.AcquireInfo{Path: "/unfair", Kind: "unfair"}},
-			{c.Election("/e"), nil, coordinator.AcquireInfo{Path: "/e", Kind: "election"}},
-			{c.Election("/ke", coordinator.AsKazoo()), nil, coordinator.AcquireInfo{Path: "/ke", Kind: "election"}},
-			{c.Semaphore("/s", 3), coordinator.Permits(2), coordinator.AcquireInfo{Path: "/s", Kind: "semaphore", Permits: 2}},
-			{c.Multi(c.Mutex("/a"), c.Mutex("/b")), nil, coordinator.AcquireInfo{Path: "/a", Kind: "multi"}},
-			{c.Multi(), nil, coordinator.AcquireInfo{Kind: "multi"}},
-			{c.Mutex("bad"), nil, coordinator.AcquireInfo{Path: "bad", Kind: "mutex"}},
+			{c.Mutex("/mutex"), nil, hooks.Acquire{Path: "/mutex", Kind: "mutex"}},
+			{c.Mutex("/m/kazoo", coordinator.AsKazoo()), nil, hooks.Acquire{Path: "/m/kazoo", Kind: "mutex"}},
+			{c.Mutex("/try"), coordinator.Try(), hooks.Acquire{Path: "/try", Kind: "mutex", Try: true}},
+			{rw.Read(), nil, hooks.Acquire{Path: "/rw", Kind: "read"}},
+			{rw.Write(), nil, hooks.Acquire{Path: "/rw", Kind: "write"}},
+			{kazoo.Read(), nil, hooks.Acquire{Path: "/kazoo", Kind: "read"}},
+			{kazoo.Write(), nil, hooks.Acquire{Path: "/kazoo", Kind: "write"}},
+			{c.Unfair("/unfair"), nil, hooks.Acquire{Path: "/unfair", Kind: "unfair"}},
+			{c.Election("/e"), nil, hooks.Acquire{Path: "/e", Kind: "election"}},
+			{c.Election("/ke", coordinator.AsKazoo()), nil, hooks.Acquire{Path: "/ke", Kind: "election"}},
+			{c.Semaphore("/s", 3), coordinator.Permits(2), hooks.Acquire{Path: "/s", Kind: "semaphore", Permits: 2}},
+			{c.Multi(c.Mutex("/a"), c.Mutex("/b")), nil, hooks.Acquire{Path: "/a", Kind: "multi"}},
+			{c.Multi(), nil, hooks.Acquire{Kind: "multi"}},
+			{c.Mutex("bad"), nil, hooks.Acquire{Path: "bad", Kind: "mutex"}},
 		} {
 			var options []coordinator.AcquireOption
 			if test.option != nil {
@@ -149,7 +143,7 @@ func TestHooksHearAllEventsAndTakeNothing(t *testing.T) {
 func TestHooksHearOfRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
-		failed := func() int { return hook.count(func(r coordinator.RequestInfo) bool { return r.Err != nil }) }
+		failed := func() int { return hook.count(func(r hooks.Request) bool { return r.Err != nil }) }
 		c := coordtest.Connect(t, srv, coordinator.WithHooks(hook))
 		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 		time.Sleep(time.Minute)
@@ -158,12 +152,12 @@ func TestHooksHearOfRequests(t *testing.T) {
 		expectError(t, err, zk.ErrNoNode, "a transaction on a node that is not there")
 		synctest.Wait() // a probe may be on its way at that instant
 		for _, op := range []zktest.Op{zktest.OpConnect, zktest.OpMulti, zktest.OpPing, zktest.OpGetData} {
-			n := hook.count(func(r coordinator.RequestInfo) bool { return r.Op == op.String() })
+			n := hook.count(func(r hooks.Request) bool { return r.Op == op.String() })
 			want := srv.Requests(op)
 			expect(t, n == want && n > 0,
 				"the hook has heard of %d requests of the kind %v, want %d as the server has had", n, op, want)
 		}
-		odd := hook.count(func(r coordinator.RequestInfo) bool {
+		odd := hook.count(func(r hooks.Request) bool {
 			return r.Server != srv.Addr() || r.Bytes < 24 || r.Duration < 0
 		})
 		expect(t, odd == 0, "%d requests have another server than %s, or no size", odd, srv.Addr())
@@ -180,7 +174,7 @@ func TestHooksHearOfRequests(t *testing.T) {
 		srv.Cut(c.SessionID())
 		time.Sleep(5 * time.Second)
 		eventstest.Check(t, <-looking)
-		n = hook.count(func(r coordinator.RequestInfo) bool { return r.Op == "connect" && r.Err == nil })
+		n = hook.count(func(r hooks.Request) bool { return r.Op == "connect" && r.Err == nil })
 		expect(t, n == 2, "when the connection was cut once the hook has heard of %d handshakes, want 2", n)
 	})
 }
@@ -193,7 +187,7 @@ func TestHooksHearOfTheLease(t *testing.T) {
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		time.Sleep(time.Minute)
 		synctest.Wait() // a probe may be answered at that instant
-		var last coordinator.LeaseInfo
+		var last hooks.Lease
 		hook.noting(func() {
 			for _, l := range hook.leases {
 				expect(t, l.Deadline.After(last.Deadline) && l.Session == c.SessionID() && !l.RanOut,
@@ -216,8 +210,8 @@ func TestHooksHearOfTheLease(t *testing.T) {
 // idle does nothing.
 type idle struct{}
 
-func (idle) OnAcquire(context.Context, coordinator.AcquireInfo) {}
-func (idle) OnEvent(events.Event)                               {}
+func (idle) OnAcquire(context.Context, hooks.Acquire) {}
+func (idle) OnEvent(events.Event)                     {}
 
 // TestHooksCostNoAllocation in an acquisition. Requests and events have tests of their
 // own.

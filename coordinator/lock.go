@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -96,7 +97,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	a := &Acquisition{id: c.lastID.Add(1), lock: l}
 	if len(c.hooks.acquire) > 0 {
-		info := AcquireInfo{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
+		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
 	}
 	house, level, what := &c.house, zap.DebugLevel, "lock asked for"

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"path"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -15,45 +14,13 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// LockKind is the kind of lock at a path, as its nodes show it.
-type LockKind uint8
-
-// The kinds of locks that [Coordinator.Locks] finds.
-const (
-	LockMutex     LockKind = iota + 1 // a mutex or an election: their nodes are the same
-	LockReadWrite                     // a contender has the name of a reader or a writer
-	LockSemaphore                     // a size, or held permits
-	LockUnfair                        // one ephemeral node, which may also be no lock
-	LockUnknown                       // an unreadable path, or nodes of no session that block the lock
-)
-
-// String names the kind in lower case.
-func (k LockKind) String() string {
-	names := [...]string{
-		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair", LockUnknown: "unknown",
-	}
-	if k > 0 && int(k) < len(names) {
-		return names[k]
-	}
-	return "kind " + strconv.Itoa(int(k))
-}
-
-// LockInfo describes the lock at a path.
-type LockInfo struct {
-	Path       string
-	Kind       LockKind
-	Size       int                // permits of a semaphore; 0 if its size node is missing or invalid
-	Contenders []events.Contender // holders and waiters, in the order of Queue
-	Seen       time.Time          // when it was looked at
-}
-
 // Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Unreadable
 // nodes are yielded with their error, and the walk goes on. It ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
 //
 // All walks of a process send at most 1,000 reads a second.
-func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
-	return func(yield func(LockInfo, error) bool) {
-		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }
+func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[events.LockInfo, error] {
+	return func(yield func(events.LockInfo, error) bool) {
+		fail := func(err error) { yield(events.LockInfo{Path: root, Kind: events.LockUnknown}, err) }
 		if err := c.checkPath(root); err != nil {
 			fail(err)
 			return
@@ -136,7 +103,7 @@ type spot struct {
 
 // sighting is what is yielded.
 type sighting struct {
-	info LockInfo
+	info events.LockInfo
 	err  error
 }
 
@@ -300,34 +267,34 @@ func (n inspected) isSemaphore() bool {
 func (n inspected) locks() (all []sighting) {
 	switch {
 	case n.node.Err != nil:
-		all = append(all, n.unseen(LockUnknown, n.node.Err))
+		all = append(all, n.unseen(events.LockUnknown, n.node.Err))
 	case n.node.Stat == nil: // it is gone
 	case session.Ephemeral(n.node.Stat):
 		for _, f := range n.node.Found {
 			holder := contender(path.Dir(n.path), f)
 			holder.Kind, holder.Holding = events.KindUnfair, true
-			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: LockUnfair, Contenders: []events.Contender{holder}, Seen: n.seen}})
+			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockUnfair, Contenders: []events.Contender{holder}, Seen: n.seen}})
 		}
 	default:
 		if found := n.contenders(); len(found) > 0 {
 			kind, rule := kindOf(found)
-			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found), Seen: n.seen}})
+			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found), Seen: n.seen}})
 		}
 	}
 	if !n.isSemaphore() {
 		return all
 	}
 	if err := cmp.Or(n.waiting.Err, n.permits.Err); err != nil {
-		return append(all, n.unseen(LockSemaphore, err))
+		return append(all, n.unseen(events.LockSemaphore, err))
 	}
 	waiting, permits := session.SemaphoreDirs(n.path)
 	queue := withPermits(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), permits, n.permits.Found)
-	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue, Seen: n.seen}})
+	return append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockSemaphore, Size: n.size(), Contenders: queue, Seen: n.seen}})
 }
 
 // unseen is what is yielded for a lock that cannot be read.
-func (n inspected) unseen(kind LockKind, err error) sighting {
-	return sighting{LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
+func (n inspected) unseen(kind events.LockKind, err error) sighting {
+	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
 }
 
 // below returns the nodes below n that may be locks, or have locks below them, in order.
@@ -357,7 +324,7 @@ func (n inspected) below() (all []string) {
 }
 
 // kindOf tells from its contenders what kind of lock a queue is, and by which rule they hold it.
-func kindOf(found []session.Found) (LockKind, recipes.Rule) {
+func kindOf(found []session.Found) (events.LockKind, recipes.Rule) {
 	owned, sided := false, false
 	for _, f := range found {
 		owned = owned || session.Ephemeral(f.Stat)
@@ -367,12 +334,12 @@ func kindOf(found []session.Found) (LockKind, recipes.Rule) {
 		default:
 		}
 	}
-	kind, rule := LockMutex, recipes.Rule(recipes.Mutex{})
+	kind, rule := events.LockMutex, recipes.Rule(recipes.Mutex{})
 	if sided {
-		kind, rule = LockReadWrite, recipes.Write{}
+		kind, rule = events.LockReadWrite, recipes.Write{}
 	}
 	if !owned {
-		kind = LockUnknown
+		kind = events.LockUnknown
 	}
 	return kind, rule
 }

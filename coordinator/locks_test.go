@@ -18,6 +18,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -25,7 +26,7 @@ import (
 // What a walk through a tree finds, and that nothing is left of it.
 
 // seenAs returns a lock as "path kind", with "/size" of a semaphore, and its contenders as in summary, with "*permits".
-func seenAs(info coordinator.LockInfo) string {
+func seenAs(info events.LockInfo) string {
 	text := fmt.Sprintf("%s %v", info.Path, info.Kind)
 	if info.Size != 0 {
 		text += fmt.Sprint("/", info.Size)
@@ -320,7 +321,7 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 				for info, err := range c.Locks(ctx, "/grove") {
 					if err != nil {
 						errs = append(errs, err)
-						if info.Path != "/grove" || info.Kind != coordinator.LockUnknown {
+						if info.Path != "/grove" || info.Kind != events.LockUnknown {
 							t.Errorf("%s: the error comes with %+v, want the root", what, info)
 						}
 						continue

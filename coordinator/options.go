@@ -156,7 +156,7 @@ func Reentrant() LockOption {
 }
 
 // Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with
-// a [*HeldError]. If no server answers in time, that is [ErrNoSession].
+// a [*events.HeldError]. If no server answers in time, that is [ErrNoSession].
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -26,12 +27,12 @@ const (
 
 // Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most and yields what is known by then. The next one goes
 // on from there, reads only holders and newcomers of known locks, and searches for others. One goroutine may look at a time.
-func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
+func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[events.LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
-	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
-		return func(yield func(LockInfo, error) bool) {
+	return func(ctx context.Context) iter.Seq2[events.LockInfo, error] {
+		return func(yield func(events.LockInfo, error) bool) {
 			if err := p.look(ctx, yield); err != nil {
-				yield(LockInfo{Path: root, Kind: LockUnknown}, err)
+				yield(events.LockInfo{Path: root, Kind: events.LockUnknown}, err)
 			}
 		}
 	}
@@ -64,7 +65,7 @@ type place struct {
 //
 // A look of a small tree is a search. In a larger one, half of a look belongs to the locks that are known, the one that was seen
 // longest ago first, and half to the search, which goes on where the last look has left it.
-func (p *poll) look(ctx context.Context, yield func(LockInfo, error) bool) error {
+func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool) error {
 	if err := p.c.checkPath(p.root); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func restAfter(nodes int) time.Duration {
 }
 
 // visit looks at known places again, and reports whether the caller wants more.
-func (p *poll) visit(ctx context.Context, until time.Time, yield func(LockInfo, error) bool) (more bool, _ error) {
+func (p *poll) visit(ctx context.Context, until time.Time, yield func(events.LockInfo, error) bool) (more bool, _ error) {
 	paths := p.unseen(func(a, b string) int {
 		return cmp.Or(p.places[a].seen.Compare(p.places[b].seen), compareInTree(a, b))
 	})
@@ -173,7 +174,7 @@ func (p *poll) visit(ctx context.Context, until time.Time, yield func(LockInfo, 
 }
 
 // take keeps what was seen at a path, and yields it unless this look has done so already.
-func (p *poll) take(at string, locks []sighting, yield func(LockInfo, error) bool) bool {
+func (p *poll) take(at string, locks []sighting, yield func(events.LockInfo, error) bool) bool {
 	before := p.places[at]
 	if len(locks) == 0 {
 		p.forget(at)

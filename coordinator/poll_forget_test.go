@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -23,7 +24,7 @@ func TestPollForgetsWhatHasGone(t *testing.T) {
 		defer c.Close()
 		p := &poll{c: c, root: "/locks", small: true, known: &session.Known{}, places: map[string]*place{}}
 		look := func() {
-			eventstest.Must(t, p.look(context.Background(), func(LockInfo, error) bool { return true }))
+			eventstest.Must(t, p.look(context.Background(), func(events.LockInfo, error) bool { return true }))
 		}
 		for i := range 5 {
 			path := fmt.Sprintf("/locks/%d", i)

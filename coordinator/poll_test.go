@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -101,7 +101,7 @@ type glance struct {
 	took  time.Duration
 }
 
-func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[coordinator.LockInfo, error]) glance {
+func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[events.LockInfo, error]) glance {
 	t.Helper()
 	began, l := time.Now(), glance{ages: map[string]time.Duration{}}
 	seen := map[string]time.Time{}

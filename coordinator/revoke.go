@@ -5,19 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/zkgrant/zkgrant/session"
-)
-
-var (
-	// ErrNotHeld reports that the lock to revoke has no holder.
-	ErrNotHeld = session.ErrNotHeld
-	// ErrNotRevocable reports that a holder of the lock to revoke has not agreed to it; see [Revocable].
-	ErrNotRevocable = session.ErrNotRevocable
-	// ErrGrace reports a negative grace.
-	ErrGrace = session.Sentinel("zkgrant: negative grace", ErrInvalid)
-	// ErrData reports data that begin with `__REVOKE__`, which asks for a lock back.
-	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
 )
 
 // Revocable lets every client that may write to the lock's nodes ask for the lock back, with [Coordinator.Revoke]. The holder is told by

@@ -101,7 +101,7 @@ func TestUnfairTry(t *testing.T) {
 		start := time.Now()
 		for range 3 {
 			_, err := c.Unfair(taskPath).Acquire(t.Context(), coordinator.Try()).Wait(t.Context())
-			var held *coordinator.HeldError
+			var held *events.HeldError
 			if !errors.As(err, &held) || !errors.Is(err, coordinator.ErrNotAcquired) {
 				t.Fatalf("a try of a lock that is held: %v, want a HeldError that is ErrNotAcquired", err)
 			}
@@ -311,7 +311,7 @@ func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) bool {
 	a := c.Unfair(fmt.Sprintf("/tasks/%d", task)).Acquire(s.ctx, coordinator.Try(), named(fmt.Sprint("worker ", worker)))
 	defer a.Release()
 	grant, err := a.Wait(s.ctx)
-	var held *coordinator.HeldError
+	var held *events.HeldError
 	switch {
 	case errors.As(err, &held):
 		if held.Holder.Session == c.SessionID() {

@@ -126,7 +126,7 @@ func callsOf(t *testing.T) string {
 	ctx context.Context, c *coordinator.Coordinator, l *coordinator.Lock, e *coordinator.Election,
 	a, term *coordinator.Acquisition, path, another, s, servers, value, identity, id, user, password, root, scheme string,
 	auth, data []byte, acl []zk.ACL, d, grace time.Duration, locks []*coordinator.Lock, f func(context.Context, events.Grant) error,
-	callbacks bridge.Callbacks, hooks []coordinator.Hook, ops []any,
+	callbacks bridge.Callbacks, hooks []any, ops []any,
 ) {
 	rw := c.ReadWrite(path)
 `+body+"}\n")

@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/bridge"
 	"github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -164,7 +165,7 @@ func TestGocronSkipsALockedJob(t *testing.T) {
 		locker, err := run("first", first)
 		eventstest.Must(s, err)
 		_, err = run("second", second)
-		if held := (*coordinator.HeldError)(nil); !errors.As(err, &held) || held.Holder.Session != first.SessionID() {
+		if held := (*events.HeldError)(nil); !errors.As(err, &held) || held.Holder.Session != first.SessionID() {
 			s.Errorf("behind the short job the second scheduler gets %v, want the first one's session", err)
 		}
 		eventstest.Must(s, locker.Close())

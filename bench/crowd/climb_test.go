@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -152,18 +152,18 @@ func TestASessionCountsItsWrites(t *testing.T) {
 	s.OnEvent(events.Grant{Node: "/a/1"})
 	s.answered = time.Now().Add(-time.Hour)
 	s.begin(time.Now())
-	s.OnRequest(coordinator.RequestInfo{Op: "ping"})
-	s.OnRequest(coordinator.RequestInfo{Op: writeOp, Err: zk.ErrConnectionClosed})
+	s.OnRequest(hooks.Request{Op: "ping"})
+	s.OnRequest(hooks.Request{Op: writeOp, Err: zk.ErrConnectionClosed})
 	if r := s.report(verbTimes); r.Writes != 0 || r.Back != 0 || time.Duration(r.Gap) < time.Hour {
 		t.Errorf("a ping and a write without an answer: %+v, want neither counted, and a gap that outlives the mark", r)
 	}
-	s.OnRequest(coordinator.RequestInfo{Op: writeOp, Duration: time.Hour})
+	s.OnRequest(hooks.Request{Op: writeOp, Duration: time.Hour})
 	if r := s.report(verbTimes); r.Writes != 1 || r.Times[0] != time.Hour.Microseconds() || r.Back != 0 || time.Duration(r.Gap) < time.Hour {
 		t.Errorf("a write that was sent before the mark: %+v, want it counted, and no session back", r)
 	}
-	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
+	s.OnRequest(hooks.Request{Op: writeOp})
 	first := s.report(verbLook)
-	s.OnRequest(coordinator.RequestInfo{Op: writeOp})
+	s.OnRequest(hooks.Request{Op: writeOp})
 	if last := s.report(verbLook); first.Back != 1 || last.LastBack != first.LastBack || last.Writes != 3 {
 		t.Errorf("writes that were sent after the mark: %+v, then %+v; want it back with the first", first, last)
 	}

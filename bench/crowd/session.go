@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -38,16 +39,11 @@ type session struct {
 	times                []int64
 }
 
-var (
-	_ coordinator.HookRequest = (*session)(nil)
-	_ coordinator.HookEvent   = (*session)(nil)
-)
-
 // writeOp is the hooks' name for a probe, and for the request that enters a queue.
 const writeOp = "multi"
 
-// OnRequest implements [coordinator.HookRequest].
-func (s *session) OnRequest(info coordinator.RequestInfo) {
+// OnRequest is called by the coordinator; see package hooks.
+func (s *session) OnRequest(info hooks.Request) {
 	if info.Op != writeOp || info.Err != nil {
 		return
 	}
@@ -69,7 +65,7 @@ func (s *session) silent(now time.Time) time.Duration {
 	return max(s.gap, now.Sub(s.answered))
 }
 
-// OnEvent implements [coordinator.HookEvent].
+// OnEvent is called by the coordinator; see package hooks.
 func (s *session) OnEvent(event events.Event) {
 	now := time.Now()
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -20,7 +21,7 @@ import (
 type deletes struct{ done, refused atomic.Int64 }
 
 // OnRequest counts it.
-func (d *deletes) OnRequest(r coordinator.RequestInfo) {
+func (d *deletes) OnRequest(r hooks.Request) {
 	switch {
 	case r.Op == "delete" && r.Err == nil:
 		d.done.Add(1)

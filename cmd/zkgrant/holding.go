@@ -469,7 +469,7 @@ func cause(err error) any {
 // notHeld says why the lock was not granted, and returns the exit code if there is no error.
 func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var lost *coordinator.LostError
-	var held *coordinator.HeldError
+	var held *events.HeldError
 	switch {
 	case errors.As(err, &held):
 		return 0, w.taken("%s is held by %s", w.name(), held.Holder.Data)

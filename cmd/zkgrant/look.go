@@ -77,17 +77,17 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 }
 
 // lockAt looks at one path, by the function that Poll has returned for it. The Path of the result is empty if there is no lock.
-func lockAt(ctx context.Context, look walk, path string) (coordinator.LockInfo, error) {
+func lockAt(ctx context.Context, look walk, path string) (events.LockInfo, error) {
 	for lock, err := range look(session.RootOnly(ctx)) {
 		if lock.Path == path {
 			return lock, err
 		}
 	}
-	return coordinator.LockInfo{}, context.Cause(ctx)
+	return events.LockInfo{}, context.Cause(ctx)
 }
 
 // walk is a look at a tree.
-type walk = func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+type walk = func(context.Context) iter.Seq2[events.LockInfo, error]
 
 // rootOf returns where a walk begins: at the argument, or else at the chroot.
 func (s *settings) rootOf(args []string) (string, error) {
@@ -139,7 +139,7 @@ func lineOf(path string, c events.Contender) contenderLine {
 	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, text.MayBeIdle(c), string(c.Data)}
 }
 
-func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
+func (s *settings) printQueue(out io.Writer, lock events.LockInfo) error {
 	if s.json {
 		for _, c := range lock.Contenders {
 			if err := object(out, lineOf(lock.Path, c)); err != nil {
@@ -322,7 +322,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	return nil
 }
 
-func summary(lock coordinator.LockInfo) lockLine {
+func summary(lock events.LockInfo) lockLine {
 	line := lockLine{Path: lock.Path, Kind: lock.Kind.String(), Size: lock.Size}
 	for _, c := range lock.Contenders {
 		if c.Holding {
@@ -337,7 +337,7 @@ func summary(lock coordinator.LockInfo) lockLine {
 }
 
 // holders names the first holder, and counts the others.
-func holders(lock coordinator.LockInfo) string {
+func holders(lock events.LockInfo) string {
 	var all []events.Contender
 	for _, c := range lock.Contenders {
 		if c.Holding {

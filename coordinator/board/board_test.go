@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // requests counts what a coordinator asks its server.
 type requests struct{ atomic.Int64 }
 
-func (r *requests) OnRequest(coordinator.RequestInfo) { r.Add(1) }
+func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
 // connect returns a coordinator that is closed with the test.
 func connect(t *testing.T, server *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 )
 
 // Lease hears of each new deadline of the session's lease. Give one to [coordinator.WithHooks] and to [WithLease]. The zero
@@ -16,8 +16,8 @@ type Lease struct {
 	length   time.Duration // the longest time to a deadline so far
 }
 
-// OnLease is for [coordinator.HookLease].
-func (l *Lease) OnLease(info coordinator.LeaseInfo) {
+// OnLease is called by the coordinator; see package hooks.
+func (l *Lease) OnLease(info hooks.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if info.Session != l.session {

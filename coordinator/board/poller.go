@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -19,18 +20,18 @@ const (
 )
 
 // poll walks through the locks.
-type poll func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+type poll func(context.Context) iter.Seq2[events.LockInfo, error]
 
 // sighting is what one look sees at a lock.
 type sighting struct {
-	info  coordinator.LockInfo
+	info  events.LockInfo
 	err   error          // why it cannot be read
 	bytes map[string]int // the length of the data that are cut, by contender's node
 	old   time.Time      // when it was looked at, if that is long ago
 }
 
 // sight keeps what is shown of a lock: the beginning of the data, and times that JSON can have.
-func sight(info coordinator.LockInfo, err error) sighting {
+func sight(info events.LockInfo, err error) sighting {
 	f := sighting{info: info, err: err}
 	for i := range info.Contenders {
 		c := &info.Contenders[i]

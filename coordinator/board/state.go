@@ -12,7 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
@@ -52,8 +51,8 @@ type place struct {
 	semaphore bool
 }
 
-func placeOf(info coordinator.LockInfo) place {
-	return place{info.Path, info.Kind == coordinator.LockSemaphore}
+func placeOf(info events.LockInfo) place {
+	return place{info.Path, info.Kind == events.LockSemaphore}
 }
 
 // known is a lock.
@@ -61,7 +60,7 @@ type known struct {
 	id      uint64
 	version uint64 // of its latest change
 	look    uint64 // the version after the look that saw it last
-	info    coordinator.LockInfo
+	info    events.LockInfo
 	bytes   map[string]int // as in a sighting
 	failed  string
 	old     time.Time              // as in a sighting

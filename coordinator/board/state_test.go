@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -55,7 +54,7 @@ func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 			if i == 0 {
 				path = fmt.Sprint("/new", step)
 			}
-			f := sighting{info: coordinator.LockInfo{Path: path, Kind: coordinator.LockMutex}}
+			f := sighting{info: events.LockInfo{Path: path, Kind: events.LockMutex}}
 			if i > 1 {
 				f.info.Contenders = []events.Contender{{Node: "/n", Token: int64(step / i), Holding: true}}
 			}
@@ -107,8 +106,8 @@ func shown(had map[string]string, s *state, version uint64) map[string]string {
 
 func TestALockThatCannotBeReadSaysWhy(t *testing.T) {
 	s := newState()
-	held := sighting{info: coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
-	refused := sighting{info: coordinator.LockInfo{Path: "/a"}, err: errors.New("not authenticated")}
+	held := sighting{info: events.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
+	refused := sighting{info: events.LockInfo{Path: "/a"}, err: errors.New("not authenticated")}
 	now := time.Now()
 	for i, f := range []sighting{held, refused, held} {
 		s.apply([]sighting{f}, 0, now, now)
@@ -191,7 +190,7 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 	s := newState()
 	for i, look := range looks {
 		now := start.Add(time.Duration(i) * time.Second)
-		s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queueOf(look.queue)}}}, 0, now, now)
+		s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queueOf(look.queue)}}}, 0, now, now)
 		var got []string
 		for _, c := range s.order[0].view(0, 10).Contenders {
 			switch {
@@ -213,7 +212,7 @@ func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
 		changes := func(data string) int {
 			before := s.version
 			contenders := []events.Contender{{Node: "/a/n", Since: since, Data: []byte(data)}}
-			s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: contenders}, nil)}, 0, now, now)
+			s.apply([]sighting{sight(events.LockInfo{Path: "/a", Contenders: contenders}, nil)}, 0, now, now)
 			n, _ := s.since(before)
 			return len(n.Locks)
 		}
@@ -232,15 +231,15 @@ func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
 }
 
 func TestALockBelowANodeThatCannotBeReadHasNotLeft(t *testing.T) {
-	held := func(path, node string, kind coordinator.LockKind) sighting {
-		return sighting{info: coordinator.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{{Node: path + node, Token: 1, Holding: true}}}}
+	held := func(path, node string, kind events.LockKind) sighting {
+		return sighting{info: events.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{{Node: path + node, Token: 1, Holding: true}}}}
 	}
 	below := []sighting{
-		held("/a/b", "/n", coordinator.LockMutex), held("/a", "/n", coordinator.LockSemaphore), held("/ab", "/n", coordinator.LockMutex),
+		held("/a/b", "/n", events.LockMutex), held("/a", "/n", events.LockSemaphore), held("/ab", "/n", events.LockMutex),
 	}
 	for _, closed := range []string{"/a", "/"} {
 		s, now := newState(), time.Now()
-		refused := sighting{info: coordinator.LockInfo{Path: closed, Kind: coordinator.LockUnknown}, err: errors.New("not authenticated")}
+		refused := sighting{info: events.LockInfo{Path: closed, Kind: events.LockUnknown}, err: errors.New("not authenticated")}
 		s.apply(below, 0, now, now)
 		s.apply([]sighting{refused, below[2]}, 0, now, now)
 		s.apply([]sighting{refused, below[2]}, 0, now, now)
@@ -270,11 +269,11 @@ func TestALockIsThisProcesssThoughItsContenderIsNotInTheLane(t *testing.T) {
 	for i := range mostInLane + 1 {
 		queue = append(queue, events.Contender{Node: fmt.Sprint("/a/", i), Token: int64(i + 1), Session: int64(i + 1)})
 	}
-	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, mostInLane+1, now, now)
+	s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queue}}}, mostInLane+1, now, now)
 	if lane := string(s.order[0].lane); strings.Count(lane, `"own":true`) != 1 {
 		t.Errorf("the lane %s, want that it is marked", lane)
 	}
-	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, 77, now, now)
+	s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queue}}}, 77, now, now)
 	if lane := string(s.order[0].lane); strings.Contains(lane, `"own"`) {
 		t.Errorf("of another session: %s", lane)
 	}

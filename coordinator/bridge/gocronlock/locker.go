@@ -51,7 +51,7 @@ func New(c *coordinator.Coordinator, root string, minimum time.Duration, options
 }
 
 // Lock locks the job if no process has it, and does not wait for it. Its errors are those of [coordinator.Acquisition.Wait], among them a
-// [*coordinator.HeldError]; [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then skips the job, and tells
+// *events.HeldError; [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then skips the job, and tells
 // only the listener AfterLockError.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.minimum < 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/bridge"
 	"github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -48,7 +49,7 @@ func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string
 	t.Helper()
 	synctest.Wait()
 	held, err := l.Lock(t.Context(), key)
-	if got := err == nil; got != want || !got && !errors.As(err, new(*coordinator.HeldError)) {
+	if got := err == nil; got != want || !got && !errors.As(err, new(*events.HeldError)) {
 		t.Errorf("%s: Lock returns %v, want it to succeed: %v, or to name the holder", when, err, want)
 	}
 	if held != nil {

@@ -441,7 +441,7 @@ func errorName(err error) string {
 	if errors.Is(err, coordinator.ErrSizeMismatch) { // both sizes are named
 		text += ": " + err.Error()
 	}
-	if held := (*coordinator.HeldError)(nil); errors.As(err, &held) {
+	if held := (*events.HeldError)(nil); errors.As(err, &held) {
 		text += fmt.Sprintf(", %s has it", held.Holder.Data)
 	}
 	return text

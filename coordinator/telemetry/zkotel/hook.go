@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -39,7 +39,7 @@ type session struct {
 	id     int64
 	server string    // host:port of the latest connection
 	lease  time.Time // its end
-	nodes  coordinator.NodesInfo
+	nodes  hooks.Nodes
 }
 
 // acquisition is what a hook knows between Acquire and the last event. Only the calls for its own events use it, one after the other;
@@ -56,13 +56,6 @@ type acquisition struct {
 }
 
 // The interfaces of hooks.
-var (
-	_ coordinator.HookAcquire = (*Hook)(nil)
-	_ coordinator.HookEvent   = (*Hook)(nil)
-	_ coordinator.HookRequest = (*Hook)(nil)
-	_ coordinator.HookLease   = (*Hook)(nil)
-	_ coordinator.HookNodes   = (*Hook)(nil)
-)
 
 // New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
 // error of a provider goes to the global error handler, [otel.Handle].
@@ -110,8 +103,8 @@ func (h *Hook) nameOf(path string) string {
 	return name
 }
 
-// OnAcquire implements [coordinator.HookAcquire].
-func (h *Hook) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
+// OnAcquire is called by the coordinator; see package hooks.
+func (h *Hook) OnAcquire(ctx context.Context, info hooks.Acquire) {
 	a := &acquisition{
 		live: live{lock: h.nameOf(info.Path), kind: info.Kind, permits: max(1, info.Permits), since: time.Now()},
 		ctx:  ctx, try: info.Try, path: info.Path,
@@ -122,7 +115,7 @@ func (h *Hook) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
 	h.mu.Unlock()
 }
 
-// OnEvent implements [coordinator.HookEvent].
+// OnEvent is called by the coordinator; see package hooks.
 func (h *Hook) OnEvent(event events.Event) {
 	switch ev := event.(type) {
 	case events.Queued:
@@ -204,8 +197,8 @@ func (s session) behind(event events.Event) (session, string) {
 	}
 }
 
-// OnRequest implements [coordinator.HookRequest].
-func (h *Hook) OnRequest(info coordinator.RequestInfo) {
+// OnRequest is called by the coordinator; see package hooks.
+func (h *Hook) OnRequest(info hooks.Request) {
 	h.in.histograms["request.duration"].Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(words.Op(info.Op)), keyResult.String(words.Result(info.Err))))
 	if info.Err != nil {
 		return
@@ -218,8 +211,8 @@ func (h *Hook) OnRequest(info coordinator.RequestInfo) {
 	}
 }
 
-// OnLease implements [coordinator.HookLease].
-func (h *Hook) OnLease(info coordinator.LeaseInfo) {
+// OnLease is called by the coordinator; see package hooks.
+func (h *Hook) OnLease(info hooks.Lease) {
 	h.mu.Lock()
 	h.session.lease = info.Deadline
 	h.mu.Unlock()
@@ -228,8 +221,8 @@ func (h *Hook) OnLease(info coordinator.LeaseInfo) {
 	}
 }
 
-// OnNodes implements [coordinator.HookNodes].
-func (h *Hook) OnNodes(info coordinator.NodesInfo) {
+// OnNodes is called by the coordinator; see package hooks.
+func (h *Hook) OnNodes(info hooks.Nodes) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.session.nodes = info

@@ -12,6 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkotel"
 	"github.com/zkgrant/zkgrant/events"
@@ -252,7 +253,7 @@ func TestManyLocksLeaveNothing(t *testing.T) {
 	p := newProbe()
 	for id := range uint64(10_000) {
 		path := "/tasks/" + hex(int64(id))
-		p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: id, Path: path, Kind: "unfair"})
+		p.OnAcquire(t.Context(), hooks.Acquire{ID: id, Path: path, Kind: "unfair"})
 		p.OnEvent(events.Grant{ID: id, Path: path})
 		p.OnEvent(events.Ended{ID: id, Path: path, Held: time.Second})
 	}
@@ -278,7 +279,7 @@ func TestOnlySampledSpansPay(t *testing.T) {
 		tracers := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))
 		hook := zkotel.New(zkotel.WithTracerProvider(tracers))
 		return testing.AllocsPerRun(100, func() {
-			hook.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/a", Kind: "mutex"})
+			hook.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/a", Kind: "mutex"})
 			for range 100 {
 				hook.OnEvent(events.Queued{ID: 1, Path: "/a", Ahead: 1})
 			}
@@ -294,7 +295,7 @@ func TestOnlySampledSpansPay(t *testing.T) {
 // TestNamesOfYourOwn: spans have the path all the same.
 func TestNamesOfYourOwn(t *testing.T) {
 	p := newProbe(zkotel.WithLockLabel(func(string) string { return "tasks" }))
-	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/tasks/17", Kind: "unfair"})
+	p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/tasks/17", Kind: "unfair"})
 	p.OnEvent(events.Requeued{ID: 1})
 	p.OnEvent(events.Grant{ID: 1, Abandoned: &events.Abandoned{Token: 7}})
 	p.OnEvent(events.Lost{ID: 1, Reason: events.ReasonRevoked, Err: &coordinator.LostError{}})
@@ -342,10 +343,10 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 // TestTheServerIsTheOneThatAnsweredLast: a Resumed does not name it, and a request without an answer says nothing.
 func TestTheServerIsTheOneThatAnsweredLast(t *testing.T) {
 	p := newProbe()
-	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/a", Kind: "mutex"})
+	p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/a", Kind: "mutex"})
 	p.OnEvent(events.Connected{Session: -1, Server: "zk1:2181"})
-	p.OnRequest(coordinator.RequestInfo{Op: "connect", Server: "[::1]:2182"})
-	p.OnRequest(coordinator.RequestInfo{Op: "ping", Server: "zk3:2183", Err: zk.ErrConnectionClosed})
+	p.OnRequest(hooks.Request{Op: "connect", Server: "[::1]:2182"})
+	p.OnRequest(hooks.Request{Op: "ping", Server: "zk3:2183", Err: zk.ErrConnectionClosed})
 	p.OnEvent(events.Ended{ID: 1, Path: "/a", Err: coordinator.ErrNotAcquired})
 	acquire := p.spans("acquire")[0]
 	host, port, id := valueOf(acquire, "server.address").AsString(), valueOf(acquire, "server.port").AsInt64(), valueOf(acquire, "zkgrant.session.id").AsString()

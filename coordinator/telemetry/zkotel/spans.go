@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -48,7 +48,7 @@ func clean(text string) string {
 }
 
 // start begins the span acquire. Attributes are given to sampled spans only.
-func (h *Hook) start(a *acquisition, info coordinator.AcquireInfo) trace.Span {
+func (h *Hook) start(a *acquisition, info hooks.Acquire) trace.Span {
 	_, span := h.tracer.Start(a.ctx, "acquire", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(keyPath.String(clean(a.path)), keyKindOfLock.String(a.kind), keyTry.Bool(a.try))

@@ -35,7 +35,7 @@ func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
 		{coordinator.ErrDeadlock, false, words.Deadlock, words.Withdrawn, true},
 		{coordinator.ErrTimeout, false, words.Timeout, words.Withdrawn, true},
 		{fmt.Errorf("a path: %w", coordinator.ErrPath), false, words.Invalid, words.Withdrawn, true},
-		{&coordinator.HeldError{}, true, words.Taken, words.Withdrawn, false},
+		{fmt.Errorf("%w: %w", coordinator.ErrNotAcquired, &events.HeldError{}), true, words.Taken, words.Withdrawn, false},
 		{coordinator.ErrNotAcquired, true, words.Taken, words.Withdrawn, false},
 		{coordinator.ErrNotAcquired, false, words.Withdrawn, words.Withdrawn, false},
 		{context.DeadlineExceeded, false, words.Timeout, words.Withdrawn, true},

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // queueDescriptions are the metrics of [Queues]. They are constant.
@@ -46,7 +46,7 @@ type queues struct {
 // spot tells locks apart: locks of several kinds may share a path.
 type spot struct {
 	path string
-	kind coordinator.LockKind
+	kind events.LockKind
 }
 
 // queue is what was seen of a lock.
@@ -83,7 +83,7 @@ func (q *queues) label(path string) string {
 }
 
 // see takes in a lock. A holder that is new holds since its node was created. A holder that waited before holds since now.
-func (k *look) see(now time.Time, lock coordinator.LockInfo) {
+func (k *look) see(now time.Time, lock events.LockInfo) {
 	at, kind := spot{lock.Path, lock.Kind}, lock.Kind.String()
 	k.q.label(lock.Path) // locks have labels in the order in which they were found
 	found := &queue{Present: words.NewPresent(), look: k.q.looks, seen: lock.Seen, known: map[string]time.Time{}}

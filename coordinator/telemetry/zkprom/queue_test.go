@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -37,7 +36,7 @@ func (w *walks) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (w *walks) sees(all ...coordinator.LockInfo) {
+func (w *walks) sees(all ...events.LockInfo) {
 	look := w.begin()
 	for _, lock := range all {
 		lock.Seen = w.now
@@ -47,7 +46,7 @@ func (w *walks) sees(all ...coordinator.LockInfo) {
 }
 
 // fails has a walk see the locks, and then fail.
-func (w *walks) fails(root bool, all ...coordinator.LockInfo) {
+func (w *walks) fails(root bool, all ...events.LockInfo) {
 	look := w.begin()
 	for _, lock := range all {
 		lock.Seen = w.now
@@ -59,8 +58,8 @@ func (w *walks) fails(root bool, all ...coordinator.LockInfo) {
 
 func (w *walks) passes(d time.Duration) { w.now = w.now.Add(d) }
 
-func (w *walks) mutex(path string, contenders ...events.Contender) coordinator.LockInfo {
-	return coordinator.LockInfo{Path: path, Kind: coordinator.LockMutex, Contenders: contenders}
+func (w *walks) mutex(path string, contenders ...events.Contender) events.LockInfo {
+	return events.LockInfo{Path: path, Kind: events.LockMutex, Contenders: contenders}
 }
 
 func (w *walks) waits(node string, age time.Duration) events.Contender {
@@ -101,8 +100,8 @@ func TestWhatQueuesShow(t *testing.T) {
 		{"a semaphore counts permits, and is there without contenders", func(w *walks) {
 			three, five := w.holds("/s/1", 0), w.holds("/s/2", 0)
 			three.Permits, five.Permits = 3, 5
-			w.sees(coordinator.LockInfo{Path: "/s", Kind: coordinator.LockSemaphore, Contenders: []events.Contender{three, five}},
-				coordinator.LockInfo{Path: "/t", Kind: coordinator.LockSemaphore})
+			w.sees(events.LockInfo{Path: "/s", Kind: events.LockSemaphore, Contenders: []events.Contender{three, five}},
+				events.LockInfo{Path: "/t", Kind: events.LockSemaphore})
 		}, nil, `
 			queue_held{semaphore,/s}=8 queue_held{semaphore,/t}=0 queue_waiting{semaphore,/s}=0
 			queue_waiting{semaphore,/t}=0 queue_longest_wait_seconds{/s}=0 queue_longest_wait_seconds{/t}=0
@@ -157,10 +156,10 @@ func newQueuesOf(root string, interval, patience time.Duration) *Queues {
 }
 
 // hanging is a walk without an end.
-func hanging(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
-	return func(yield func(coordinator.LockInfo, error) bool) {
+func hanging(ctx context.Context) iter.Seq2[events.LockInfo, error] {
+	return func(yield func(events.LockInfo, error) bool) {
 		<-ctx.Done()
-		yield(coordinator.LockInfo{Path: "/"}, context.Cause(ctx))
+		yield(events.LockInfo{Path: "/"}, context.Cause(ctx))
 	}
 }
 
@@ -172,7 +171,7 @@ func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			walks := 0
 			q := newQueuesOf("/", interval, patience+time.Second)
-			q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
+			q.walk = func(ctx context.Context) iter.Seq2[events.LockInfo, error] {
 				walks++
 				return hanging(ctx)
 			}
@@ -209,7 +208,7 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuesOf("/", time.Second, 9*time.Second)
-		q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] { return hanging(ctx) }
+		q.walk = func(ctx context.Context) iter.Seq2[events.LockInfo, error] { return hanging(ctx) }
 		begun := time.Now()
 		to := make(chan prometheus.Metric, 100)
 		q.Collect(to)

@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
 // Queues are the metrics of the locks below a path, as the nodes of all processes show them, of any library. It is a
 // [prometheus.Collector] that looks at the tree when it is collected. Its methods may be called from any goroutine.
 type Queues struct {
-	walk     func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+	walk     func(context.Context) iter.Seq2[events.LockInfo, error]
 	root     string
 	interval time.Duration
 	patience time.Duration

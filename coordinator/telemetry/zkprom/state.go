@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -17,7 +17,7 @@ type state struct {
 
 	session  string // one of sessionStates
 	lease    time.Time
-	nodes    coordinator.NodesInfo
+	nodes    hooks.Nodes
 	heard    map[string]uint64 // events of the session
 	requests map[request]*histogram
 }
@@ -144,7 +144,7 @@ func histogramOf[K comparable](all map[K]*histogram, key K, metric string) *hist
 }
 
 // acquire begins an acquisition. l is its lock.
-func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info coordinator.AcquireInfo) {
+func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info hooks.Acquire) {
 	l.kinds[info.Kind] = true
 	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
 }
@@ -249,7 +249,7 @@ func (s *state) sessionEvent(event events.Event) {
 }
 
 // request takes in a request.
-func (s *state) request(r coordinator.RequestInfo) {
+func (s *state) request(r hooks.Request) {
 	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, "request.duration").observe(r.Duration)
 	if r.Op == words.Closing && r.Err == nil {
 		s.session = words.Closed
@@ -257,7 +257,7 @@ func (s *state) request(r coordinator.RequestInfo) {
 }
 
 // leased takes in how far the lease reaches.
-func (s *state) leased(l coordinator.LeaseInfo) {
+func (s *state) leased(l hooks.Lease) {
 	s.lease = l.Deadline
 	if l.RanOut {
 		s.heard[words.LeaseOut]++

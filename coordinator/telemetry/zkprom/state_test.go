@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -43,12 +44,12 @@ func (p *play) Collect(to chan<- prometheus.Metric) {
 
 func (p *play) passes(d time.Duration) { p.now = p.now.Add(d) }
 
-func (p *play) asks(id uint64, kind, path string, more ...func(*coordinator.AcquireInfo)) {
+func (p *play) asks(id uint64, kind, path string, more ...func(*hooks.Acquire)) {
 	p.asksWith(context.Background(), id, kind, path, more...)
 }
 
-func (p *play) asksWith(ctx context.Context, id uint64, kind, path string, more ...func(*coordinator.AcquireInfo)) {
-	info := coordinator.AcquireInfo{ID: id, Path: path, Kind: kind}
+func (p *play) asksWith(ctx context.Context, id uint64, kind, path string, more ...func(*hooks.Acquire)) {
+	info := hooks.Acquire{ID: id, Path: path, Kind: kind}
 	for _, m := range more {
 		m(&info)
 	}
@@ -68,7 +69,7 @@ func (p *play) gets(id uint64, kind, path string, wait time.Duration) {
 	p.hears(events.Grant{ID: id, Path: path, Node: fmt.Sprint(path, "/", id), Waited: wait})
 }
 
-func try(i *coordinator.AcquireInfo) { i.Try = true }
+func try(i *hooks.Acquire) { i.Try = true }
 
 var errCause = errors.New("the caller's own cause")
 
@@ -116,7 +117,7 @@ func TestWhatHooksTell(t *testing.T) {
 				p.hears(events.Ended{ID: id, Err: err})
 			}
 			p.asks(20, "mutex", "/a", try)
-			p.hears(events.Ended{ID: 20, Err: &coordinator.HeldError{Path: "/a"}})
+			p.hears(events.Ended{ID: 20, Err: fmt.Errorf("%w: %w", coordinator.ErrNotAcquired, &events.HeldError{Path: "/a"})})
 			p.asks(21, "mutex", "/a")
 			p.hears(events.Ended{ID: 21, Err: errCause}) // not of its context
 		}, `
@@ -179,7 +180,7 @@ func TestWhatHooksTell(t *testing.T) {
 		}, `leader{/e/led}=1 leader{/e/other}=0`},
 		{"the session", func(p *play) {
 			p.hears(events.Connected{Session: 1}, events.Suspended{}, events.Resumed{}, events.Suspended{}, events.SessionExpired{Session: 1})
-			p.leased(coordinator.LeaseInfo{RanOut: true})
+			p.leased(hooks.Lease{RanOut: true})
 		}, `
 			session_events_total{connected}=1 session_events_total{expired}=1
 			session_events_total{lease_ran_out}=1 session_events_total{resumed}=1
@@ -187,28 +188,28 @@ func TestWhatHooksTell(t *testing.T) {
 			session_state{connecting}=1 session_state{suspended}=0`},
 		{"the end of the session, behind which its connection ends", func(p *play) {
 			p.hears(events.Connected{Session: 1})
-			p.request(coordinator.RequestInfo{Op: "closeSession"})
+			p.request(hooks.Request{Op: "closeSession"})
 			p.hears(events.Suspended{})
 		}, `session_state{closed}=1 session_state{connected}=0 session_state{connecting}=0`},
 		{"the lease while a lock is held", func(p *play) {
 			p.gets(1, "mutex", "/a", 0)
-			p.leased(coordinator.LeaseInfo{Deadline: p.now.Add(9 * time.Second)})
+			p.leased(hooks.Lease{Deadline: p.now.Add(9 * time.Second)})
 			p.passes(2 * time.Second)
 		}, `lease_remaining_seconds=7`},
 		{"a lease that has run out has no time left, and never less", func(p *play) {
 			p.gets(1, "mutex", "/a", 0)
-			p.leased(coordinator.LeaseInfo{Deadline: p.now.Add(time.Second)})
+			p.leased(hooks.Lease{Deadline: p.now.Add(time.Second)})
 			p.passes(time.Minute)
 		}, `lease_remaining_seconds=0`},
 		{"no lease while none is held, for it is not renewed then", func(p *play) {
 			p.asks(1, "mutex", "/a")
-			p.leased(coordinator.LeaseInfo{Deadline: p.now.Add(time.Second)})
+			p.leased(hooks.Lease{Deadline: p.now.Add(time.Second)})
 		}, `lease_remaining_seconds`},
 		{"how full the session is", func(p *play) {
-			p.state.nodes = coordinator.NodesInfo{Nodes: 2, Bytes: 150, Budget: 1000}
+			p.state.nodes = hooks.Nodes{Nodes: 2, Bytes: 150, Budget: 1000}
 		}, `session_node_budget_bytes=1000 session_node_bytes=150 session_nodes=2`},
 		{"requests", func(p *play) {
-			for _, r := range []coordinator.RequestInfo{
+			for _, r := range []hooks.Request{
 				{Op: "create"}, {Op: "create", Err: zk.ErrNoNode}, {Op: "multi", Err: errors.New("refused")},
 				{Op: "operation 77", Err: zk.ErrConnectionClosed}, {Op: "operation 78", Err: zk.ErrConnectionClosed},
 			} {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -21,12 +21,7 @@ type Metrics struct {
 }
 
 var (
-	_ prometheus.Collector    = (*Metrics)(nil)
-	_ coordinator.HookAcquire = (*Metrics)(nil)
-	_ coordinator.HookEvent   = (*Metrics)(nil)
-	_ coordinator.HookRequest = (*Metrics)(nil)
-	_ coordinator.HookLease   = (*Metrics)(nil)
-	_ coordinator.HookNodes   = (*Metrics)(nil)
+	_ prometheus.Collector = (*Metrics)(nil)
 )
 
 // New returns the metrics of one coordinator. Register them, and pass them to [coordinator.WithHooks]. Each coordinator needs metrics of its
@@ -53,8 +48,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// OnAcquire implements [coordinator.HookAcquire].
-func (m *Metrics) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
+// OnAcquire is called by the coordinator; see package hooks.
+func (m *Metrics) OnAcquire(ctx context.Context, info hooks.Acquire) {
 	label := ""
 	if m.choose != nil {
 		label = m.choose(info.Path)
@@ -65,7 +60,7 @@ func (m *Metrics) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
 	m.state.acquire(ctx, time.Now(), l, info)
 }
 
-// OnEvent implements [coordinator.HookEvent].
+// OnEvent is called by the coordinator; see package hooks.
 func (m *Metrics) OnEvent(event events.Event) {
 	var labels []string
 	if grant, is := event.(events.Grant); is && m.choose != nil {
@@ -78,22 +73,22 @@ func (m *Metrics) OnEvent(event events.Event) {
 	m.state.event(time.Now(), event, labels...)
 }
 
-// OnRequest implements [coordinator.HookRequest].
-func (m *Metrics) OnRequest(info coordinator.RequestInfo) {
+// OnRequest is called by the coordinator; see package hooks.
+func (m *Metrics) OnRequest(info hooks.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.request(info)
 }
 
-// OnLease implements [coordinator.HookLease].
-func (m *Metrics) OnLease(info coordinator.LeaseInfo) {
+// OnLease is called by the coordinator; see package hooks.
+func (m *Metrics) OnLease(info hooks.Lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.leased(info)
 }
 
-// OnNodes implements [coordinator.HookNodes].
-func (m *Metrics) OnNodes(info coordinator.NodesInfo) {
+// OnNodes is called by the coordinator; see package hooks.
+func (m *Metrics) OnNodes(info hooks.Nodes) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.nodes = info

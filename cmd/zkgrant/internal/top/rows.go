@@ -6,13 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
 // row is a lock, or a path that could not be read.
 type row struct {
-	coordinator.LockInfo
+	events.LockInfo
 	err error
 
 	holders, waiters int
@@ -23,13 +22,13 @@ type row struct {
 // id tells rows apart: a mutex and a semaphore may have the same path.
 type id struct {
 	path string
-	kind coordinator.LockKind
+	kind events.LockKind
 }
 
 func (r row) id() id { return id{r.Path, r.Kind} }
 
 // rowOf sums a lock up. A contender that was seen waiting holds since the last such moment, at the earliest.
-func rowOf(lock coordinator.LockInfo, err error, waited map[string]time.Time) row {
+func rowOf(lock events.LockInfo, err error, waited map[string]time.Time) row {
 	r := row{LockInfo: lock, err: err}
 	for _, c := range lock.Contenders {
 		switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -72,7 +73,7 @@ func (s screen) View() tea.View {
 type hands struct {
 	ctx  context.Context // ends with the program
 	c    *coordinator.Coordinator
-	walk func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+	walk func(context.Context) iter.Seq2[events.LockInfo, error]
 	Options
 }
 

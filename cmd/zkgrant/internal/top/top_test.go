@@ -176,9 +176,9 @@ func messages(t *testing.T, script string) (all []tea.Msg) {
 
 func lockOf(t *testing.T, words []string, number func(string) int) row {
 	t.Helper()
-	kinds := []coordinator.LockKind{coordinator.LockMutex, coordinator.LockReadWrite, coordinator.LockSemaphore, coordinator.LockUnfair, coordinator.LockUnknown}
-	i := slices.IndexFunc(kinds, func(k coordinator.LockKind) bool { return k.String() == words[1] })
-	r := row{LockInfo: coordinator.LockInfo{Path: unquoted(t, words[0]), Kind: kinds[i]}}
+	kinds := []events.LockKind{events.LockMutex, events.LockReadWrite, events.LockSemaphore, events.LockUnfair, events.LockUnknown}
+	i := slices.IndexFunc(kinds, func(k events.LockKind) bool { return k.String() == words[1] })
+	r := row{LockInfo: events.LockInfo{Path: unquoted(t, words[0]), Kind: kinds[i]}}
 	if len(words) > 2 {
 		r.Size = number(strings.TrimPrefix(words[2], "size="))
 	}
@@ -227,7 +227,7 @@ func TestEverySizeFits(t *testing.T) {
 	walk := looked{at: second(0)}
 	for i := range 30 {
 		path := fmt.Sprintf("/locks/%s/%d", strings.Repeat("長い", i%8), i)
-		r := row{LockInfo: coordinator.LockInfo{Path: path, Kind: coordinator.LockMutex}}
+		r := row{LockInfo: events.LockInfo{Path: path, Kind: events.LockMutex}}
 		for j := range i {
 			r.Contenders = append(r.Contenders, events.Contender{Node: fmt.Sprint(path, j), Since: second(-j), Holding: j == 0, Data: []byte("who " + path)})
 		}
