@@ -19,14 +19,15 @@
 //		}
 //	}
 //
-// [Lock.Do] runs a function under the lock, [Acquisition.Wait] waits for the Grant, and [Election.Terms] loops over times of leading.
+// [Lock.Do] runs a function under the lock, [Lock.Hold] waits for the lock and returns it, and
+// [Election.Terms] loops over times of leading. Every [Handle] has them.
 //
 // # Everyday
 //
 //   - Kinds of lock: [Coordinator.Mutex], [Coordinator.ReadWrite], [Coordinator.Semaphore], [Coordinator.Election], [Coordinator.Multi],
 //     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
 //   - Options of one acquisition: [Try], [MaxWait], [Data], [Permits].
-//   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL], [WithAuth], [WithSASL], [WithTLS].
+//   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithSlog], [WithACL], [WithTLS].
 //
 // # Special
 //

@@ -5,9 +5,11 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +60,60 @@ func TestPagesNameWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNamesAreFew: what a reader of the first pages has to learn, what go doc lists, and what there is.
+func TestNamesAreFew(t *testing.T) {
+	t.Parallel()
+	const mostOnPages, mostLines, mostNames = 45, 60, 100
+	exported, count := map[string]bool{}, 0
+	for _, room := range []string{"coordinator", filepath.Join("coordinator", "hooks"), filepath.Join("coordinator", "bridge"), "events"} {
+		for name := range comments(t, filepath.Join("..", room)) {
+			if strings.Contains(name, ".") {
+				continue // a method
+			}
+			exported[filepath.Base(room)+"."+name] = true
+			if room == "coordinator" || filepath.Base(room) == "hooks" { // the latter was split from it
+				count++
+			}
+		}
+	}
+	if count > mostNames {
+		t.Errorf("coordinator and hooks have %d names, want at most %d", count, mostNames)
+	}
+	command := exec.CommandContext(t.Context(), "go", "doc", "-short", ".")
+	command.Dir = filepath.Join("..", "coordinator")
+	list, err := command.Output()
+	eventstest.Must(t, err)
+	if lines := strings.Count(string(list), "\n"); lines < 30 || lines > mostLines {
+		t.Errorf("go doc -short ./coordinator has %d lines, want 30 to %d", lines, mostLines)
+	}
+	used := map[string]bool{}
+	for _, page := range []string{"README.md", "docs/guide.md", "docs/tutorial.md"} {
+		if slices.Contains(pages(t), page) {
+			for _, name := range namesOn(read(t, page)) {
+				used[name] = used[name] || exported["coordinator."+name] || exported["events."+name] || exported["bridge."+name]
+			}
+		}
+	}
+	maps.DeleteFunc(used, func(_ string, is bool) bool { return !is })
+	if len(used) < 20 || len(used) > mostOnPages {
+		t.Errorf("the first pages use %d names, want 20 to %d: %q", len(used), mostOnPages, slices.Sorted(maps.Keys(used)))
+	}
+}
+
+// namesOn returns the names that a page may have from our packages: qualified ones, and words between backticks.
+func namesOn(page string) (all []string) {
+	prose, _ := split(page)
+	for _, m := range regexp.MustCompile(`\b(?:coordinator|events|bridge)\.([A-Z]\w*)`).FindAllStringSubmatch(page, -1) {
+		all = append(all, m[1])
+	}
+	for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(prose, -1) {
+		for _, m := range regexp.MustCompile(`(?:^|[^\w.])([A-Z]\w*)`).FindAllStringSubmatch(span, -1) {
+			all = append(all, m[1])
+		}
+	}
+	return all
 }
 
 // roomsThatMayChange returns the names in the declarations of `go doc -all` that are of packages without a promise. The value of a
