@@ -189,18 +189,18 @@ func TestBadInputOfALocker(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for name, test := range map[string]struct {
+			root    string
 			minimum time.Duration
 			ctx     context.Context
-			key     string
 			want    error
 		}{
-			"no name":            {0, t.Context(), "", coordinator.ErrPath},
-			"a long name":        {0, t.Context(), strings.Repeat("n", 1<<20), coordinator.ErrTooLarge},
-			"a negative minimum": {-1, t.Context(), "a", coordinator.ErrInvalid},
-			"an ended context":   {0, ended, "a", context.Canceled},
+			"no root":            {"jobs", 0, t.Context(), coordinator.ErrPath},
+			"a long root":        {"/" + strings.Repeat("n", 1<<20), 0, t.Context(), coordinator.ErrTooLarge},
+			"a negative minimum": {"/jobs", -1, t.Context(), coordinator.ErrInvalid},
+			"an ended context":   {"/jobs", 0, ended, context.Canceled},
 		} {
-			l := gocronlock.New(ours, "/jobs", test.minimum)
-			if held, err := l.Lock(test.ctx, test.key); held != nil || !errors.Is(err, test.want) || len(err.Error()) > 1000 {
+			l := gocronlock.New(ours, test.root, test.minimum)
+			if held, err := l.Lock(test.ctx, "a"); held != nil || !errors.Is(err, test.want) || len(err.Error()) > 1000 {
 				t.Errorf("%s: Lock returns %v, %.2000v, want %v in a short text", name, held, err, test.want)
 			}
 			eventstest.Check(t, l.Shutdown(t.Context()))
