@@ -75,8 +75,9 @@ func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 // first listing, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
-// Wait waits for the Grant and takes it; Granted then stays empty. While the lock is held, every call returns the Grant at once. If ctx
-// ends first, Wait returns the cause, and the acquisition goes on. After the end it returns Err, or [ErrReleased].
+// Wait waits for the Grant and takes it. While the lock is held, every call returns the
+// Grant at once. If ctx ends first, Wait returns the cause, and the acquisition goes on.
+// After the end it returns Err, or [ErrReleased].
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	grant, held, err := a.actor.Wait(ctx)
 	if held {

@@ -2,14 +2,22 @@ package coordinator
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Messages of package events, so that most programs need one import.
+// These are messages of package events, so that most programs need one import.
 type (
-	Event     = events.Event     // any message of [Coordinator.Events]
-	Grant     = events.Grant     // the lock is held
-	Lost      = events.Lost      // a held lock was lost
-	Revoked   = events.Revoked   // a request to give a [Revocable] lock back
-	Contended = events.Contended // a contender that a hold keeps out
-	Ended     = events.Ended     // an acquisition is over
-	Contender = events.Contender // a holder or a waiter
-	Leader    = events.Leader    // what [Election.Observe] delivers
+	// Event is any message of [Coordinator.Events].
+	Event = events.Event
+	// Grant reports that the lock is held.
+	Grant = events.Grant
+	// Lost reports that a held lock was lost.
+	Lost = events.Lost
+	// Revoked reports a request to give a [Revocable] lock back.
+	Revoked = events.Revoked
+	// Contended reports a contender that a hold keeps out.
+	Contended = events.Contended
+	// Ended reports the end of an acquisition.
+	Ended = events.Ended
+	// Contender is a holder or a waiter.
+	Contender = events.Contender
+	// Leader is what [Election.Observe] delivers.
+	Leader = events.Leader
 )

@@ -2,11 +2,13 @@ package coordinator
 
 import "time"
 
-// DetectCrash makes the Grant report an earlier holder that has crashed: [events.Grant.Abandoned]. Repair what it left half done. Every
-// Grant reports the first such holder until a holder has released.
+// DetectCrash makes the Grant report an earlier holder that has crashed:
+// [events.Grant.Abandoned]. Repair what it left half done. Every Grant reports it until a
+// holder has released.
 //
-// A crash is the end of the process or session, a loss, a panic, and [Coordinator.Close] while the lock is held. Every program that holds
-// the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind].
+// A crash is the end of the process or session, a loss, a panic, or Close while the lock
+// is held. Every holder must use the option. Semaphores, unfair locks and multi-locks are
+// [ErrKind].
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute, from when a contender finds the crash. Contenders with

@@ -14,11 +14,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Election is a handle for an election: a mutex of which the holder leads, and publishes its data.
+// Election is the [Handle] of an election: a mutex whose holder leads, and publishes its
+// data.
 type Election struct{ lock *Lock }
 
-// Election returns a handle for the election at the path. Candidates lead one at a time, in the order of arrival. A term is an
-// [Acquisition], with every promise of a mutex, which it is on the wire.
+// Election returns a handle for the election at the path. Candidates lead one at a time,
+// in the order of arrival. On the wire it is a mutex.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
 	return &Election{c.handle(path, kindElection, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)}
@@ -27,9 +28,8 @@ func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 // Path returns the handle's path.
 func (e *Election) Path() string { return e.lock.path }
 
-// Acquire makes a candidate and returns at once. The Grant begins the term, Lost ends it, and
-// Release resigns or withdraws. [Data] is what observers are told, and [Acquisition.SetData]
-// replaces it.
+// Acquire makes a candidate; see [Lock.Acquire]. The Grant begins the term, Lost ends it,
+// and Release resigns or withdraws. Observers see the [Data].
 func (e *Election) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.acquire(ctx, configOf(options))
 }
@@ -43,12 +43,13 @@ func (e *Election) Do(ctx context.Context, f func(context.Context, events.Grant)
 	return do(ctx, e, f, options)
 }
 
-// Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released when the body ends,
-// also after a loss, and Terms campaigns again, behind all waiters. The body must stop when [Acquisition.Context] ends, and must not wait
-// for Done. After a body of less than a second, without a loss, Terms pauses: 0.1 s at first, up to 10 s.
+// Terms yields one term after another; the Grant is taken, see [Acquisition.Grant]. Each
+// is released when the body ends, also after a loss, and Terms queues up again. The body
+// must stop when [Acquisition.Context] ends, and must not wait for Done. After a body of
+// less than a second without a loss, Terms pauses, for at most 10 s.
 //
-// ctx bounds the waits, as in [Lock.Do], not a term. The last pair is a nil acquisition and an error:
-// the cause of ctx, the error of a campaign, or of a release. A lost term is not an error.
+// ctx bounds the waits, not a term. The last pair is a nil acquisition and the error of
+// an acquisition or a release, or the cause of ctx. A lost term is not an error.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
 		var terms recipes.Terms
@@ -120,10 +121,12 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 // Queue returns the leader and then the candidates, in order; see [Lock.Queue].
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
-// Observe delivers the present leader, and then each change and proclamation in order. A Leader without a Node means that there is none.
-// Changes not read in time merge into the latest. The news may be old, and proves nothing.
+// Observe delivers the present leader, and then each change of it or its data, in order.
+// A Leader without a Node means that there is none. Changes not read in time merge into
+// the latest. It proves nothing: the news may be old.
 //
-// The channel is closed when ctx ends, when the coordinator is closed, or if the path cannot be read; Queue then returns the error.
+// The channel is closed when ctx ends, on Close, or if the path cannot be read; Queue
+// then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

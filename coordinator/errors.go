@@ -23,15 +23,14 @@ var (
 
 	// ErrReleased is what a context, Wait and Txn say after Release.
 	ErrReleased = errors.New("zkgrant: released")
-	// ErrNotAcquired reports a release before the Grant was taken, a Try with a contender ahead, or a reader for a write lock that is
-	// no longer held.
+	// ErrNotAcquired reports a release before the Grant was taken, a [Try] that would have to queue,
+	// or a reader for a write lock that is no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
 	// ErrReleasePending reports a release that the servers have not confirmed. It goes on.
 	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
-	// ErrNoSession reports that no server answered a [Try] within its MaxWait, or the smaller of the
-	// session timeout and 10 s. ErrTimeout matches it, too, if there is no connection.
+	// ErrNoSession reports that no server answered a [Try] in time, or before [MaxWait] ran out.
 	ErrNoSession = errors.New("zkgrant: no server answers")
 	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
@@ -56,8 +55,8 @@ var (
 
 	// Errors of any request.
 
-	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData],
-	// or an option out of range. An [ErrKind] or [ErrPermits] matches it if the call alone is wrong.
+	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath] or an option
+	// out of range, and an [ErrKind] or [ErrPermits] if the call alone is wrong.
 	ErrInvalid = session.ErrInvalid
 	// ErrConnectString reports a malformed list of servers.
 	ErrConnectString = session.ErrConnectString

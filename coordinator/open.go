@@ -26,9 +26,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	return c, nil
 }
 
-// Open returns a coordinator at once, without waiting for a server. It fails only if an argument is wrong. The servers are in ZooKeeper's
-// form, `host:port,host:port/chroot`, and are resolved at each dial. Everything may be used at once: calls wait for the session while their
-// contexts allow.
+// Open returns a coordinator at once, and fails only if an argument is wrong. The servers
+// are in ZooKeeper's form, `host:port,host:port/chroot`, and are resolved at each dial.
+// Calls wait for the session while their contexts allow.
 func Open(servers string, options ...Option) (*Coordinator, error) {
 	parsed, err := session.ParseConnectString(servers)
 	if err != nil {

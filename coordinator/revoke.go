@@ -7,16 +7,19 @@ import (
 	"time"
 )
 
-// Revocable lets every client that may write to the lock's nodes ask for the lock back, with [Coordinator.Revoke]. The holder is told by
-// [Acquisition.Revoked] and in the stream. If it has not released by the deadline, it loses the lock, with [ErrRevoked]. A multi-lock is
-// revocable if each member is, an unfair lock never ([ErrKind]).
+// Revocable lets every client that may write to the lock's nodes request the lock with
+// [Coordinator.Revoke]. The holder reads the request from [Acquisition.Revoked], and
+// loses the lock with [ErrRevoked] if it has not released by the deadline. A multi-lock
+// is revocable if each member is, an unfair lock never ([ErrKind]).
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
-// Revoke asks every present holder of the lock to give it back within the grace, and returns nil when all of them are gone. A [Revocable]
-// holder loses the lock at the end of the grace. A node that is left is removed later.
+// Revoke requests the lock from every present holder, and returns nil when all of them
+// are gone. A [Revocable] holder loses the lock at the end of the grace. A node that is
+// left is removed later.
 //
-// When ctx ends it returns the cause and evicts no holder, but the request stands. No holder was asked after [ErrNotHeld],
-// [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/kinds.md.
+// When ctx ends, Revoke returns the cause and evicts no holder, but the request stands.
+// [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that no
+// holder was asked; see docs/kinds.md.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Semaphore is a handle for a number of permits.
+// Semaphore is the [Handle] of a number of permits.
 type Semaphore struct {
 	lock *Lock // its rule is for one permit
 
@@ -22,9 +22,10 @@ type Semaphore struct {
 	resizing int          // calls of Resize of which the outcome is open
 }
 
-// Semaphore returns a handle for the semaphore at the path, with so many permits, which are granted in the order of arrival. The first
-// contender writes the size to the node `size` below the path, which stays. A handle with another size gets [ErrSizeMismatch], unless it
-// has [AdoptSize].
+// Semaphore returns a handle for the semaphore at the path. Its permits are granted in
+// the order of arrival. The first contender writes the size to the node `size` below the
+// path, which stays. A handle with another size gets [ErrSizeMismatch], unless it has
+// [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: c.handle(path, kindSemaphore, recipes.Semaphore{Permits: 1}, lockConfigOf(options)),
@@ -35,9 +36,9 @@ func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption)
 // Path returns the handle's path.
 func (s *Semaphore) Path() string { return s.lock.path }
 
-// Acquire asks for one permit, or as many as [Permits] says, as [Lock.Acquire] does. All permits come with one Grant, are lost with one
-// Lost, and go with one Release. The Token fences only if the size is 1. A context that holds permits may ask for more, up to the size
-// ([ErrDeadlock]).
+// Acquire requests one permit, or [Permits]; see [Lock.Acquire]. All come with one Grant,
+// and go with one Lost or one Release. The Token fences only if the size is 1. A context
+// that holds permits may ask for more, up to the size ([ErrDeadlock]).
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -53,9 +54,10 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 	return do(ctx, s, f, options)
 }
 
-// Resize sets the number of permits for every process and for this handle. Waiters follow it; later
-// acquisitions of other handles end with [ErrSizeMismatch], unless they have [AdoptSize]. No permit is
-// revoked. After [ErrClosed] or the cause of ctx the size may have changed.
+// Resize sets the number of permits for every process and for this handle. Waiters follow
+// it; later acquisitions of other handles end with [ErrSizeMismatch], unless they have
+// [AdoptSize]. No permit is revoked. After [ErrClosed] or the cause of ctx it may have
+// happened.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)

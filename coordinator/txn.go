@@ -48,9 +48,9 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	}
 }
 
-// SetData replaces the data of the lock's nodes, which Queue shows, and Observe of an election. Data
-// of several permits are those of the first node. Acquisitions that entered the lock again share
-// its node; that of a [Cached] lock goes at the Release. The errors are those of
+// SetData replaces the data of the lock's nodes, which Queue and Observe show; of several
+// permits, those of the first. Acquisitions that entered the lock again share its node.
+// The node of a [Cached] lock goes at the Release. The errors are those of
 // [Acquisition.Txn], and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	if err := checkData(data, a.lock.path); err != nil {
