@@ -141,6 +141,26 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	}
 }
 
+// TestRunReturnsFromMuteServers: after the end of its context it waits for them as long as Do does.
+func TestRunReturnsFromMuteServers(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var calls called
+		ended := calls.run(ctx, c.Election(coordtest.ElectionPath), "ann", func() {}, func() {}, nil)
+		wantCandidates(t, srv, 1, "while it leads")
+		srv.MuteAll(true)
+		began := time.Now()
+		cancel()
+		expectError(t, <-ended, context.Canceled, "Run")
+		expect(t, time.Since(began) <= time.Second, "Run returned after %v, want a probe interval at most", time.Since(began))
+		calls.want(t, "when Run has returned", "leads", "returns", "has stopped")
+		srv.MuteAll(false)
+		wantCandidates(t, srv, 0, "when the servers are heard again")
+	})
+}
+
 // TestRunResigns when its callback returns or panics.
 func TestRunResigns(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
