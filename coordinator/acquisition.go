@@ -40,12 +40,13 @@ func (a *Acquisition) Grant() events.Grant {
 // and never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any. The channel holds one request and is never closed.
-// A newer request with less time replaces it.
+// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any.
+// The channel holds one request and is never closed; a newer one with less time replaces
+// it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
-// Done is closed last, when nothing is held. After a Release the node is gone, unless it is [Cached], was entered again, or no server
-// can be reached.
+// Done is closed last, when nothing is held. After a Release the node is gone, unless it
+// is [Cached], was entered again, or no server can be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {
@@ -57,8 +58,9 @@ func (a *Acquisition) isDone() bool {
 	}
 }
 
-// Err returns nil before Done and if a held lock was released, [ErrNotAcquired] if it was withdrawn before the Grant
-// was taken, the context's cause if the wait ended, a [*LostError] after a loss, or another error.
+// Err returns nil before Done and if a held lock was released, [ErrNotAcquired] if it
+// was withdrawn before the Grant was taken, the context's cause if the wait ended, a
+// [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports a crash. It does nothing after a Release.
@@ -100,9 +102,10 @@ func (a *Acquisition) granting() (events.Grant, error) {
 	}
 }
 
-// Context returns a child of parent that ends with the lock; its cause is a [*LostError], [ErrReleased], or what Err says. While the lock
-// is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and ends in [ErrDeadlock] if not.
-// Before the Grant it owns nothing.
+// Context returns a child of parent that ends with the lock; its cause is a
+// [*LostError], [ErrReleased], or what Err says. While the lock is held, an Acquire of
+// the same lock with this context enters it again if the handle is [Reentrant], and ends
+// in [ErrDeadlock] if not.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -115,7 +118,8 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the innermost acquisition of an [Acquisition.Context] in ctx: in [Lock.Do], the one that runs.
+// FromContext returns the innermost acquisition that ctx holds by its
+// [Acquisition.Context], as in [Lock.Do].
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)
 	if o == nil {

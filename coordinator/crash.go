@@ -11,8 +11,9 @@ import "time"
 // [ErrKind].
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
-// LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute, from when a contender finds the crash. Contenders with
-// DetectCrash wait as well. [events.Queued] tells how long; [Try] ends in [ErrNotAcquired].
+// LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute,
+// from when a contender finds the crash. Contenders with DetectCrash wait as well. [Try]
+// ends in [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
 }

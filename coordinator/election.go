@@ -121,12 +121,12 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 // Queue returns the leader and then the candidates, in order; see [Lock.Queue].
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
-// Observe delivers the present leader, and then each change of it or its data, in order.
-// A Leader without a Node means that there is none. Changes not read in time merge into
-// the latest. It proves nothing: the news may be old.
+// Observe delivers the present leader, and then each change in order. A Leader without a
+// Node means that there is none. Changes not read in time merge into the latest. The
+// news may be old, and proves nothing.
 //
-// The channel is closed when ctx ends, on Close, or if the path cannot be read; Queue
-// then returns the error.
+// The channel is closed when ctx ends, when the coordinator is closed, or if the path
+// cannot be read; Queue then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

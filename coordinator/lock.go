@@ -73,10 +73,9 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 // Path returns the handle's path.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire requests the lock and returns at once. Every outcome arrives on a channel of
-// the acquisition, errors for bad arguments included. ctx bounds the wait until the Grant
-// is taken; afterwards only Release, a loss or Close ends the acquisition. The servers
-// decide the order, not that of the calls.
+// Acquire asks for the lock and returns at once. Every outcome arrives on a channel of
+// the acquisition, errors for bad arguments included. ctx bounds the wait until the
+// Grant is taken; afterwards only Release, a loss or Close ends the acquisition.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }

@@ -16,8 +16,9 @@ import (
 
 // This file is for callers that look at a lock and do not ask for it.
 
-// Queue returns the holders and waiters of the lock in order, other libraries' included. It is a snapshot for people, not for decisions:
-// Holding is no proof of a Grant. It waits for a connection until ctx ends.
+// Queue returns the holders and waiters of the lock in order, other libraries' included.
+// It is a snapshot for people: Holding proves no Grant. It waits for a connection until
+// ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if m := l.members; m != nil && l.err != nil {
 		return nil, l.err

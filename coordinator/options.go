@@ -90,9 +90,9 @@ func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// WithNodeBudget bounds the session's nodes: the bytes of each lock's path, chroot included, and
-// 60. Waiters count. An acquisition beyond it fails with [ErrSessionFull]. The
-// default is 1,000,000. See docs/production.md before raising it.
+// WithNodeBudget bounds the session's nodes: the bytes of each lock's path, chroot
+// included, and 60. Waiters count. An acquisition beyond it fails with [ErrSessionFull].
+// The default is 1,000,000. See docs/production.md.
 func WithNodeBudget(bytes int) Option {
 	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
 }

@@ -19,10 +19,9 @@ const (
 	hashed = "%~"
 )
 
-// PathEscape makes one path component of any text, such as a user's input. Different texts
-// become different components, of 1 to 200 bytes, which ZooKeeper accepts and which no
-// lock takes for a contender, a record or a part of a semaphore. Bytes are escaped as in
-// a URL; a long text becomes a prefix and a hash.
+// PathEscape makes one path component, of 1 to 200 bytes, of any text, such as a user's
+// input. Different texts become different components, and none means anything to a lock
+// or to ZooKeeper. A long text becomes a prefix and a hash.
 func PathEscape(text string) string {
 	c := url.PathEscape(text)
 	switch {
@@ -43,8 +42,8 @@ func PathEscape(text string) string {
 	return c + hash
 }
 
-// PathUnescape returns the text of a component that [PathEscape] returned. Any other one,
-// and one with a hash, is [ErrPath].
+// PathUnescape is the inverse of [PathEscape]. Any other component, and one with a hash,
+// is [ErrPath].
 func PathUnescape(component string) (string, error) {
 	if component == emptyText {
 		return "", nil

@@ -22,10 +22,10 @@ type Semaphore struct {
 	resizing int          // calls of Resize of which the outcome is open
 }
 
-// Semaphore returns a handle for the semaphore at the path. Its permits are granted in
-// the order of arrival. The first contender writes the size to the node `size` below the
-// path, which stays. A handle with another size gets [ErrSizeMismatch], unless it has
-// [AdoptSize].
+// Semaphore returns a handle for the semaphore at the path, with so many permits,
+// granted in the order of arrival. The first contender writes the size to the node
+// `size` below the path, which stays. Another size is [ErrSizeMismatch], unless the
+// handle has [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: c.handle(path, kindSemaphore, recipes.Semaphore{Permits: 1}, lockConfigOf(options)),

@@ -14,13 +14,16 @@ import (
 // This file is for state that is kept in ZooKeeper. A write in one transaction with a check of the lock's node is made by the
 // holder, or not at all; clocks do not matter.
 
-// Txn executes the operations in one transaction, and only if every node of the lock still exists. They are [*zk.CreateRequest] (with an
-// ACL), [*zk.SetDataRequest], [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths relative to the chroot. It waits for a
-// connection until ctx ends. It returns the responses in order, also if an operation was refused.
+// Txn executes the operations in one transaction, and only if every node of the lock
+// still exists: [*zk.CreateRequest] (with an ACL), [*zk.SetDataRequest],
+// [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths below the chroot. It
+// waits for a connection until ctx ends. It returns the responses in order, also if an
+// operation was refused.
 //
-// After [ErrOutcomeUnknown] the operations may have been executed. After any other error nothing was: [ErrNotAcquired], [ErrReleased] or a
-// result of Err where the lock is not held, [ErrOperation], [ErrSessionFull], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of package zk, or
-// the cause of ctx.
+// After [ErrOutcomeUnknown] it may have been executed. After any other error it was not:
+// [ErrNotAcquired], [ErrReleased] or a result of Err without the lock; [ErrOperation],
+// [ErrSessionFull], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of
+// package zk, or the cause of ctx.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with
 	// the guard of no Grant, for any epoch.
