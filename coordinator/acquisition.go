@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe for concurrent use, and all except Wait and Txn
-// return at once.
+// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe
+// for concurrent use. Those that take a context may wait, except Context.
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
@@ -59,8 +59,8 @@ func (a *Acquisition) isDone() bool {
 }
 
 // Err returns nil before Done and if a held lock was released, [ErrNotAcquired] if it
-// was withdrawn before the Grant was taken, the context's cause if the wait ended, a
-// [*LostError] after a loss, or another error.
+// was withdrawn before, the context's cause if the wait ended, a [*LostError] after a
+// loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports a crash. It does nothing after a Release.
@@ -69,8 +69,8 @@ func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 // Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
-// Deadline returns until when the lock is safe without further contact with the servers, or the zero time if it is not held. It moves
-// with the session's writes.
+// Deadline returns until when the lock is safe without further contact with the servers,
+// or the zero time if it is not held. It moves with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
 // Position returns how many contenders a waiter waits for, as far as known. ok is false before the

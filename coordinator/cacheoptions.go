@@ -18,10 +18,10 @@ const (
 	mostCachedData = 1 << 10
 )
 
-// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender requests
-// the lock. The next Acquire in this coordinator is then granted without a request. A bounded
-// number of such grants goes before a contender of another session: [CacheHandoffs], [CacheFor].
-// The pair of Token and [events.Grant.Turn] grows. See docs/caching.md.
+// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other
+// contender requests the lock. The next Acquire in this coordinator is then granted
+// without a request. A bounded number of such grants goes before a contender of another
+// session. The pair of Token and Turn grows. See docs/caching.md.
 func Cached(options ...LockOption) LockOption {
 	return lockOption(func(c *lockConfig) {
 		for _, o := range options {

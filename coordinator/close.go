@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Close is [Coordinator.Shutdown] bounded by the session timeout. If servers already owe an answer, it takes that much less.
+// Close is [Coordinator.Shutdown] bounded by the session timeout, less if servers
+// already owe an answer.
 //
 //nolint:contextcheck,nolintlint // it ends whatever the caller's context does; the linter heeds this where Close is called
 func (c *Coordinator) Close() error {
@@ -20,9 +21,10 @@ func (c *Coordinator) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock, ends the session, which removes its nodes, and
-// waits for every goroutine. It returns when ctx ends, at the latest; with a deadline, functions have less time: see docs/limits.md. Do not
-// call it inside such a function. What may be left is returned, and logged.
+// Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock,
+// ends the session, which removes its nodes, and waits for every goroutine. It returns
+// when ctx ends, at the latest; see docs/limits.md. Do not call it inside such a
+// function. What may be left is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {

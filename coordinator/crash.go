@@ -3,8 +3,8 @@ package coordinator
 import "time"
 
 // DetectCrash makes the Grant report an earlier holder that has crashed:
-// [events.Grant.Abandoned]. Repair what it left half done. Every Grant reports it until a
-// holder has released.
+// [events.Grant.Abandoned]. Every Grant reports the first such holder until a holder has
+// released.
 //
 // A crash is the end of the process or session, a loss, a panic, or Close while the lock
 // is held. Every holder must use the option. Semaphores, unfair locks and multi-locks are

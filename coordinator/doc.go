@@ -32,7 +32,7 @@
 // # Special
 //
 //   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
-//   - Writes to ZooKeeper under the lock: [Acquisition.Txn].
+//   - State in ZooKeeper: [Acquisition.Get], [Acquisition.Update], [Acquisition.Txn].
 //   - Re-entry: [Reentrant], with [Acquisition.Context]; [Disown].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
 //   - Looking: [Lock.Queue], [Lock.Watch], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe].

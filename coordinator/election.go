@@ -123,10 +123,7 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 
 // Observe delivers the present leader, and then each change in order. A Leader without a
 // Node means that there is none. Changes not read in time merge into the latest. The
-// news may be old, and proves nothing.
-//
-// The channel is closed when ctx ends, when the coordinator is closed, or if the path
-// cannot be read; Queue then returns the error.
+// news may be old, and proves nothing. The channel is closed as that of [Lock.Watch].
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

@@ -60,7 +60,7 @@ var (
 	ErrInvalid = session.ErrInvalid
 	// ErrConnectString reports a malformed list of servers.
 	ErrConnectString = session.ErrConnectString
-	// ErrPath reports a path that is malformed, too long, at or below /zookeeper, or with a contender's name: see [PathEscape].
+	// ErrPath reports a path that is malformed, too long, the servers' own, or with a contender's name: see [PathEscape].
 	ErrPath = session.ErrPath
 	// ErrTooLarge reports a request larger than servers accept.
 	ErrTooLarge = session.ErrTooLarge

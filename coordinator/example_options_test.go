@@ -387,10 +387,6 @@ func ExampleReadWrite_Write_txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
 	must(srv.Create("/price", []byte("100")))
-	conn, _, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogInfo(false)) // what the program reads with
-	must(err)
-	defer conn.Close()
-
 	ctx := context.Background()
 	rw := c.ReadWrite("/locks/price")
 	ann, _ := held(rw.Read())
@@ -401,7 +397,7 @@ func ExampleReadWrite_Write_txn() {
 		return err
 	}
 	look := func() (price, version int) {
-		data, stat, err := conn.Get("/price")
+		data, stat, err := ann.Get(ctx, "/price") // on the lock's session
 		must(err)
 		price, err = strconv.Atoi(string(data))
 		must(err)
@@ -410,7 +406,7 @@ func ExampleReadWrite_Write_txn() {
 
 	price, version := look() // both have read the same
 	fmt.Println("ann:", raise(ann, 5, price, version))
-	err = raise(bob, 10, price, version)
+	err := raise(bob, 10, price, version)
 	fmt.Println("bob read an old version:", errors.Is(err, zk.ErrBadVersion))
 	price, version = look()
 	fmt.Println("bob, again:", raise(bob, 10, price, version))

@@ -189,18 +189,15 @@ func ExampleDetectCrash_readers() {
 
 // Transfers in opposite directions do not wait for each other: each holds the locks of both accounts or none.
 // One transaction writes both balances, and only while both locks' nodes exist. So a lost lock moves no money.
-// The versions refuse what was read from a server that lags behind.
+// Get reads on the session of the locks, so it shows what the last holder wrote.
 func ExampleCoordinator_Multi_transfer() {
 	c, srv, stop := exampleServer()
 	defer stop()
 	must(srv.Create("/accounts/anna", []byte("100")))
 	must(srv.Create("/accounts/ben", []byte("100")))
-	conn, _, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogInfo(false)) // what the program reads with
-	must(err)
-	defer conn.Close()
 
-	add := func(account string, amount int) *zk.SetDataRequest {
-		data, stat, err := conn.Get("/accounts/" + account)
+	add := func(held *coordinator.Acquisition, account string, amount int) *zk.SetDataRequest {
+		data, stat, err := held.Get(context.Background(), "/accounts/"+account)
 		must(err)
 		balance, err := strconv.Atoi(string(data))
 		must(err)
@@ -209,12 +206,17 @@ func ExampleCoordinator_Multi_transfer() {
 	transfer := func(from, to string, amount int, meanwhile func(events.Grant)) error {
 		both := c.Multi(c.Mutex("/locks/"+coordinator.PathEscape(from)), c.Mutex("/locks/"+coordinator.PathEscape(to)))
 		return both.Do(context.Background(), func(ctx context.Context, grant events.Grant) error {
-			out, in := add(from, -amount), add(to, amount)
-			meanwhile(grant)
 			held, _ := coordinator.FromContext(ctx)
+			out, in := add(held, from, -amount), add(held, to, amount)
+			meanwhile(grant)
 			_, err := held.Txn(ctx, out, in)
 			return err
 		})
+	}
+	balances := func() string {
+		anna, _ := srv.Data("/accounts/anna")
+		ben, _ := srv.Data("/accounts/ben")
+		return fmt.Sprintf("anna %s, ben %s", anna, ben)
 	}
 	var tellers sync.WaitGroup
 	for range 5 {
@@ -222,11 +224,11 @@ func ExampleCoordinator_Multi_transfer() {
 		tellers.Go(func() { must(transfer("ben", "anna", 10, func(events.Grant) {})) })
 	}
 	tellers.Wait()
-	fmt.Printf("anna %s, ben %s\n", add("anna", 0).Data, add("ben", 0).Data)
+	fmt.Println(balances())
 
-	err = transfer("anna", "ben", 50, func(g events.Grant) { must(srv.Delete(g.Members[1].Node)) }) // an accident
+	err := transfer("anna", "ben", 50, func(g events.Grant) { must(srv.Delete(g.Members[1].Node)) }) // an accident
 	fmt.Println("a lock is lost:", errors.Is(err, coordinator.ErrNodeRemoved))
-	fmt.Printf("anna %s, ben %s\n", add("anna", 0).Data, add("ben", 0).Data)
+	fmt.Println(balances())
 	// Output:
 	// anna 50, ben 150
 	// a lock is lost: true

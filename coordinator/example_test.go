@@ -218,6 +218,24 @@ func ExampleDetectCrash() {
 	// dan is done
 }
 
+// A counter in ZooKeeper: no update is lost, and none counts twice.
+func ExampleAcquisition_Update() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	lock, _ := held(c.Mutex("/locks/counter"))
+	for range 3 {
+		must(lock.Update(ctx, "/counter", func(old []byte, _ bool) ([]byte, error) {
+			return append(old, '|'), nil
+		}))
+	}
+	data, stat, err := lock.Get(ctx, "/counter")
+	must(err)
+	fmt.Println(string(data), "version", stat.Version)
+	// Output: ||| version 2
+}
+
 // State in ZooKeeper is changed by the holder or not at all, however long the holder was halted in between.
 func ExampleAcquisition_Txn() {
 	c, srv, stop := exampleServer()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -239,12 +240,18 @@ func (c *Coordinator) checkPath(path string) error {
 }
 
 // sizeOfACL returns how many bytes of a create the ACL takes.
-func (l *Lock) sizeOfACL() int {
-	acl := l.cfg.acl
-	if acl == nil {
-		acl = l.c.cfg.ACL
+func (l *Lock) sizeOfACL() int { return session.SizeOfACL(l.acl()) }
+
+// acl returns the access control list of the lock's nodes, of a multi-lock that of the first member.
+func (l *Lock) acl() []zk.ACL {
+	switch {
+	case l.members != nil && len(l.members.locks) > 0:
+		return l.members.locks[0].acl()
+	case l.cfg.acl != nil:
+		return l.cfg.acl
+	default:
+		return l.c.cfg.ACL
 	}
-	return session.SizeOfACL(acl)
 }
 
 // Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that ends with

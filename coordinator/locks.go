@@ -15,9 +15,8 @@ import (
 )
 
 // Locks walks the tree from root and yields each lock with a holder or a waiter, of any
-// library, and each semaphore with a size. Unreadable nodes are yielded with their error.
-// The walk ends with the cause of ctx, [ErrClosed], or [ErrPath] for root. All walks of a
-// process send at most 1,000 reads a second.
+// library, and each semaphore with a size. Unreadable nodes are yielded with their
+// error. The walk ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[events.LockInfo, error] {
 	return func(yield func(events.LockInfo, error) bool) {
 		fail := func(err error) { yield(events.LockInfo{Path: root, Kind: events.LockUnknown}, err) }

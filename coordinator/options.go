@@ -126,8 +126,9 @@ func WithTLS(cfg *tls.Config) Option {
 	return session.OptionFunc(func(c *session.Config) { c.TLS = func() *tls.Config { return cfg } })
 }
 
-// WithDialer connects through a function like [net.Dialer.DialContext], which must return when its
-// context ends. TLS goes on top. Close of its connections must not block.
+// WithDialer connects through a function like [net.Dialer.DialContext], which must
+// return when its context ends. TLS goes on top. Close of its connections must not
+// block.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }
@@ -182,8 +183,9 @@ func Permits(n int) AcquireOption {
 // [ErrSizeMismatch]. Other locks are [ErrKind].
 func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
 
-// AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names. Every program at the path needs it, except kazoo
-// itself. A waiter that sees a node with another name ends with [ErrKind]. Other locks are [ErrKind]. See docs/interop.md.
+// AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names.
+// Every program at the path needs it, except kazoo itself. A waiter that sees another
+// name ends with [ErrKind], and so do other locks. See docs/interop.md.
 func AsKazoo() LockOption { return lockOption(func(c *lockConfig) { c.kazoo = true }) }
 
 type lockOption func(*lockConfig)

@@ -25,9 +25,9 @@ const (
 	restFor = 4 * time.Millisecond
 )
 
-// Poll returns [Coordinator.Locks] for repeated looks, one at a time. A look takes a few
-// seconds at most and yields what is known by then. The next one goes on from there, and
-// reads only what may have changed.
+// Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most,
+// yields what is known by then, and the next one goes on from there. One goroutine may
+// look at a time.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[events.LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
 	return func(ctx context.Context) iter.Seq2[events.LockInfo, error] {

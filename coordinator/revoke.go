@@ -17,9 +17,8 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // are gone. A [Revocable] holder loses the lock at the end of the grace. A node that is
 // left is removed later.
 //
-// When ctx ends, Revoke returns the cause and evicts no holder, but the request stands.
-// [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that no
-// holder was asked; see docs/kinds.md.
+// When ctx ends it returns the cause and evicts no holder, but the request stands. It
+// asks none after [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind].
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -21,20 +22,12 @@ import (
 // operation was refused.
 //
 // After [ErrOutcomeUnknown] it may have been executed. After any other error it was not:
-// [ErrNotAcquired], [ErrReleased] or a result of Err without the lock; [ErrOperation],
-// [ErrSessionFull], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of
-// package zk, or the cause of ctx.
+// [ErrNotAcquired], [ErrReleased] or a result of Err without the lock, [ErrOperation],
+// [ErrSessionFull], or as of other requests.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with
-	// the guard of no Grant, for any epoch.
-	grant, epoch, held := a.actor.Tenure()
-	if !held {
-		return nil, a.notHeld(grant)
-	}
-	port, done := a.actor.Use()
-	seat, ok := port.(*session.Seat)
-	if !ok {
-		return nil, a.notHeld(grant)
+	seat, grant, epoch, done, err := a.use()
+	if err != nil {
+		return nil, err
 	}
 	responses, err := seat.Transact(ctx, epoch, nodesOf(grant), ops)
 	done(errors.Is(err, ErrOutcomeUnknown))
@@ -49,6 +42,22 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	default:
 		return responses, err
 	}
+}
+
+// use returns the seat of the held node, until done is called.
+func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recipes.Epoch, done func(spent bool), _ error) {
+	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with
+	// the guard of no Grant, for any epoch.
+	grant, epoch, held := a.actor.Tenure()
+	if !held {
+		return nil, grant, 0, nil, a.notHeld(grant)
+	}
+	port, done := a.actor.Use()
+	seat, ok := port.(*session.Seat)
+	if !ok {
+		return nil, grant, 0, nil, a.notHeld(grant)
+	}
+	return seat, grant, epoch, done, nil
 }
 
 // SetData replaces the data of the lock's nodes, which Queue and Observe show; of several

@@ -125,7 +125,8 @@ func callsOf(t *testing.T) string {
 	return imported(t, "package main\n", `func calls(
 	ctx context.Context, c *coordinator.Coordinator, l *coordinator.Lock, e *coordinator.Election,
 	a, term *coordinator.Acquisition, path, another, s, servers, value, identity, id, user, password, root, scheme string,
-	auth, data []byte, acl []zk.ACL, d, grace time.Duration, locks []*coordinator.Lock, f func(context.Context, events.Grant) error,
+	auth, data []byte, acl []zk.ACL, d, grace time.Duration, locks []*coordinator.Lock,
+	f func(context.Context, events.Grant) error, edit func(old []byte, exists bool) ([]byte, error),
 	callbacks bridge.Callbacks, hooks []any, ops []any,
 ) {
 	rw := c.ReadWrite(path)

@@ -362,8 +362,9 @@ func insteadOfIsOwner(ctx context.Context, c *coordinator.Coordinator, total fun
 	if _, err := lock.Wait(ctx); err != nil {
 		return err
 	}
-	_, err := lock.Txn(ctx, &zk.SetDataRequest{Path: "/total", Data: total(), Version: -1})
-	return err // a *coordinator.LostError if the lock is not held any more: nothing was written then
+	return lock.Update(ctx, "/total", func(old []byte, exists bool) ([]byte, error) {
+		return total(), nil
+	}) // a *coordinator.LostError if the lock is not held any more: nothing was written then
 }
 
 func insteadOfTryLock(ctx context.Context, c *coordinator.Coordinator, sweep func(context.Context) error) error {

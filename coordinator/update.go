@@ -1,0 +1,158 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Get reads a node on the lock's session, while the lock is held: it shows what every
+// earlier holder wrote, on a server that lags, too. A missing node is [zk.ErrNoNode];
+// other errors are those of [Acquisition.Txn].
+func (a *Acquisition) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	n, err := a.read(ctx, path)
+	if err == nil && n.Stat == nil {
+		err = zk.ErrNoNode
+	}
+	return n.Data, n.Stat, err
+}
+
+func (a *Acquisition) read(ctx context.Context, path string) (session.Node, error) {
+	seat, grant, epoch, done, err := a.use()
+	if err != nil {
+		return session.Node{}, err
+	}
+	n, err := seat.Read(ctx, epoch, path)
+	done(false)
+	switch over := errors.Is(err, session.ErrEpochOver); {
+	case (over || err == nil) && !a.actor.Holding():
+		return session.Node{}, a.notHeld(grant)
+	case over:
+		return session.Node{}, &LostError{Path: a.lock.path, Reason: events.ReasonSessionExpired}
+	default:
+		return n, err
+	}
+}
+
+// Update writes to a node what f returns, or makes it with the lock's ACL, only while
+// the lock is held and if nothing else has written since f got old. f runs again after
+// another write. Its error, or old returned, writes nothing. After [ErrOutcomeUnknown]
+// the write may have been executed; after any other error it was not.
+func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte, exists bool) ([]byte, error)) error {
+	if f == nil {
+		return fmt.Errorf("%w: Update without a function, at %s", ErrInvalid, path)
+	}
+	if err := session.ValidateNew(a.lock.c.chroot+path, false); err != nil {
+		return err
+	}
+	w := write{shared: a.lock.isShared()}
+	for {
+		now, err := a.read(ctx, path)
+		if err != nil {
+			return w.failed(err)
+		}
+		switch w.fate(now) {
+		case fateDone:
+			return nil
+		case fateOpen:
+			return w.failed(fmt.Errorf("zkgrant: %s has changed since", path))
+		case fateUnchanged:
+			w.before = now // others may have made nodes above
+		case fateNone:
+			var old []byte
+			old, w.before = bytes.Clone(now.Data), now
+			data, err := f(old, now.Stat != nil)
+			if err != nil {
+				return err
+			}
+			if now.Stat != nil && bytes.Equal(data, now.Data) || now.Stat == nil && data == nil {
+				return nil
+			}
+			w.data = bytes.Clone(data)
+		}
+		_, err = a.Txn(ctx, w.ops(path, a.lock.acl())...)
+		lost := (*LostError)(nil) // of which the cause is a missing node as well
+		switch refused := !errors.As(err, &lost) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)); {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
+			w.unknown = err
+		case !refused:
+			return w.failed(err)
+		}
+	}
+}
+
+// isShared reports whether several may hold the lock, or a member of it.
+func (l *Lock) isShared() bool {
+	if m := l.members; m != nil {
+		return slices.ContainsFunc(m.locks, (*Lock).isShared)
+	}
+	return !l.rule.Exclusive() || l.permits() > 0
+}
+
+// write is one write of Update, which may take several tries.
+type write struct {
+	before  session.Node // what f got
+	data    []byte       // what f returned
+	unknown error        // of an earlier try that may have been executed; nil: each one had a definite answer
+	shared  bool         // other holders may write the same data
+}
+
+// fate is what a read says of the tries before it.
+type fate uint8
+
+const (
+	fateNone      fate = iota // there was none, or each was refused: f decides anew
+	fateUnchanged             // none was executed so far: the same write is made again
+	fateDone                  // one was executed
+	fateOpen
+)
+
+// fate judges the tries. A write of the version that f got is executed once at most, however often it is sent and however late it
+// arrives: it changes that version. So it may be sent again. What f would make of its own result may not.
+func (w write) fate(now session.Node) fate {
+	was, is := w.before.Stat, now.Stat
+	switch {
+	case w.unknown == nil:
+		return fateNone
+	case is == nil && was == nil:
+		return fateUnchanged
+	case is == nil || was != nil && was.Czxid != is.Czxid:
+		return fateOpen
+	case was != nil && was.Version == is.Version:
+		return fateUnchanged
+	case w.shared || !bytes.Equal(now.Data, w.data):
+		return fateOpen
+	case was == nil && is.Version == 0, was != nil && is.Version == was.Version+1:
+		return fateDone
+	default:
+		return fateOpen
+	}
+}
+
+// ops are the operations of a try.
+func (w write) ops(path string, acl []zk.ACL) (ops []any) {
+	if w.before.Stat != nil {
+		return []any{&zk.SetDataRequest{Path: path, Data: w.data, Version: w.before.Stat.Version}}
+	}
+	for _, above := range w.before.Missing {
+		ops = append(ops, &zk.CreateRequest{Path: above, Acl: acl})
+	}
+	return append(ops, &zk.CreateRequest{Path: path, Data: w.data, Acl: acl})
+}
+
+// failed is the error of a write that ends with err.
+func (w write) failed(err error) error {
+	if w.unknown == nil || errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}

@@ -1,0 +1,44 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Node is a node as a read found it. Without a Stat there is none.
+type Node struct {
+	Data []byte
+	Stat *zk.Stat
+	// Missing are the paths above the node that do not exist either, the uppermost first.
+	Missing []string
+}
+
+// Read reads a node in the session of the epoch, and in no other one: what made the Grant is older than every read of its session. The path is
+// without the chroot. It waits for a connection, if there is none, and for the answers, until ctx ends. The errors are [ErrPath], ErrEpochOver,
+// a server's refusal and the cause of ctx.
+func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node, error) {
+	if err := ValidatePath(node); err != nil {
+		return Node{}, err
+	}
+	s := t.session
+	return call(ctx, s, terms{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
+		n.Data, n.Stat, err = c.conn.Get(under(s.chroot, node))
+		if !errors.Is(err, zk.ErrNoNode) {
+			return n, err
+		}
+		n = Node{}
+		for above := path.Dir(node); above != "/"; above = path.Dir(above) {
+			there, _, err := c.conn.Exists(under(s.chroot, above))
+			if there || err != nil {
+				return n, err
+			}
+			n.Missing = append([]string{above}, n.Missing...)
+		}
+		return n, nil
+	})
+}
