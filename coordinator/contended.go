@@ -11,10 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Contended delivers a value when a contender that this hold keeps out has come since the last value.
-// The first call arms it, before the Grant or after. One contender counts once, and there is at most
-// one value in a probe interval. None comes after the end, for a reader beside readers, for an
-// [Coordinator.Unfair] lock, and for a waiter of the same process for a [Cached] lock.
+// Contended delivers a value when a contender has come that this hold keeps out: once for each, at most
+// one in a probe interval, and none before the Grant or after the end. The first call arms it. See
+// docs/kinds.md.
 func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
 
 // watchNewcomers calls hear with the contenders that the Grant keeps out, until ctx ends.

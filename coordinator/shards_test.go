@@ -1,0 +1,110 @@
+package coordinator_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// owners are the processes that own shards, as their work sees it.
+type owners struct {
+	t     *testing.T
+	mu    sync.Mutex
+	of    map[int]string
+	moves int // shards that another process has had before
+	last  map[int]string
+}
+
+func (o *owners) start(shard int, who string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if other, owned := o.of[shard]; owned {
+		o.t.Errorf("%s owns shard %d beside %s, want one owner", who, shard, other)
+	}
+	if last, had := o.last[shard]; had && last != who {
+		o.moves++
+	}
+	o.of[shard], o.last[shard] = who, who
+}
+
+func (o *owners) stop(shard int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, shard)
+}
+
+func (o *owners) count(who string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, owner := range o.of {
+		if owner == who {
+			n++
+		}
+	}
+	return n
+}
+
+// want checks that each shard has an owner, and the owners have so many, after so many moves since the last time.
+func (o *owners) want(when string, moves int, counts ...int) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	each := map[string]int{}
+	for _, who := range o.of {
+		each[who]++
+	}
+	if got := slices.Sorted(maps.Values(each)); !slices.Equal(got, counts) || o.moves != moves {
+		o.t.Errorf("%s: the processes own %v, after %d moves; want %v after %d", when, each, o.moves, counts, moves)
+	}
+	o.moves = 0
+}
+
+// TestShards of the example: three processes share 7 shards. One joins, one is stopped and goes on, one is killed. Each shard has
+// one owner at a time, none has more than its share after 2 T, and no shard moves without need.
+func TestShards(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const timeout = 10 * time.Second
+		o := &owners{t: t, of: map[int]string{}, last: map[int]string{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		join := func(who string) *coordinator.Coordinator {
+			c := coordtest.Connect(t, srv)
+			s := &Shards{C: c, Root: "/shards", Start: func(shard int) { o.start(shard, who) }, Stop: o.stop}
+			running.Go(func() { _ = s.Run(ctx, 7) })
+			return c
+		}
+		settled := func() { time.Sleep(2 * timeout) }
+		join("a")
+		settled()
+		o.want("alone", 0, 7)
+		b := join("b")
+		settled()
+		o.want("one joins", 3, 3, 4)
+		third := join("c")
+		settled()
+		o.want("another one joins", 2, 2, 2, 3)
+
+		stopped := b.SessionID()
+		srv.Mute(stopped, true)
+		settled()
+		o.want("one is stopped", 2, 3, 4)
+		srv.Mute(stopped, false)
+		settled()
+		o.want("it goes on", 2, 2, 2, 3)
+
+		need := o.count("c")
+		srv.Mute(third.SessionID(), true) // killed: nothing comes from it any more
+		settled()
+		o.want("one is killed", need, 3, 4)
+		cancel()
+		running.Wait()
+		srv.MuteAll(false)
+	})
+}
