@@ -162,7 +162,8 @@ func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }
 
-// MaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d.
+// MaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d; at once if d, such
+// as a computed rest of time, is 0 or less. To ask only for a free lock, use [Try].
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.bounded, c.maxWait = true, d })
 }
