@@ -74,7 +74,7 @@ func (l *Lock) tellNewcomers() {
 	}
 	c := l.rare.contended
 	c.last = time.Now()
-	l.cfg.Stream.Publish(events.Contended{ID: l.cfg.ID, Path: l.cfg.Path})
+	l.publish(events.Contended{ID: l.cfg.ID, Path: l.cfg.Path})
 	select {
 	case c.signal <- struct{}{}:
 	default: // the one before was not read

@@ -31,6 +31,9 @@
 //
 // A [Stream] has every event of every lock in one order, for any number of subscribers. No subscriber can hold up another one.
 //
+// A [Feed] has the events of some locks, of any streams, for one reader. A Grant that the reader
+// receives is taken.
+//
 // This package does not know ZooKeeper. It declares the Port that it needs, and
 // package session satisfies it.
 package actors

@@ -206,7 +206,7 @@ func (l *Lock) tell(ev events.Event) {
 	l.mu.Lock()
 	told := l.withdrawn == 0
 	if told {
-		l.cfg.Stream.Publish(ev)
+		l.publish(ev)
 	}
 	l.mu.Unlock()
 	if told && l.logs() {
@@ -233,7 +233,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	logs = l.logs() // the level may change
-	heard := l.cfg.Stream.Heard()
+	heard := l.heard()
 	if heard || logs { // else it is not used
 		grant = l.granting()
 	}
@@ -285,14 +285,16 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
-	runs, took, losses, in := l.running, l.took, l.losses(), l.parting(recipes.WhyLost)
+	if l.took {
+		l.rarely().loss = &lost
+	}
+	runs, in := l.running, l.parting(recipes.WhyLost)
 	return func() {
 		l.logLoss(lost)
 		tell()
-		if took {
-			l.cfg.Stream.Publish(lost)
-			losses <- lost // size 1, and there is one loss
-		}
+		l.mu.Lock()
+		l.publishLoss()
+		l.mu.Unlock()
 		if !runs { // else Withdraw says when the function has ended
 			l.drive.hand(message{input: in})
 		}
@@ -341,10 +343,38 @@ func (l *Lock) finish(explain func() error) {
 	if !lost && l.logs() {
 		l.log(ended)
 	}
-	if !lost && l.cfg.Stream.Heard() { // behind a Lost the stream has no Ended
-		l.cfg.Stream.Publish(ended)
+	l.closeDone(ended)
+}
+
+// heard reports whether an event published now would be heard. It is called with mu held.
+func (l *Lock) heard() bool { return l.feed() != nil || l.cfg.Stream.Heard() }
+
+// publish gives an event to the stream and to the feed. It is called with mu held.
+func (l *Lock) publish(ev events.Event) {
+	l.cfg.Stream.Publish(ev)
+	if feed := l.feed(); feed != nil {
+		feed.box.push(ev, nil)
 	}
-	l.closeDone()
+}
+
+// publishLoss publishes the loss, if that was not done yet. It is called with mu held.
+// The end may come first:
+//
+//  1. The state flips, because the lock is lost.
+//  2. The caller releases, and the driver is not the loop: it ends the lock at once.
+//  3. The goroutine of step 1 publishes the loss.
+//
+// Hence step 2 publishes the loss before the end.
+func (l *Lock) publishLoss() {
+	if l.rare == nil || l.rare.loss == nil {
+		return
+	}
+	lost := *l.rare.loss
+	l.rare.loss = nil
+	l.publish(lost)
+	if l.rare.feed == nil {
+		l.losses() <- lost // size 1, and there is one loss
+	}
 }
 
 // join puts a node's name behind its directory.

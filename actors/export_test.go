@@ -6,22 +6,38 @@ import "github.com/zkgrant/zkgrant/events"
 func (s *Stream) Backlog() (kept, entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for sub := range s.subs {
-		n := 0
-		for _, e := range sub.queue {
-			if e.event != nil {
-				n++
-			}
-		}
-		kept, entries = max(kept, n), max(entries, len(sub.queue))
+	for b := range s.subs {
+		n, all := b.backlog()
+		kept, entries = max(kept, n), max(entries, all)
 	}
 	return kept, entries
 }
 
+// Backlog tells how many events the feed keeps, and how many entries they take.
+func (f *Feed) Backlog() (kept, entries int) { return f.box.backlog() }
+
+// Feeds tells of how many feeds the stream knows.
+func (s *Stream) Feeds() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.feeds)
+}
+
+func (b *outbox) backlog() (kept, entries int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.queue {
+		if e.event != nil {
+			kept++
+		}
+	}
+	return kept, len(b.queue)
+}
+
 // Kept returns how many entries the stream keeps for all subscribers. It is called while the stream stands still.
 func (s *Stream) Kept() (entries int) {
-	for sub := range s.subs {
-		entries += len(sub.queue)
+	for b := range s.subs {
+		entries += len(b.queue)
 	}
 	return entries
 }
@@ -31,11 +47,17 @@ func (s *Stream) Kept() (entries int) {
 func (s *Stream) Hold(f func(publish func(events.Event))) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for b := range s.subs {
+		b.mu.Lock()
+	}
 	f(func(ev events.Event) {
-		for sub := range s.subs {
-			sub.push(ev)
+		for b := range s.subs {
+			b.add(ev, nil)
 		}
 	})
+	for b := range s.subs {
+		b.mu.Unlock()
+	}
 }
 
 // ContextEnded returns the function that runs, perhaps late, when the context that bounds the lock's wait ends.

@@ -37,9 +37,12 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 	}
 }
 
-// takes returns the Grant, and removes it from the channel if it is still there. The lock is held, and mu too.
+// takes returns the Grant, and removes it from the channel if it is still there. The lock
+// is held, and mu too. In a feed, the Grant stays: only the reader of the feed takes it.
 func (l *Lock) takes() events.Grant {
-	l.retract()
+	if l.feed() == nil {
+		l.retract()
+	}
 	return l.granting()
 }
 

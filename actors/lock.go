@@ -106,6 +106,9 @@ type rare struct {
 	contended *contended          // nil: the caller has not asked
 	abandoned *events.Abandoned
 	beside    Beside          // nil for most locks
+	feed      *Feed           // which has the events in the place of the channels; nil for most locks
+	offered   *entry          // the Grant in the feed
+	loss      *events.Lost    // not published yet; nil: there is none
 	shared    *shared         // the node, if another lock was admitted to it
 	wish      *recipes.Revoke // the latest; nil: the lock was not asked back
 	members   []events.Member // of the Grant of a multi-lock
@@ -202,11 +205,10 @@ func (l *Lock) Fail(err error) {
 	l.mu.Unlock()
 	tell()
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err}
-	l.cfg.Stream.Publish(ended)
 	if l.logs() {
 		l.log(ended)
 	}
-	l.closeDone()
+	l.closeDone(ended)
 	l.drive.drop()
 	l.cfg.Gone()
 }

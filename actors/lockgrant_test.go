@@ -101,8 +101,8 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 			}
 		})
 		r.Stream.Overhear(func(ev events.Event) {
-			if len(lost) != 0 {
-				t.Errorf("the Lost is in the channel when the stream has %T", ev)
+			if _, ended := ev.(events.Ended); len(lost) != 0 != ended {
+				t.Errorf("when the stream has %T the Lost is in the channel: %v", ev, len(lost) != 0)
 			}
 		})
 		stream := r.Stream.Subscribe(t.Context())
@@ -117,6 +117,9 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 		}()
 		synctest.Wait()
 		r.Say(recipes.LeaseRanOut{})
+		if _, ok := next(stream).(events.Ended); !ok {
+			t.Error("there is no Ended behind the Lost")
+		}
 		actorstest.MustTake(t, lost)
 		r.Deleted()
 		r.IsOver(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil))

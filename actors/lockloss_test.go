@@ -64,7 +64,11 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	}
 	if taken {
 		lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
-		expect(t, stream, append(want, lost)...)
+		want = append(want, lost)
+		if !keep {
+			want = append(want, events.Ended{ID: 7, Path: "/locks/a", Err: err, Held: time.Minute})
+		}
+		expect(t, stream, want...)
 		if got := actorstest.MustTake(t, r.Lost()); got != lost {
 			t.Errorf("lost %+v, want %+v", got, lost)
 		}
@@ -90,6 +94,9 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	r.IsOver(t, err)
 	r.Withdraw(recipes.WhyReleased)
 	r.IsOverAndGone(t, err)
+	if keep && taken {
+		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: err, Held: time.Minute})
+	}
 	expect(t, stream)
 	if len(told) != 1 {
 		t.Errorf("in the end OnEnd was told %d times, want once", len(told))

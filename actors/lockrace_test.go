@@ -70,6 +70,7 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 						if r.Valid() || r.Holding() {
 							t.Errorf("%+v came while the lock was held, want it behind that", ev)
 						}
+						continue
 					case events.Ended:
 						h.ended++
 					}
@@ -200,6 +201,66 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 	odds.check(t, "withdrawn", "released")
 }
 
+// TestABoundRacesWithTheReaderOfAFeed: the context ends while the reader receives the
+// Grant. Either the reader has it, and the lock stays, or the feed has only the end. So
+// it is with a caller that withdraws, and no Grant comes after that.
+func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
+	var odds handicap
+	r := actorstest.NewRig(t)
+	feed := actors.NewFeed()
+	for n := range eventstest.Amount(3000, 8000) {
+		r.Port = &actorstest.FakePort{Loop: r.House.Loop, Until: r.Port.Until}
+		readily(r.Port, false)
+		r.Renew()
+		r.Join(feed)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		withdraws := n%3 == 0
+		var leaving sync.WaitGroup
+		var left atomic.Bool
+		leaving.Go(func() {
+			soon(t, "granted", r.Holding)
+			odds.begin(0, n)
+			if withdraws {
+				r.Withdraw(recipes.WhyReleased)
+			} else {
+				bound := r.ContextEnded()
+				cancel(actorstest.ErrCause)
+				bound()
+			}
+			left.Store(true)
+		})
+		r.Start(ctx, 0, actors.Want{})
+		odds.begin(1, n/23)
+		late := left.Load()
+		first := eventstest.Receive(t, feed.Events(), "event")
+		leaving.Wait()
+		if _, granted := first.(events.Grant); granted {
+			if late {
+				t.Fatalf("round %d: a Grant was read when the caller had left", n)
+			}
+			if !withdraws && !r.Holding() {
+				t.Fatalf("round %d: the reader has the Grant, and the lock ended with %v", n, r.Ending())
+			}
+			odds.won(1)
+			r.Withdraw(recipes.WhyReleased)
+			first = eventstest.Receive(t, feed.Events(), "end")
+		} else {
+			odds.won(0)
+		}
+		if _, ended := first.(events.Ended); !ended || !actorstest.IsDone(r.Lock) || r.Holding() {
+			t.Fatalf("round %d: the feed has %#v at last, held: %v; want the end", n, first, r.Holding())
+		}
+		cancel(nil)
+	}
+	feed.Close()
+	if _, open := <-feed.Events(); open {
+		t.Error("the feed has an event when all locks have ended")
+	}
+	r.Stream.Close(0)
+	r.Group.Close()
+	odds.check(t, "taken back", "taken")
+}
+
 // checkReleased checks the end of an acquisition that only Withdraw has ended.
 func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	t.Helper()
@@ -261,10 +322,10 @@ func TestLossRacesWithTaking(t *testing.T) {
 		}
 		want := history{grant: 1, ended: 1}
 		if lost {
-			want = history{grant: 1, lost: 1}
+			want.lost = 1
 		}
 		if h != (history{}) && h != want {
-			t.Errorf("the stream has %+v, lost: %v; want the Grant, and its loss if it was taken, or else its end", h, lost)
+			t.Errorf("the stream has %+v, lost: %v; want the Grant, its loss if it was taken, and its end", h, lost)
 		}
 		r.HasNoGrant(t, "after the loss")
 		if lost {

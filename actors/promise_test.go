@@ -48,7 +48,8 @@ type step struct {
 
 // TestPromiseOfOneAcquisition plays any sequence of deeds and checks what one acquisition promises: at most one Grant, then at most
 // one Lost, then Done; no Lost for a Grant that was not taken; no Grant after Withdraw; not held when done; and on the stream the
-// Grant, if there was one, and one Lost or Ended, last.
+// Grant, if there was one, the Lost, if there was one, and one Ended, last. In a feed the reader takes the Grant, and the channels
+// deliver nothing.
 func TestPromiseOfOneAcquisition(t *testing.T) {
 	const batches = 30 // of as many scripts as rapid takes for a check
 	one := rapid.Custom(func(rt *rapid.T) step {
@@ -57,12 +58,13 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 	stories := map[string]int{}
 	for range batches {
 		rapid.Check(t, func(rt *rapid.T) {
-			keep := rapid.Bool().Draw(rt, "keep")
+			fed := rapid.Bool().Draw(rt, "fed")
+			keep := !fed && rapid.Bool().Draw(rt, "keep")
 			// Three answers lead to the Grant. By chance alone few scripts would get there.
 			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
 			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
 			var s *stage
-			eventstest.Bubble(t, func(t *testing.T) { s = play(t, keep, script) })
+			eventstest.Bubble(t, func(t *testing.T) { s = play(t, keep, fed, script) })
 			if len(s.broken) > 0 {
 				rt.Fatal(strings.Join(s.broken, "\n"))
 			}
@@ -79,6 +81,8 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 type stage struct {
 	*actorstest.Rig
 	stream <-chan events.Event
+	feed   *actors.Feed // nil: the stream is the house's
+	left   bool         // the caller has withdrawn
 	cancel context.CancelCauseFunc
 
 	epoch   recipes.Epoch // 0: no session
@@ -87,7 +91,7 @@ type stage struct {
 	pending []recipes.Effect // not answered yet
 
 	told           bool // by OnEnd
-	grants, losses int  // from the channels
+	grants, losses int  // from the channels, or from the feed
 	said           []string
 	broken         []string
 }
@@ -97,13 +101,19 @@ func (s *stage) breaks(format string, args ...any) {
 }
 
 // play plays the script, and then what it takes to come to an end. It runs in a bubble.
-func play(t *testing.T, keep bool, script []step) *stage {
+func play(t *testing.T, keep, fed bool, script []step) *stage {
 	t.Helper()
 	s := &stage{Rig: actorstest.NewRig(t)}
 	requests := make(chan recipes.Effect, 1000)
 	s.Port.Answer = func(e recipes.Effect) { requests <- e }
 	s.OnEnd(func(error) { s.told = true })
-	s.stream = s.Rig.Stream.Subscribe(t.Context())
+	if fed {
+		s.feed = actors.NewFeed()
+		s.Join(s.feed)
+		s.stream = s.feed.Events()
+	} else {
+		s.stream = s.Rig.Stream.Subscribe(t.Context())
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.cancel = cancel
 	s.Start(ctx, time.Minute, actors.Want{Keep: keep})
@@ -128,6 +138,11 @@ func play(t *testing.T, keep bool, script []step) *stage {
 		s.check()
 	}
 	s.finish(rest)
+	if fed {
+		if s.feed.Close(); !isClosed(s.stream) {
+			s.breaks("the channel of the feed is open when it is closed and has no lock")
+		}
+	}
 	s.cancel(nil)
 	s.Shut()
 	return s
@@ -174,12 +189,15 @@ func (s *stage) do(d deed) {
 		}
 	case withdraws:
 		s.Withdraw(recipes.WhyReleased)
+		s.left = true
 		s.isFree("after Withdraw")
 	case cancels:
 		s.cancel(actorstest.ErrCause)
 	case waitsTooLong:
 		time.Sleep(time.Minute)
 	case takesGrant:
+		for s.feed != nil && s.grants == 0 && s.read() {
+		}
 		if _, ok := actorstest.Take(s.Granted()); ok {
 			s.grants++
 		}
@@ -246,9 +264,17 @@ func (s *stage) read() bool {
 	switch ev.(type) {
 	case events.Grant:
 		s.said = append(s.said, "grant")
+		if s.feed != nil {
+			if s.grants++; s.left {
+				s.breaks("a Grant was read after Withdraw")
+			}
+		}
 		return true
 	case events.Lost:
 		s.said = append(s.said, "lost")
+		if s.feed != nil {
+			s.losses++
+		}
 	case events.Ended:
 		s.said = append(s.said, "ended")
 	default:
@@ -310,7 +336,7 @@ func (s *stage) finish(rest func()) {
 func (s *stage) tally() {
 	story := strings.Join(s.said, " ")
 	switch story {
-	case "ended", "grant lost", "grant ended":
+	case "ended", "grant lost ended", "grant ended":
 	default:
 		s.breaks("the stream said %q", story)
 	}
@@ -320,14 +346,14 @@ func (s *stage) tally() {
 	if s.grants == 1 && story == "ended" {
 		s.breaks("a Grant was read that is not on the stream")
 	}
-	if (s.losses == 1) != (story == "grant lost") {
+	if (s.losses == 1) != (story == "grant lost ended") {
 		s.breaks("%d losses were read, and the stream said %q", s.losses, story)
 	}
 	err, _ := s.Err().(actorstest.EndError) //nolint:errorlint // made by Explain
 	if s.Err() == nil && (story != "grant ended" || s.grants == 0) {
 		s.breaks("Err is nil, %d Grants were taken, and the stream said %q", s.grants, story)
 	}
-	if story == "grant lost" && err.Why != recipes.WhyLost {
+	if story == "grant lost ended" && err.Why != recipes.WhyLost {
 		s.breaks("Err is %v after a loss", s.Err())
 	}
 	if (err.Why == recipes.WhyContext || err.Why == recipes.WhyTimeout) && s.grants > 0 {

@@ -53,7 +53,10 @@ func (l *Lock) revoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 		revoked.Deadline = TimeOf(e.By)
 		l.rarely().due = revoked.Deadline
 	}
-	l.cfg.Stream.Publish(revoked)
+	l.publish(revoked)
+	if l.feed() != nil {
+		return revoked, true
+	}
 	wishes := l.wishes()
 	select {
 	case <-wishes: // the unread one is outdated

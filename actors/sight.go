@@ -23,8 +23,21 @@ func (l *Lock) Granted() <-chan events.Grant {
 	return l.granted
 }
 
+// feed returns what has the events of the lock in the place of its channels, or nil. It
+// is called with mu held.
+func (l *Lock) feed() *Feed {
+	if l.rare == nil {
+		return nil
+	}
+	return l.rare.feed
+}
+
 // offer makes the Grant available, before the caller has it. It is called with mu held.
 func (l *Lock) offer() {
+	if feed := l.feed(); feed != nil {
+		l.rare.offered = feed.box.push(l.granting(), nil)
+		return
+	}
 	if l.granted == nil {
 		l.offered = true
 		return
@@ -34,6 +47,9 @@ func (l *Lock) offer() {
 
 // retract takes the Grant back from the channel, and reports whether it was there. It is called with mu held.
 func (l *Lock) retract() bool {
+	if feed := l.feed(); feed != nil {
+		return feed.box.retract(l.rare.offered)
+	}
 	if l.granted == nil {
 		was := l.offered
 		l.offered = false
@@ -77,10 +93,17 @@ func (l *Lock) doneness() <-chan struct{} {
 	return asked(&l.done)
 }
 
-// closeDone notes that the acquisition is over.
-func (l *Lock) closeDone() {
+// closeDone publishes the end, and closes Done.
+func (l *Lock) closeDone(ended events.Ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.publishLoss()
+	if l.cfg.Stream.Heard() {
+		l.cfg.Stream.Publish(ended)
+	}
+	if feed := l.feed(); feed != nil {
+		feed.end(l, ended)
+	}
 	l.ended = true
 	tell(&l.done)
 }

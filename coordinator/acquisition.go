@@ -24,7 +24,7 @@ type Acquisition struct {
 	earlier, later *Acquisition
 }
 
-// ID returns the acquisition's number in events, unique within the coordinator.
+// ID returns the acquisition's number in events, unique in the process.
 func (a *Acquisition) ID() uint64 { return a.id }
 
 // Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.

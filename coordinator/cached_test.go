@@ -85,7 +85,10 @@ func told(stream <-chan events.Event) (all []events.Event) {
 	for {
 		synctest.Wait()
 		select {
-		case ev := <-stream:
+		case ev, open := <-stream:
+			if !open {
+				return all
+			}
 			all = append(all, ev)
 		default:
 			return all

@@ -100,6 +100,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	for _, house := range [...]*actors.House{&c.house, &c.terms} {
 		house.Close()
 	}
+	c.house.Stream.Part()
 	return err
 }
 

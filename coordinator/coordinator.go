@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -37,7 +36,6 @@ type Coordinator struct {
 	terms     actors.House // the same for elections
 	keepers   actors.House // for the nodes of cached locks; its stream has no reader
 	caches    *cache.Caches
-	lastID    atomic.Uint64
 	open      context.Context // ends with the beginning of Close
 	shut      context.CancelFunc
 	live      live
@@ -61,10 +59,11 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 	return read(bounded)
 }
 
-// Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after Close.
-// Each Grant is followed by exactly one Lost or Ended of the same ID; before Close, none of the three is dropped. Other events are
-// coalesced for a slow reader. A reader observes: it takes no Grant. To take one, receive from its [Acquisition.Granted], which
-// has the Grant when the event is read.
+// Events returns every event of every lock of this coordinator from now on, in order. The
+// channel is closed when ctx ends, or after Close. Of each acquisition come at most one
+// Grant, at most one Lost, then exactly one Ended; before Close, none is dropped. Other
+// events are coalesced for a slow reader. A reader observes: it takes no Grant. A loop
+// over its own locks has a [Group].
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }

@@ -31,7 +31,7 @@
 //
 // # Special
 //
-//   - One loop for many locks: [Coordinator.Events]. Metrics and traces: [WithHooks].
+//   - One loop for many locks: [Group]. Every event: [Coordinator.Events]. Metrics and traces: [WithHooks].
 //   - State in ZooKeeper: [Acquisition.Get], [Acquisition.Update], [Acquisition.Txn].
 //   - Re-entry: [Reentrant], with [Acquisition.Context]; [Disown].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
@@ -39,7 +39,7 @@
 //
 // # Promises
 //
-// One acquisition has at most one Grant, then at most one Lost, then Done. A Lost never comes for a Grant that was not taken. State changes
+// One acquisition has at most one Grant, then at most one Lost, then Ended, and Done. A Lost never comes for a Grant that was not taken. State changes
 // come first: Valid is true when a Grant is heard, and false when a loss is.
 //
 // Suspended is not lost: without a connection the lock stays held until the lease runs out. After a

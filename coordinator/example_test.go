@@ -152,7 +152,7 @@ func ExampleLock_Queue() {
 	// host-2, pid 4711, holding: false, for less than a minute: true
 }
 
-// One loop for all locks. The loop reads events, and takes each Grant where it is.
+// A reader of the event stream observes every lock of the coordinator, and takes nothing.
 func ExampleCoordinator_Events() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -160,30 +160,56 @@ func ExampleCoordinator_Events() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stream := c.Events(ctx)
-	locks := map[uint64]*coordinator.Acquisition{}
-	for i := range 3 {
-		lock := c.Mutex(fmt.Sprintf("/shards/%d", i)).Acquire(ctx)
-		locks[lock.ID()] = lock
-	}
-	held := 0
-	for len(locks) > 0 {
-		switch ev := (<-stream).(type) {
-		case events.Grant:
-			lock := locks[ev.ID]
-			select {
-			case <-lock.Granted():
-				held++
-				lock.Release() // the work would come first
-			default: // taken back: the Ended is next
-			}
-		case events.Lost:
-			delete(locks, ev.ID)
-		case events.Ended:
-			delete(locks, ev.ID)
+	must(c.Mutex("/locks/report").Do(ctx, func(context.Context, events.Grant) error { return nil }))
+	for ev := range stream {
+		fmt.Printf("%T\n", ev)
+		if _, ended := ev.(events.Ended); ended {
+			break
 		}
 	}
-	fmt.Println("held", held)
-	// Output: held 3
+	// Output:
+	// events.Grant
+	// events.Ended
+}
+
+// One loop over five shards. It asks again for what it loses. When it is to stop, it
+// stops its work, closes the group, and reads on to the last Ended.
+func ExampleGroup() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	ctx := context.Background()
+	g := coordinator.NewGroup()
+	for i := range 5 {
+		g.Acquire(ctx, c.Mutex(fmt.Sprintf("/shards/%d", i)))
+	}
+	shards := map[uint64]string{} // that are held
+	grants, losses := 0, 0
+	for ev := range g.Events() {
+		switch ev := ev.(type) {
+		case events.Grant: // with this event the lock is taken; the work begins
+			shards[ev.ID] = ev.Path
+			switch grants++; grants {
+			case 5:
+				must(srv.Delete(ev.Node)) // an operator removes the last one
+			case 6:
+				fmt.Printf("%d shards are held, %d was lost\n", len(shards), losses)
+				g.Close() // the work is stopped before that
+			}
+		case events.Lost: // the work stops
+			losses++
+		case events.Ended: // of every acquisition
+			delete(shards, ev.ID)
+			var lost *coordinator.LostError
+			if errors.As(ev.Err, &lost) {
+				g.Acquire(ctx, c.Mutex(ev.Path))
+			}
+		}
+	}
+	fmt.Printf("in the end %d are held\n", len(shards))
+	// Output:
+	// 5 shards are held, 1 was lost
+	// in the end 0 are held
 }
 
 // The holder after a crash repairs what the crashed holder has left half done. When a function has returned, or a lock was

@@ -211,7 +211,6 @@ func TestHooksHearOfTheLease(t *testing.T) {
 type idle struct{}
 
 func (idle) OnAcquire(context.Context, hooks.Acquire) {}
-func (idle) OnEvent(events.Event)                     {}
 
 // TestHooksCostNoAllocation in an acquisition. Requests and events have tests of their
 // own.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
@@ -17,6 +18,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
+
+// lastID is the number of the latest acquisition of the process.
+//
+//nolint:gochecknoglobals // IDs are unique in the process, because a group has locks of several coordinators
+var lastID atomic.Uint64
 
 // overhead is more than a create takes beside the path, the data and the ACL.
 const overhead = 1 << 10
@@ -96,7 +102,7 @@ func configOf(options []AcquireOption) acquireConfig {
 
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
-	a := &Acquisition{id: c.lastID.Add(1), lock: l}
+	a := &Acquisition{id: lastID.Add(1), lock: l}
 	if len(c.hooks.acquire) > 0 {
 		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
@@ -142,6 +148,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor = actors.NewLock(drive, l.rule, a.seat)
 	}
 
+	if cfg.feed != nil && !a.actor.Join(cfg.feed) {
+		err = cmp.Or(err, ErrClosed)
+	}
 	if err == nil {
 		err = c.live.enter(a)
 	}
@@ -153,6 +162,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		l.wants() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
+	if cfg.feed != nil && a.isDone() {
+		c.live.leave(a) // the group was closed, and has released it, before it entered
+	}
 	return a
 }
 

@@ -93,7 +93,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				two := coordtest.Soon(t, second)
 				time.Sleep(time.Minute)
 				ctx, cancel := context.WithCancel(t.Context())
-				c.Mutex(lockPath).Acquire(ctx)
+				third := c.Mutex(lockPath).Acquire(ctx)
 				time.Sleep(time.Minute)
 				cancel()
 				synctest.Wait()
@@ -104,12 +104,16 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				time.Sleep(time.Minute)
 				eventstest.Must(t, c.Revoke(t.Context(), electionPath, 0))
 				synctest.Wait()
-				c.Mutex("none").Acquire(t.Context())
+				fifth := c.Mutex("none").Acquire(t.Context())
 				eventstest.Must(t, c.Close())
+				ids := map[string]*coordinator.Acquisition{"1": first, "2": second, "3": third, "4": term, "5": fifth}
 				var want []string
 				for _, line := range lines {
 					for name, token := range map[string]int64{"T1": one.Token, "T2": two.Token, "T4": four.Token} {
 						line = strings.ReplaceAll(line, "token="+name+" ", fmt.Sprintf("token=%d ", token))
+					}
+					if before, after, has := strings.Cut(line, " id="); has {
+						line = fmt.Sprintf("%s id=%d%s", before, ids[after[:1]].ID(), after[1:])
 					}
 					if level == slog.LevelDebug || !strings.HasPrefix(line, "level=DEBUG") {
 						want = append(want, line)
@@ -117,7 +121,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				}
 				got := written.lines()
 				// The end of the first and the grant of the second are told by two goroutines.
-				if i := slices.IndexFunc(got, func(l string) bool { return strings.Contains(l, `"lock released"`) }); i > 0 && strings.Contains(got[i-1], `"lock granted"`) && strings.Contains(got[i-1], "id=2") {
+				if i := slices.IndexFunc(got, func(l string) bool { return strings.Contains(l, `"lock released"`) }); i > 0 && strings.Contains(got[i-1], `"lock granted"`) && strings.Contains(got[i-1], fmt.Sprintf("id=%d ", second.ID())) {
 					got[i-1], got[i] = got[i], got[i-1]
 				}
 				if !slices.Equal(got, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/sasl"
@@ -61,7 +62,8 @@ type acquireConfig struct {
 	bounded bool
 	maxWait time.Duration
 	data    []byte
-	permits *int // nil: the default of the kind
+	permits *int         // nil: the default of the kind
+	feed    *actors.Feed // of the group; nil: there is none
 }
 
 type acquireOption func(*acquireConfig)

@@ -3,7 +3,13 @@ package events
 import "time"
 
 // Event is something that has happened to a lock or to the session. Only types of this package implement it.
-type Event interface{ isEvent() }
+type Event interface {
+	// AcquisitionID returns the number of the acquisition, unique in the process, or 0
+	// for an event of a session.
+	AcquisitionID() uint64
+
+	isEvent()
+}
 
 // Grant says that an acquisition holds its lock. An acquisition has at most one Grant.
 type Grant struct {
@@ -42,8 +48,8 @@ type Abandoned struct {
 	Since time.Time // when it was granted, by its own clock
 }
 
-// Lost says that a granted lock is not held any more, for another reason than a release. It follows a Grant that was taken, once.
-// It is the last event of its acquisition in an event stream.
+// Lost says that a granted lock is not held any more, for another reason than a release.
+// It follows a Grant that was taken, once, and Ended follows it.
 type Lost struct {
 	ID     uint64
 	Path   string
@@ -53,12 +59,12 @@ type Lost struct {
 	Held   time.Duration // from the grant to the loss
 }
 
-// Ended says that an acquisition is over and holds nothing. It is the last event of its acquisition in an event stream.
-// Exception: it is not sent after a Lost.
+// Ended says that an acquisition is over and holds nothing. It is the last event of every
+// acquisition, and comes once: a place for the clean-up, whatever came before.
 type Ended struct {
 	ID   uint64
 	Path string
-	Err  error         // nil if the lock was held and released
+	Err  error         // nil if the lock was held and released; after a Lost, the same as there
 	Held time.Duration // zero if it was never held
 }
 
@@ -113,11 +119,14 @@ type Connected struct {
 // waiters keep their places as long as the session lives. Exception: with WithLossOnSuspend held locks are lost at once. Resumed or
 // SessionExpired follows, unless the coordinator is closed.
 type Suspended struct {
+	Session  int64
 	Deadline time.Time // when the lease runs out unless contact is made again
 }
 
 // Resumed says that the same session has a connection again. It follows Suspended.
-type Resumed struct{}
+type Resumed struct {
+	Session int64
+}
 
 // SessionExpired says that the session is over, and with it every node that it owned. A Connected with another session follows,
 // unless the coordinator is closed.
@@ -152,6 +161,39 @@ type Contender struct {
 	// Cached says that the lock's node is kept between its holders: a node that is Holding may be idle.
 	Cached bool
 }
+
+// AcquisitionID implements [Event].
+func (e Grant) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Lost) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Ended) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Queued) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Requeued) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Revoked) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (e Contended) AcquisitionID() uint64 { return e.ID }
+
+// AcquisitionID implements [Event].
+func (Connected) AcquisitionID() uint64 { return 0 }
+
+// AcquisitionID implements [Event].
+func (Suspended) AcquisitionID() uint64 { return 0 }
+
+// AcquisitionID implements [Event].
+func (Resumed) AcquisitionID() uint64 { return 0 }
+
+// AcquisitionID implements [Event].
+func (SessionExpired) AcquisitionID() uint64 { return 0 }
 
 func (Grant) isEvent()          {}
 func (Lost) isEvent()           {}

@@ -179,7 +179,7 @@ func (s *Session) suspend(c *client) {
 		lost += "; the session may live on"
 	}
 	c.logger.Warn(lost, zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
-	s.news(events.Suspended{Deadline: c.deadline()})
+	s.news(events.Suspended{Session: c.link.Session(), Deadline: c.deadline()})
 	s.broadcast(recipes.Suspended{})
 }
 
@@ -200,7 +200,7 @@ func (s *Session) resume(c *client) {
 	if suspended {
 		s.noteAway(false)
 		c.logger.Info("session resumed", zapSession(c), zapServer(c))
-		s.news(events.Resumed{})
+		s.news(events.Resumed{Session: c.link.Session()})
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.renew()

@@ -125,7 +125,7 @@ func TestSuspendedHasTheDeadline(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.Server.Down(true)
 		synctest.Wait()
-		if got := r.Heard[1]; got != (events.Suspended{Deadline: s.Deadline(1)}) || s.Until() != sessiontest.Lease-3*time.Second-greeting {
+		if got := r.Heard[1]; got != (events.Suspended{Session: r.Session.ID(), Deadline: s.Deadline(1)}) || s.Until() != sessiontest.Lease-3*time.Second-greeting {
 			t.Errorf("told %+v with a lease that is good for %v, want Suspended until its end, 3 s after the handshake", got, s.Until())
 		}
 	})

@@ -108,7 +108,7 @@ func tellEvent(tell say, event events.Event) {
 	case events.SessionExpired:
 		tell(toldOther, "SessionExpired")
 	case events.Ended:
-		if event.Err != nil {
+		if event.Err != nil && event.Held == 0 { // else its Lost was told
 			tell(toldOther, "Ended: "+event.Err.Error())
 		}
 	default: // of the lock, which has its own channels

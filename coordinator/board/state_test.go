@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -160,6 +161,7 @@ func TestMomentsOfThisProcess(t *testing.T) {
 		{events.Lost{Path: "/a", Reason: events.ReasonRevoked, Held: time.Minute}, "lost /a " + events.ReasonRevoked.String() + ", held 1m0s"},
 		{events.Ended{Path: "/a", Held: time.Second}, "left /a held 1s"},
 		{events.Ended{Path: "/a", Err: failed}, "left /a gone"},
+		{events.Ended{Path: "/a", Err: &coordinator.LostError{}, Held: time.Second}, "  "}, // behind its Lost
 		{events.Requeued{Path: "/a"}, "requeued /a "},
 		{events.Revoked{Path: "/a"}, "revoked /a "},
 		{events.Connected{Session: 255, Server: "zk:1"}, "connected  session 0xff at zk:1"},

@@ -1,8 +1,10 @@
 package board
 
 import (
+	"errors"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -105,6 +107,10 @@ func ownMoment(event events.Event) (m moment, ok bool) {
 	case events.Lost:
 		m.What, m.Path, m.Note = "lost", e.Path, e.Reason.String()+", held "+short(e.Held)
 	case events.Ended:
+		var lost *coordinator.LostError
+		if e.Held > 0 && errors.As(e.Err, &lost) {
+			return moment{}, false // the timeline has the Lost
+		}
 		if e.Err == nil {
 			m.What, m.Path, m.Note = "left", e.Path, "held "+short(e.Held)
 			break

@@ -66,8 +66,14 @@ func send(args ...any) error    { return work(args...) }
 func sweep(args ...any) error   { return work(args...) }
 
 func change(context.Context) error { return nil }
-func printf(string, ...any)        {}
-func total() []byte                { return []byte("1") }
+
+func startJob(_ string, token int64) *worker {
+	job.Start(token)
+	return job
+}
+
+func printf(string, ...any) {}
+func total() []byte         { return []byte("1") }
 
 // worker is work that goes on until it is stopped, and is never done.
 type worker struct{ done chan struct{} }

@@ -51,18 +51,18 @@ func TestRun(t *testing.T) {
 func TestLoopLosesASession(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		l := newShow().newLoop("left", p.Connect(t), time.Hour)
-		news := l.c.Events(t.Context())
 		handle := func(until func() bool) {
 			t.Helper()
 			for !until() {
-				eventstest.Must(t, l.handle(t.Context(), eventstest.Receive(t, news, "an event")))
+				eventstest.Must(t, l.handle(t.Context(), eventstest.Receive(t, l.group.Events(), "an event")))
 			}
 		}
 		n := l.show.counts["left"]
 		l.ask(t.Context(), lockRoot+"/lock")
 		handle(func() bool { return n.grants == 1 })
+		first := l.dues[0].lock.ID()
 		eventstest.Must(t, p.Server.Expire(l.c.SessionID()))
-		handle(func() bool { return n.losses == 1 })
+		handle(func() bool { return n.losses == 1 && len(l.under) == 1 && l.under[first] == nil })
 		if len(l.held) != 0 || len(l.under) != 1 {
 			t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(l.held), len(l.under))
 		}

@@ -1,5 +1,7 @@
-// Command eventloop holds hundreds of locks from one goroutine with one select, as a service that must not block does. Every event of
-// every lock comes out of one channel, Coordinator.Events. No lock has a goroutine of its own, and no goroutine waits for a lock.
+// Command eventloop holds hundreds of locks from one goroutine with one select, as a
+// service that must not block does. Every event of its locks comes out of one channel,
+// that of a coordinator.Group. No lock has a goroutine of its own, and no goroutine waits
+// for a lock.
 //
 //	go run ./examples/eventloop                     on a server inside the program
 //	go run ./examples/eventloop -zk host:2181,...   on a real one, chroot and all
@@ -10,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -24,10 +27,11 @@ func main() {
 
 // loop holds each of its locks once, for a while. One goroutine runs it, so it needs no mutex.
 type loop struct {
-	name string
-	c    *coordinator.Coordinator
-	hold time.Duration // how long each lock is held
-	show *show
+	name  string
+	c     *coordinator.Coordinator
+	group *coordinator.Group
+	hold  time.Duration // how long each lock is held
+	show  *show
 
 	under    map[uint64]*coordinator.Acquisition // what is asked for or held, by ID
 	held     map[string]*coordinator.Acquisition // what is held, by path
@@ -43,67 +47,72 @@ type due struct {
 	lock *coordinator.Acquisition
 }
 
-// run asks for every lock and handles the events, until each lock was held for its time, or ctx ends. The caller gives back what is then
-// still held or asked for, by closing the coordinator.
-func (l *loop) run(ctx context.Context, paths []string) error {
-	ctx, cancel := context.WithCancel(ctx) // ends the stream, however run returns
-	defer cancel()
-	news := l.c.Events(ctx)
+// run asks for every lock and handles the events, until each lock was held for its time,
+// or ctx ends, or something goes wrong. In each case it closes the group, which gives
+// back what is still held or asked for, and reads on to the last event.
+func (l *loop) run(ctx context.Context, paths []string) (err error) {
 	for _, path := range paths {
 		l.ask(ctx, path)
 	}
 	clock := time.NewTimer(0) // runs while something is held
 	defer clock.Stop()
-	for l.finished < len(paths) {
+	stop := ctx.Done()
+	for {
 		select {
-		case ev := <-news:
-			if err := l.handle(ctx, ev); err != nil {
+		case ev, open := <-l.group.Events():
+			if !open {
 				return err
+			}
+			if failure := l.handle(ctx, ev); failure != nil && err == nil {
+				err = failure
 			}
 		case now := <-clock.C:
 			l.giveBack(now)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-stop:
+			stop, err = nil, context.Cause(ctx)
+		}
+		if err != nil || l.finished == len(paths) {
+			clear(l.held) // a service stops its work first
+			l.group.Close()
 		}
 		if len(l.dues) > 0 {
 			clock.Reset(time.Until(l.dues[0].at))
 		}
 	}
-	return nil
 }
 
 // ask asks for a lock. It returns at once; the answer is an event.
 func (l *loop) ask(ctx context.Context, path string) {
-	lock := l.c.Mutex(path).Acquire(ctx)
+	lock := l.group.Acquire(ctx, l.c.Mutex(path))
 	l.under[lock.ID()] = lock
 }
 
-// handle is where a service does its work: start it on Grant, stop it on Lost.
+// handle is where a service does its work: start it on Grant, stop it on Lost, and clean
+// up on Ended, which always comes.
 func (l *loop) handle(ctx context.Context, ev events.Event) error {
 	switch ev := ev.(type) {
-	case events.Grant: // the event only tells of it: it is taken from Granted, which has it by now
+	case events.Grant: // with this event the lock is taken
 		lock := l.under[ev.ID]
-		select {
-		case <-lock.Granted():
-		default: // taken back, because ctx has ended: the Ended is next
-			return nil
-		}
 		l.held[ev.Path] = lock
 		l.dues = append(l.dues, due{time.Now().Add(l.hold), ev.Path, lock})
 		return l.show.granted(l, ev, lock)
 
-	case events.Lost: // the last event of this acquisition: ask again
-		delete(l.under, ev.ID)
+	case events.Lost: // another process may have it from now on
 		delete(l.held, ev.Path)
 		l.show.lost(l)
-		l.ask(ctx, ev.Path)
 
-	case events.Ended: // released, or refused
+	case events.Ended:
 		delete(l.under, ev.ID)
-		if ev.Err != nil && ctx.Err() == nil { // the end of ctx ends all waiters, too
+		var lost *coordinator.LostError
+		switch {
+		case ev.Err == nil: // released
+			l.finished++
+		case errors.Is(ev.Err, context.Cause(ctx)): // the wait has ended with ctx
+		case errors.As(ev.Err, &lost):
+			l.ask(ctx, ev.Path)
+		default:
 			return fmt.Errorf("%s: %s: %w", l.name, ev.Path, ev.Err)
 		}
-		l.finished++
 
 	case events.Suspended:
 		l.show.say("%s: no connection; its locks are good for another %v", l.name, time.Until(ev.Deadline).Round(time.Millisecond))
@@ -111,7 +120,7 @@ func (l *loop) handle(ctx context.Context, ev events.Event) error {
 		l.show.say("%s: connected again", l.name)
 	case events.SessionExpired:
 		l.show.say("%s: its session is over", l.name)
-	default: // others such as Queued, or nil if ctx has ended the stream
+	default: // others such as Queued
 	}
 	return nil
 }

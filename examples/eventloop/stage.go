@@ -83,7 +83,7 @@ func (s *show) newLoop(name string, c *coordinator.Coordinator, hold time.Durati
 	defer s.mu.Unlock()
 	s.counts[name] = &count{}
 	return &loop{
-		name: name, c: c, hold: hold, show: s,
+		name: name, c: c, group: coordinator.NewGroup(), hold: hold, show: s,
 		under: map[uint64]*coordinator.Acquisition{}, held: map[string]*coordinator.Acquisition{},
 	}
 }

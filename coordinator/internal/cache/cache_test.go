@@ -236,6 +236,27 @@ func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 	})
 }
 
+// TestTheEndComesAfterTheLoss, also if the caller releases as soon as the lock is lost: a
+// turn ends in its caller's goroutine, before the loss is published.
+func TestTheEndComesAfterTheLoss(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		stream := r.house.Stream.Subscribe(t.Context())
+		holder := r.holder()
+		holder.OnEnd(func(error) { holder.Withdraw(recipes.WhyReleased) })
+		r.say(recipes.LeaseRanOut{})
+		var said []string
+		for len(said) < 3 {
+			if ev := <-stream; ev.AcquisitionID() != 0 { // else of the node
+				said = append(said, fmt.Sprintf("%T", ev))
+			}
+		}
+		if want := []string{"events.Grant", "events.Lost", "events.Ended"}; !slices.Equal(said, want) {
+			t.Errorf("the stream has %v, want %v", said, want)
+		}
+		r.deleted()
+	})
+}
+
 // TestATurnHearsNothingBeforeItIsStarted: a lock is entered again, and is lost before the inner
 // lock is started. That hears of the loss when it is, and never if it fails.
 func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {

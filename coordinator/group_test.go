@@ -1,0 +1,598 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/hooks"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// newGroup returns a group that is closed at the end of the test.
+func newGroup(t *testing.T) *coordinator.Group {
+	t.Helper()
+	g := coordinator.NewGroup()
+	t.Cleanup(func() {
+		g.Close()
+		for range g.Events() { // else its goroutine would be left in the bubble for another 100 ms
+		}
+	})
+	return g
+}
+
+// contenders returns the contenders' nodes on the server.
+func contenders(srv *zktest.Server) []string {
+	synctest.Wait()
+	return slices.DeleteFunc(srv.Tree(), func(node string) bool {
+		_, is := events.ParseName(path.Base(node))
+		return !is
+	})
+}
+
+// storyOf returns what the events say of an acquisition, a word for each.
+func storyOf(all []events.Event, id uint64) string {
+	var words []string
+	for _, ev := range all {
+		if ev.AcquisitionID() == id {
+			words = append(words, strings.TrimPrefix(fmt.Sprintf("%T", ev), "events."))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// isQuiet checks that the acquisition's own channels deliver nothing.
+func isQuiet(t *testing.T, a *coordinator.Acquisition) {
+	t.Helper()
+	expect(t, len(a.Granted())+len(a.Lost())+len(a.Revoked()) == 0,
+		"the channels of a group's acquisition deliver %d Grants, %d losses and %d requests, want nothing",
+		len(a.Granted()), len(a.Lost()), len(a.Revoked()))
+}
+
+// TestGroupStories: what a group, the event stream and a hook have of one acquisition, up
+// to its Ended. The group's reader alone takes the Grant.
+func TestGroupStories(t *testing.T) {
+	type on struct {
+		srv    *zktest.Server
+		c      *coordinator.Coordinator
+		g      *coordinator.Group
+		a      *coordinator.Acquisition
+		cancel context.CancelCauseFunc
+	}
+	gone := errors.New("the caller is gone")
+	for name, test := range map[string]struct {
+		options []coordinator.AcquireOption
+		path    string
+		unread  bool // the Grant is not read before do
+		do      func(t *testing.T, on on)
+		want    string // of the group
+		stream  string // if it differs
+		err     error
+	}{
+		"released":           {want: "Grant Ended", do: func(_ *testing.T, on on) { on.a.Release() }},
+		"withdrawn":          {want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrNotAcquired, do: func(_ *testing.T, on on) { on.a.Release() }},
+		"context, taken":     {want: "Grant Ended", do: func(_ *testing.T, on on) { on.cancel(gone); time.Sleep(time.Minute); on.a.Release() }},
+		"context, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: gone, do: func(_ *testing.T, on on) { on.cancel(gone) }},
+		"waited for, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: gone, do: func(t *testing.T, on on) {
+			grant, err := on.a.Wait(t.Context())
+			expect(t, err == nil && grant.ID == on.a.ID(), "Wait returns %v, %v; want the Grant", grant, err)
+			on.cancel(gone)
+		}},
+		"waited for, taken": {want: "Ended", stream: "Grant Ended", unread: true, do: func(t *testing.T, on on) {
+			_, err := on.a.Wait(t.Context())
+			story := storyOf(told(on.g.Events()), on.a.ID())
+			expect(t, err == nil && story == "Grant", "after Wait, which returns %v, the group has %q, want the Grant", err, story)
+			on.cancel(gone)
+			on.a.Release()
+		}},
+		"too late": {
+			want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrTimeout,
+			options: []coordinator.AcquireOption{coordinator.MaxWait(time.Second)}, do: func(*testing.T, on) { time.Sleep(time.Second) },
+		},
+		"lost": {want: "Grant Lost Ended", err: coordinator.ErrSessionExpired, do: func(t *testing.T, on on) {
+			eventstest.Must(t, on.srv.Expire(on.c.SessionID()))
+		}},
+		"lost, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrNodeRemoved, do: func(t *testing.T, on on) {
+			eventstest.Must(t, on.srv.Delete(on.a.Grant().Node))
+			time.Sleep(time.Second)
+		}},
+		"lost in a partition": {want: "Grant Lost Ended", err: coordinator.ErrLeaseRanOut, do: func(_ *testing.T, on on) {
+			on.srv.Mute(on.c.SessionID(), true)
+			time.Sleep(time.Minute)
+			on.srv.Mute(on.c.SessionID(), false)
+		}},
+		"revoked": {want: "Grant Revoked Lost Ended", err: coordinator.ErrRevoked, do: func(t *testing.T, on on) {
+			eventstest.Must(t, on.c.Revoke(t.Context(), lockPath, time.Minute))
+		}},
+		"contended": {want: "Grant Contended Ended", do: func(t *testing.T, on on) {
+			on.a.Contended()
+			other := on.c.Mutex(lockPath, coordinator.Revocable()).Acquire(t.Context())
+			time.Sleep(time.Minute)
+			on.a.Release()
+			other.Release()
+		}},
+		"refused":            {want: "Ended", path: "no path", unread: true, err: coordinator.ErrPath, do: func(*testing.T, on) {}},
+		"coordinator closed": {want: "Grant Ended", err: coordinator.ErrClosed, do: func(t *testing.T, on on) { eventstest.Must(t, on.c.Close()) }},
+		"group closed":       {want: "Grant Ended", do: func(_ *testing.T, on on) { on.g.Close() }},
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			heard := &hearing{}
+			c, g := coordtest.Connect(t, srv, coordinator.WithHooks(heard)), newGroup(t)
+			streamed := collect(c.Events(t.Context()))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if test.path == "" {
+				test.path = lockPath
+			}
+			a := g.Acquire(ctx, c.Mutex(test.path, coordinator.Revocable()), test.options...)
+			synctest.Wait()
+			all := func() []events.Event { return told(g.Events()) }
+			if !test.unread {
+				all = collect(g.Events())
+				synctest.Wait()
+			}
+			isQuiet(t, a)
+			test.do(t, on{srv, c, g, a, cancel})
+			time.Sleep(time.Minute)
+			got := all()
+			for who, got := range map[string]string{
+				"group": storyOf(got, a.ID()), "stream": storyOf(streamed(), a.ID()), "hook": storyOf(heard.all(), a.ID()),
+			} {
+				want := test.want
+				if who != "group" && test.stream != "" {
+					want = test.stream
+				}
+				expect(t, got == want, "the %s has %q, want %q", who, got, want)
+			}
+			isQuiet(t, a)
+			last, _ := got[slices.IndexFunc(got, func(ev events.Event) bool { _, is := ev.(events.Ended); return is })].(events.Ended)
+			expect(t, coordtest.IsClosed(a.Done()) && !a.Valid(), "after its Ended it is done: %v, valid: %v", coordtest.IsClosed(a.Done()), a.Valid())
+			expect(t, errors.Is(a.Err(), test.err) && last.Err == a.Err(), "Err is %v and Ended has %v, want %v", a.Err(), last.Err, test.err) //nolint:errorlint // identity is meant
+			expect(t, len(contenders(srv)) == 0, "in the end there are %v", contenders(srv))
+		})
+	}
+}
+
+// collect reads the channel until it is closed. It returns a function for what was read.
+func collect(from <-chan events.Event) func() []events.Event {
+	var mu sync.Mutex
+	var all []events.Event
+	go func() {
+		for ev := range from {
+			mu.Lock()
+			all = append(all, ev)
+			mu.Unlock()
+		}
+	}()
+	return func() []events.Event {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// hearing keeps what a hook hears.
+type hearing struct{ events chan events.Event }
+
+func (h *hearing) OnEvent(ev events.Event) {
+	if h.events == nil {
+		h.events = make(chan events.Event, 1000)
+	}
+	h.events <- ev
+}
+
+func (h *hearing) all() []events.Event { return told(h.events) }
+
+// TestGroupOfSeveralCoordinators: IDs are unique, the sessions are named, and events of
+// one session do not replace those of another for a slow reader. The channel is closed
+// when the last coordinator is.
+func TestGroupOfSeveralCoordinators(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		one, two, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		g := newGroup(t)
+		sessions := []int64{one.SessionID(), two.SessionID()}
+		a, b := g.Acquire(t.Context(), one.Mutex(lockPath)), g.Acquire(t.Context(), two.Semaphore("/permits", 3))
+		stranger := other.Election("/leader").Acquire(t.Context())
+		expect(t, a.ID() != b.ID() && b.ID() != stranger.ID() && a.ID() != stranger.ID(),
+			"the IDs are %d, %d and %d, want three", a.ID(), b.ID(), stranger.ID())
+		synctest.Wait()
+		for _, id := range append(sessions, other.SessionID()) {
+			srv.Cut(id)
+		}
+		time.Sleep(time.Second)
+		all := told(g.Events())
+		var session []events.Event
+		for _, ev := range all {
+			if ev.AcquisitionID() == 0 {
+				session = append(session, ev)
+			}
+		}
+		expect(t, storyOf(all, a.ID()) == "Grant" && storyOf(all, b.ID()) == "Grant" && storyOf(all, stranger.ID()) == "",
+			"the group has %v, want the Grants of its own two acquisitions", all)
+		var named []int64
+		for _, ev := range session {
+			switch ev := ev.(type) {
+			case events.Suspended:
+				named = append(named, ev.Session)
+			case events.Resumed:
+				named = append(named, -ev.Session)
+			}
+		}
+		slices.Sort(named)
+		want := []int64{sessions[0], sessions[1], -sessions[0], -sessions[1]}
+		slices.Sort(want)
+		expect(t, slices.Equal(named, want), "of the sessions the group has %v, want that both were suspended and resumed", session)
+
+		eventstest.Must(t, one.Close())
+		expect(t, storyOf(told(g.Events()), a.ID()) == "Ended", "the end of the first one is not in the group")
+		again := g.Acquire(t.Context(), one.Mutex(lockPath))
+		expectError(t, again.Err(), coordinator.ErrClosed, "an acquisition of the closed coordinator")
+		expect(t, storyOf(told(g.Events()), again.ID()) == "Ended", "the end of that is not in the group")
+		eventstest.Must(t, two.Close())
+		ev, open := <-g.Events()
+		expect(t, open && ev.AcquisitionID() == b.ID(), "as the last coordinator is closed the group has %#v, want the end", ev)
+		if ev, open := <-g.Events(); open {
+			t.Errorf("the group has %#v and is open, want it closed", ev)
+		}
+		expectError(t, g.Acquire(t.Context(), other.Mutex(lockPath)).Err(), coordinator.ErrClosed, "an acquisition after that")
+	})
+}
+
+// TestTheLoopItselfClosesItsGroup, and releases: neither waits for the loop. It reads on
+// until the channel is closed. What a waiter and a holder have leaves no node.
+func TestTheLoopItselfClosesItsGroup(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, g := coordtest.Connect(t, srv), newGroup(t)
+		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath+"/0"))
+		defer coordtest.End(holder)
+		const locks = 20
+		all := map[uint64]*coordinator.Acquisition{}
+		for i := range locks {
+			a := g.Acquire(t.Context(), c.Mutex(fmt.Sprint(lockPath, "/", i)))
+			all[a.ID()] = a
+		}
+		grants, stories := 0, map[uint64]string{}
+		for ev := range g.Events() {
+			stories[ev.AcquisitionID()] += fmt.Sprintf("%T ", ev)[len("events."):]
+			switch ev := ev.(type) {
+			case events.Grant:
+				a := all[ev.ID]
+				expect(t, reflect.DeepEqual(ev, a.Grant()) && a.Valid(), "the loop reads %+v, and the acquisition has %+v", ev, a.Grant())
+				if grants++; grants < locks/2 {
+					a.Release()
+				} else if grants == locks/2 {
+					g.Close()
+					late := g.Acquire(t.Context(), c.Mutex(lockPath))
+					expectError(t, late.Err(), coordinator.ErrClosed, "an acquisition after Close")
+					stories[late.ID()] = "no word of it "
+				}
+			case events.Ended:
+				delete(all, ev.ID)
+			}
+		}
+		counts := map[string]int{}
+		for _, story := range stories {
+			counts[strings.TrimSpace(strings.TrimPrefix(story, "Queued "))]++
+		}
+		want := map[string]int{"Grant Ended": locks / 2, "Ended": locks / 2, "no word of it": 1}
+		expect(t, reflect.DeepEqual(counts, want) && len(all) == 0, "the loop read %v and has %v left, want %v", counts, all, want)
+		expect(t, len(contenders(srv)) == 1, "when the channel is closed there are %v, want the other holder", contenders(srv))
+		g.Close()
+	})
+}
+
+// TestAGroupThatNobodyReads keeps at most three events of each acquisition, and has one
+// goroutine. When it is closed, or its coordinator is, the channel is closed after 100
+// ms, and nothing is left.
+func TestAGroupThatNobodyReads(t *testing.T) {
+	for name, closes := range map[string]func(*coordinator.Coordinator, *coordinator.Group) error{
+		"group":       func(_ *coordinator.Coordinator, g *coordinator.Group) error { g.Close(); return nil },
+		"coordinator": func(c *coordinator.Coordinator, _ *coordinator.Group) error { return c.Close() },
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			locks := eventstest.Amount(200, 10_000)
+			c, g := coordtest.Connect(t, srv), coordinator.NewGroup()
+			before := runtime.NumGoroutine()
+			for i := range locks {
+				g.Acquire(t.Context(), c.Mutex(fmt.Sprint(lockPath, "/", i%(locks/2))))
+			}
+			synctest.Wait()
+			for range 3 {
+				srv.Cut(c.SessionID())
+				time.Sleep(time.Second)
+			}
+			more := runtime.NumGoroutine() - before
+			expect(t, more <= 2, "%d acquisitions have %d goroutines, want that of the group", locks, more)
+			time.Sleep(time.Minute)
+			began := time.Now()
+			eventstest.Must(t, closes(c, g))
+			if name == "group" {
+				expect(t, time.Since(began) == 0, "Close took %v", time.Since(began))
+			}
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			ev, open := <-g.Events()
+			expect(t, !open, "the channel has %v, want it closed", ev)
+			expect(t, len(contenders(srv)) == 0, "in the end there are %v", contenders(srv))
+		})
+	}
+	coordtest.Case(t, "at last", func(t *testing.T, srv *zktest.Server) {
+		const locks = 50
+		c, g := coordtest.Connect(t, srv), newGroup(t)
+		for i := range locks {
+			g.Acquire(t.Context(), c.Mutex(fmt.Sprint(lockPath, "/", i%(locks/2)))) // every other one waits
+		}
+		for range 5 {
+			time.Sleep(5 * time.Second)
+			eventstest.Must(t, srv.Expire(c.SessionID()))
+		}
+		time.Sleep(time.Minute)
+		g.Close()
+		counts := map[uint64]int{}
+		for ev := range g.Events() {
+			counts[ev.AcquisitionID()]++
+		}
+		expect(t, counts[0] <= 4 && len(counts) == locks+1, "of the session there are %d events, and %d acquisitions have some", counts[0], len(counts)-1)
+		for id, n := range counts {
+			expect(t, n <= 4, "of acquisition %d there are %d events, want at most three, and four of the session", id, n)
+		}
+	})
+}
+
+// TestCloseOfAGroupRacesWithAcquire: an acquisition that comes as its group is closed
+// ends either way, and Close of the coordinator does not wait for it.
+func TestCloseOfAGroupRacesWithAcquire(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		begins := &beginning{asked: make(chan struct{}, 1)}
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(begins))
+		var ends [2]int
+		for i := range eventstest.Amount(2000, 5000) {
+			g := coordinator.NewGroup()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				<-begins.asked
+				begins.spin(begins.lead)
+				g.Close()
+			}()
+			a := g.Acquire(t.Context(), c.Mutex(fmt.Sprint(lockPath, "/", i%3)))
+			<-done
+			said := ""
+			for ev := range g.Events() {
+				if ev.AcquisitionID() != 0 {
+					said += fmt.Sprintf("%T ", ev)
+				}
+			}
+			<-a.Done()
+			late := errors.Is(a.Err(), coordinator.ErrClosed)
+			expect(t, late && said == "" || errors.Is(a.Err(), coordinator.ErrNotAcquired) && said == "events.Ended ",
+				"Err is %v, and the group has %q; want one Ended, unless the group was closed before", a.Err(), said)
+			if late {
+				ends[0]++
+				begins.lead += 1 + i%50
+			} else {
+				ends[1]++
+				begins.lead -= 1 + i%50
+			}
+		}
+		eventstest.Must(t, c.Close())
+		t.Logf("late %d times, in time %d times", ends[0], ends[1])
+	})
+}
+
+// beginning sends whenever an acquisition begins, and makes a race with it close.
+type beginning struct {
+	asked chan struct{}
+	lead  int // of the acquisition; of the other side, if it is negative
+	spun  atomic.Int64
+}
+
+func (b *beginning) OnAcquire(context.Context, hooks.Acquire) {
+	b.asked <- struct{}{}
+	b.spin(-b.lead)
+}
+
+func (b *beginning) spin(times int) {
+	for range max(0, times) {
+		b.spun.Add(1)
+	}
+}
+
+// TestGroupProperty plays random sequences with locks of two coordinators in one group,
+// whose reader is slow, or stops. Of every acquisition the group has at most one Grant,
+// at most one Lost after that, and one Ended; who has read a Grant holds until it
+// releases or loses it.
+func TestGroupProperty(t *testing.T) {
+	stories := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(0, 999), 5, 50).Draw(rt, "steps")
+		stops := rapid.IntRange(0, 3).Draw(rt, "stops") == 0
+		var broken []string
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { broken = playGroup(t, srv, steps, stops, stories) })
+		if len(broken) > 0 {
+			rt.Fatal(strings.Join(broken, "\n"))
+		}
+	})
+	t.Logf("%v", stories)
+	expect(t, len(stories) >= 3, "the sequences led to %v, want every end", stories)
+}
+
+// groupStory is what a group may say about an acquisition, a letter for each event.
+var groupStory = regexp.MustCompile(`^[QR]*(GR*L?E|E)$`)
+
+// playGroup plays steps: the last digit says what happens, and the others to whom.
+func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, stories map[string]int) (broken []string) {
+	t.Helper()
+	breaks := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+	g := coordinator.NewGroup()
+	var all []*coordinator.Acquisition
+	byID, said, released := map[uint64]*coordinator.Acquisition{}, map[uint64]string{}, map[uint64]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	read := func(ev events.Event) {
+		id := ev.AcquisitionID()
+		if id == 0 {
+			return
+		}
+		said[id] += fmt.Sprintf("%T", ev)[len("events."):][:1]
+		a := byID[id]
+		if grant, is := ev.(events.Grant); is {
+			if released[id] {
+				breaks("a Grant came after the Release")
+			}
+			for _, other := range all {
+				if other != a && other.Valid() && a.Valid() && other.Grant().Path == grant.Path {
+					breaks("two hold %s", grant.Path)
+				}
+			}
+		}
+	}
+	for _, n := range append([]int{0, 10}, steps...) { // a lock of each coordinator: if one is closed, the group stays open
+		who := n / 10
+		switch n % 10 {
+		case 0, 1, 2: // ask
+			a := g.Acquire(ctx, cs[who%2].Mutex(fmt.Sprint(lockPath, "/", who%5), coordinator.Revocable()))
+			all, byID[a.ID()] = append(all, a), a
+		case 3, 4: // read
+			for range who%7 + 1 {
+				synctest.Wait()
+				select {
+				case ev, open := <-g.Events():
+					if open {
+						read(ev)
+					}
+				default:
+				}
+			}
+		case 5: // release
+			if len(all) > 0 {
+				a := all[who%len(all)]
+				a.Release()
+				released[a.ID()] = true
+			}
+		case 6: // the waits end
+			if who%3 == 0 {
+				cancel()
+				ctx, cancel = context.WithCancel(t.Context()) //nolint:fatcontext // it is no child of the one before
+			}
+		case 7: // lose
+			if who%2 == 0 {
+				if id := cs[who/2%2].SessionID(); id != 0 {
+					_ = srv.Expire(id)
+				}
+			} else if len(all) > 0 {
+				if node := all[who%len(all)].Grant().Node; node != "" {
+					_ = srv.Delete(node)
+				}
+			}
+		case 8: // revoke
+			_ = cs[who%2].Revoke(t.Context(), fmt.Sprint(lockPath, "/", who%5), time.Duration(who)*time.Second)
+		case 9: // pass time, or close one
+			if who == 99 {
+				eventstest.Check(t, cs[0].Close())
+			}
+			time.Sleep(time.Duration(who*who) * time.Millisecond)
+		}
+	}
+	g.Close()
+	began := time.Now()
+	if !stops {
+		for ev := range g.Events() {
+			read(ev)
+		}
+	}
+	for _, a := range all {
+		<-a.Done()
+	}
+	if time.Sleep(200 * time.Millisecond); stops {
+		for range g.Events() {
+			breaks("the channel is open %v after Close, and nobody has read it", time.Since(began))
+		}
+	}
+	cancel()
+	for _, a := range all {
+		story, err := said[a.ID()], a.Err()
+		switch granted := strings.Contains(story, "G"); {
+		case !stops && !groupStory.MatchString(story):
+			breaks("the group said %q", story)
+		case granted && (errors.Is(err, context.Canceled) || errors.Is(err, coordinator.ErrNotAcquired)):
+			breaks("a Grant was read, and Err is %v", err)
+		case !stops && !granted && err == nil:
+			breaks("no Grant was read, and Err is nil")
+		}
+		if !stops {
+			stories[strings.NewReplacer("Q", "", "R", "").Replace(story)]++
+		}
+		isQuiet(t, a)
+	}
+	if left := contenders(srv); len(left) > 0 {
+		breaks("%v are left", left)
+	}
+	return broken
+}
+
+// TestRealGroup: a loop over the locks of two coordinators of a real server asks again
+// for what it loses, and closes its group. It reads every story to its end, and leaves no
+// node.
+func TestRealGroup(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	const root, locks = "/grouped", 10
+	cs := []*coordinator.Coordinator{coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())}
+	raw, ctx, g := coordtest.RawClient(t, e.Connect()), coordtest.RealContext(t), coordinator.NewGroup()
+	stories, at := map[uint64]string{}, map[uint64]int{}
+	ask := func(i int) { // both coordinators want each lock
+		at[g.Acquire(ctx, cs[i%2].Mutex(fmt.Sprint(root, "/", i/2))).ID()] = i
+	}
+	for i := range 2 * locks {
+		ask(i)
+	}
+	held, deleted, lost := map[uint64]bool{}, 0, 0
+	for ev := range g.Events() {
+		stories[ev.AcquisitionID()] += fmt.Sprintf("%T", ev)[len("events."):][:1]
+		switch ev := ev.(type) {
+		case events.Grant:
+			if held[ev.ID] = true; deleted < locks {
+				deleted++
+				eventstest.Must(t, raw.Delete(ev.Node, -1))
+			}
+		case events.Lost:
+			lost++
+			ask(at[ev.ID])
+		case events.Ended:
+			delete(held, ev.ID)
+		}
+		if lost == locks && len(held) == locks {
+			g.Close()
+		}
+	}
+	delete(stories, 0)
+	counts := map[string]int{}
+	for _, story := range stories {
+		counts[strings.TrimLeft(story, "QR")]++
+	}
+	expect(t, counts["GLE"] == locks && counts["GE"] >= locks && len(counts) == 3 && len(stories) == 3*locks,
+		"of %d acquisitions the loop read %v, want %d lost, as many held to the end, and the rest given up", len(stories), counts, locks)
+	for i := range locks {
+		coordtest.Queued(t, raw, fmt.Sprint(root, "/", i), 0)
+	}
+}
