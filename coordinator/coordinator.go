@@ -59,11 +59,10 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 	return read(bounded)
 }
 
-// Events returns every event of every lock of this coordinator from now on, in order. The
-// channel is closed when ctx ends, or after Close. Of each acquisition come at most one
-// Grant, at most one Lost, then exactly one Ended; before Close, none is dropped. Other
-// events are coalesced for a slow reader. A reader observes: it takes no Grant. A loop
-// over its own locks has a [Group].
+// Events returns every event of every lock of this coordinator from now on, in order, until ctx ends
+// or Close. Of each acquisition come at most one Grant, at most one Lost, then exactly one Ended;
+// none of them is dropped. Others are coalesced for a slow reader. A reader takes no Grant; a [Group]
+// does.
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }

@@ -24,8 +24,8 @@
 //
 // # Everyday
 //
-//   - Kinds of lock: [Coordinator.Mutex], [Coordinator.ReadWrite], [Coordinator.Semaphore], [Coordinator.Election], [Coordinator.Multi],
-//     [Coordinator.Unfair]. A path is one kind at a time ([ErrKind]).
+//   - Kinds of lock: [Coordinator.Mutex], [Coordinator.ReadWrite], [Coordinator.Semaphore],
+//     [Coordinator.Election], [Coordinator.Multi], [Coordinator.Unfair].
 //   - Options of one acquisition: [Try], [MaxWait], [Data], [Permits].
 //   - Options of a coordinator: [WithSessionTimeout], [WithTickTime], [WithSlog], [WithACL], [WithTLS].
 //
@@ -39,8 +39,8 @@
 //
 // # Promises
 //
-// One acquisition has at most one Grant, then at most one Lost, then Ended, and Done. A Lost never comes for a Grant that was not taken. State changes
-// come first: Valid is true when a Grant is heard, and false when a loss is.
+// One acquisition has at most one Grant, then at most one Lost, then Ended, and Done. A Lost comes
+// only for a Grant that was taken. Valid changes before a Grant or a loss is heard.
 //
 // Suspended is not lost: without a connection the lock stays held until the lease runs out. After a
 // pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token.

@@ -150,10 +150,9 @@ func ACL(acl []zk.ACL) LockOption {
 }
 
 // Reentrant lets a holder acquire the lock again at once, without a request, with the
-// [Acquisition.Context] of a holding acquisition of the same side and coordinator. Without it, that
-// is [ErrDeadlock]. Each acquisition has its own Grant, with the same Node and Token; the last
-// Release frees the lock. Goroutines that share such a context are inside together; see [Disown].
-// A semaphore, an unfair lock and a multi-lock cannot have it ([ErrKind]).
+// [Acquisition.Context] of its acquisition. Without it, that is [ErrDeadlock]. Each acquisition has its
+// own Grant, with the same Node and Token; the last Release frees the lock. Goroutines that share such
+// a context are inside together; see [Disown]. Semaphores, unfair locks and multi-locks are [ErrKind].
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
