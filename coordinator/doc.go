@@ -1,7 +1,7 @@
 // Package coordinator provides distributed locks on ZooKeeper. Grants and losses arrive on channels.
 //
 // [Connect], or [Open] without waiting for a server, returns a [Coordinator]: one ZooKeeper session,
-// shared by the locks of a process. Acquire asks for a lock and returns an [Acquisition] at once:
+// shared by all locks. Acquire asks for a lock and returns an [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)
 //	defer lock.Release()
@@ -45,5 +45,5 @@
 // Suspended is not lost: without a connection the lock stays held until the lease runs out. After a
 // pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token.
 //
-// The folder docs has the rest.
+// See also the folder docs.
 package coordinator
