@@ -110,7 +110,8 @@ func (l *live) checkKind(lock *Lock) error {
 	return nil
 }
 
-// checkInner fails for a lock at a part of a semaphore that is in use, and for a semaphore with such a lock. It is called with mu held.
+// checkInner fails for a lock at a part of a semaphore that is in use, and for a
+// semaphore with such a lock. It is called with mu held.
 func (l *live) checkInner(lock *Lock) error {
 	if above := session.InnerOf(lock.path); above != "" && l.uses(above, kindSemaphore) {
 		return session.ErrInner(lock.path)

@@ -50,12 +50,13 @@ func PathUnescape(component string) (string, error) {
 	}
 	text, err := url.PathUnescape(component)
 	if err != nil || len(component) > longestComponent || PathEscape(text) != component {
-		return "", fmt.Errorf("%w: %.200q does not have its text: PathEscape did not return it, or with a hash", ErrPath, component)
+		return "", fmt.Errorf("%w: %.200q is not from PathEscape, or has a hash", ErrPath, component)
 	}
 	return text, nil
 }
 
-// isReserved reports whether an escaped text may have a meaning in some directory. All of them end in a byte that is not escaped.
+// isReserved reports whether an escaped text may have a meaning in some directory. All
+// of them end in a byte that is not escaped.
 func isReserved(c string) bool {
 	switch c {
 	case ".", "..", "zookeeper":
@@ -65,7 +66,8 @@ func isReserved(c string) bool {
 	}
 }
 
-// isNumbered reports whether a server may have appended the end of the name, by "%010d": it may be a contender's, of any library.
+// isNumbered reports whether a server may have appended the end of the name, by "%010d":
+// it may be a contender's, of any library.
 func isNumbered(name string) bool {
 	const digits = 10
 	if len(name) < digits {

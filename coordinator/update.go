@@ -18,8 +18,8 @@ import (
 // other errors are those of [Acquisition.Txn].
 func (a *Acquisition) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	n, err := a.read(ctx, path)
-	if err == nil && n.Stat == nil {
-		err = zk.ErrNoNode
+	if err == nil {
+		err = n.Err()
 	}
 	return n.Data, n.Stat, err
 }
@@ -77,9 +77,9 @@ func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte
 			}
 			w.data = bytes.Clone(data)
 		}
-		_, err = a.Txn(ctx, w.ops(path, a.lock.acl())...)
-		lost := (*LostError)(nil) // of which the cause is a missing node as well
-		switch refused := !errors.As(err, &lost) && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)); {
+		_, err = a.Txn(ctx, w.before.Replace(path, w.data, a.lock.acl())...)
+		lost := (*LostError)(nil) // its cause is a missing node as well
+		switch refused := session.IsOutdated(err) && !errors.As(err, &lost); {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
@@ -116,8 +116,9 @@ const (
 	fateOpen
 )
 
-// fate judges the tries. A write of the version that f got is executed once at most, however often it is sent and however late it
-// arrives: it changes that version. So it may be sent again. What f would make of its own result may not.
+// fate judges the tries. A write of the version that f got is executed once at most,
+// however often it is sent and however late it arrives: it changes that version. So it
+// may be sent again. What f would make of its own result may not.
 func (w write) fate(now session.Node) fate {
 	was, is := w.before.Stat, now.Stat
 	switch {
@@ -136,17 +137,6 @@ func (w write) fate(now session.Node) fate {
 	default:
 		return fateOpen
 	}
-}
-
-// ops are the operations of a try.
-func (w write) ops(path string, acl []zk.ACL) (ops []any) {
-	if w.before.Stat != nil {
-		return []any{&zk.SetDataRequest{Path: path, Data: w.data, Version: w.before.Stat.Version}}
-	}
-	for _, above := range w.before.Missing {
-		ops = append(ops, &zk.CreateRequest{Path: above, Acl: acl})
-	}
-	return append(ops, &zk.CreateRequest{Path: path, Data: w.data, Acl: acl})
 }
 
 // failed is the error of a write that ends with err.

@@ -41,7 +41,8 @@ func updates(t *testing.T, s *site) {
 		a := l.Acquire(ctx)
 		coordtest.GrantOf(t, a)
 		data, stat, err := a.Get(ctx, path)
-		expect(t, data == nil && stat == nil && errors.Is(err, zk.ErrNoNode), "%d: Get of no node = %q, %v, %v; want zk.ErrNoNode", i, data, stat, err)
+		expect(t, data == nil && stat == nil && errors.Is(err, zk.ErrNoNode),
+			"%d: Get of no node = %q, %v, %v; want zk.ErrNoNode", i, data, stat, err)
 		for range 2 {
 			eventstest.Check(t, a.Update(ctx, path, addTo(&calls)))
 		}
@@ -146,8 +147,8 @@ func TestUpdateWithoutTheLockSendsNothing(t *testing.T) {
 	})
 }
 
-// TestUpdateAfterAnAnswer: another write comes between the read and the write, or the answer of the write is lost. No count is lost, and none
-// counts twice.
+// TestUpdateAfterAnAnswer: another write comes between the read and the write, or the
+// answer of the write is lost. No count is lost, and none counts twice.
 func TestUpdateAfterAnAnswer(t *testing.T) {
 	type story struct {
 		first   string // what the ledger has; empty: there is none
@@ -169,10 +170,15 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 	}
 	none := func(*zktest.Server) {}
 	gone := func(srv *zktest.Server) { _ = srv.Delete(ledgerPath) }
+	anew := func(srv *zktest.Server) {
+		gone(srv)
+		_ = srv.Create(ledgerPath, []byte("11"))
+	}
+	made := func(srv *zktest.Server) { _ = srv.Create(ledgerPath, []byte("50")) }
 	unknown := coordinator.ErrOutcomeUnknown
 	forEach(t, map[string]story{
 		"another wrote":                   {first: "10", action: before(set("50"), zktest.Pass()), written: "51", calls: 2},
-		"another made it":                 {action: before(func(srv *zktest.Server) { _ = srv.Create(ledgerPath, []byte("50")) }, zktest.Pass()), written: "51", calls: 2},
+		"another made it":                 {action: before(made, zktest.Pass()), written: "51", calls: 2},
 		"another deleted it":              {first: "10", action: before(gone, zktest.Pass()), written: "1", calls: 2},
 		"the reply is lost":               {first: "10", action: before(none, zktest.CutAfter()), written: "11", calls: 1},
 		"the reply is lost, of a create":  {action: before(none, zktest.CutAfter()), written: "1", calls: 1},
@@ -180,7 +186,7 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 		"the write is lost, of a create":  {action: before(none, zktest.CutBefore()), written: "1", calls: 1},
 		"the write is lost, and another":  {first: "10", action: before(set("50"), zktest.CutBefore()), written: "50", calls: 1, want: unknown},
 		"the reply is lost, then another": {first: "10", action: before(none, zktest.CutAfter()), after: set("50"), written: "50", calls: 1, want: unknown},
-		"the reply is lost, then a new":   {first: "10", action: before(none, zktest.CutAfter()), after: func(srv *zktest.Server) { gone(srv); _ = srv.Create(ledgerPath, []byte("11")) }, written: "11", calls: 1, want: unknown},
+		"the reply is lost, then a new":   {first: "10", action: before(none, zktest.CutAfter()), after: anew, written: "11", calls: 1, want: unknown},
 		// Two readers of one number write the same bytes, so these do not say whose write it was.
 		"the reply is lost, of a reader": {first: "10", shared: true, action: before(none, zktest.CutAfter()), written: "11", calls: 1, want: unknown},
 		"the write is lost, of a reader": {first: "10", shared: true, action: before(none, zktest.CutBefore()), written: "11", calls: 1},
@@ -216,7 +222,8 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 		defer cancel()
 		err := a.Update(ctx, ledgerPath, addTo(&calls))
 		if !errors.Is(err, x.want) || (x.want == nil) != (err == nil) || calls != x.calls || written(srv) != x.written {
-			t.Errorf("Update = %v after %d calls of f, and %q is written; want %v, %d and %q", err, calls, written(srv), x.want, x.calls, x.written)
+			t.Errorf("Update = %v after %d calls of f, and %q is written; want %v, %d and %q",
+				err, calls, written(srv), x.want, x.calls, x.written)
 		}
 	})
 }

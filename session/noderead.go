@@ -18,9 +18,36 @@ type Node struct {
 	Missing []string
 }
 
-// Read reads a node in the session of the epoch, and in no other one: what made the Grant is older than every read of its session. The path is
-// without the chroot. It waits for a connection, if there is none, and for the answers, until ctx ends. The errors are [ErrPath], ErrEpochOver,
-// a server's refusal and the cause of ctx.
+// Err returns [zk.ErrNoNode] if there is no node.
+func (n Node) Err() error {
+	if n.Stat == nil {
+		return zk.ErrNoNode
+	}
+	return nil
+}
+
+// Replace returns the operations that replace the data, if the node is still as it was
+// read. A missing node is made, and those above it.
+func (n Node) Replace(path string, data []byte, acl []zk.ACL) (ops []any) {
+	if n.Stat != nil {
+		return []any{&zk.SetDataRequest{Path: path, Data: data, Version: n.Stat.Version}}
+	}
+	for _, above := range n.Missing {
+		ops = append(ops, &zk.CreateRequest{Path: above, Acl: acl})
+	}
+	return append(ops, &zk.CreateRequest{Path: path, Data: data, Acl: acl})
+}
+
+// IsOutdated reports whether Replace was refused because the nodes are not as they were
+// read.
+func IsOutdated(err error) bool {
+	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)
+}
+
+// Read reads a node in the session of the epoch, and in no other one: what made the
+// Grant is older than every read of its session. The path is without the chroot. It
+// waits for a connection, if there is none, and for the answers, until ctx ends. The
+// errors are [ErrPath], ErrEpochOver, a server's refusal and the cause of ctx.
 func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node, error) {
 	if err := ValidatePath(node); err != nil {
 		return Node{}, err
