@@ -579,6 +579,7 @@ func TestRealGroup(t *testing.T) {
 			}
 		case events.Lost:
 			lost++
+			delete(held, ev.ID)
 			ask(at[ev.ID])
 		case events.Ended:
 			delete(held, ev.ID)
