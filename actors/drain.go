@@ -313,9 +313,10 @@ func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 		switch {
 		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
 			end.Why = l.withdrawn // the caller came before the loss, Close before a function's end, or another holder before this one
-		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyNoSession,
-			l.withdrawn == recipes.WhyClosed:
-			end.Why = l.withdrawn // OnEnd has told this already, before the machine came to another end
+		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyNoSession:
+			return l.err // OnEnd has told this already, before the machine came to another end
+		case l.withdrawn == recipes.WhyClosed:
+			end.Why = l.withdrawn // the same
 		}
 		if end.Why == recipes.WhyRefused && l.rare != nil {
 			end.Cause = l.rare.refusal

@@ -173,6 +173,8 @@ func (r *record) done() {
 		}
 	case errors.Is(err, coordinator.ErrTimeout) && r.script.maxWait > 0:
 		w.count("ended: timeout", 1)
+	case errors.Is(err, coordinator.ErrNoSession) && r.script.try:
+		w.count("ended: no session", 1)
 	case errors.Is(err, errEnough) && r.cancelled:
 		w.count("ended: cancelled", 1)
 	default:
