@@ -1,7 +1,9 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -20,59 +22,65 @@ type Shards struct {
 	Root        string
 	Start, Stop func(shard int) // of the work
 
+	group  *coordinator.Group
 	member *coordinator.Acquisition
 	share  int                        // how many this process may own; 0 until it is a member
 	asked  []*coordinator.Acquisition // by shard; nil: not asked for
 	owned  map[int]bool
 }
 
-// Run owns some of n shards until ctx ends. Close the coordinator then. All of it is one loop.
-func (s *Shards) Run(ctx context.Context, n int) error {
-	s.asked, s.owned = make([]*coordinator.Acquisition, n), map[int]bool{}
+// Run owns some of n shards until ctx ends, and returns when all are given back. All of it is one
+// loop. A Start and a Stop must be quick: the next Lost waits for them.
+func (s *Shards) Run(ctx context.Context, n int) (err error) {
+	s.asked, s.owned, s.group = make([]*coordinator.Acquisition, n), map[int]bool{}, coordinator.NewGroup()
 	members := s.C.Semaphore(path.Join(s.Root, "members"), 1000) // room for everybody: a list of members
-	news, queue := s.C.Events(ctx), members.Watch(ctx)
-	defer func() {
-		for shard := range s.owned {
-			s.Stop(shard)
-		}
-	}()
+	queue, done := members.Watch(ctx), ctx.Done()
 	for {
-		if s.member == nil {
-			s.member = members.Acquire(ctx)
-		}
 		select {
-		case ev := <-news:
-			if err := s.handle(ev); err != nil {
-				return err
+		case ev, open := <-s.group.Events():
+			if !open {
+				return cmp.Or(err, context.Cause(ctx))
 			}
+			err = cmp.Or(err, s.handle(ev))
 		case seen := <-queue:
 			s.share = 0 // a process that others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(m coordinator.Contender) bool { return m.Session == s.C.SessionID() })
 			if rank >= 0 {
 				s.share = (n + len(seen) - 1 - rank) / len(seen)
 			}
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-done:
+		}
+		if err != nil || ctx.Err() != nil {
+			queue, done = nil, nil
+			s.leave()
+			continue // to the last Ended
+		}
+		if s.member == nil {
+			s.member = s.group.Acquire(ctx, members)
 		}
 		s.settle(ctx)
 	}
 }
 
-// handle forgets what is over, and owns what is granted unless that is too much.
+// handle owns what is granted, unless that is too much: then settle gives it back.
 func (s *Shards) handle(ev coordinator.Event) error {
 	switch ev := ev.(type) {
 	case coordinator.Grant:
-		if ev.ID == s.member.ID() {
-			<-s.member.Granted()
-		} else if shard := s.shardOf(ev.ID); shard >= 0 && len(s.owned) < s.share {
-			<-s.asked[shard].Granted()
+		if shard := s.shardOf(ev.ID); shard >= 0 && len(s.owned) < s.share {
 			s.owned[shard] = true
 			s.Start(shard)
 		}
 	case coordinator.Lost:
-		s.forget(ev.ID)
-	case coordinator.Ended:
-		if s.forget(ev.ID) && ev.Err != nil {
+		s.stop(s.shardOf(ev.ID))
+	case coordinator.Ended: // it may be asked for again
+		if s.member != nil && ev.ID == s.member.ID() {
+			s.member, s.share = nil, 0
+		} else if shard := s.shardOf(ev.ID); shard >= 0 {
+			s.stop(shard)
+			s.asked[shard] = nil
+		}
+		var lost *coordinator.LostError
+		if ev.Err != nil && !errors.As(ev.Err, &lost) && !errors.Is(ev.Err, coordinator.ErrNotAcquired) {
 			return ev.Err // bad arguments, or the servers refuse
 		}
 	}
@@ -84,30 +92,28 @@ func (s *Shards) settle(ctx context.Context) {
 	for shard, a := range s.asked {
 		switch enough := len(s.owned) >= s.share; {
 		case a == nil && !enough:
-			s.asked[shard] = s.C.Mutex(path.Join(s.Root, strconv.Itoa(shard))).Acquire(ctx)
+			s.asked[shard] = s.group.Acquire(ctx, s.C.Mutex(path.Join(s.Root, strconv.Itoa(shard))))
 		case a != nil && enough && (!s.owned[shard] || len(s.owned) > s.share):
-			s.forget(a.ID())
+			s.stop(shard)
 			a.Release() // after the work has stopped: another process may begin
 		}
 	}
 }
 
-// forget stops the work on a shard. It reports whether the acquisition was ours until now.
-func (s *Shards) forget(id uint64) bool {
-	if s.member != nil && id == s.member.ID() {
-		s.member, s.share = nil, 0
-		return true
-	}
-	shard := s.shardOf(id)
-	if shard < 0 {
-		return false
-	}
+// stop stops the work on a shard, if there is any.
+func (s *Shards) stop(shard int) {
 	if s.owned[shard] {
+		delete(s.owned, shard)
 		s.Stop(shard)
 	}
-	delete(s.owned, shard)
-	s.asked[shard] = nil
-	return true
+}
+
+// leave stops all work, and gives everything back.
+func (s *Shards) leave() {
+	for shard := range s.owned {
+		s.stop(shard)
+	}
+	s.group.Close()
 }
 
 // shardOf returns the shard that an acquisition is for, or -1.

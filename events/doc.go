@@ -13,10 +13,10 @@
 // # Order
 //
 // For one acquisition the order is: any number of [Queued] and [Requeued], at most one
-// [Grant], any number of [Revoked] and [Contended], then exactly one of [Lost] and [Ended] if there was a
-// Grant, or [Ended] if there was none. ID ties them together; it is unique within one
-// coordinator. Events about the session ([Connected], [Suspended], [Resumed],
-// [SessionExpired]) carry no ID and concern every acquisition.
+// [Grant], any number of [Revoked] and [Contended], at most one [Lost], then exactly one
+// [Ended]. ID ties them together; it is unique in the process. Events about the session
+// ([Connected], [Suspended], [Resumed], [SessionExpired]) carry no ID and concern every
+// acquisition.
 //
 // # Contender names
 //

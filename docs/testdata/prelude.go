@@ -78,6 +78,10 @@ func total() []byte         { return []byte("1") }
 // worker is work that goes on until it is stopped, and is never done.
 type worker struct{ done chan struct{} }
 
+func (w *worker) Cancel() {}
+
+func (w *worker) Wait() {}
+
 func (w *worker) Start(token int64)     { _ = work(token) }
 func (w *worker) Stop()                 {}
 func (w *worker) Done() <-chan struct{} { return w.done }
