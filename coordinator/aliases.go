@@ -2,7 +2,7 @@ package coordinator
 
 import "github.com/zkgrant/zkgrant/events"
 
-// These are messages of package events, so that most programs need one import.
+// These are messages of package events, which has their fields.
 type (
 	// Event is any message of [Coordinator.Events].
 	Event = events.Event
