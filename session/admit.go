@@ -8,10 +8,10 @@ import (
 
 // This file is about the way of a machine's request into the queue, and out of it.
 
-var _ request = (*asked)(nil)
+var _ request = (*seatRequest)(nil)
 
 // admit refuses the request, or has it made when there is room for the seat's nodes.
-func (r *asked) admit(s *Session) {
+func (r *seatRequest) admit(s *Session) {
 	if !s.mayTakePlace(r) {
 		r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
 		return
@@ -37,7 +37,7 @@ func (r *asked) admit(s *Session) {
 }
 
 // proceed has a request made that has room, by itself or together with another one.
-func (s *Session) proceed(r *asked) {
+func (s *Session) proceed(r *seatRequest) {
 	if s.reads(r) || r.seat.single != nil && r.seat.single.keeps(r) {
 		return
 	}
@@ -47,14 +47,14 @@ func (s *Session) proceed(r *asked) {
 }
 
 // begins judges the warmth once more: the request may have waited for another connection.
-func (r *asked) begins(s *Session) {
+func (r *seatRequest) begins(s *Session) {
 	if r.seat.unsent == r {
 		r.seat.unsent = nil
 	}
 	r.warm = r.knowable() && s.warmth(s.client, r).Claims()
 }
 
-func (r *asked) do(c *client) (func(*Session), error) {
+func (r *seatRequest) do(c *client) (func(*Session), error) {
 	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)
 	}
@@ -64,7 +64,7 @@ func (r *asked) do(c *client) (func(*Session), error) {
 
 // run makes the client's blocking calls, in a goroutine of its own. It returns the answer
 // for the machine; nil is no answer.
-func (r *asked) run(c *client) (in recipes.Input, err error) {
+func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
 	switch e := r.effect.(type) {
 	case recipes.Create:
@@ -118,7 +118,7 @@ func (r *asked) run(c *client) (in recipes.Input, err error) {
 
 // paired takes a request that is to be parked, and returns what to park for it. It
 // returns nil if the request has joined one that is parked.
-func (s *Session) paired(r *asked) request {
+func (s *Session) paired(r *seatRequest) request {
 	t := r.seat
 	leave, _ := r.effect.(recipes.Delete)
 	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}

@@ -32,7 +32,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	c := &called{terms: t, ctx: ctx, outcome: make(chan error, 1)}
+	c := &callRequest{terms: t, ctx: ctx, outcome: make(chan error, 1)}
 	c.run = func(with *client) (err error) {
 		answer, err = do(with)
 		return err
@@ -70,8 +70,8 @@ const (
 	stageLeft
 )
 
-// called is the request of a call.
-type called struct {
+// callRequest is the request of a call.
+type callRequest struct {
 	slot
 	terms
 
@@ -82,9 +82,9 @@ type called struct {
 	outcome chan error // size 1
 }
 
-var _ request = (*called)(nil)
+var _ request = (*callRequest)(nil)
 
-func (r *called) admit(s *Session) {
+func (r *callRequest) admit(s *Session) {
 	if r.seat != nil && r.seat.single != nil && !r.rests {
 		if r.rests = r.seat.single.rest(s, r.seat); !r.rests {
 			r.outcome <- ErrGuard
@@ -102,7 +102,7 @@ func (r *called) admit(s *Session) {
 	s.pending.add(r)
 }
 
-func (r *called) ends(s *Session) {
+func (r *callRequest) ends(s *Session) {
 	if r.txn != nil {
 		r.txn.end(s)
 	}
@@ -112,11 +112,11 @@ func (r *called) ends(s *Session) {
 	}
 }
 
-func (r *called) meantFor() recipes.Epoch { return r.epoch }
+func (r *callRequest) meantFor() recipes.Epoch { return r.epoch }
 
-func (r *called) urgency() urgency { return r.urgent }
+func (r *callRequest) urgency() urgency { return r.urgent }
 
-func (r *called) refuse() {
+func (r *callRequest) refuse() {
 	if r.epoch != 0 {
 		r.outcome <- ErrEpochOver
 	} else {
@@ -124,7 +124,7 @@ func (r *called) refuse() {
 	}
 }
 
-func (r *called) do(c *client) (func(*Session), error) {
+func (r *callRequest) do(c *client) (func(*Session), error) {
 	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
 		return r.ends, nil
 	}
@@ -139,7 +139,7 @@ func (r *called) do(c *client) (func(*Session), error) {
 	return func(s *Session) { r.settle(s, c, outcome, err) }, err
 }
 
-func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
+func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
 	switch {
 	case !r.once && r.ctx.Err() != nil: // what was read may be incomplete
 		err = context.Cause(r.ctx)

@@ -470,10 +470,10 @@ func (c *client) onFailed(err error) {
 }
 
 // rewatch watches a path again for its subscribers. Neither it nor the next two block.
-func (c *client) rewatch(path string) { c.session.submit(&rearming{epoch: c.epoch, node: path}) }
+func (c *client) rewatch(path string) { c.session.submit(&rearm{epoch: c.epoch, node: path}) }
 
 // verify finds out whether the seat's node is still there.
-func (c *client) verify(t *Seat) { c.session.submit(&verifying{epoch: c.epoch, seat: t}) }
+func (c *client) verify(t *Seat) { c.session.submit(&verification{epoch: c.epoch, seat: t}) }
 
 // askedBack passes a revocation request on to the owner of the node.
 func (c *client) askedBack(node string, wish asking) {

@@ -30,7 +30,7 @@ func (t *Seat) fence() int64 {
 // may be made only while the writer holds. From then on the writer leaves no floor, see
 // Seat.traded. Both requests come through here, so no floor is under way when a read node
 // is made, and none is sent later.
-func (s *Session) mayTakePlace(r *asked) (may bool) {
+func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in

@@ -24,7 +24,7 @@ const (
 type jointDelete struct {
 	slot
 
-	of    []*asked
+	of    []*seatRequest
 	bytes int
 }
 
@@ -82,13 +82,13 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 		ops[i] = &zk.DeleteRequest{Path: r.node, Version: anyVersion}
 	}
 	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
-	answers := make([]said, len(j.of))
+	answers := make([]pairReply, len(j.of))
 	for i, r := range j.of {
 		switch {
 		case outcome == zkerr.Done:
 			answers[i].in = recipes.Deleted{Epoch: r.epoch}
 		case !outcome.Settled():
-			answers[i] = said{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
+			answers[i] = pairReply{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
 		default:
 			answers[i].in, answers[i].err = r.run(c)
 		}

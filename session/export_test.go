@@ -17,17 +17,17 @@ func (t *Seat) FindGone(e recipes.Watch) {
 
 // AnswerWith has the session take the answer to a request, when the function that runs the request returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
-	t.session.submit(scripted{&asked{seat: t, epoch: epoch, op: op}, run})
+	t.session.submit(scripted{&seatRequest{seat: t, epoch: epoch, op: op}, run})
 }
 
 // scripted is a request with an answer of the test's.
 type scripted struct {
-	*asked
+	*seatRequest
 	answer func() recipes.Input
 }
 
 func (r scripted) admit(s *Session) {
-	s.noteRequest(r.asked)
+	s.noteRequest(r.seatRequest)
 	s.pending.add(r)
 }
 
@@ -43,12 +43,12 @@ func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(lateCl
 
 // lateClaim is a claim with an answer that reaches the session late.
 type lateClaim struct {
-	*asked
+	*seatRequest
 	pass func()
 }
 
 func (l lateClaim) admit(s *Session) {
-	s.noteRequest(l.asked)
+	s.noteRequest(l.seatRequest)
 	s.pending.add(l)
 }
 
@@ -56,12 +56,12 @@ func (l lateClaim) gather(*Session) request { return l }
 
 func (l lateClaim) do(c *client) (func(*Session), error) {
 	defer l.pass()
-	return l.asked.do(c)
+	return l.seatRequest.do(c)
 }
 
 // lateLook is a look with an answer that reaches the session late.
 type lateLook struct {
-	*verifying
+	*verification
 	pass func()
 }
 
@@ -73,12 +73,12 @@ func (l lateLook) admit(s *Session) {
 
 func (l lateLook) do(c *client) (func(*Session), error) {
 	defer l.pass()
-	return l.verifying.do(c)
+	return l.verification.do(c)
 }
 
 // Verify has the session look whether the node is the seat's, and calls the function between the answer and the session.
 func (t *Seat) Verify(pass func()) {
-	t.session.submit(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
+	t.session.submit(lateLook{&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
 }
 
 // Replaced has the session hear that a server has given out another session.

@@ -28,7 +28,7 @@ func (t *Seat) answer(in recipes.Input, err error) {
 func (s *Session) endHold(seat *Seat) { delete(s.holders, seat) }
 
 // noteRequest notes what a request says about its seat.
-func (s *Session) noteRequest(r *asked) {
+func (s *Session) noteRequest(r *seatRequest) {
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
 		s.noteNodeGone(r.seat)
@@ -79,7 +79,7 @@ func (t *Seat) knows(own bool) {
 // If the lease is not good, a claim proves nothing yet, but it may renew the session. A
 // claim that is sent a window later is then a proof, and one that is sent at once is not.
 // So the machine gets the answer after the window, and claims again.
-func (s *Session) prove(c *client, r *asked, in recipes.Input) {
+func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	t := r.seat
 	node, unwatched, proves := recipes.Proves(in, t.permits == nil)
 	if !proves {

@@ -26,7 +26,7 @@ type jointClaim struct {
 
 // claimOf is a claim, and the nodes that it checks.
 type claimOf struct {
-	*asked
+	*seatRequest
 
 	nodes []string
 }
@@ -34,7 +34,7 @@ type claimOf struct {
 var _ request = (*jointClaim)(nil)
 
 // add takes a claim in, if it can be made together with the others and there is room.
-func (j *jointClaim) add(r *asked) bool {
+func (j *jointClaim) add(r *seatRequest) bool {
 	const each = 32 // more than what a check takes beside its path
 	if !r.joint() {
 		return false
@@ -56,13 +56,13 @@ func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
 // gather returns what to make for a claim that has just been taken out. A holder's claim
 // takes along the holders' claims that wait behind it.
-func (r *asked) gather(s *Session) request {
+func (r *seatRequest) gather(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
 		return r
 	}
 	for {
-		next, ok := s.pending.first(proving).(*asked)
+		next, ok := s.pending.first(proving).(*seatRequest)
 		if !ok || next.epoch != r.epoch || !joint.add(next) {
 			return joint
 		}

@@ -35,10 +35,10 @@ type listing struct {
 
 	dir   string
 	epoch recipes.Epoch
-	now   []*asked // served by the reading that waits, or is under way
-	later []*asked // those that have come while it is under way
-	gone  int      // of these, at least so many are unwanted
-	turn  bool     // the turn of a contender in now may have come
+	now   []*seatRequest // served by the reading that waits, or is under way
+	later []*seatRequest // those that have come while it is under way
+	gone  int            // of these, at least so many are unwanted
+	turn  bool           // the turn of a contender in now may have come
 }
 
 var _ request = (*listing)(nil)
@@ -56,7 +56,7 @@ const (
 
 // reads has a list request wait for what it reads, and reports whether it reads anything.
 // If it wants a barrier, that is made first.
-func (s *Session) reads(r *asked) bool {
+func (s *Session) reads(r *seatRequest) bool {
 	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
 	}
@@ -68,10 +68,10 @@ func (s *Session) reads(r *asked) bool {
 }
 
 // join has a reading of the directory serve a request.
-func (s *Session) join(dir string, r *asked) {
+func (s *Session) join(dir string, r *seatRequest) {
 	switch l := s.client.listings[dir]; {
 	case l == nil:
-		l = &listing{dir: dir, epoch: r.epoch, later: []*asked{r}}
+		l = &listing{dir: dir, epoch: r.epoch, later: []*seatRequest{r}}
 		s.client.listings[dir] = l
 		l.admit(s)
 	case l.waits != nil:
@@ -86,7 +86,7 @@ func (s *Session) join(dir string, r *asked) {
 // admit has the directory read for the requests that have come.
 func (l *listing) admit(s *Session) {
 	l.now, l.later = l.later, nil
-	l.turn = slices.ContainsFunc(l.now, func(r *asked) bool { return r.turn })
+	l.turn = slices.ContainsFunc(l.now, func(r *seatRequest) bool { return r.turn })
 	l.bytes = int32(max(listedLeast, listedName*s.client.dirs.book(l.dir).Children()))
 	s.pending.add(l)
 }
@@ -110,7 +110,7 @@ func (l *listing) refuse() {
 }
 
 func (l *listing) begins(*Session) {
-	l.now = slices.DeleteFunc(l.now, func(r *asked) bool { return r.unwanted })
+	l.now = slices.DeleteFunc(l.now, func(r *seatRequest) bool { return r.unwanted })
 }
 
 func (l *listing) do(c *client) (func(*Session), error) {
@@ -145,12 +145,12 @@ func (l *listing) ended(s *Session, c *client, found *names, err error) {
 // wantsNothing takes a list request that its machine does not wait for any more out of
 // the readings that have not begun. Many may be unwanted at a time, so they are taken out
 // together.
-func (s *Session) wantsNothing(r *asked) {
+func (s *Session) wantsNothing(r *seatRequest) {
 	r.unwanted = true
 	if r.wants == nil || r.epoch != s.client.epoch {
 		return
 	}
-	unwanted := func(r *asked) bool { return r.unwanted }
+	unwanted := func(r *seatRequest) bool { return r.unwanted }
 	for _, dir := range r.wants.dirs {
 		l := s.client.listings[dir]
 		if l == nil {
@@ -171,7 +171,7 @@ func (s *Session) wantsNothing(r *asked) {
 }
 
 // doBarrier writes through the quorum. A sync would not do: a deposed leader answers it.
-func (r *asked) doBarrier(c *client) (func(*Session), error) {
+func (r *seatRequest) doBarrier(c *client) (func(*Session), error) {
 	in, err := c.barrierOf(r.seat, r.epoch)
 	return func(s *Session) {
 		r.wants.barrier = false
@@ -190,7 +190,7 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 }
 
 // heard takes the end of a listing. The request is made when all its listings have ended.
-func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
+func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
 	if found != nil && found.semaphore && r.seat.permits == nil {
 		err = ErrInner(strings.TrimPrefix(dir, s.chroot))
@@ -213,8 +213,8 @@ func (r *asked) heard(s *Session, c *client, dir string, found *names, err error
 	}
 }
 
-// wanted is what a list request reads before it is made itself.
-type wanted struct {
+// listNeeds is what a list request reads before it is made itself.
+type listNeeds struct {
 	barrier bool     // a write through the quorum comes first
 	dirs    []string // no directory twice
 	found   []*names // in each of them

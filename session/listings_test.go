@@ -19,8 +19,8 @@ type listingsPlay struct {
 	what   []string
 	s      *Session
 	now    int // counts the moves
-	asked  map[*asked]int
-	served map[*asked]int
+	asked  map[*seatRequest]int
+	served map[*seatRequest]int
 	waits  map[string]int // since when a directory waits in its lane
 	begun  map[string]int // when the reading that is under way began
 	under  []*listing
@@ -43,8 +43,8 @@ func listingSession(sizes map[string]int) *Session {
 }
 
 // lists has a request join the listings of the directories.
-func lists(s *Session, turn bool, dirs ...string) *asked {
-	r := &asked{op: recipes.OpList, epoch: 1, turn: turn, wants: &wanted{dirs: dirs}}
+func lists(s *Session, turn bool, dirs ...string) *seatRequest {
+	r := &seatRequest{op: recipes.OpList, epoch: 1, turn: turn, wants: &listNeeds{dirs: dirs}}
 	r.seat = &Seat{content: &content{}}
 	s.reads(r)
 	return r
@@ -70,7 +70,7 @@ func end(s *Session, l *listing) {
 func newListingsPlay(t *testing.T) *listingsPlay {
 	t.Helper()
 	return &listingsPlay{
-		t: t, s: listingSession(playedSizes), asked: map[*asked]int{}, served: map[*asked]int{},
+		t: t, s: listingSession(playedSizes), asked: map[*seatRequest]int{}, served: map[*seatRequest]int{},
 		waits: map[string]int{}, begun: map[string]int{},
 	}
 }
@@ -129,7 +129,7 @@ func (p *listingsPlay) move(move string) {
 		end(p.s, l)
 		p.waits[dir] = p.now
 		for r := range p.s.pending.all() { // those that have what they wanted
-			if r, ok := r.(*asked); ok {
+			if r, ok := r.(*seatRequest); ok {
 				p.s.pending.remove(r)
 				p.served[r]++
 				if p.begun[dir] < p.asked[r] {

@@ -43,8 +43,8 @@ func (t *Seat) Do(request recipes.Effect) {
 
 // ask returns the request of a machine. What its answer depends on is noted now, and not when
 // the request is carried out: of two watches, for one, the later counts.
-func (t *Seat) ask(effect recipes.Effect) *asked {
-	r := &asked{seat: t, effect: effect}
+func (t *Seat) ask(effect recipes.Effect) *seatRequest {
+	r := &seatRequest{seat: t, effect: effect}
 	var own events.Name
 	if r.op, r.epoch, own = recipes.Requested(effect); own.Text != "" {
 		r.node = t.ownPath(own)
@@ -57,7 +57,7 @@ func (t *Seat) ask(effect recipes.Effect) *asked {
 			r.guid = id
 		}
 		dirs := t.listedDirs()
-		r.wants = &wanted{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
+		r.wants = &listNeeds{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
 	case recipes.Watch:
 		r.before = t.follow(t.at(e.Node))
 	case recipes.Advance:

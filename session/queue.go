@@ -142,7 +142,7 @@ func (s *Session) start(c *client, r request) {
 			settle(s)
 		})
 	})
-	if r, ok := r.(*asked); ok && r.op == recipes.OpDelete {
+	if r, ok := r.(*seatRequest); ok && r.op == recipes.OpDelete {
 		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a
 		// rule. Otherwise a loop may keep itself slow:
 		//
@@ -166,8 +166,8 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	c.afterPause(func() {
-		if called, waits := r.(*called); !s.submit(r) && waits { // closed meanwhile, and its caller waits
-			called.refuse()
+		if call, waits := r.(*callRequest); !s.submit(r) && waits { // closed meanwhile, and its caller waits
+			call.refuse()
 		}
 	})
 }

@@ -34,8 +34,8 @@ type seeker interface {
 	full(s *Session, err error)
 }
 
-// parked is a request that waits for room.
-type parked struct {
+// roomRequest is a request that waits for room.
+type roomRequest struct {
 	seeker
 
 	need budget.Load
@@ -55,7 +55,7 @@ func (s *Session) seek(r seeker) {
 		r.full(s, s.fullness(need))
 		return
 	}
-	s.roomless, s.waiting = append(s.roomless, parked{r, need}), all
+	s.roomless, s.waiting = append(s.roomless, roomRequest{r, need}), all
 }
 
 // giveUp has the idle node of a cached lock go. It reports false if there is none.
@@ -92,7 +92,7 @@ func (s *Session) roomMade() {
 // unpark takes the requests for which out returns true out of those that wait for room,
 // and returns them.
 func (s *Session) unpark(out func(request) bool) (taken []request) {
-	var left []parked
+	var left []roomRequest
 	for _, r := range s.roomless {
 		if out(r.seeker) {
 			taken = append(taken, r.seeker)
@@ -154,16 +154,16 @@ func (s *Session) overfull() bool {
 	return c != nil && c.is(phaseUp) && s.budget.Used().Bytes > DefaultNodeBudget
 }
 
-var _, _ seeker = (*asked)(nil), (*called)(nil)
+var _, _ seeker = (*seatRequest)(nil), (*callRequest)(nil)
 
-func (r *asked) load(*Session) budget.Load {
+func (r *seatRequest) load(*Session) budget.Load {
 	if r.seat.counts {
 		return budget.Load{}
 	}
 	return r.seat.load()
 }
 
-func (r *asked) enter(s *Session) {
+func (r *seatRequest) enter(s *Session) {
 	if t := r.seat; !t.counts {
 		t.counts = true
 		s.budget.Take(t.load())
@@ -172,7 +172,7 @@ func (r *asked) enter(s *Session) {
 	s.proceed(r)
 }
 
-func (r *asked) full(s *Session, err error) {
+func (r *seatRequest) full(s *Session, err error) {
 	s.cfg.Logger.Warn("the session is full", zap.String("path", r.seat.path()), zap.Error(err))
 	r.seat.unsent = nil
 	r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
@@ -257,15 +257,15 @@ func (x *txn) end(s *Session) {
 	s.roomMade()
 }
 
-func (r *called) load(s *Session) budget.Load { return s.nodes.Load(r.txn.ops) }
+func (r *callRequest) load(s *Session) budget.Load { return s.nodes.Load(r.txn.ops) }
 
-func (r *called) enter(s *Session) {
+func (r *callRequest) enter(s *Session) {
 	r.txn.begun = s.nodes.Begin(&s.budget, r.txn.ops)
 	s.showFill()
 	s.pending.add(r)
 }
 
-func (r *called) full(s *Session, err error) {
+func (r *callRequest) full(s *Session, err error) {
 	r.outcome <- err
 	r.ends(s)
 }

@@ -74,7 +74,7 @@ type Session struct {
 	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
 	budget    budget.Budget         // of the nodes, see room.go
 	nodes     budget.Nodes          // that users made in transactions
-	roomless  []parked              // the requests that wait for room, the oldest first
+	roomless  []roomRequest         // the requests that wait for room, the oldest first
 	waiting   budget.Load           // what they need together
 	closing   bool
 

@@ -10,7 +10,7 @@ import (
 // This file is about the way of an answer back to the machine.
 
 // settle passes the answer on.
-func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
+func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error) {
 	if in == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 // makeAgain is for a create that was turned away, when its pause is over. Nothing was
 // made, so the request is as good as one that was not sent: the machine need not look for
 // the node, and a seat that is withdrawn meanwhile leaves nothing behind.
-func (s *Session) makeAgain(r *asked) {
+func (s *Session) makeAgain(r *seatRequest) {
 	switch {
 	case r.seat.unsent != r: // withdrawn
 	case s.late(r):
@@ -77,7 +77,7 @@ func (s *Session) makeAgain(r *asked) {
 
 // log logs why a request was not made. A refused delete is an error: the node blocks
 // other contenders until the session ends.
-func (r *asked) log(c *client, in recipes.Input, err error) {
+func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 	if err == nil {
 		return
 	}

@@ -23,7 +23,7 @@ import (
 //   - Gone is told of the own node only when that node is gone. The event of a watch is
 //     news of the node that was there when it came, and comes before any answer that
 //     knows of a later node. A reading that found nothing may be older than the node. So
-//     after such a reading the session looks again ([verifying]).
+//     after such a reading the session looks again ([verification]).
 //   - A claim checks that there is a node, and then that it is the seat's.
 //   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the
 //     owner looks first, behind a write through the quorum. It also does so if it has
@@ -149,10 +149,10 @@ func Ephemeral(stat *zk.Stat) bool {
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-// verifying looks whether a seat's node is still the one that it made, and watches it. It
+// verification looks whether a seat's node is still the one that it made, and watches it. It
 // is for a seat that was told that the node is its own. It is not for one of which the
 // create is under way: the answer could be older than that.
-type verifying struct {
+type verification struct {
 	slot
 
 	epoch recipes.Epoch
@@ -160,21 +160,21 @@ type verifying struct {
 	born  int64 // set by the loop, before it is made
 }
 
-var _ request = (*verifying)(nil)
+var _ request = (*verification)(nil)
 
-func (v *verifying) admit(s *Session) {
+func (v *verification) admit(s *Session) {
 	if v.isDue() {
 		s.pending.add(v)
 	}
 }
 
-func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
+func (v *verification) meantFor() recipes.Epoch { return v.epoch }
 
-func (v *verifying) urgency() urgency { return handing }
+func (v *verification) urgency() urgency { return handing }
 
-func (v *verifying) refuse() {} // the nodes of an epoch end with it
+func (v *verification) refuse() {} // the nodes of an epoch end with it
 
-func (v *verifying) do(c *client) (func(*Session), error) {
+func (v *verification) do(c *client) (func(*Session), error) {
 	node, err := c.follow(ofNode, v.seat.single.node, v.seat)
 	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
@@ -192,7 +192,7 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 }
 
 // isDue reports whether there is something to verify.
-func (v *verifying) isDue() bool {
+func (v *verification) isDue() bool {
 	v.born = v.seat.token(v.seat.single.node)
 	return v.seat.single.known
 }
@@ -214,7 +214,7 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 		if event {
 			s.lostSingle(c, t)
 		} else {
-			s.take(&verifying{epoch: c.epoch, seat: t})
+			s.take(&verification{epoch: c.epoch, seat: t})
 		}
 	}
 	return seats
@@ -239,7 +239,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false
 	}
-	s.take(&verifying{epoch: c.epoch, seat: t})
+	s.take(&verification{epoch: c.epoch, seat: t})
 	return true
 }
 
@@ -269,7 +269,7 @@ func (l *single) rest(s *Session, t *Seat) (rests bool) {
 }
 
 // keeps has a delete wait for the transactions that rest on the node.
-func (l *single) keeps(r *asked) bool {
+func (l *single) keeps(r *seatRequest) bool {
 	if r.op != recipes.OpDelete || l.writing == 0 {
 		return false
 	}

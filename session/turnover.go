@@ -45,15 +45,15 @@ func (x *turnover) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// said is what a seat's machine is told, and why.
-type said struct {
+// pairReply is what a seat's machine is told, and why.
+type pairReply struct {
 	in  recipes.Input
 	err error
 }
 
 // turnOver makes the transaction. If a server refuses it, it was not executed at all.
 // Then making the two requests one after the other finds out why.
-func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
+func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	old, next := w.leave, w.enter
 	t := next.seat
 	x := recipes.Errand{
@@ -76,7 +76,7 @@ func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 	return left, entered, left.err
 }
 
-func (c *client) oneByOne(x *turnover) (left, entered said, _ error) {
+func (c *client) oneByOne(x *turnover) (left, entered pairReply, _ error) {
 	left.in, left.err = x.leave.run(c)
 	entered.in, entered.err = x.enter.run(c)
 	return left, entered, errors.Join(left.err, entered.err)

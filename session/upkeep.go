@@ -24,12 +24,12 @@ func (s *Session) cover(c *client) {
 		delete(s.unwatched, seat)
 		if seat.single != nil {
 			seat.want(c, node)
-			s.take(&verifying{epoch: c.epoch, seat: seat})
+			s.take(&verification{epoch: c.epoch, seat: seat})
 			continue
 		}
 		for _, node := range seat.nodes(node) {
 			if seat.want(c, node) {
-				s.take(&rearming{epoch: c.epoch, node: node})
+				s.take(&rearm{epoch: c.epoch, node: node})
 			}
 		}
 		s.remind(c, seat, seat.name(node))

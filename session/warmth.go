@@ -10,7 +10,7 @@ import (
 
 // isKnown answers a request if a warm session knows the answer. If it knows a part of the
 // answer, the request is made for the rest, if the session is still warm then.
-func (s *Session) isKnown(r *asked) bool {
+func (s *Session) isKnown(r *seatRequest) bool {
 	c := s.client
 	if !r.knowable() || !s.warmth(c, r).Claims() {
 		return false
@@ -29,13 +29,13 @@ func (s *Session) isKnown(r *asked) bool {
 
 // knowable reports whether a warm session may know the answer to the request, or a part
 // of it.
-func (r *asked) knowable() bool {
+func (r *seatRequest) knowable() bool {
 	claim, is := r.effect.(recipes.Claim)
 	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout)
 }
 
 // known returns the answer that a warm session knows, or nil.
-func (r *asked) known(c *client) recipes.Input {
+func (r *seatRequest) known(c *client) recipes.Input {
 	switch e := r.effect.(type) {
 	case recipes.Advance:
 		return c.advances(r.seat, e)
@@ -48,7 +48,7 @@ func (r *asked) known(c *client) recipes.Input {
 }
 
 // warmth is what the session knows of the seat that has made the request.
-func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
+func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 	const half = 2
 	return recipes.Warmth{
 		Connected: c.is(phaseUp),

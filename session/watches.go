@@ -181,24 +181,24 @@ func (s *Session) rearmAll(c *client) {
 	}
 }
 
-// rearming arms a watch again for the seats that follow the node by then, because the
+// rearm arms a watch again for the seats that follow the node by then, because the
 // data have changed. If none does, nothing is asked.
-type rearming struct {
+type rearm struct {
 	slot
 
 	epoch recipes.Epoch
 	node  string
 }
 
-func (r *rearming) admit(s *Session) { s.pending.add(r) }
+func (r *rearm) admit(s *Session) { s.pending.add(r) }
 
-func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
+func (r *rearm) meantFor() recipes.Epoch { return r.epoch }
 
-func (r *rearming) urgency() urgency { return handing }
+func (r *rearm) urgency() urgency { return handing }
 
-func (r *rearming) refuse() {} // the watches of an epoch end with it
+func (r *rearm) refuse() {} // the watches of an epoch end with it
 
-func (r *rearming) do(c *client) (func(*Session), error) {
+func (r *rearm) do(c *client) (func(*Session), error) {
 	if !c.watches.Wanted(r.node) {
 		return func(*Session) {}, nil
 	}
