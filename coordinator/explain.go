@@ -28,7 +28,7 @@ func explain(l *Lock, end actors.End) error {
 		}
 		return fmt.Errorf("%w: %s", ErrNoSession, path)
 	case recipes.WhyTimeout:
-		if l.c.State() != StateConnected {
+		if !l.c.session.Answers() {
 			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
 		}
 		return ErrTimeout

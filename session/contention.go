@@ -38,6 +38,16 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
+// Answers reports whether there is a connection whose server owes no answer for long.
+func (s *Session) Answers() bool {
+	c := s.present()
+	if c == nil || !c.is(phaseUp) {
+		return false
+	}
+	_, since := c.dialer.Owing()
+	return since.IsZero() || c.clock.now().Sub(since) < c.link.Timeout()/3
+}
+
 // Calm reports whether there is a connection, and its server has turned no request away of late.
 func (s *Session) Calm() bool {
 	c := s.present()
