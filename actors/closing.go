@@ -13,7 +13,8 @@ var nothing = func() <-chan struct{} {
 	return c
 }()
 
-// Returned is closed when no function runs under the lock, and what follows was asked of the session. Call it after Withdraw.
+// Returned is closed when no function runs under the lock, and what follows was asked of
+// the session. Call it after Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +41,9 @@ func (l *Lock) hasReturned() {
 	}
 }
 
-// Cleared is closed when the lock has nothing left that outlives its session. That is a record, which the release removes; it is
-// not waited for if the Grant was taken and not released. Call it after Withdraw.
+// Cleared is closed when the lock has nothing left that outlives its session. That is a
+// record, which the release removes; it is not waited for if the Grant was taken and not
+// released. Call it after Withdraw.
 func (l *Lock) Cleared() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +53,9 @@ func (l *Lock) Cleared() <-chan struct{} {
 	return asked(&l.rarely().cleared)
 }
 
-// Confirmed is closed when the servers have confirmed a release, or the session is over. Call it
-// after Done. If another lock shares the node, nothing is confirmed, and the channel is closed.
+// Confirmed is closed when the servers have confirmed a release, or the session is over.
+// Call it after Done. If another lock shares the node, nothing is confirmed, and the
+// channel is closed.
 func (l *Lock) Confirmed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +91,8 @@ func tell(c *chan struct{}) {
 	}
 }
 
-// Force gives up the node though a function may still be running under the lock. It comes after Withdraw, when there is no more
-// time to wait for the function.
+// Force gives up the node though a function may still be running under the lock. It comes
+// after Withdraw, when there is no more time to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
 	in := l.parting(recipes.WhyClosed)

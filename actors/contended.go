@@ -10,9 +10,9 @@ import (
 
 // This file is about a holder that asked to hear of the contenders that it keeps out.
 
-// Lookouts calls hear with the contenders that the Grant keeps out, at once and after each
-// change, until ctx ends. interval is the least time between two reports to the holder. It
-// is called without a mutex, and so is hear.
+// Lookouts calls hear with the contenders that the Grant keeps out, at once and after
+// each change, until ctx ends. interval is the least time between two reports to the
+// holder. It is called without a mutex, and so is hear.
 type Lookouts func(ctx context.Context, grant events.Grant, hear func(kept []string, interval time.Duration))
 
 // contended is what such a holder hears. The mutex of the lock guards it.

@@ -8,9 +8,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that a machine of its own drives. The session's loop steps the machine, and carries out its effects.
+// This file is about a lock that a machine of its own drives. The session's loop steps
+// the machine, and carries out its effects.
 
-// message is what drives a lock: an input for the machine, or the end of what bounds the wait.
+// message is what drives a lock: an input for the machine, or the end of what bounds the
+// wait.
 type message struct {
 	input recipes.Input
 	cause error
@@ -23,10 +25,12 @@ type message struct {
 type driver interface {
 	// hand passes a message on. The caller holds no mutex.
 	hand(m message)
-	// deadline returns until when the session of the epoch can be believed alive. The lock is held, and the caller has its mutex.
+	// deadline returns until when the session of the epoch can be believed alive. The
+	// lock is held, and the caller has its mutex.
 	deadline(epoch recipes.Epoch) time.Time
-	// use returns the port of the node while the lock is held, or nil. The node stays with the holder until done is called, or until
-	// the node is deleted if done is called with spent.
+	// use returns the port of the node while the lock is held, or nil. The node stays
+	// with the holder until done is called, or until the node is deleted if done is
+	// called with spent.
 	use() (port Port, done func(spent bool))
 	// admit returns a lock that enters this one again, or nil.
 	admit(cfg Config) *Lock
@@ -150,8 +154,8 @@ func (l *Lock) refuses(cause error) {
 	l.rarely().refusal = cause
 }
 
-// boundReached tells whether the acquisition ends because its bound is reached. It does not if the caller has the Grant, has
-// withdrawn already, or was told of another end.
+// boundReached tells whether the acquisition ends because its bound is reached. It does
+// not if the caller has the Grant, has withdrawn already, or was told of another end.
 func (l *Lock) boundReached(m message) bool {
 	l.mu.Lock()
 	if l.withdrawn != 0 || l.state == over || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
@@ -214,9 +218,10 @@ func (l *Lock) tell(ev events.Event) {
 	}
 }
 
-// onGrant flips the state first, so that every reader of the Grant finds it valid. Then come hooks, the channel, and the stream.
-// All of it happens under the mutex: a Release that comes in between prevents the Grant or takes it back. It returns the Grant if
-// that is to be logged.
+// onGrant flips the state first, so that every reader of the Grant finds it valid. Then
+// come hooks, the channel, and the stream. All of it happens under the mutex: a Release
+// that comes in between prevents the Grant or takes it back. It returns the Grant if that
+// is to be logged.
 func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
 	members := l.cfg.Members()
 	l.mu.Lock()
@@ -249,7 +254,8 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	return grant, logs
 }
 
-// granting returns the Grant as the caller gets it, the same each time. There is one, and mu is held.
+// granting returns the Grant as the caller gets it, the same each time. There is one, and
+// mu is held.
 func (l *Lock) granting() events.Grant {
 	node := l.cfg.Path
 	var members []events.Member
@@ -270,8 +276,9 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// forfeits flips the state, and takes a Grant back that was not taken. report tells of the end, the functions of OnEnd before any other
-// reader, and of the loss if the Grant was taken.
+// forfeits flips the state, and takes a Grant back that was not taken. report tells of
+// the end, the functions of OnEnd before any other reader, and of the loss if the Grant
+// was taken.
 func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,8 +308,8 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	}
 }
 
-// onFinish tells that the acquisition is over. size is a semaphore's size, as last heard of.
-// pending says that the node may still be there.
+// onFinish tells that the acquisition is over. size is a semaphore's size, as last heard
+// of. pending says that the node may still be there.
 func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	l.finish(func() error {
 		l.pending = pending
@@ -325,7 +332,8 @@ func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	})
 }
 
-// finish tells that the acquisition is over. explain returns what Err is to say; it is called with mu held.
+// finish tells that the acquisition is over. explain returns what Err is to say; it is
+// called with mu held.
 func (l *Lock) finish(explain func() error) {
 	l.mu.Lock()
 	tell := l.leave(explain())

@@ -6,10 +6,12 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about the Grant as a future: every goroutine that asks gets the same one, as often as it asks.
+// This file is about the Grant as a future: every goroutine that asks gets the same one,
+// as often as it asks.
 
-// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits, for as long as ctx allows. After the end
-// it waits for Done and returns what Err returns. Exception: a loss, or the end by Close, of a lock with a running function is
+// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits,
+// for as long as ctx allows. After the end it waits for Done and returns what Err
+// returns. Exception: a loss, or the end by Close, of a lock with a running function is
 // returned at once, because Done waits for the function.
 func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
 	for {
@@ -46,8 +48,8 @@ func (l *Lock) takes() events.Grant {
 	return l.granting()
 }
 
-// turns returns a channel that is closed by the next step: while the lock waits, by the Grant or the end; after that, by Done. It
-// is called with mu held.
+// turns returns a channel that is closed by the next step: while the lock waits, by the
+// Grant or the end; after that, by Done. It is called with mu held.
 func (l *Lock) turns() <-chan struct{} {
 	if l.state == waiting {
 		return asked(&l.turn)

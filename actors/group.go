@@ -23,7 +23,8 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
-// join counts a goroutine among the group's until exit: the one that calls it, or one that it is about to start.
+// join counts a goroutine among the group's until exit: the one that calls it, or one
+// that it is about to start.
 func (g *Group) join() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Host grants its guest the lock, and takes it back. None of the methods blocks. Except for
-// Deadline, the caller holds no mutex.
+// Host grants its guest the lock, and takes it back. None of the methods blocks. Except
+// for Deadline, the caller holds no mutex.
 type Host interface {
 	// Ask is called once, when the guest is started. try says that it does not wait.
 	Ask(try bool)
-	// Leave is called when the guest is released, gives up or fails, before or after Ask, perhaps
-	// again and again.
+	// Leave is called when the guest is released, gives up or fails, before or after Ask,
+	// perhaps again and again.
 	Leave(why recipes.Why)
 	// Admit returns a lock that enters this one again, or nil, see [Lock.Admit].
 	Admit(cfg Config) *Lock
-	// Deadline returns until when the session of the epoch can be believed alive. It is called while
-	// the guest holds, with a mutex of the guest.
+	// Deadline returns until when the session of the epoch can be believed alive. It is
+	// called while the guest holds, with a mutex of the guest.
 	Deadline(epoch recipes.Epoch) time.Time
 	// Use returns the port of the node, see [Lock.Use].
 	Use() (port Port, done func(spent bool))
@@ -44,8 +44,8 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	return nil
 }
 
-// Lose takes the lock away. report publishes the loss. If several lose a lock at once, all of them
-// lose it before the first loss is published.
+// Lose takes the lock away. report publishes the loss. If several lose a lock at once,
+// all of them lose it before the first loss is published.
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
 
 // AskBack reports a revocation request.
@@ -63,7 +63,8 @@ func (g *Guest) Requeue() { g.requeues() }
 // Displace notes that how many contenders stand ahead is not known any more.
 func (g *Guest) Displace() { g.losesPlace() }
 
-// End tells that the acquisition is over, before another one is granted the lock. Vacate follows.
+// End tells that the acquisition is over, before another one is granted the lock. Vacate
+// follows.
 func (g *Guest) End(why recipes.Why) {
 	if !g.hasFailed() { // else Fail tells it
 		g.onFinish(recipes.Finish{Why: why}, 0, false)

@@ -34,7 +34,8 @@ type Config struct {
 type Owner interface {
 	// Explain returns what Err is to say.
 	Explain(End) error
-	// Members returns the nodes of a multi-lock that is about to be granted. For any other lock it returns nil.
+	// Members returns the nodes of a multi-lock that is about to be granted. For any
+	// other lock it returns nil.
 	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
@@ -147,7 +148,8 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	return &q.Lock
 }
 
-// Beside hears each input of a lock after the machine, and the machine's effects. The loop calls it.
+// Beside hears each input of a lock after the machine, and the machine's effects. The
+// loop calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 // age returns the time since the acquisition was made.
@@ -165,9 +167,10 @@ type Want struct {
 	Detect bool // tell of a holder that did not release
 }
 
-// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0; neither counts after the Grant was taken. A Try
-// whose answer takes longer than that, or than the house's Limit, ends with WhyNoSession.
-// Start is called once. It does nothing if the acquisition was withdrawn before.
+// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0;
+// neither counts after the Grant was taken. A Try whose answer takes longer than that, or
+// than the house's Limit, ends with WhyNoSession. Start is called once. It does nothing
+// if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.mu.Lock()
 	if l.state == over { // withdrawn already; there is nothing to bound
@@ -220,8 +223,9 @@ func (l *Lock) hasFailed() bool {
 	return l.failed
 }
 
-// Withdraw ends the acquisition. After it has returned no Grant can be taken; a subscriber of the stream that lags behind still sees
-// it, and then the end. After a loss Withdraw says that the caller has finished its work under the lock.
+// Withdraw ends the acquisition. After it has returned no Grant can be taken; a
+// subscriber of the stream that lags behind still sees it, and then the end. After a loss
+// Withdraw says that the caller has finished its work under the lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
 	if l.failed {
@@ -236,7 +240,8 @@ func (l *Lock) Withdraw(why recipes.Why) {
 		}
 		tell = l.leave(l.cfg.Explain(End{Why: why, Granted: true}))
 	}
-	// The node has to stay while a function runs under the lock, and only the function's own caller knows when it has ended.
+	// The node has to stay while a function runs under the lock, and only the function's
+	// own caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
 	in := l.parting(why)
 	if why != recipes.WhyClosed {
@@ -249,9 +254,10 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 }
 
-// parting is the input with which the machine hears of a withdrawal. If a record depends on it, the input has the first reason to
-// end, and whether the Grant was taken: a caller that returns from a function that Close has cancelled has not released. It is
-// called with mu held.
+// parting is the input with which the machine hears of a withdrawal. If a record depends
+// on it, the input has the first reason to end, and whether the Grant was taken: a caller
+// that returns from a function that Close has cancelled has not released. It is called
+// with mu held.
 func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {
 		return recipes.Withdrawn{Why: why, Ran: l.running}
@@ -259,12 +265,13 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took, Ran: l.running}
 }
 
-// Adopt has a semaphore's acquisition take any size that it finds from now on. What it hears of the size after Adopt has returned
-// it takes as the size.
+// Adopt has a semaphore's acquisition take any size that it finds from now on. What it
+// hears of the size after Adopt has returned it takes as the size.
 func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
-// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for how long the lock was held. It is called
-// with mu held, when the state is about to leave holding.
+// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for
+// how long the lock was held. It is called with mu held, when the state is about to leave
+// holding.
 func (l *Lock) reclaim() {
 	if l.took = !l.retract(); l.took {
 		l.held = l.age() - l.waited

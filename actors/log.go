@@ -9,7 +9,8 @@ import (
 
 // This file is what the log tells of a lock's life.
 
-// logs reports whether the log takes entries of this level. It is asked before anything is made for the log.
+// logs reports whether the log takes entries of this level. It is asked before anything
+// is made for the log.
 func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.level()) }
 
 func (h *House) level() zapcore.Level {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Loop calls functions one at a time, in the order in which they were posted. It is the one
-// mailbox of a session and of all its locks: what only the loop touches needs no mutex. A
-// goroutine runs while there is something to do, and an idle loop costs none.
+// Loop calls functions one at a time, in the order in which they were posted. It is the
+// one mailbox of a session and of all its locks: what only the loop touches needs no
+// mutex. A goroutine runs while there is something to do, and an idle loop costs none.
 type Loop struct {
 	group *Group
 	rest  func()
@@ -23,16 +23,17 @@ type Loop struct {
 	spare   []func() // room for the next batch
 }
 
-// NewLoop returns an idle loop whose goroutines belong to the group. It calls rest, which may be
-// nil, when it finds no more to do, and after every fourth batch if there is always more. That
-// is for work that is better done once for several functions. A function sees what earlier ones
-// wrote.
+// NewLoop returns an idle loop whose goroutines belong to the group. It calls rest, which
+// may be nil, when it finds no more to do, and after every fourth batch if there is
+// always more. That is for work that is better done once for several functions. A
+// function sees what earlier ones wrote.
 func NewLoop(group *Group, rest func()) *Loop { return &Loop{group: group, rest: rest} }
 
 const (
 	// mostBatches is how many batches are handled before a rest.
 	mostBatches = 4
-	// mostRoom is the capacity, in functions, of each of the two rooms that an idle loop keeps at the most.
+	// mostRoom is the capacity, in functions, of each of the two rooms that an idle loop
+	// keeps at the most.
 	mostRoom = 64
 	// mostByHand is how many batches a caller of Hand handles at the most.
 	mostByHand = 8
@@ -40,9 +41,9 @@ const (
 	endless = -1
 )
 
-// Post has f called, and returns at once. Any goroutine may call it, also the loop's own. If it
-// reports true, f will be called. It reports false if the group is closed and the loop has
-// nothing left to do; then f never is.
+// Post has f called, and returns at once. Any goroutine may call it, also the loop's own.
+// If it reports true, f will be called. It reports false if the group is closed and the
+// loop has nothing left to do; then f never is.
 func (l *Loop) Post(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,10 +61,10 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// Hand is Post, except that the caller's goroutine calls f, and does what follows from it, if the
-// loop is idle. That spares waking another goroutine. If there is always more to do, the caller
-// returns and a goroutine goes on. The caller must not hold a mutex that a function of the loop
-// takes.
+// Hand is Post, except that the caller's goroutine calls f, and does what follows from
+// it, if the loop is idle. That spares waking another goroutine. If there is always more
+// to do, the caller returns and a goroutine goes on. The caller must not hold a mutex
+// that a function of the loop takes.
 func (l *Loop) Hand(f func()) bool {
 	l.mu.Lock()
 	if l.draining {
@@ -92,21 +93,24 @@ func (l *Loop) Hand(f func()) bool {
 	return true
 }
 
-// Yield has a caller of Hand return, and a goroutine go on with what is left, the rest included. So
-// the caller may post something that goes together with it. A function of the loop calls it.
+// Yield has a caller of Hand return, and a goroutine go on with what is left, the rest
+// included. So the caller may post something that goes together with it. A function of
+// the loop calls it.
 func (l *Loop) Yield() { l.yields = true }
 
-// broken ends the program, as a panic in a goroutine of the group does. cause is what a function
-// panicked with, or nil if it made its goroutine exit. The caller of Hand must not recover from
-// that: the loop would be busy for ever, and no caller would hear of a loss.
+// broken ends the program, as a panic in a goroutine of the group does. cause is what a
+// function panicked with, or nil if it made its goroutine exit. The caller of Hand must
+// not recover from that: the loop would be busy for ever, and no caller would hear of a
+// loss.
 func broken(cause any) {
 	stack := debug.Stack()
 	go panic(fmt.Sprintf("zkgrant: a function of the loop has not returned: %v\n\n%s", cause, stack))
 	select {}
 }
 
-// drain handles batches until nothing is left, or at most so many, and reports whether there may
-// be more. A function that is posted while the drain is about to leave is not stranded:
+// drain handles batches until nothing is left, or at most so many, and reports whether
+// there may be more. A function that is posted while the drain is about to leave is not
+// stranded:
 //
 //  1. The drain finds the queue empty, with mu held.
 //  2. It clears draining before it unlocks mu, and touches nothing after that.

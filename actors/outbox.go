@@ -180,7 +180,8 @@ func (b *outbox) strike(e *entry) {
 //
 //  1. The goroutine is inside the send, and strike wakes it.
 //  2. The send may have gone through by then. Only the goroutine knows.
-//  3. It notes which of the two has happened, and retract reads that. It waits for no reader.
+//  3. It notes which of the two has happened, and retract reads that. It waits for no
+//     reader.
 func (b *outbox) retract(e *entry) bool {
 	if e == nil {
 		return true // it was never queued

@@ -7,22 +7,26 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that its holder enters again. No request is made for that: the inner lock holds the node of the outer
-// one. From then on the two are equal, and the node goes when the last of them has left. [recipes.Share] decides.
+// This file is about a lock that its holder enters again. No request is made for that:
+// the inner lock holds the node of the outer one. From then on the two are equal, and the
+// node goes when the last of them has left. [recipes.Share] decides.
 //
-// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex. The loop does all
-// that follows.
+// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex.
+// The loop does all that follows.
 //
-//   - The outer lock is released before the first inner one is admitted: the state says so, and the caller queues up like any other
-//     contender.
-//   - The outer lock is released behind that: its Withdrawn finds two holders, and takes only the outer one out. As long as one of them
-//     holds, others are admitted, also with a lock that was released just now.
+//   - The outer lock is released before the first inner one is admitted: the state says
+//     so, and the caller queues up like any other contender.
+//   - The outer lock is released behind that: its Withdrawn finds two holders, and takes
+//     only the outer one out. As long as one of them holds, others are admitted, also
+//     with a lock that was released just now.
 //   - The lock is lost before the inner one is admitted: the state, or the book, says so.
-//   - The lock is lost behind that: the inner one is among those that are told. One that is not started yet is told when it is, in the
-//     place of its Grant. So nothing happens to an inner lock before the caller knows of it.
-//   - The lease runs out, or the moment comes by which the lock was to be given back, and it is not noticed yet: none
-//     is admitted.
-//   - A holder has lost the lock, and a function still runs under it: it has not left, so the node stays.
+//   - The lock is lost behind that: the inner one is among those that are told. One that
+//     is not started yet is told when it is, in the place of its Grant. So nothing
+//     happens to an inner lock before the caller knows of it.
+//   - The lease runs out, or the moment comes by which the lock was to be given back, and
+//     it is not noticed yet: none is admitted.
+//   - A holder has lost the lock, and a function still runs under it: it has not left, so
+//     the node stays.
 
 // inner is a lock that has entered another one again.
 type inner struct {
@@ -38,8 +42,8 @@ type shared struct {
 	lost    *recipes.Lose // nil: the lock is not lost
 }
 
-// Admit returns a lock that enters this one again, or nil if this one is not held. From then on the node stays until the new lock has
-// ended, too. Start or Fail follows.
+// Admit returns a lock that enters this one again, or nil if this one is not held. From
+// then on the node stays until the new lock has ended, too. Start or Fail follows.
 func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
 
 func (q *queuer) admit(cfg Config) *Lock {
@@ -68,7 +72,8 @@ func (q *queuer) admit(cfg Config) *Lock {
 	return &l.Lock
 }
 
-// company returns the shared node, or nil if no lock was ever admitted. It is called with mu held.
+// company returns the shared node, or nil if no lock was ever admitted. It is called with
+// mu held.
 func (l *Lock) company() *shared {
 	if l.rare == nil {
 		return nil
@@ -125,7 +130,8 @@ func (q *queuer) receives(l *Lock) {
 	}
 }
 
-// leaves takes a holder out. It returns what the machine hears, if that was the last one. The loop calls it.
+// leaves takes a holder out. It returns what the machine hears, if that was the last one.
+// The loop calls it.
 func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
 	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()
@@ -156,8 +162,9 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	return all, false
 }
 
-// loses tells the holders. When the outer one's state has changed, no first inner one is admitted any more. No holder is told before
-// all states have changed: behind one's Lost no Grant of another one can be taken.
+// loses tells the holders. When the outer one's state has changed, no first inner one is
+// admitted any more. No holder is told before all states have changed: behind one's Lost
+// no Grant of another one can be taken.
 func (q *queuer) loses(e recipes.Lose) {
 	reports := []func(){q.forfeits(e)}
 	q.mu.Lock()
@@ -175,8 +182,8 @@ func (q *queuer) loses(e recipes.Lose) {
 	}
 }
 
-// asksBack tells the holders that the lock is asked back, and reports whether one of them is told. One without a Grant is told with the
-// Grant.
+// asksBack tells the holders that the lock is asked back, and reports whether one of them
+// is told. One without a Grant is told with the Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e

@@ -45,7 +45,8 @@ func (l *Lock) offer() {
 	l.granted <- l.granting() // size 1, and there is one Grant
 }
 
-// retract takes the Grant back from the channel, and reports whether it was there. It is called with mu held.
+// retract takes the Grant back from the channel, and reports whether it was there. It is
+// called with mu held.
 func (l *Lock) retract() bool {
 	if feed := l.feed(); feed != nil {
 		return feed.box.retract(l.rare.offered)
@@ -70,7 +71,8 @@ func (l *Lock) Lost() <-chan events.Lost {
 	return l.losses()
 }
 
-// losses makes the channel if there is none yet, because most locks are never lost. It is called with mu held.
+// losses makes the channel if there is none yet, because most locks are never lost. It is
+// called with mu held.
 func (l *Lock) losses() chan events.Lost {
 	if l.lost == nil {
 		l.lost = make(chan events.Lost, 1)
@@ -85,7 +87,8 @@ func (l *Lock) Done() <-chan struct{} {
 	return l.doneness()
 }
 
-// doneness returns a channel that is closed when the acquisition is over. It is called with mu held.
+// doneness returns a channel that is closed when the acquisition is over. It is called
+// with mu held.
 func (l *Lock) doneness() <-chan struct{} {
 	if l.ended {
 		return nothing
@@ -124,8 +127,9 @@ func (l *Lock) Valid() bool {
 	return time.Now().Before(deadline)
 }
 
-// Deadline returns the sooner of two moments: until when the lock can be believed held without further contact, and when it is to
-// be given back. It is the zero time if the lock is not held.
+// Deadline returns the sooner of two moments: until when the lock can be believed held
+// without further contact, and when it is to be given back. It is the zero time if the
+// lock is not held.
 func (l *Lock) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,12 +143,13 @@ func (l *Lock) Deadline() time.Time {
 	return lease
 }
 
-// Use returns the port of the node while the lock is held, or nil. The node of a cached lock is not handed on before done is
-// called. Call done with spent if the node's name may be used later: the node then goes with its holder.
+// Use returns the port of the node while the lock is held, or nil. The node of a cached
+// lock is not handed on before done is called. Call done with spent if the node's name
+// may be used later: the node then goes with its holder.
 func (l *Lock) Use() (port Port, done func(spent bool)) { return l.drive.use() }
 
-// Tenure returns the Grant, its epoch, and whether the lock is still held, all of one moment. Before there is a Grant, it is the
-// zero Grant.
+// Tenure returns the Grant, its epoch, and whether the lock is still held, all of one
+// moment. Before there is a Grant, it is the zero Grant.
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,8 +173,8 @@ func (l *Lock) Waiting() (waited time.Duration, ok bool) {
 	return l.age(), l.state == waiting && l.withdrawn == 0
 }
 
-// Ending returns why the lock is not held any more and will not be again: what OnEnd's function gets. It is nil while the lock may
-// be held, and after a Release.
+// Ending returns why the lock is not held any more and will not be again: what OnEnd's
+// function gets. It is nil while the lock may be held, and after a Release.
 func (l *Lock) Ending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +184,9 @@ func (l *Lock) Ending() error {
 	return l.err
 }
 
-// OnEnd has f called once, as soon as the lock is not held any more and will not be again. If that is so already, f is called at
-// once. f gets what Err will return, or what Err would return if the Grant had been taken. f must not block. cancel makes OnEnd
+// OnEnd has f called once, as soon as the lock is not held any more and will not be
+// again. If that is so already, f is called at once. f gets what Err will return, or what
+// Err would return if the Grant had been taken. f must not block. cancel makes OnEnd
 // forget f.
 func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	l.mu.Lock()
@@ -205,8 +211,8 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	}
 }
 
-// Position returns how many contenders stand ahead, as of the latest listing. ok is false if the lock does not wait, or has not
-// listed since it queued up.
+// Position returns how many contenders stand ahead, as of the latest listing. ok is false
+// if the lock does not wait, or has not listed since it queued up.
 func (l *Lock) Position() (ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,8 +31,9 @@ func NewStream(group *Group) *Stream {
 	return &Stream{group: group, subs: map[*outbox]func() bool{}}
 }
 
-// Subscribe returns every event published from now on. The channel is closed when ctx ends. When the stream is closed, the channel
-// is closed a moment after its last event was offered.
+// Subscribe returns every event published from now on. The channel is closed when ctx
+// ends. When the stream is closed, the channel is closed a moment after its last event
+// was offered.
 func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
 	b := newOutbox(s.group)
 	s.mu.Lock()
@@ -52,12 +53,14 @@ func (s *Stream) unsubscribe(b *outbox) {
 	b.leave()
 }
 
-// Overhear has f called with each event as it is published, in order. No event is left out. f must not block, and must not call a
-// function that publishes. Overhear is called before the first event.
+// Overhear has f called with each event as it is published, in order. No event is left
+// out. f must not block, and must not call a function that publishes. Overhear is called
+// before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
-// Heard reports whether an event published now would be heard. If not, the event need not be made. A subscriber that comes at the
-// same moment may miss the event, as if it had come later.
+// Heard reports whether an event published now would be heard. If not, the event need not
+// be made. A subscriber that comes at the same moment may miss the event, as if it had
+// come later.
 func (s *Stream) Heard() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +93,8 @@ func (s *Stream) publish(ev events.Event, offer func()) {
 	}
 }
 
-// Close closes the subscribers' channels behind what is queued. A subscriber gets that as long as it keeps taking events, but not
-// beyond the bound. Close returns at once.
+// Close closes the subscribers' channels behind what is queued. A subscriber gets that as
+// long as it keeps taking events, but not beyond the bound. Close returns at once.
 func (s *Stream) Close(bound time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,9 +7,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// waits tells locks of the ends of the contexts that bound their waits. Each context is waited for once, however many locks it
-// bounds: most programs have one context for all locks, and a wait for it costs a tenth of a lock. So the latest context is waited
-// for until there is another one, even while it bounds no lock. The zero value is ready to use.
+// waits tells locks of the ends of the contexts that bound their waits. Each context is
+// waited for once, however many locks it bounds: most programs have one context for all
+// locks, and a wait for it costs a tenth of a lock. So the latest context is waited for
+// until there is another one, even while it bounds no lock. The zero value is ready to
+// use.
 type waits struct {
 	mu    sync.Mutex
 	bound map[<-chan struct{}]*wait // by the context's Done
@@ -23,7 +25,8 @@ type wait struct {
 	locks []*Lock
 }
 
-// add has the lock told when the context ends, perhaps at once, unless it is removed before.
+// add has the lock told when the context ends, perhaps at once, unless it is removed
+// before.
 func (w *waits) add(ctx context.Context, l *Lock) {
 	if ctx.Done() == nil {
 		return // it never ends
@@ -46,7 +49,8 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 	one.locks = append(one.locks, l)
 }
 
-// remove removes a lock. It is harmless for a lock that was told, removed, or never added.
+// remove removes a lock. It is harmless for a lock that was told, removed, or never
+// added.
 func (w *waits) remove(l *Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +81,8 @@ func (w *waits) dismiss() {
 	}
 }
 
-// close forgets the last context, which would keep the locks' house in memory. It is called when all locks are over.
+// close forgets the last context, which would keep the locks' house in memory. It is
+// called when all locks are over.
 func (w *waits) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +104,8 @@ func (w *waits) ended(one *wait) {
 	}
 }
 
-// forget is called with mu held, when the wait has no locks any more. Another wait may have taken its place:
+// forget is called with mu held, when the wait has no locks any more. Another wait may
+// have taken its place:
 //
 //  1. The context ends.
 //  2. Its last lock is removed, and the wait dismissed.

@@ -27,17 +27,19 @@ type Acquisition struct {
 // ID returns the acquisition's number in events, unique in the process.
 func (a *Acquisition) ID() uint64 { return a.id }
 
-// Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
+// Granted delivers the Grant. The channel is buffered and never closed. A Grant that was
+// not taken is withdrawn when the acquisition ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
-// Grant returns the Grant, or the zero Grant before. It does not take it, and the lock may be gone.
+// Grant returns the Grant, or the zero Grant before. It does not take it, and the lock
+// may be gone.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
 }
 
-// Lost delivers the loss of a Grant that was taken, before another contender can hold the lock. The channel is buffered
-// and never closed.
+// Lost delivers the loss of a Grant that was taken, before another contender can hold the
+// lock. The channel is buffered and never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
 // Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any.
@@ -63,18 +65,20 @@ func (a *Acquisition) isDone() bool {
 // loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports a crash. It does nothing after a Release.
+// Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports
+// a crash. It does nothing after a Release.
 func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
-// Valid reports whether the lock is held now, within its lease and before the deadline of a revocation.
+// Valid reports whether the lock is held now, within its lease and before the deadline of
+// a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns until when the lock is safe without further contact with the servers,
 // or the zero time if it is not held. It moves with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders a waiter waits for, as far as known. ok is false before the
-// first listing, and after the wait.
+// Position returns how many contenders a waiter waits for, as far as known. ok is false
+// before the first listing, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it. While the lock is held, every call returns the
@@ -88,8 +92,9 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	return events.Grant{}, cmp.Or(err, ErrReleased)
 }
 
-// granting waits for the Grant and takes it. It does not wait for ctx, which bounds the acquisition already: it could fail while
-// the Grant is on its way. It does not wait for Done, which needs an answer of the servers.
+// granting waits for the Grant and takes it. It does not wait for ctx, which bounds the
+// acquisition already: it could fail while the Grant is on its way. It does not wait for
+// Done, which needs an answer of the servers.
 func (a *Acquisition) granting() (events.Grant, error) {
 	ended := make(chan error, 1)
 	forget := a.actor.OnEnd(func(end error) { ended <- end })
@@ -177,8 +182,9 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing tells what the context already holds of the lock. With the first of the owners that still holds, the lock is entered
-// again. The writer is a write lock of which a reader may take the place. standing fails if the caller would wait for itself.
+// standing tells what the context already holds of the lock. With the first of the owners
+// that still holds, the lock is entered again. The writer is a write lock of which a
+// reader may take the place. standing fails if the caller would wait for itself.
 func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.members; m != nil {
 		return nil, nil, m.standing(ctx)
@@ -213,8 +219,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 	return owners, writer, nil
 }
 
-// deadlockWith is the error of a caller that would wait for the lock that its own context holds. It names the way out if there is
-// one.
+// deadlockWith is the error of a caller that would wait for the lock that its own context
+// holds. It names the way out if there is one.
 func (l *Lock) deadlockWith(held *Lock) error {
 	if held.rule.Kind().Reads() && !l.rule.Kind().Reads() {
 		return fmt.Errorf("%w to read: %s: write with Acquisition.Txn and a check of the version that was read, "+

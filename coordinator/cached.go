@@ -39,8 +39,8 @@ func (k *keeper) Members() []events.Member { return nil }
 // Gone has the coordinator forget the node.
 func (k *keeper) Gone() { k.c.live.unhold() }
 
-// turn returns the actor of an acquisition that takes its turn under a cached node, or nil if the
-// acquisition has a node of its own.
+// turn returns the actor of an acquisition that takes its turn under a cached node, or
+// nil if the acquisition has a node of its own.
 func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
 	of := l.cached
 	if of == nil || len(cfg.data) > mostCachedData {
@@ -53,7 +53,8 @@ func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
 	return of.Lock(drive)
 }
 
-// caching returns what acquisitions without data have in common, or nil if they are not cached.
+// caching returns what acquisitions without data have in common, or nil if they are not
+// cached.
 func (l *Lock) caching() *cache.Handle {
 	if l.cfg.cached == nil {
 		return nil
@@ -66,7 +67,8 @@ func (l *Lock) caching() *cache.Handle {
 	return of
 }
 
-// wants has the cached nodes at the paths of the lock removed, because the lock is about to queue there.
+// wants has the cached nodes at the paths of the lock removed, because the lock is about
+// to queue there.
 func (l *Lock) wants() {
 	if m := l.members; m != nil {
 		for _, member := range m.locks {

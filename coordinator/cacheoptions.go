@@ -14,7 +14,8 @@ const (
 	defaultCacheSize = 1024
 	defaultCacheIdle = time.Minute
 	mostHandoffs     = 1 << 20
-	// mostCachedData bounds the data of a node that is kept: the data tell which acquisitions share it.
+	// mostCachedData bounds the data of a node that is kept: the data tell which
+	// acquisitions share it.
 	mostCachedData = 1 << 10
 )
 
@@ -33,15 +34,15 @@ func Cached(options ...LockOption) LockOption {
 	})
 }
 
-// CacheHandoffs is [Cached], and bounds the grants within the process once another contender is
-// known: 0 to 1<<20. The default is 64.
+// CacheHandoffs is [Cached], and bounds the grants within the process once another
+// contender is known: 0 to 1<<20. The default is 64.
 func CacheHandoffs(n int) LockOption {
 	handoffs := int32(min(max(n, -1), mostHandoffs+1)) //nolint:gosec // it is in the range
 	return lockOption(func(c *lockConfig) { c.terms().Handoffs = handoffs })
 }
 
-// CacheFor is [Cached], and bounds the time for these grants; see [CacheHandoffs]. The default is
-// 50 ms, and 0 is none.
+// CacheFor is [Cached], and bounds the time for these grants; see [CacheHandoffs]. The
+// default is 50 ms, and 0 is none.
 func CacheFor(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.terms().For = d })
 }
@@ -60,12 +61,14 @@ type cachesOption struct {
 	apply func(*cache.Config)
 }
 
-// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024; 0 keeps none.
+// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024; 0 keeps
+// none.
 func WithCacheSize(n int) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Size = n }}
 }
 
-// WithCacheIdle bounds how long a node of a [Cached] lock stays idle: by default a minute, at least a probe interval.
+// WithCacheIdle bounds how long a node of a [Cached] lock stays idle: by default a
+// minute, at least a probe interval.
 func WithCacheIdle(d time.Duration) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Idle = d }}
 }

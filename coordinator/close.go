@@ -108,7 +108,8 @@ func (a *Acquisition) returned() <-chan struct{} { return a.actor.Returned() }
 
 func (a *Acquisition) cleared() <-chan struct{} { return a.actor.Cleared() }
 
-// awaitAll waits for the event of each acquisition until ctx ends. It returns how many events have not come.
+// awaitAll waits for the event of each acquisition until ctx ends. It returns how many
+// events have not come.
 func awaitAll(ctx context.Context, all []*Acquisition, event func(*Acquisition) <-chan struct{}) (left int) {
 	for i, a := range all {
 		select {

@@ -25,7 +25,8 @@ const (
 // String names the state in lower case.
 func (s State) String() string { return session.State(s).String() }
 
-// Coordinator shares one ZooKeeper session among locks. Its methods may be called from any goroutine.
+// Coordinator shares one ZooKeeper session among locks. Its methods may be called from
+// any goroutine.
 type Coordinator struct {
 	cfg       session.Config
 	hooks     hookSet
@@ -44,11 +45,13 @@ type Coordinator struct {
 	left      error         // what Close has left, written before that
 }
 
-// Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,
-// with [ErrClosed], or with the cause of ctx and the latest connection error.
+// Ready waits for the first session, and returns nil from then on until Close. It fails
+// with [ErrNoAuth] if a server refuses an identity, with [ErrClosed], or with the cause
+// of ctx and the latest connection error.
 func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
 
-// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator closes.
+// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when
+// the coordinator closes.
 func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
 		return ErrClosed
@@ -59,10 +62,10 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 	return read(bounded)
 }
 
-// Events returns every event of every lock of this coordinator from now on, in order, until ctx ends
-// or Close. Of each acquisition come at most one Grant, at most one Lost, then exactly one Ended;
-// none of them is dropped. Others are coalesced for a slow reader. A reader takes no Grant; a [Group]
-// does.
+// Events returns every event of every lock of this coordinator from now on, in order,
+// until ctx ends or Close. Of each acquisition come at most one Grant, at most one Lost,
+// then exactly one Ended; none of them is dropped. Others are coalesced for a slow
+// reader. A reader takes no Grant; a [Group] does.
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }

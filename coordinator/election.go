@@ -87,8 +87,9 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 	}
 }
 
-// goesOn tells whether to campaign again behind a term with this end. If the servers have refused to remove its node it yields that
-// instead: the candidate would wait behind that node.
+// goesOn tells whether to campaign again behind a term with this end. If the servers have
+// refused to remove its node it yields that instead: the candidate would wait behind that
+// node.
 func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError
 	switch {
@@ -100,8 +101,8 @@ func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisitio
 	}
 }
 
-// pause waits before the next campaign, and tells whether to make it. The end of the coordinator cuts the wait short, and the
-// campaign reports it.
+// pause waits before the next campaign, and tells whether to make it. The end of the
+// coordinator cuts the wait short, and the campaign reports it.
 func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acquisition, error) bool) bool {
 	if d <= 0 {
 		return true

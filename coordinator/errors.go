@@ -23,16 +23,20 @@ var (
 
 	// ErrReleased is what a context, Wait and Txn say after Release.
 	ErrReleased = errors.New("zkgrant: released")
-	// ErrNotAcquired reports a release before the Grant was taken, a [Try] that would have to queue,
-	// or a reader for a write lock that is no longer held.
+	// ErrNotAcquired reports a release before the Grant was taken, a [Try] that would
+	// have to queue, or a reader for a write lock that is no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
-	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
+	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for
+	// errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
-	// ErrReleasePending reports a release that the servers have not confirmed. It goes on.
+	// ErrReleasePending reports a release that the servers have not confirmed. It goes
+	// on.
 	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
-	// ErrNoSession reports that no server answered a [Try] in time, or before [MaxWait] ran out.
+	// ErrNoSession reports that no server answered a [Try] in time, or before [MaxWait]
+	// ran out.
 	ErrNoSession = errors.New("zkgrant: no server answers")
-	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
+	// ErrDeadlock reports that the context holds the lock and would wait for
+	// itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.
 	ErrClosed = session.ErrClosed
@@ -55,12 +59,14 @@ var (
 
 	// Errors of any request.
 
-	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath] or an option
-	// out of range, and an [ErrKind] or [ErrPermits] if the call alone is wrong.
+	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath]
+	// or an option out of range, and an [ErrKind] or [ErrPermits] if the call alone is
+	// wrong.
 	ErrInvalid = session.ErrInvalid
 	// ErrConnectString reports a malformed list of servers.
 	ErrConnectString = session.ErrConnectString
-	// ErrPath reports a path that is malformed, too long, the servers' own, or with a contender's name: see [PathEscape].
+	// ErrPath reports a path that is malformed, too long, the servers' own, or with a
+	// contender's name; see [PathEscape].
 	ErrPath = session.ErrPath
 	// ErrTooLarge reports a request larger than servers accept.
 	ErrTooLarge = session.ErrTooLarge
@@ -68,12 +74,12 @@ var (
 	ErrNoAuth = session.ErrNoAuth
 	// ErrQuota reports an exhausted quota.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports sequence numbers that are used up or not unique. Ask again; see docs/limits.md.
+	// ErrSequenceEnd reports used-up sequence numbers; see docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrSessionFull reports nodes beyond [WithNodeBudget].
 	ErrSessionFull = session.ErrSessionFull
-	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or
-	// be in a multi-lock.
+	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have
+	// an option or be in a multi-lock.
 	ErrKind = session.ErrKind
 	// ErrData reports data that begin with `__REVOKE__`, which asks for a lock back.
 	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
@@ -85,13 +91,15 @@ var (
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
 	// ErrSizeMismatch reports another size of the semaphore on the servers.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
-	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.
+	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize]
+	// repairs it.
 	ErrSizeNode = session.ErrSizeNode
 	// ErrPermits reports a number of permits below 1 or above the size.
 	ErrPermits = errors.New("zkgrant: invalid number of permits")
 )
 
-// These are ErrKind and ErrPermits where the call alone shows the mistake. They match ErrInvalid.
+// These are ErrKind and ErrPermits where the call alone shows the mistake. They match
+// ErrInvalid.
 var (
 	errInvalidKind    = session.Sentinel(ErrKind.Error(), ErrKind, ErrInvalid)
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)

@@ -2,8 +2,9 @@ package coordinator
 
 import "context"
 
-// Handle is the path of a lock and how to take it: a [*Lock], a [*Semaphore] or an [*Election]. The
-// methods are those of [Lock]. All handles are reusable, and safe for concurrent use.
+// Handle is the path of a lock and how to take it: a [*Lock], a [*Semaphore] or an
+// [*Election]. The methods are those of [Lock]. All handles are reusable, and safe for
+// concurrent use.
 type Handle interface {
 	Path() string
 	Acquire(ctx context.Context, options ...AcquireOption) *Acquisition
@@ -21,9 +22,10 @@ var (
 	_ Handle = (*Election)(nil)
 )
 
-// Hold waits for the lock and returns it, with its Grant taken. When ctx ends first, it returns the
-// cause at once, and the withdrawal goes on by itself. Its other errors are those of
-// [Acquisition.Err]. Only Release, a loss or Close ends the lock that it returns.
+// Hold waits for the lock and returns it, with its Grant taken. When ctx ends first, it
+// returns the cause at once, and the withdrawal goes on by itself. Its other errors are
+// those of [Acquisition.Err]. Only Release, a loss or Close ends the lock that it
+// returns.
 func (l *Lock) Hold(ctx context.Context, options ...AcquireOption) (*Acquisition, error) {
 	return hold(ctx, l, options)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// kind is what a path is used as, and how that differs from the other kinds, beside its rule. A path is one kind at a time.
+// kind is what a path is used as, and how that differs from the other kinds, beside its
+// rule. A path is one kind at a time.
 type kind struct {
 	name    string  // for an error, with its article
 	word    string  // for hooks and the log
@@ -16,7 +17,8 @@ type kind struct {
 	permits bool    // it takes permits
 	leads   bool    // its holder leads
 
-	// What the kind does its own way; nil: as all kinds do. The methods are in the file of the kind.
+	// What the kind does its own way; nil: as all kinds do. The methods are in the file
+	// of the kind.
 	check   func(*Lock, acquireConfig, int) error // what is wrong with a call of which the create takes so many bytes
 	place   func(*Lock, *session.Place)           // what its seat needs
 	explain func(*Lock, actors.End) error         // an end that no other kind has
@@ -51,7 +53,8 @@ var (
 	kazooElection  = &kind{name: "an election as kazoo's", word: "election", can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
 )
 
-// as returns the kind with kazoo's names, if the config asks for them and kazoo has the kind.
+// as returns the kind with kazoo's names, if the config asks for them and kazoo has the
+// kind.
 func (k *kind) as(cfg lockConfig) *kind {
 	if cfg.kazoo && k.kazoo != nil {
 		return k.kazoo
@@ -59,7 +62,8 @@ func (k *kind) as(cfg lockConfig) *kind {
 	return k
 }
 
-// checkOptions fails if the lock has an option that its kind cannot have, or an empty ACL.
+// checkOptions fails if the lock has an option that its kind cannot have, or an empty
+// ACL.
 func (l *Lock) checkOptions() error {
 	switch {
 	case l.cfg.acl != nil && len(l.cfg.acl) == 0:

@@ -9,8 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// live has the acquisitions that are not over, by path: the latest one at a path, which links to the one before it, and so on.
-// Locks that are held are many, so it is no map of maps.
+// live has the acquisitions that are not over, by path: the latest one at a path, which
+// links to the one before it, and so on. Locks that are held are many, so it is no map of
+// maps.
 type live struct {
 	mu     sync.Mutex // guards all fields
 	paths  map[string]*Acquisition
@@ -23,7 +24,8 @@ type live struct {
 	others map[*Acquisition][]*Acquisition // by multi-lock: its entries at the paths of all members but the first; nil until there is one
 }
 
-// enter adds an acquisition, unless the coordinator is closed or its path is in use as another kind of lock.
+// enter adds an acquisition, unless the coordinator is closed or its path is in use as
+// another kind of lock.
 func (l *live) enter(a *Acquisition) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,8 +47,8 @@ func (l *live) enter(a *Acquisition) error {
 	return nil
 }
 
-// waiters returns the acquisitions that have waited for so long, and whether to ask again. If not,
-// watch is called when there are acquisitions again.
+// waiters returns the acquisitions that have waited for so long, and whether to ask
+// again. If not, watch is called when there are acquisitions again.
 func (l *live) waiters(long time.Duration) (all []*Acquisition, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +63,8 @@ func (l *live) waiters(long time.Duration) (all []*Acquisition, again bool) {
 	return all, l.seen
 }
 
-// enterOthers adds the entries of a multi-lock at the other paths, unless one of its paths is in use as another kind of lock. It is
-// called with mu held.
+// enterOthers adds the entries of a multi-lock at the other paths, unless one of its
+// paths is in use as another kind of lock. It is called with mu held.
 func (l *live) enterOthers(a *Acquisition, m *members) error {
 	for _, member := range m.locks {
 		if err := l.checkKind(member); err != nil {
@@ -93,7 +95,8 @@ func (l *live) link(a *Acquisition) {
 	l.paths[path] = a
 }
 
-// checkKind fails if the path is in use as another kind of lock. It is called with mu held.
+// checkKind fails if the path is in use as another kind of lock. It is called with mu
+// held.
 func (l *live) checkKind(lock *Lock) error {
 	if err := l.checkInner(lock); err != nil {
 		return err
@@ -128,7 +131,8 @@ func (l *live) checkInner(lock *Lock) error {
 	return nil
 }
 
-// uses reports whether the path is in use as the kind, or with nil as any. It is called with mu held.
+// uses reports whether the path is in use as the kind, or with nil as any. It is called
+// with mu held.
 func (l *live) uses(path string, as *kind) bool {
 	for a := l.paths[path]; a != nil; a = a.earlier {
 		if (as == nil || a.lock.kind == as) && !a.isDone() {
@@ -206,8 +210,8 @@ func (l *live) lessOne() {
 	}
 }
 
-// close refuses every later enter. It returns the live acquisitions, a channel that is closed when none is left, and whether this
-// is the first call.
+// close refuses every later enter. It returns the live acquisitions, a channel that is
+// closed when none is left, and whether this is the first call.
 func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,8 @@ const overhead = 1 << 10
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
 
-// Lock is the [Handle] of a mutex, a side of a read/write lock, an unfair lock, or a multi-lock.
+// Lock is the [Handle] of a mutex, a side of a read/write lock, an unfair lock, or a
+// multi-lock.
 type Lock struct {
 	c    *Coordinator
 	path string
@@ -49,8 +50,8 @@ type Lock struct {
 	unfit error        // why no node may be made at the path, which Queue reads all the same
 }
 
-// handle returns a handle. What is wrong with it is found once, here, and each acquisition ends
-// with that.
+// handle returns a handle. What is wrong with it is found once, here, and each
+// acquisition ends with that.
 func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
 	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
 	if l.err = l.wrong(); l.err == nil {
@@ -63,15 +64,15 @@ func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg loc
 		l.size += session.TimeoutSize
 	}
 	if cfg.detect {
-		// A record holds the names of one or two nodes of the holder, and its own path is sent as
-		// well. A contender with a delay marks it.
+		// A record holds the names of one or two nodes of the holder, and its own path is
+		// sent as well. A contender with a delay marks it.
 		l.size += 3*(len(c.chroot)+len(path)+len(session.RecordSuffix)) + session.MarkRoom
 	}
 	return l
 }
 
-// Mutex returns a handle for the fair mutex at the path: one holder at a time, in the order in which ZooKeeper accepted
-// the contenders.
+// Mutex returns a handle for the fair mutex at the path: one holder at a time, in the
+// order in which ZooKeeper accepted the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
 	return c.handle(path, kindMutex, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)
@@ -122,14 +123,15 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		owners, writer, err = l.standing(ctx)
 	}
 	if err == nil && writer != nil {
-		// A reader in the place of its own writer waits for no other contender, and a try would find
-		// that writer ahead. The create also names the writer's node.
+		// A reader in the place of its own writer waits for no other contender, and a try
+		// would find that writer ahead. The create also names the writer's node.
 		cfg.try = false
 		err = l.checkSize(cfg, l.size+len(cfg.data)+len(c.chroot)+len(l.path))
 	}
 
-	// The acquisition enters the lock again, or takes its turn under a cached node, or queues up with
-	// a node of its own. One that is to fail has an actor, too, which tells of that.
+	// The acquisition enters the lock again, or takes its turn under a cached node, or
+	// queues up with a node of its own. One that is to fail has an actor, too, which
+	// tells of that.
 	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
 	again := false
 	if err == nil {
@@ -168,7 +170,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	return a
 }
 
-// seat returns the seat of an acquisition. If a writer is given, the seat is in its place.
+// seat returns the seat of an acquisition. If a writer is given, the seat is in its
+// place.
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
@@ -224,8 +227,8 @@ func (l *Lock) check(cfg acquireConfig) error {
 	}
 }
 
-// checkSize fails if a request of so many bytes is more than servers accept. They drop the connection at such a request, and again
-// each time it is retried.
+// checkSize fails if a request of so many bytes is more than servers accept. They drop
+// the connection at such a request, and again each time it is retried.
 func (l *Lock) checkSize(cfg acquireConfig, size int) error {
 	if m := l.members; m != nil && size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
@@ -254,7 +257,8 @@ func (c *Coordinator) checkPath(path string) error {
 // sizeOfACL returns how many bytes of a create the ACL takes.
 func (l *Lock) sizeOfACL() int { return session.SizeOfACL(l.acl()) }
 
-// acl returns the access control list of the lock's nodes, of a multi-lock that of the first member.
+// acl returns the access control list of the lock's nodes, of a multi-lock that of the
+// first member.
 func (l *Lock) acl() []zk.ACL {
 	switch {
 	case l.members != nil && len(l.members.locks) > 0:
@@ -266,13 +270,13 @@ func (l *Lock) acl() []zk.ACL {
 	}
 }
 
-// Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that ends with
-// a loss. ctx bounds both waits; if it had ended before f returned, the release has one probe
-// interval. Do returns f's error, or why there was no Grant, joined with a *LostError, ErrClosed
-// after Close, a refusal of the release, or [ErrReleasePending].
+// Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that
+// ends with a loss. ctx bounds both waits; if it had ended before f returned, the release
+// has one probe interval. Do returns f's error, or why there was no Grant, joined with a
+// *LostError, ErrClosed after Close, a refusal of the release, or [ErrReleasePending].
 //
-// The node stays until f has returned, also after a loss, so f must not wait for the same lock then.
-// If f panics, the node is given up and the panic goes on.
+// The node stays until f has returned, also after a loss, so f must not wait for the same
+// lock then. If f panics, the node is given up and the panic goes on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	return do(ctx, l, f, options)
 }

@@ -68,7 +68,8 @@ const (
 	over               // it has looked at all spots
 )
 
-// next returns the next spot, in the order of the tree. After until nothing is sent; the zero time is no bound.
+// next returns the next spot, in the order of the tree. After until nothing is sent; the
+// zero time is no bound.
 func (w *walk) next(ctx context.Context, until time.Time) (spot, step, error) {
 	for len(w.ahead) > 0 {
 		if ctx.Err() != nil {
@@ -106,8 +107,8 @@ type sighting struct {
 	err  error
 }
 
-// look inspects the next spots that were not seen yet, and puts the nodes below each spot after it. A spot for which there was no time stays
-// as it is.
+// look inspects the next spots that were not seen yet, and puts the nodes below each spot
+// after it. A spot for which there was no time stays as it is.
 func (w *walk) look(ctx context.Context, until time.Time) error {
 	var at []int
 	var paths []string
@@ -144,7 +145,8 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 // mostRemembered bounds the bytes that are kept of a waiter from one walk to the next.
 const mostRemembered = 4 << 10
 
-// remember keeps the waiters of a node that have little data. The data of a holder may change.
+// remember keeps the waiters of a node that have little data. The data of a holder may
+// change.
 func remember(known *session.Known, n inspected, locks []sighting) {
 	if known == nil {
 		return
@@ -250,7 +252,8 @@ func (n inspected) contenders() (found []session.Found) {
 	return found
 }
 
-// isSemaphore tells whether a session has taken a permit, or the node has a size and only what a semaphore consists of.
+// isSemaphore tells whether a session has taken a permit, or the node has a size and only
+// what a semaphore consists of.
 func (n inspected) isSemaphore() bool {
 	for _, f := range n.permits.Found {
 		if session.IsPermit(f.Name) && session.Ephemeral(f.Stat) {
@@ -322,7 +325,8 @@ func (n inspected) below() (all []string) {
 	return all
 }
 
-// kindOf tells from its contenders what kind of lock a queue is, and by which rule they hold it.
+// kindOf tells from its contenders what kind of lock a queue is, and by which rule they
+// hold it.
 func kindOf(found []session.Found) (events.LockKind, recipes.Rule) {
 	owned, sided := false, false
 	for _, f := range found {

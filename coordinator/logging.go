@@ -10,21 +10,25 @@ import (
 // What is logged, by level:
 //
 //   - Error: a node could not be removed, of a released lock or of a past session.
-//   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a server refused a request or an identity or did
-//     not answer, no server can be used, a name was not resolved, the servers changed the session timeout, imply a longer tickTime
-//     than was told, or have no containers, the session is full, the identities have changed, the boot-time clock cannot be read, an
-//     election cannot be read, a record could not be removed, a holder cannot be asked back or is evicted, waiters hear late of a resize, nodes may
-//     be left at the end.
-//   - Info: a session was established, resumed or closed; a lock has been waited for since the session timeout, see waiting.go. Of
-//     elections: a campaign, and a term from its beginning to its end.
+//   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a
+//     server refused a request or an identity or did not answer, no server can be used, a
+//     name was not resolved, the servers changed the session timeout, imply a longer
+//     tickTime than was told, or have no containers, the session is full, the identities
+//     have changed, the boot-time clock cannot be read, an election cannot be read, a
+//     record could not be removed, a holder cannot be asked back or is evicted, waiters
+//     hear late of a resize, nodes may be left at the end.
+//   - Info: a session was established, resumed or closed; a lock has been waited for
+//     since the session timeout, see waiting.go. Of elections: a campaign, and a term
+//     from its beginning to its end.
 //   - Debug: the same of each lock, failed requests, messages of the client library.
 //
-// In each line path is the lock's as the caller named it, id the acquisition's, token the fencing token of its Grant, session the
-// session's id as in ZooKeeper's own logs; waited and held are durations. node is a path on the servers, with the chroot; in the line of
+// In each line path is the lock's as the caller named it, id the acquisition's, token the
+// fencing token of its Grant, session the session's id as in ZooKeeper's own logs; waited
+// and held are durations. node is a path on the servers, with the chroot; in the line of
 // a Grant it is as the caller names it.
 //
-// Above Debug, each message is limited to linesPerSecond, and beyond that to one in oneInSoMany: a session that is lost with ten
-// thousand locks is one event.
+// Above Debug, each message is limited to linesPerSecond, and beyond that to one in
+// oneInSoMany: a session that is lost with ten thousand locks is one event.
 const (
 	linesPerSecond = 10
 	oneInSoMany    = 1000

@@ -98,7 +98,8 @@ func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
 	return rw.write.Queue(ctx)
 }
 
-// contender is what a node says of its contender. Its name and its neighbours say what it wants and has.
+// contender is what a node says of its contender. Its name and its neighbours say what it
+// wants and has.
 func contender(dir string, f session.Found) events.Contender {
 	return events.Contender{
 		Node:    path.Join(dir, f.Name),
@@ -110,7 +111,8 @@ func contender(dir string, f session.Found) events.Contender {
 	}
 }
 
-// readQueue reads the wanted nodes of a directory, in no order, with the errors of [Lock.Queue].
+// readQueue reads the wanted nodes of a directory, in no order, with the errors of
+// [Lock.Queue].
 func (c *Coordinator) readQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
 		return c.session.ReadQueue(ctx, dir, wanted)
@@ -144,7 +146,8 @@ func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	return all, nil
 }
 
-// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue].
+// Queue returns the holders in the order of their grants, then the waiters; see
+// [Lock.Queue].
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
 	if err := cmp.Or(c.checkPath(path), s.lock.checkOptions()); err != nil {
@@ -155,7 +158,8 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The permits are read after the queue: a waiter that enters in between is found here, and not in neither.
+	// The permits are read after the queue: a waiter that enters in between is found
+	// here, and not in neither.
 	found, err := c.readQueue(ctx, permits, nil)
 	if err != nil {
 		return nil, err
@@ -163,7 +167,8 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	return s.lock.contenders(session.QueueNodes{Queue: waiting, Permits: found}), nil
 }
 
-// withPermits puts the holders of the permits before the waiters. A contender that entered between the two reads is in both.
+// withPermits puts the holders of the permits before the waiters. A contender that
+// entered between the two reads is in both.
 func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
 	permits = slices.SortedFunc(slices.Values(permits), func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))

@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx ends. If it fails, it leaves nothing behind.
+// Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx
+// ends. If it fails, it leaves nothing behind.
 func Connect(ctx context.Context, servers string, options ...Option) (*Coordinator, error) {
 	c, err := Open(servers, options...)
 	if err != nil {

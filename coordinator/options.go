@@ -70,24 +70,28 @@ type acquireOption func(*acquireConfig)
 
 func (f acquireOption) applyAcquire(c *acquireConfig) { f(c) }
 
-// WithSessionTimeout asks for a session timeout of 1 s to 1 h; the default is 10 s. If the server clamps it, a warning is logged.
+// WithSessionTimeout asks for a session timeout of 1 s to 1 h; the default is 10 s. If
+// the server clamps it, a warning is logged.
 func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithTickTime gives an upper bound of the servers' tickTime, by default the smaller of 2 s and half the
-// session timeout, which is the maximum. If it is too low, a loss may come too late.
+// WithTickTime gives an upper bound of the servers' tickTime, by default the smaller of 2
+// s and half the session timeout, which is the maximum. If it is too low, a loss may come
+// too late.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
 
-// WithProbeInterval sets how often a session that holds locks writes: by default each tenth of the
-// session timeout, at most a quarter. With a shorter interval, locks outlive longer outages.
+// WithProbeInterval sets how often a session that holds locks writes: by default each
+// tenth of the session timeout, at most a quarter. With a shorter interval, locks outlive
+// longer outages.
 func WithProbeInterval(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
 }
 
-// WithLossOnSuspend treats a lost connection as a loss: every held lock is lost at once, with [ErrSuspended].
+// WithLossOnSuspend treats a lost connection as a loss: every held lock is lost at once,
+// with [ErrSuspended].
 func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
@@ -99,7 +103,8 @@ func WithNodeBudget(bytes int) Option {
 	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
 }
 
-// WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine, and must not block.
+// WithLogger sets the logger; nil, the default, logs nothing. It is called from any
+// goroutine, and must not block.
 func WithLogger(logger *zap.Logger) Option {
 	if logger == nil {
 		logger = zap.NewNop()
@@ -120,7 +125,8 @@ func WithSASL(mechanism sasl.Mechanism) Option {
 	return session.OptionFunc(func(c *session.Config) { c.SASL = mechanism })
 }
 
-// WithTLS connects by TLS; nil stands for an empty config. An empty ServerName becomes the name of the host.
+// WithTLS connects by TLS; nil stands for an empty config. An empty ServerName becomes
+// the name of the host.
 func WithTLS(cfg *tls.Config) Option {
 	if cfg == nil {
 		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -135,9 +141,9 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }
 
-// WithACL sets the ACL of all nodes that the coordinator creates, parents included; [ACL] sets that
-// of one handle. Contenders need READ for each other's nodes. The default is open to all. An
-// empty one is [ErrInvalid].
+// WithACL sets the ACL of all nodes that the coordinator creates, parents included; [ACL]
+// sets that of one handle. Contenders need READ for each other's nodes. The default is
+// open to all. An empty one is [ErrInvalid].
 func WithACL(acl []zk.ACL) Option {
 	acl = append([]zk.ACL{}, acl...) // a nil would be the default
 	return session.OptionFunc(func(c *session.Config) { c.ACL = acl })
@@ -150,21 +156,23 @@ func ACL(acl []zk.ACL) LockOption {
 }
 
 // Reentrant lets a holder acquire the lock again at once, without a request, with the
-// [Acquisition.Context] of its acquisition. Without it, that is [ErrDeadlock]. Each acquisition has its
-// own Grant, with the same Node and Token; the last Release frees the lock. Goroutines that share such
-// a context are inside together; see [Disown]. Semaphores, unfair locks and multi-locks are [ErrKind].
+// [Acquisition.Context] of its acquisition. Without it, that is [ErrDeadlock]. Each
+// acquisition has its own Grant, with the same Node and Token; the last Release frees the
+// lock. Goroutines that share such a context are inside together; see [Disown].
+// Semaphores, unfair locks and multi-locks are [ErrKind].
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
 
-// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with
-// a [*events.HeldError]. If no server answers in time, that is [ErrNoSession].
+// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair
+// lock, with a [*events.HeldError]. If no server answers in time, that is [ErrNoSession].
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }
 
-// MaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d; at once if d, such
-// as a computed rest of time, is 0 or less. To ask only for a free lock, use [Try].
+// MaxWait ends the acquisition with [ErrTimeout] if its Grant is not taken within d; at
+// once if d, such as a computed rest of time, is 0 or less. To ask only for a free lock,
+// use [Try].
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.bounded, c.maxWait = true, d })
 }
@@ -175,8 +183,8 @@ func Data(data []byte) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// Permits takes n permits of a [Semaphore], together; by default 1. More than there are is
-// [ErrPermits]; another lock is [ErrKind].
+// Permits takes n permits of a [Semaphore], together; by default 1. More than there are
+// is [ErrPermits]; another lock is [ErrKind].
 func Permits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
 }

@@ -12,8 +12,8 @@ import (
 const (
 	// longestComponent is the most bytes of a component that PathEscape returns.
 	longestComponent = 200
-	// emptyText is the component of no text. No other component has a percent sign without
-	// two hexadecimal digits, except one with a hash.
+	// emptyText is the component of no text. No other component has a percent sign
+	// without two hexadecimal digits, except one with a hash.
 	emptyText = "%"
 	// hashed is before the hash in the component of a long text.
 	hashed = "%~"

@@ -20,8 +20,8 @@ const (
 	mostLook  = 5 * time.Second
 	// smallTree is the number of nodes up to which each look searches the whole tree.
 	smallTree = 256
-	// restFor is how long the search for locks rests for each node that it has looked at. With 1,000 reads a second it takes a fifth
-	// of them.
+	// restFor is how long the search for locks rests for each node that it has looked at.
+	// With 1,000 reads a second it takes a fifth of them.
 	restFor = 4 * time.Millisecond
 )
 
@@ -62,10 +62,12 @@ type place struct {
 	locks []sighting
 }
 
-// look yields all locks once, those that it reads again first. It returns why it came to no end.
+// look yields all locks once, those that it reads again first. It returns why it came to
+// no end.
 //
-// A look of a small tree is a search. In a larger one, half of a look belongs to the locks that are known, the one that was seen
-// longest ago first, and half to the search, which goes on where the last look has left it.
+// A look of a small tree is a search. In a larger one, half of a look belongs to the
+// locks that are known, the one that was seen longest ago first, and half to the search,
+// which goes on where the last look has left it.
 func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool) error {
 	if err := p.c.checkPath(p.root); err != nil {
 		return err
@@ -118,7 +120,8 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	return nil
 }
 
-// searched is called at the end of a search. One that began with this look has seen every place there is.
+// searched is called at the end of a search. One that began with this look has seen every
+// place there is.
 func (p *poll) searched(began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
@@ -214,7 +217,8 @@ func kept(locks []sighting) []sighting {
 	return locks
 }
 
-// compareInTree orders paths as a walk comes to them: a node, what is below it, and then its next sibling.
+// compareInTree orders paths as a walk comes to them: a node, what is below it, and then
+// its next sibling.
 func compareInTree(a, b string) int {
 	for {
 		x, restA, moreA := strings.Cut(a, "/")

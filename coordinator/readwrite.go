@@ -5,7 +5,8 @@ import "github.com/zkgrant/zkgrant/recipes"
 // ReadWrite is a handle for both sides of a read/write lock.
 type ReadWrite struct{ read, write *Lock }
 
-// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival.
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any
+// number of readers, in the order of arrival.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
 	return &ReadWrite{
@@ -21,5 +22,6 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 // the [Acquisition.Context] of the write lock, and then releases that.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
-// Write returns the side that is held alone. With the context of a held read lock it is [ErrDeadlock]; docs/kinds.md has two ways out.
+// Write returns the side that is held alone. With the context of a held read lock it is
+// [ErrDeadlock]; docs/kinds.md has two ways out.
 func (rw *ReadWrite) Write() *Lock { return rw.write }

@@ -11,16 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Release gives the lock back, or withdraws from the queue. It may be called in every state, and again. No Grant can be taken after it
-// has returned.
+// Release gives the lock back, or withdraws from the queue. It may be called in every
+// state, and again. No Grant can be taken after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
-// ReleaseAndWait releases the lock, waits until the servers have confirmed it, and returns what Err
-// says; after a loss it does so at once. If ctx ends first, it returns [ErrReleasePending] with the
-// cause of ctx. It may be called again.
+// ReleaseAndWait releases the lock, waits until the servers have confirmed it, and
+// returns what Err says; after a loss it does so at once. If ctx ends first, it returns
+// [ErrReleasePending] with the cause of ctx. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
-	// The end is known by now, although the event of a loss may still be on its way to the channel.
+	// The end is known by now, although the event of a loss may still be on its way to
+	// the channel.
 	end := a.actor.Ending()
 	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
 		return end
@@ -35,9 +36,9 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	return a.Err()
 }
 
-// giveBack is ReleaseAndWait for a caller whose work under the lock is done. If ctx has ended
-// before, as at every SIGTERM, the servers have one probe interval to confirm the release, and it
-// is no error if they do not.
+// giveBack is ReleaseAndWait for a caller whose work under the lock is done. If ctx has
+// ended before, as at every SIGTERM, the servers have one probe interval to confirm the
+// release, and it is no error if they do not.
 func (a *Acquisition) giveBack(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return a.ReleaseAndWait(ctx)

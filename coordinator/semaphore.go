@@ -80,8 +80,9 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	return nil
 }
 
-// announce says that the size is about to change. Until the outcome is known, every earlier acquisition at the path, and every new
-// one of this handle, takes the size as it finds it. Otherwise:
+// announce says that the size is about to change. Until the outcome is known, every
+// earlier acquisition at the path, and every new one of this handle, takes the size as it
+// finds it. Otherwise:
 //
 //  1. A caller asks for a permit.
 //  2. Resize returns.
@@ -97,7 +98,8 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// taking returns the lock for one acquisition. checkPermits finds the numbers that do not fit the rule. It is called with mu held.
+// taking returns the lock for one acquisition. checkPermits finds the numbers that do not
+// fit the rule. It is called with mu held.
 func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 	permits := int64(1)
 	if cfg.permits != nil {
@@ -116,7 +118,8 @@ func fitting(n int64) int32 {
 	return int32(n)
 }
 
-// permits returns how many permits of a semaphore the lock takes, or 0 if it is no semaphore.
+// permits returns how many permits of a semaphore the lock takes, or 0 if it is no
+// semaphore.
 func (l *Lock) permits() int {
 	s, _ := l.rule.(recipes.Semaphore)
 	return int(s.Permits)
@@ -128,7 +131,8 @@ func (l *Lock) placePermits(place *session.Place) {
 	place.Size, place.Permits = s.Size, s.Permits
 }
 
-// checkPermits finds numbers that cannot be granted. each is about how many bytes of a request a permit takes.
+// checkPermits finds numbers that cannot be granted. each is about how many bytes of a
+// request a permit takes.
 func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	switch {

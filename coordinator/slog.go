@@ -65,7 +65,8 @@ func slogLevel(level zapcore.Level) slog.Level {
 	}
 }
 
-// attrs are the fields in their order. An error stays one, for a handler that looks into it.
+// attrs are the fields in their order. An error stays one, for a handler that looks into
+// it.
 func attrs(fields []zapcore.Field) (all []slog.Attr) {
 	for _, f := range fields {
 		if f.Type == zapcore.ErrorType {

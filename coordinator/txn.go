@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is for state that is kept in ZooKeeper. A write in one transaction with a check of the lock's node is made by the
-// holder, or not at all; clocks do not matter.
+// This file is for state that is kept in ZooKeeper. A write in one transaction with a
+// check of the lock's node is made by the holder, or not at all; clocks do not matter.
 
 // Txn executes the operations in one transaction, and only if every node of the lock
 // still exists: [*zk.CreateRequest] (with an ACL), [*zk.SetDataRequest],
@@ -46,8 +46,8 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 
 // use returns the seat of the held node, until done is called.
 func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recipes.Epoch, done func(spent bool), _ error) {
-	// Tenure is one look. With two looks the Grant could come in between: the transaction would be made because the lock is held, with
-	// the guard of no Grant, for any epoch.
+	// Tenure is one look. With two looks the Grant could come in between: the transaction
+	// would be made because the lock is held, with the guard of no Grant, for any epoch.
 	grant, epoch, held := a.actor.Tenure()
 	if !held {
 		return nil, grant, 0, nil, a.notHeld(grant)

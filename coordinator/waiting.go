@@ -12,14 +12,14 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is about the log lines of acquisitions that wait for long. A look every half session
-// timeout finds them. It stops while there are no acquisitions.
+// This file is about the log lines of acquisitions that wait for long. A look every half
+// session timeout finds them. It stops while there are no acquisitions.
 
 // waitLines is when the next line about a path is due. One look at a time uses it.
 type waitLines map[string]time.Time
 
-// due reports whether a line about the path is due. The next one is due a minute later, or when the
-// wait has lasted twice as long.
+// due reports whether a line about the path is due. The next one is due a minute later,
+// or when the wait has lasted twice as long.
 func (w waitLines) due(path string, waited time.Duration) bool {
 	now := time.Now()
 	if now.Before(w[path]) {
@@ -34,8 +34,8 @@ func (c *Coordinator) watchWaits() {
 	time.AfterFunc(c.cfg.Timeout/2, func() { c.group.Go(c.logWaits) })
 }
 
-// logWaits writes a line for each path at which an acquisition has waited for a session timeout. It
-// is about the first in the queue of those that this process has there.
+// logWaits writes a line for each path at which an acquisition has waited for a session
+// timeout. It is about the first in the queue of those that this process has there.
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
 	first, count := map[string]*Acquisition{}, map[string]int{}

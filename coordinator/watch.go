@@ -11,9 +11,10 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Watch delivers what [Lock.Queue] returns, and again after each change: the newest queue, at most one
-// in a probe interval. Data are those with which a contender came. The channel is closed when ctx ends,
-// after Close, or if the path cannot be read; Queue then returns the error.
+// Watch delivers what [Lock.Queue] returns, and again after each change: the newest
+// queue, at most one in a probe interval. Data are those with which a contender came. The
+// channel is closed when ctx ends, after Close, or if the path cannot be read; Queue then
+// returns the error.
 func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {
 	locks, err := []*Lock{l}, error(nil)
 	if l.members != nil {

@@ -21,12 +21,14 @@ type terms struct {
 	txn    *txn  // what it does to nodes of the session; nil: nothing
 }
 
-// call has do run in a goroutine of its own, with a client of the session, while there is a connection. If the connection is lost, or
-// a server turns the request away for the moment, do runs again.
+// call has do run in a goroutine of its own, with a client of the session, while there is
+// a connection. If the connection is lost, or a server turns the request away for the
+// moment, do runs again.
 //
-// It returns what do has returned last. If ctx ends first it returns the cause at once: do may still be running, and does not run
-// again. The other errors are ErrClosed, or with an epoch ErrEpochOver, if do has not run to its end. With once there is ErrOutcomeUnknown,
-// alone or with the cause.
+// It returns what do has returned last. If ctx ends first it returns the cause at once:
+// do may still be running, and does not run again. The other errors are ErrClosed, or
+// with an epoch ErrEpochOver, if do has not run to its end. With once there is
+// ErrOutcomeUnknown, alone or with the cause.
 func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
 	var answer, none T
 	if ctx.Err() != nil {
@@ -62,8 +64,9 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 // verdict is an error that ends the call, whatever it would mean as a server's answer.
 type verdict struct{ error }
 
-// How far a call has come. The request's goroutine and the caller change it, and the first of the two decides: a call that its caller
-// left while it was parked is not made, and one that is under way by then is not made again.
+// How far a call has come. The request's goroutine and the caller change it, and the
+// first of the two decides: a call that its caller left while it was parked is not made,
+// and one that is under way by then is not made again.
 const (
 	stageParked int32 = iota
 	stageUnderWay

@@ -13,7 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// The bounds of a session timeout. Below them a garbage collection ends sessions. Above them a crashed holder blocks its lock for hours.
+// The bounds of a session timeout. Below them a garbage collection ends sessions. Above
+// them a crashed holder blocks its lock for hours.
 const (
 	minTimeout = time.Second
 	maxTimeout = time.Hour
@@ -29,7 +30,8 @@ type Config struct {
 	Lookup  wire.LookupFunc // nil: net.DefaultResolver, and none if there is a Dial. For tests.
 	SASL    sasl.Mechanism  // nil: none
 
-	// These are asked at each dial. TLS: nil is none. Identities replaces Auth; see [identities] for one that changes.
+	// These are asked at each dial. TLS: nil is none. Identities replaces Auth; see
+	// [identities] for one that changes.
 	TLS        func() *tls.Config
 	Identities func() []Auth
 
@@ -37,20 +39,24 @@ type Config struct {
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
 	LossOnSuspend bool          // a lost connection is a loss, and the session does not hang up on a silent server by itself
 
-	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see [DefaultNodeBudget].
+	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see
+	// [DefaultNodeBudget].
 	NodeBudget int
 
-	// GiveUp has the idle node of a cached lock go, and returns its seat, or nil if there is no idle node. The
-	// loop calls it when the budget is used up. nil: there are no such nodes.
+	// GiveUp has the idle node of a cached lock go, and returns its seat, or nil if there
+	// is no idle node. The loop calls it when the budget is used up. nil: there are no
+	// such nodes.
 	GiveUp func() *Seat
 
 	// OnFill hears how full the session is, at each change. It must not block.
 	OnFill func(Fill)
-	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
+	// OnRequest and OnLease hear of each request and of each deadline, if they are not
+	// nil. They must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
-	// Asleep tells for how long the machine has been suspended since some moment, and never decreases. nil: ask the system. For tests.
+	// Asleep tells for how long the machine has been suspended since some moment, and
+	// never decreases. nil: ask the system. For tests.
 	Asleep func() time.Duration
 }
 
@@ -67,7 +73,8 @@ type option func(*Config)
 
 func (f option) apply(c *Config) { f(c) }
 
-// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no logging, nodes open to every client.
+// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no
+// logging, nodes open to every client.
 func NewConfig(options ...Option) Config {
 	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll), NodeBudget: DefaultNodeBudget}
 	for _, o := range options {
@@ -101,12 +108,13 @@ func (c Config) Check() error {
 	return nil
 }
 
-// DefaultNodeBudget is the bytes that the ephemeral nodes of a session may take in the transaction that
-// ends it. Since 3.6 that transaction lists every one of them, and a server that cannot read it back from
-// its log or from the leader does not start again (ZOOKEEPER-4306). A server reads jute.maxbuffer and an
-// extra of the same size: 2,097,150 bytes by default. The budget also fits where jute.maxbuffer is half
-// its default, 1,048,574 bytes, and leaves 48,574 of them for what else the transaction and the packet
-// around it hold: a header, a count and a digest, together less than 1 KB.
+// DefaultNodeBudget is the bytes that the ephemeral nodes of a session may take in the
+// transaction that ends it. Since 3.6 that transaction lists every one of them, and a
+// server that cannot read it back from its log or from the leader does not start again
+// (ZOOKEEPER-4306). A server reads jute.maxbuffer and an extra of the same size:
+// 2,097,150 bytes by default. The budget also fits where jute.maxbuffer is half its
+// default, 1,048,574 bytes, and leaves 48,574 of them for what else the transaction and
+// the packet around it hold: a header, a count and a digest, together less than 1 KB.
 const DefaultNodeBudget = 1_000_000
 
 // Lease says until when what the session holds can be relied on.
@@ -119,7 +127,8 @@ type Lease struct {
 // Request says what became of a request.
 type Request = wire.Request
 
-// MaxRequest is how many bytes a server accepts in one request by default (jute.maxbuffer).
+// MaxRequest is how many bytes a server accepts in one request by default
+// (jute.maxbuffer).
 const MaxRequest = 0xfffff
 
 // SizeOfACL returns how many bytes of a request an access control list takes.
@@ -131,6 +140,6 @@ func SizeOfACL(acl []zk.ACL) (size int) {
 	return size
 }
 
-// probeMin is the part of the timeout that lies between two probes at most. With less than two probes in half the timeout a lease would run
-// out of itself.
+// probeMin is the part of the timeout that lies between two probes at most. With less
+// than two probes in half the timeout a lease would run out of itself.
 const probeMin = 4

@@ -15,8 +15,8 @@ import (
 
 // This file is about a holder that learns of the contenders that it keeps out.
 
-// Proven reports whether the epoch's session can be believed alive and its events are heard: news of another contender are at most two
-// probe intervals old.
+// Proven reports whether the epoch's session can be believed alive and its events are
+// heard: news of another contender are at most two probe intervals old.
 func (t *Seat) Proven(epoch recipes.Epoch) bool {
 	s := t.session
 	c := s.inEpoch(epoch)
@@ -48,14 +48,15 @@ func (s *Session) Answers() bool {
 	return since.IsZero() || c.clock.now().Sub(since) < c.link.Timeout()/3
 }
 
-// Calm reports whether there is a connection, and its server has turned no request away of late.
+// Calm reports whether there is a connection, and its server has turned no request away
+// of late.
 func (s *Session) Calm() bool {
 	c := s.present()
 	return c != nil && c.is(phaseUp) && c.throttle.Calm(c.clock.now(), c.link.Timeout())
 }
 
-// yieldTime returns how long a Try waits for an idle node of a cached lock to go: two round trips, and the default time for which a node
-// may be handed on within its process.
+// yieldTime returns how long a Try waits for an idle node of a cached lock to go: two
+// round trips, and the default time for which a node may be handed on within its process.
 func (s *Session) yieldTime() time.Duration {
 	const handedOn, trips = 50 * time.Millisecond, 2
 	c := s.present()

@@ -18,25 +18,26 @@ import (
 
 // This file reads queues, and what else stands at a path, for callers that look at locks.
 
-// A look does not ask for much at a time. Its answers come on the connection that proves the
-// lease, one after the other, and the size of an answer is unknown before it comes.
+// A look does not ask for much at a time. Its answers come on the connection that proves
+// the lease, one after the other, and the size of an answer is unknown before it comes.
 const (
-	// mostReadings bounds the readings of all looks that are under way at a time. A server
-	// executes the requests of a session one after the other, so locks' requests wait behind at
-	// most so many readings.
+	// mostReadings bounds the readings of all looks that are under way at a time. A
+	// server executes the requests of a session one after the other, so locks' requests
+	// wait behind at most so many readings.
 	mostReadings = 64
-	// mostBytes bounds the bytes of their answers, as far as the answers before them tell. A
-	// longer answer is read alone.
+	// mostBytes bounds the bytes of their answers, as far as the answers before them
+	// tell. A longer answer is read alone.
 	mostBytes = 256 << 10
-	// firstGuess is the size of an answer of which nothing is known: four readings begin a look.
+	// firstGuess is the size of an answer of which nothing is known: four readings begin
+	// a look.
 	firstGuess = mostBytes / 4
-	// lull is the time without a reading after which the next look does not learn from the one
-	// before.
+	// lull is the time without a reading after which the next look does not learn from
+	// the one before.
 	lull = time.Second
 )
 
-// flow is a group of readings whose number is bounded by their bytes. It guesses the size of the
-// next answer: that of the largest recent one, which each smaller one halves.
+// flow is a group of readings whose number is bounded by their bytes. It guesses the size
+// of the next answer: that of the largest recent one, which each smaller one halves.
 type flow struct {
 	underWay int
 	guess    int
@@ -58,9 +59,9 @@ func (f *flow) answered(size int, now time.Time) {
 	f.guess, f.last = max(size, f.guess/2), now
 }
 
-// readings has a place for each reading of a look that is under way. Each reading belongs to
-// flows of its own kind, because listings are short where data are long. The data of one
-// directory are also a flow, which learns nothing from others.
+// readings has a place for each reading of a look that is under way. Each reading belongs
+// to flows of its own kind, because listings are short where data are long. The data of
+// one directory are also a flow, which learns nothing from others.
 type readings struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -69,7 +70,8 @@ type readings struct {
 	data    flow
 }
 
-// begin waits for a place in each flow. It does not wait long: the connection answers, or ends.
+// begin waits for a place in each flow. It does not wait long: the connection answers, or
+// ends.
 func (r *readings) begin(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,8 +231,8 @@ func AwaitRead(ctx context.Context) error {
 	return err
 }
 
-// Inspected is a node and its contents, or why it may not be seen. It is the caller's, except the
-// Stats in Found, which [Known] shares.
+// Inspected is a node and its contents, or why it may not be seen. It is the caller's,
+// except the Stats in Found, which [Known] shares.
 type Inspected struct {
 	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
 	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself

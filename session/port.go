@@ -41,8 +41,8 @@ func (t *Seat) Do(request recipes.Effect) {
 	}
 }
 
-// ask returns the request of a machine. What its answer depends on is noted now, and not when
-// the request is carried out: of two watches, for one, the later counts.
+// ask returns the request of a machine. What its answer depends on is noted now, and not
+// when the request is carried out: of two watches, for one, the later counts.
 func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	r := &seatRequest{seat: t, effect: effect}
 	var own events.Name
@@ -69,9 +69,9 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	return r
 }
 
-// discard removes a node in any later session, and tries until the node is known to be gone or a
-// server refuses. If another node may have its name by then, discard removes nothing: the node
-// went with its session.
+// discard removes a node in any later session, and tries until the node is known to be
+// gone or a server refuses. If another node may have its name by then, discard removes
+// nothing: the node went with its session.
 func (t *Seat) discard(e recipes.Discard) {
 	if t.single != nil {
 		return
@@ -81,11 +81,13 @@ func (t *Seat) discard(e recipes.Discard) {
 	}
 }
 
-// Deadline returns until when the epoch's session can be believed alive, in the terms of time.Now. The answer is good for the moment: if
-// the machine is suspended, time.Now stands still and a later answer is earlier.
+// Deadline returns until when the epoch's session can be believed alive, in the terms of
+// time.Now. The answer is good for the moment: if the machine is suspended, time.Now
+// stands still and a later answer is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
-// pause posts Paused after the given time, or after a random time, or when an idle node would have gone. It needs no connection.
+// pause posts Paused after the given time, or after a random time, or when an idle node
+// would have gone. It needs no connection.
 func (t *Seat) pause(e recipes.Pause) {
 	if e.For > 0 {
 		t.session.delay(t, e)
@@ -109,14 +111,16 @@ func pauseBound(attempt recipes.Attempt) time.Duration {
 	return bound
 }
 
-// The pauses of the waiters for one node take any time up to a bound. The bound doubles with each create that came too late, from the first
-// to the last. When it has grown, few of many waiters come back within a round trip of each other.
+// The pauses of the waiters for one node take any time up to a bound. The bound doubles
+// with each create that came too late, from the first to the last. When it has grown, few
+// of many waiters come back within a round trip of each other.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 320 * time.Millisecond
 )
 
-// cancel answers for a create that was not sent. If it was sent, its answer comes by itself, and says what there is to delete.
+// cancel answers for a create that was not sent. If it was sent, its answer comes by
+// itself, and says what there is to delete.
 func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
 		return
@@ -126,8 +130,9 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	t.answer(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend takes out the seat's request that waits to be sent. Exception: a delete is sent in any case, because there is a node. Nothing else
-// may stay: a caller may try for a lock again and again while no server can be reached.
+// unsend takes out the seat's request that waits to be sent. Exception: a delete is sent
+// in any case, because there is a node. Nothing else may stay: a caller may try for a
+// lock again and again while no server can be reached.
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil

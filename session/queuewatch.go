@@ -46,10 +46,10 @@ type QueuePlace struct {
 // let a place be read, or if a node of FormNode is persistent. The channel has one place,
 // in which a later word replaces one that was not read.
 //
-// All observers of a place share a watch and a listing. While a place keeps changing it is
-// listed once in a probe interval. Data are read once, except those of FormNode.
-// While there is no connection the last word stands. The function show must not change
-// the nodes, which other observers have, too, and must not block.
+// All observers of a place share a watch and a listing. While a place keeps changing it
+// is listed once in a probe interval. Data are read once, except those of FormNode. While
+// there is no connection the last word stands. The function show must not change the
+// nodes, which other observers have, too, and must not block.
 func (s *Session) WatchQueues(ctx context.Context, places []QueuePlace, show func([]*QueueNodes) []events.Contender) <-chan []events.Contender {
 	return s.queues.observe(ctx, show, places...)
 }

@@ -18,9 +18,9 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's loop calls
-// the port's methods, and any goroutine calls Deadline. The goroutines of requests, and callers,
-// call the other ones, which lock mu. None of them blocks.
+// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's
+// loop calls the port's methods, and any goroutine calls Deadline. The goroutines of
+// requests, and callers, call the other ones, which lock mu. None of them blocks.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
@@ -36,14 +36,15 @@ type Seat struct {
 	leaving bool         // and are about to go, because others need the room
 	passed  bool         // a node that it had watched is gone, and it has not listed since
 
-	// A reader may have taken the node's place in the queue. Such a contender leaves no floor, because
-	// a floor says that no older contender is left:
+	// A reader may have taken the node's place in the queue. Such a contender leaves no
+	// floor, because a floor says that no older contender is left:
 	//
 	//  1. W holds. A reader R and another writer V wait behind it.
 	//  2. W's read node is made.
 	//  3. W leaves, and R enters beside the read node.
 	//  4. R leaves.
-	//  5. V knows that W is gone, and would take its floor to say that no contender is ahead.
+	//  5. V knows that W is gone, and would take its floor to say that no contender is
+	//     ahead.
 	traded bool
 
 	closed  bool // it follows no node any more; the mutex guards it and what is below
@@ -57,8 +58,8 @@ type Seat struct {
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with, and where they stand. Many seats ask for
-// nothing of their own and share one.
+// content is what a seat's nodes are created with, and where they stand. Many seats ask
+// for nothing of their own and share one.
 type content struct {
 	kind  events.Kind
 	marks events.Marks
@@ -112,15 +113,15 @@ type member struct {
 	acl  []zk.ACL
 }
 
-// ownNodes are the own nodes of a seat that may have several, as far as they are known: in a
-// semaphore's queue one, then the permits; of a multi-lock, those of its members in order. The
-// seat's mu guards the list, and nothing writes to its elements.
+// ownNodes are the own nodes of a seat that may have several, as far as they are known:
+// in a semaphore's queue one, then the permits; of a multi-lock, those of its members in
+// order. The seat's mu guards the list, and nothing writes to its elements.
 type ownNodes struct{ nodes []string }
 
-// listedDirs returns the directories that a list request reads, each once. Those of a multi-lock
-// are listed in one flight, each at a moment of its own. That does no harm: no contender gets a
-// place before a node that is in its queue, so a contender that is not listed before the own node
-// will not stand there later.
+// listedDirs returns the directories that a list request reads, each once. Those of a
+// multi-lock are listed in one flight, each at a moment of its own. That does no harm: no
+// contender gets a place before a node that is in its queue, so a contender that is not
+// listed before the own node will not stand there later.
 func (t *Seat) listedDirs() []string {
 	switch {
 	case t.single != nil:
@@ -135,8 +136,8 @@ func (t *Seat) listedDirs() []string {
 	return dirs
 }
 
-// load returns the room that the nodes of an attempt take, see room.go. Permits take the place of
-// the node in the queue in one transaction, and take more than it does.
+// load returns the room that the nodes of an attempt take, see room.go. Permits take the
+// place of the node in the queue in one transaction, and take more than it does.
 func (t *Seat) load() (all budget.Load) {
 	switch {
 	case t.single != nil:
@@ -192,8 +193,8 @@ func (t *Seat) nameOf(node string) events.Name {
 	return name
 }
 
-// name returns the name by which the machine knows a node. Of its permits, and of a multi-lock's nodes, the machine
-// knows the first.
+// name returns the name by which the machine knows a node. Of its permits, and of a
+// multi-lock's nodes, the machine knows the first.
 func (t *Seat) name(node string) events.Name {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,7 +204,8 @@ func (t *Seat) name(node string) events.Name {
 	return t.nameOf(node)
 }
 
-// blame marks an error with the member of a multi-lock that its node or directory belongs to.
+// blame marks an error with the member of a multi-lock that its node or directory belongs
+// to.
 func (t *Seat) blame(node string, err error) error {
 	for i, m := range t.members {
 		if m.dir == node || m.dir == path.Dir(node) {
@@ -232,8 +234,8 @@ func (t *Seat) prefix(id guid) string {
 	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
 }
 
-// brief reports whether a transaction of several operations may repeat the seat's path: a server takes a bounded
-// number of bytes in a request.
+// brief reports whether a transaction of several operations may repeat the seat's path: a
+// server takes a bounded number of bytes in a request.
 func (t *Seat) brief() bool {
 	const mostOfIt = MaxRequest / 8
 	size := len(t.dir) + len(t.data) + TimeoutSize
@@ -243,8 +245,8 @@ func (t *Seat) brief() bool {
 	return size < mostOfIt
 }
 
-// ownPath returns the path of the own node. If the string is kept already it returns that one: for a holder it is kept in several places
-// and for long.
+// ownPath returns the path of the own node. If the string is kept already it returns that
+// one: for a holder it is kept in several places and for long.
 func (t *Seat) ownPath(own events.Name) string {
 	t.mu.Lock()
 	kept := t.own
@@ -280,8 +282,8 @@ func (t *Seat) nodes(node string) []string {
 	return []string{node}
 }
 
-// claimed returns the nodes that a claim checks: all the nodes of which the own one is the first. If not all of them are known it returns
-// what the machine is told.
+// claimed returns the nodes that a claim checks: all the nodes of which the own one is
+// the first. If not all of them are known it returns what the machine is told.
 func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
 	nodes = t.nodes(own)
 	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
@@ -308,12 +310,14 @@ func (t *Seat) attempted() (recipes.Attempt, guid) {
 	return t.attempt, t.guid
 }
 
-// nameOwn notes the own node, or all that are known of several, and the zxid that created it or 0
-// if that is not known. A request of a past epoch, which may be answered late, changes nothing.
+// nameOwn notes the own node, or all that are known of several, and the zxid that created
+// it or 0 if that is not known. A request of a past epoch, which may be answered late,
+// changes nothing.
 //
-// A node of a multi-lock that was known stays, though it may be gone: a seat that gives up the node
-// that its machine knows by name has to give up all, and it does no harm to delete a node that is
-// not there. Of permits, those that were found count: a part of them is no proof of a claim.
+// A node of a multi-lock that was known stays, though it may be gone: a seat that gives
+// up the node that its machine knows by name has to give up all, and it does no harm to
+// delete a node that is not there. Of permits, those that were found count: a part of
+// them is no proof of a claim.
 func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,7 +349,8 @@ func (t *Seat) token(own string) int64 {
 	return t.born
 }
 
-// follow notes which node is to be watched beside the own one, and returns the one before it.
+// follow notes which node is to be watched beside the own one, and returns the one before
+// it.
 func (t *Seat) follow(pred string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -358,7 +363,8 @@ func (t *Seat) follow(pred string) (before string) {
 	return before
 }
 
-// Ahead returns the path of the node that a waiter watches, or nothing. Any goroutine may call it.
+// Ahead returns the path of the node that a waiter watches, or nothing. Any goroutine may
+// call it.
 func (t *Seat) Ahead() string {
 	if t.single != nil {
 		return strings.TrimPrefix(t.single.node, t.session.chroot)
@@ -377,7 +383,8 @@ func (t *Seat) sawPred(pred string, czxid int64) {
 	}
 }
 
-// sawAhead returns the zxid that created the node, if it is the one that is watched, or 0.
+// sawAhead returns the zxid that created the node, if it is the one that is watched, or
+// 0.
 func (t *Seat) sawAhead(node string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -387,8 +394,8 @@ func (t *Seat) sawAhead(node string) int64 {
 	return t.ahead
 }
 
-// want subscribes the seat to the own node, unless it has another one or none by now. It reports
-// whether the watch is still to be armed.
+// want subscribes the seat to the own node, unless it has another one or none by now. It
+// reports whether the watch is still to be armed.
 func (t *Seat) want(c *client, own string) (unarmed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -402,7 +409,8 @@ func (t *Seat) drop(c *client, node string) {
 	t.forget(c, node)
 }
 
-// forget ends the subscription to a node that the seat does not follow. It is called with mu held.
+// forget ends the subscription to a node that the seat does not follow. It is called with
+// mu held.
 func (t *Seat) forget(c *client, node string) {
 	if !t.follows(node) {
 		c.watches.Drop(node, t)
@@ -449,7 +457,8 @@ func under(chroot, p string) string {
 	}
 }
 
-// below is path.Join of a valid path and a name, which may be empty, with one allocation less.
+// below is path.Join of a valid path and a name, which may be empty, with one allocation
+// less.
 func below(dir, name string) string {
 	switch {
 	case name == "":

@@ -36,8 +36,8 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Session keeps one ZooKeeper session at a time, and begins a new one after each expiry. Its methods may be called from any
-// goroutine.
+// Session keeps one ZooKeeper session at a time, and begins a new one after each expiry.
+// Its methods may be called from any goroutine.
 type Session struct {
 	servers Servers
 	chroot  string
@@ -93,8 +93,9 @@ type view struct {
 	refuse  error // why there is none, and will be none until something is changed at the servers
 }
 
-// Ready waits for the first session. It fails when a server refuses an identity. When ctx ends it fails with the cause of ctx and
-// the latest error of a connection. The session is tried for all the same, and Ready may be called again.
+// Ready waits for the first session. It fails when a server refuses an identity. When ctx
+// ends it fails with the cause of ctx and the latest error of a connection. The session
+// is tried for all the same, and Ready may be called again.
 func (s *Session) Ready(ctx context.Context) error {
 	select {
 	case <-s.first:
@@ -151,7 +152,8 @@ func (s *Session) ID() int64 {
 	return c.link.Session()
 }
 
-// Timeout returns the negotiated session timeout, or the one asked for while there is no session.
+// Timeout returns the negotiated session timeout, or the one asked for while there is no
+// session.
 func (s *Session) Timeout() time.Duration {
 	c := s.present()
 	if c == nil {

@@ -149,8 +149,8 @@ func Ephemeral(stat *zk.Stat) bool {
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-// verification looks whether a seat's node is still the one that it made, and watches it. It
-// is for a seat that was told that the node is its own. It is not for one of which the
+// verification looks whether a seat's node is still the one that it made, and watches it.
+// It is for a seat that was told that the node is its own. It is not for one of which the
 // create is under way: the answer could be older than that.
 type verification struct {
 	slot

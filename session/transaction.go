@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Rewrite returns an operation that replaces the user's data in the node. It is for a transaction of the session that made the node. The
-// path given is without the chroot.
+// Rewrite returns an operation that replaces the user's data in the node. It is for a
+// transaction of the session that made the node. The path given is without the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	if revocable(node) {
 		data = withTimeout(data, s.Timeout())
@@ -22,11 +22,14 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
 }
 
-// Transact makes one transaction, in the session of the epoch. The seat's own nodes, at the paths given, guard it. Paths of the operations
-// are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
+// Transact makes one transaction, in the session of the epoch. The seat's own nodes, at
+// the paths given, guard it. Paths of the operations are without the chroot. It waits for
+// a connection, if there is none, and for the answer, until ctx ends.
 //
-// The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath], [ErrTooLarge], ErrEpochOver,
-// ErrGuard, [ErrSessionFull], a server's refusal (the responses say of which operation), or the cause of ctx without ErrOutcomeUnknown.
+// The responses are those of the operations. Nothing was executed if the error is
+// ErrOperation, [ErrPath], [ErrTooLarge], ErrEpochOver, ErrGuard, [ErrSessionFull], a
+// server's refusal (the responses say of which operation), or the cause of ctx without
+// ErrOutcomeUnknown.
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
 	s := t.session
 	guards := make([]any, 0, len(own))
@@ -71,8 +74,8 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	return responses[guards:], err
 }
 
-// assemble checks the operations, and puts them behind the guards and the chroot before their paths. It does not change what the caller
-// gave, and copies all of it:
+// assemble checks the operations, and puts them behind the guards and the chroot before
+// their paths. It does not change what the caller gave, and copies all of it:
 //
 //  1. A transaction is under way, in the client's queue.
 //  2. Its ctx ends, and the caller goes on, and changes its data.
@@ -100,7 +103,8 @@ func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	return all, nil
 }
 
-// rooted returns the operation with the chroot before its path, and the length of its texts.
+// rooted returns the operation with the chroot before its path, and the length of its
+// texts.
 func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	var to *string
 	switch o := op.(type) {

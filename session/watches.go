@@ -97,9 +97,9 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	return s, nil
 }
 
-// subscribe subscribes the seat to the node. Requests run in goroutines of their own and may
-// overtake each other, so a node that the seat does not follow any more is left out. A
-// nil seat subscribes nothing.
+// subscribe subscribes the seat to the node. Requests run in goroutines of their own and
+// may overtake each other, so a node that the seat does not follow any more is left out.
+// A nil seat subscribes nothing.
 func (t *Seat) subscribe(c *client, node string) (arm bool, ticket watch.Ticket) {
 	if t == nil {
 		return c.watches.Ask(node, nil)
@@ -252,8 +252,8 @@ func (w *watcher) begin() (gone bool) {
 	return w.gone
 }
 
-// subscribe subscribes the watcher to the path, and to no other. A call that goes on after its
-// caller has gone subscribes nothing.
+// subscribe subscribes the watcher to the path, and to no other. A call that goes on
+// after its caller has gone subscribes nothing.
 func (w *watcher) subscribe(c *client, path string) (arm bool, t watch.Ticket) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

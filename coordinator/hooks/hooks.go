@@ -1,5 +1,5 @@
-// Package hooks describes what the hooks of coordinator.WithHooks receive. A hook is a value with
-// one or more of these methods:
+// Package hooks describes what the hooks of coordinator.WithHooks receive. A hook is a
+// value with one or more of these methods:
 //
 //	OnAcquire(context.Context, hooks.Acquire) // an acquisition, before its events, in the caller's goroutine
 //	OnEvent(events.Event)                     // an event, in order; a Grant before the caller can take it
@@ -7,8 +7,8 @@
 //	OnLease(hooks.Lease)                      // a new deadline of the lease, or its end under a lock
 //	OnNodes(hooks.Nodes)                      // how full the session is
 //
-// They are called from any goroutine, with locks of the library held: they must not block, panic,
-// or call the library.
+// They are called from any goroutine, with locks of the library held: they must not
+// block, panic, or call the library.
 package hooks
 
 import "time"

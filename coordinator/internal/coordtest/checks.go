@@ -13,12 +13,15 @@ import (
 )
 
 // These are checked in every scene:
-//  - The tokens of holders that exclude each other grow. A holder that entered a lock again has the token and the deadline of the
-//    holder in the place of which it is. It also has its node, unless it reads in a writer's place.
-//  - The nodes of a Grant exist, belong to the session, and have the caller's data. Its ID is unique.
+//  - The tokens of holders that exclude each other grow. A holder that entered a lock
+//    again has the token and the deadline of the holder in the place of which it is. It
+//    also has its node, unless it reads in a writer's place.
+//  - The nodes of a Grant exist, belong to the session, and have the caller's data. Its
+//    ID is unique.
 //  - A Grant is told once. A waiter has none.
 //  - A try in vain creates nothing.
-//  - A loss is told once on each channel. The acquisition ends with its error, and the lock's context has ended.
+//  - A loss is told once on each channel. The acquisition ends with its error, and the
+//    lock's context has ended.
 //  - When every caller has released, each one ends, and no node is left.
 
 // placed reports whether each waiter has its nodes. A virtual server is idle by then.
@@ -69,7 +72,8 @@ func (s *scene) checkTries(line string, callers []*caller, created int) {
 		"after %q: a try in vain has made %d requests that create", line, created)
 }
 
-// checkCallers checks each caller when nothing is under way, and the Grants since the last time.
+// checkCallers checks each caller when nothing is under way, and the Grants since the
+// last time.
 func (s *scene) checkCallers() {
 	s.Helper()
 	s.mu.Lock()
@@ -131,8 +135,8 @@ func (s *scene) checkGrant(c *caller) {
 	}
 }
 
-// checkInner checks the Grant of a caller in the place of another: with the same node, or with one
-// of its own.
+// checkInner checks the Grant of a caller in the place of another: with the same node, or
+// with one of its own.
 func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
 	s.Helper()
 	outer := c.in.a.Grant()

@@ -1,5 +1,6 @@
-// Package coordtest is what most tests of package coordinator share: a test server in virtual time, sessions on it, and the
-// usual steps with a lock. Meters count what a lock costs. The rest is for tests against real servers.
+// Package coordtest is what most tests of package coordinator share: a test server in
+// virtual time, sessions on it, and the usual steps with a lock. Meters count what a lock
+// costs. The rest is for tests against real servers.
 package coordtest
 
 import (
@@ -35,7 +36,8 @@ func Case(t *testing.T, name string, test func(t *testing.T, srv *zktest.Server)
 	t.Run(name, func(t *testing.T) { Bubble(t, test) })
 }
 
-// Connect returns a coordinator with a session of its own. It is closed at the end of the test.
+// Connect returns a coordinator with a session of its own. It is closed at the end of the
+// test.
 func Connect(t *testing.T, srv *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), append([]coordinator.Option{srv.Option()}, options...)...)
@@ -74,7 +76,8 @@ func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	return grant
 }
 
-// Warm has each coordinator hold the lock twice, so that its session knows the directory for ours.
+// Warm has each coordinator hold the lock twice, so that its session knows the directory
+// for ours.
 func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
 	t.Helper()
 	for range 2 { // the coordinator that makes the directory learns from the next listing that it is ours
@@ -91,7 +94,8 @@ func End(a *coordinator.Acquisition) {
 	<-a.Done()
 }
 
-// Creates reports whether the request makes a contender's node, alone or with the directory's marker.
+// Creates reports whether the request makes a contender's node, alone or with the
+// directory's marker.
 func Creates(r zktest.Request) bool {
 	return r.Op == zktest.OpCreate || r.Op == zktest.OpMulti && len(r.Parts) > 0 && r.Parts[0].Op == zktest.OpCreate
 }
@@ -106,7 +110,8 @@ func IsClosed(done <-chan struct{}) bool {
 	}
 }
 
-// Traffic counts the requests that the server gets from now on, without handshakes, farewells and pings.
+// Traffic counts the requests that the server gets from now on, without handshakes,
+// farewells and pings.
 func Traffic(srv *zktest.Server) *atomic.Int32 {
 	var n atomic.Int32
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -120,7 +125,8 @@ func Traffic(srv *zktest.Server) *atomic.Int32 {
 	return &n
 }
 
-// Admin is a plain client, for changes that no coordinator makes. It is closed at the end of the test.
+// Admin is a plain client, for changes that no coordinator makes. It is closed at the end
+// of the test.
 func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zk.Conn {
 	t.Helper()
 	return client(t, addr, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {

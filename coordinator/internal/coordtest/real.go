@@ -17,10 +17,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// RealMax bounds every wait on real servers. It is far more than any wait takes, also on a machine with other work.
+// RealMax bounds every wait on real servers. It is far more than any wait takes, also on
+// a machine with other work.
 const RealMax = 3 * time.Minute
 
-// RealContext ends with the test, or after RealMax, which is longer on a machine with other work.
+// RealContext ends with the test, or after RealMax, which is longer on a machine with
+// other work.
 func RealContext(t *testing.T) context.Context {
 	t.Helper()
 	return eventstest.Patiently(t, RealMax)
@@ -42,7 +44,8 @@ func RawClient(t *testing.T, addr string) *zk.Conn {
 	return client(t, addr, zk.WithDialer(net.DialTimeout))
 }
 
-// queueOf returns the names in a lock's directory, by the number that the server gave them.
+// queueOf returns the names in a lock's directory, by the number that the server gave
+// them.
 func queueOf(raw *zk.Conn, dir string) (names []string, _ error) {
 	names, _, err := raw.Children(dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -56,7 +59,8 @@ func queueOf(raw *zk.Conn, dir string) (names []string, _ error) {
 	return names, nil
 }
 
-// Queued waits until n nodes are in the lock's directory, and returns their names. The client may be without a connection meanwhile.
+// Queued waits until n nodes are in the lock's directory, and returns their names. The
+// client may be without a connection meanwhile.
 func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 	t.Helper()
 	var err error

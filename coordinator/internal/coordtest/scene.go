@@ -19,12 +19,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Scenes plays a file of scenes, or each file of a folder, in virtual time on the in-process server. In a scene callers with
-// sessions of their own take locks and release them, and faults strike. Below each block of lines is what came of it. After a
-// change of behaviour run the test with -rewrite and read the difference.
+// Scenes plays a file of scenes, or each file of a folder, in virtual time on the
+// in-process server. In a scene callers with sessions of their own take locks and release
+// them, and faults strike. Below each block of lines is what came of it. After a change
+// of behaviour run the test with -rewrite and read the difference.
 //
-// A file with a line "# for $x: a b" is played once with a in the place of $x and once with b, with the same result (a_b stands for
-// two words).
+// A file with a line "# for $x: a b" is played once with a in the place of $x and once
+// with b, with the same result (a_b stands for two words).
 //
 // A scene begins with its head, which says what is printed:
 //
@@ -40,8 +41,9 @@ import (
 //	  leases                 a brief scene tells how many permits are taken
 //	  real                   a brief scene that is played on a real server, too
 //
-// A line is one step, or several: behind a semicolon nothing moves any more (in virtual time), behind an ampersand the next step comes at
-// once. Acquisitions and functions are callers (A), sessions (s1) are connected when they are first named:
+// A line is one step, or several: behind a semicolon nothing moves any more (in virtual
+// time), behind an ampersand the next step comes at once. Acquisitions and functions are
+// callers (A), sessions (s1) are connected when they are first named:
 //
 //	connect s1               with options: loss-on-suspend; stream: what its stream says is printed
 //	acquire A s1 LOCK        asks for a lock: mutex (which need not be said), read, write, unfair, election, sem:N, multi /a /b:r /c:w
@@ -80,8 +82,8 @@ func Scenes(t *testing.T, path string) {
 	})
 }
 
-// RealScenes plays the scenes of a file that are marked for it on a real server. It has to tell the same as the double, sooner or
-// later and in any order.
+// RealScenes plays the scenes of a file that are marked for it on a real server. It has
+// to tell the same as the double, sooner or later and in any order.
 func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	t.Helper()
 	if rewriting() {
@@ -99,7 +101,8 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	})
 }
 
-// runFile plays each scene of a file at a place of its own: the double, unless another place is given.
+// runFile plays each scene of a file at a place of its own: the double, unless another
+// place is given.
 func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	t.Helper()
 	replacer := strings.NewReplacer(variant...)
@@ -141,7 +144,8 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	})
 }
 
-// variants returns what the file's lines "# for $name: value value" stand for: each combination of $name, value, $name, value.
+// variants returns what the file's lines "# for $name: value value" stand for: each
+// combination of $name, value, $name, value.
 func variants(t *testing.T, file string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -229,7 +233,8 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 	return s
 }
 
-// play plays lines, and returns what was told. want has the lines that were written below them, if the place has to wait for that.
+// play plays lines, and returns what was told. want has the lines that were written below
+// them, if the place has to wait for that.
 func (s *scene) play(lines, want []string) string {
 	s.Helper()
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })

@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// shared are the real servers that the tests of a package share: one ensemble of each size, started when a test first asks for it.
+// shared are the real servers that the tests of a package share: one ensemble of each
+// size, started when a test first asks for it.
 type shared struct {
 	mu        sync.Mutex
 	ensembles map[int]*ensemble.Ensemble
@@ -20,7 +21,8 @@ type shared struct {
 
 var servers = shared{ensembles: map[int]*ensemble.Ensemble{}}
 
-// Main runs the tests of a package, ends the servers that they share, and looks for goroutines that are left.
+// Main runs the tests of a package, ends the servers that they share, and looks for
+// goroutines that are left.
 func Main(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
 // closing is a test run that ends the shared servers.
@@ -37,9 +39,10 @@ func (c closing) Run() int {
 	return code
 }
 
-// Servers returns an ensemble of n servers that the tests of the package share. A test uses paths of its own there, kills no
-// server, and does not count what a server does. Without a ZooKeeper on the machine it skips the test, or fails it if real servers
-// are required.
+// Servers returns an ensemble of n servers that the tests of the package share. A test
+// uses paths of its own there, kills no server, and does not count what a server does.
+// Without a ZooKeeper on the machine it skips the test, or fails it if real servers are
+// required.
 func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	t.Helper()
 	servers.mu.Lock()

@@ -17,15 +17,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A stage is where a scene is played: the double or a real server. The methods of the double's server are as in
-// package zktest.
+// A stage is where a scene is played: the double or a real server. The methods of the
+// double's server are as in package zktest.
 type stage interface {
 	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
 	// tree returns all ephemeral nodes with their data, as "path data".
 	tree() []string
 	Children(path string) []string
 	Data(path string) (data []byte, there bool)
-	// made returns an error unless the session made the node, with the token if there is one.
+	// made returns an error unless the session made the node, with the token if there is
+	// one.
 	made(node string, session, token int64) error
 	Create(path string, data []byte) error
 	SetData(path string, data []byte) error

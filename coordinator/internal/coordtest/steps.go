@@ -313,8 +313,8 @@ func (s *scene) decide(r zktest.Request) func() zktest.Action {
 	return nil
 }
 
-// node returns the path that the words name: a path, a label, or a caller's node, with a number another one of its
-// nodes.
+// node returns the path that the words name: a path, a label, or a caller's node, with a
+// number another one of its nodes.
 func (s *scene) node(words ...string) string {
 	s.Helper()
 	name, nth := words[0], 0
@@ -386,7 +386,8 @@ func (s *scene) nameLocked(id int64) string {
 	return cmp.Or(s.ids[id], "the server")
 }
 
-// leave releases the callers one by one, and tells if another caller is in that was not in before.
+// leave releases the callers one by one, and tells if another caller is in that was not
+// in before.
 func (s *scene) leave(names []string) string {
 	others := func() (in []string) {
 		synctest.Wait()

@@ -119,7 +119,8 @@ func (s *scene) who() (parts []string) {
 	return parts
 }
 
-// standing returns the holders and waiters, the ephemeral nodes with their owners, and the requests.
+// standing returns the holders and waiters, the ephemeral nodes with their owners, and
+// the requests.
 func (s *scene) standing() (lines []string) {
 	var nodes, asked []string
 	for _, node := range s.nodes() {
@@ -185,7 +186,8 @@ func (s *scene) label(node string) string {
 	return s.labels[node]
 }
 
-// token names a token by the order of the grants, and says so if that is not the order of the tokens.
+// token names a token by the order of the grants, and says so if that is not the order of
+// the tokens.
 func (s *scene) token(token int64) string {
 	i := slices.Index(s.named, token)
 	if i < 0 {
@@ -218,7 +220,8 @@ func (s *scene) granted(g events.Grant) (text string) {
 	return text
 }
 
-// tree lists every node except those of the servers, with labels for those that have a GUID.
+// tree lists every node except those of the servers, with labels for those that have a
+// GUID.
 func (s *scene) tree() string {
 	s.remember()
 	var all []string
@@ -234,8 +237,8 @@ func (s *scene) tree() string {
 	return strings.Join(all, " ")
 }
 
-// queue returns what a look at a queue finds. In a brief scene it checks that each contender is as its node
-// says.
+// queue returns what a look at a queue finds. In a brief scene it checks that each
+// contender is as its node says.
 func (s *scene) queue(session string, words []string) string {
 	s.Helper()
 	l, w := s.handle(session, words)
@@ -390,7 +393,8 @@ func (s *scene) listen(name string) {
 	}
 }
 
-// HeardSoFar returns what an observer has heard and not read yet, and whether the channel is closed.
+// HeardSoFar returns what an observer has heard and not read yet, and whether the channel
+// is closed.
 func HeardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	select {
 	case l, open := <-seen:
