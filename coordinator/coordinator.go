@@ -41,6 +41,7 @@ type Coordinator struct {
 	shut      context.CancelFunc
 	live      live
 	waitLines waitLines
+	updates   updates
 	ended     chan struct{} // closed when Close is done
 	left      error         // what Close has left, written before that
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -53,11 +54,14 @@ func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte
 		return err
 	}
 	w := write{shared: a.lock.isShared()}
+	beside := a.lock.c.updates.enter(path)
+	defer a.lock.c.updates.leave(path)
 	for {
 		now, err := a.read(ctx, path)
 		if err != nil {
 			return w.failed(err)
 		}
+		w.shared = w.shared || a.lock.c.updates.several(beside)
 		switch w.fate(now) {
 		case fateDone:
 			return nil
@@ -103,7 +107,53 @@ type write struct {
 	before  session.Node // what f got
 	data    []byte       // what f returned
 	unknown error        // of an earlier try that may have been executed; nil: each one had a definite answer
-	shared  bool         // other holders may write the same data
+	shared  bool         // other holders may write the same data, or another goroutine of this one
+}
+
+// updates has the paths at which an Update runs. Two of one holder that run beside each other may write the same data. The zero value
+// is ready to use.
+type updates struct {
+	mu    sync.Mutex // guards all fields
+	paths map[string]*update
+}
+
+// update is about the calls of Update that overlap at a path.
+type update struct {
+	running int
+	several bool
+}
+
+func (u *updates) enter(path string) *update {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := u.paths[path]
+	if at == nil {
+		at = &update{}
+		if u.paths == nil {
+			u.paths = map[string]*update{}
+		}
+		u.paths[path] = at
+	}
+	at.running++
+	at.several = at.several || at.running > 1
+	return at
+}
+
+func (u *updates) leave(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at := u.paths[path]; at.running > 1 {
+		at.running--
+	} else {
+		delete(u.paths, path)
+	}
+}
+
+// several reports whether there was another call.
+func (u *updates) several(at *update) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return at.several
 }
 
 // fate is what a read says of the tries before it.
@@ -124,7 +174,7 @@ func (w write) fate(now session.Node) fate {
 	switch {
 	case w.unknown == nil:
 		return fateNone
-	case is == nil && was == nil:
+	case is == nil && was == nil && !w.shared: // else another holder may have deleted what was made
 		return fateUnchanged
 	case is == nil || was != nil && was.Czxid != is.Czxid:
 		return fateOpen
