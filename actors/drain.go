@@ -76,7 +76,7 @@ func (q *queuer) told() Beside {
 // handle is called by the loop.
 func (q *queuer) handle(m message) {
 	if m.bound != 0 {
-		if !q.boundReached(m) {
+		if !q.boundReached(&m) {
 			return
 		}
 		m.input = recipes.Withdrawn{Why: m.bound}
@@ -155,9 +155,14 @@ func (l *Lock) refuses(cause error) {
 }
 
 // boundReached tells whether the acquisition ends because its bound is reached. It does
-// not if the caller has the Grant, has withdrawn already, or was told of another end.
-func (l *Lock) boundReached(m message) bool {
+// not if the caller has the Grant, has withdrawn already, or was told of another end. A
+// Try whose bound has a cause has the caller's MaxWait: that takes back a Grant that was
+// not taken.
+func (l *Lock) boundReached(m *message) bool {
 	l.mu.Lock()
+	if l.state == holding && m.bound == recipes.WhyNoSession && m.cause != nil {
+		m.bound = recipes.WhyTimeout
+	}
 	if l.withdrawn != 0 || l.state == over || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
 		l.mu.Unlock()
 		return false

@@ -83,7 +83,7 @@ func (g *Guest) Vacate() {
 
 func (g *Guest) hand(m message) {
 	if m.bound != 0 {
-		if g.boundReached(m) {
+		if g.boundReached(&m) {
 			g.host.Leave(m.bound)
 		}
 		return

@@ -90,7 +90,7 @@ func (l *inner) use() (port Port, done func(spent bool)) { return l.outer.use() 
 // hand passes on what an inner lock can ask for.
 func (l *inner) hand(m message) {
 	if m.bound != 0 {
-		if !l.boundReached(m) {
+		if !l.boundReached(&m) {
 			return
 		}
 		m = message{input: recipes.Withdrawn{Why: m.bound}}
