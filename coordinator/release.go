@@ -27,8 +27,14 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 		return end
 	}
 	for _, event := range [...]func() <-chan struct{}{a.actor.Done, a.actor.Confirmed} {
+		happened := event()
 		select {
-		case <-event():
+		case <-happened:
+			continue // also if ctx has ended since
+		default:
+		}
+		select {
+		case <-happened:
 		case <-ctx.Done():
 			return joined(end, fmt.Errorf("%w: %s: %w", ErrReleasePending, a.lock.path, context.Cause(ctx)))
 		}
