@@ -10,10 +10,12 @@ import (
 
 // This file is about a holder that asked to hear of the contenders that it keeps out.
 
-// Lookouts calls hear with the contenders that the Grant keeps out, at once and after
-// each change, until ctx ends. interval is the least time between two reports to the
-// holder. It is called without a mutex, and so is hear.
-type Lookouts func(ctx context.Context, grant events.Grant, hear func(kept []string, interval time.Duration))
+// Lookouts calls hear with the contenders that the Grant keeps out, and the rest of the
+// queue, at once and after each change, until ctx ends. interval is the least time between
+// two reports to the holder. It is called without a mutex, and so is hear.
+type Lookouts func(
+	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
+)
 
 // contended is what such a holder hears. The mutex of the lock guards it.
 type contended struct {
@@ -48,11 +50,11 @@ func (l *Lock) watchNewcomers() {
 	l.cfg.Loop.Post(func() { c.watch(ctx, grant, l.seesNewcomers) })
 }
 
-func (l *Lock) seesNewcomers(kept []string, interval time.Duration) {
+func (l *Lock) seesNewcomers(kept, rest []string, interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.rare.contended
-	if l.state != holding || !c.known.See(kept) || c.next != nil {
+	if l.state != holding || !c.known.See(kept, rest...) || c.next != nil {
 		return
 	}
 	if wait := time.Until(c.last.Add(interval)); wait > 0 {

@@ -16,8 +16,8 @@ import (
 // first call arms it. See docs/kinds.md.
 func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
 
-// watchNewcomers calls hear with the contenders that the Grant keeps out, until ctx ends.
-func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, hear func(kept []string, interval time.Duration)) {
+// watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest, until ctx ends.
+func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration)) {
 	s := a.lock.c.session
 	locks := []*Lock{a.lock}
 	if a.lock.members != nil {
@@ -31,23 +31,28 @@ func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, he
 		places[i] = session.QueuePlace{Path: l.path, Form: l.form(), Names: true}
 	}
 	s.WatchQueues(ctx, places, func(seen []*session.QueueNodes) []events.Contender {
-		var kept []string
+		var kept, rest []string
 		for i, at := range seen {
-			for _, c := range locks[i].keptOut(path.Base(own[i]), *at) {
+			out, others := locks[i].keptOut(path.Base(own[i]), *at)
+			for j, c := range slices.Concat(out, others) {
 				who := session.AttemptOf(c.Text) // one that is at several of the paths counts once
 				if who == c.Text {
 					who = path.Join(locks[i].path, who)
 				}
-				kept = append(kept, who)
+				if j < len(out) {
+					kept = append(kept, who)
+				} else {
+					rest = append(rest, who)
+				}
 			}
 		}
-		hear(kept, s.Interval())
+		hear(kept, rest, s.Interval())
 		return nil
 	})
 }
 
-// keptOut returns the contenders that the holder of the node keeps out.
-func (l *Lock) keptOut(own string, at session.QueueNodes) []events.Name {
+// keptOut returns the contenders that the holder of the node keeps out, and those for which a semaphore has room.
+func (l *Lock) keptOut(own string, at session.QueueNodes) (out, others []events.Name) {
 	entered := map[string]bool{} // between the two listings
 	for _, permit := range at.Permits {
 		entered[session.AttemptOf(permit.Name)] = true
@@ -63,8 +68,8 @@ func (l *Lock) keptOut(own string, at session.QueueNodes) []events.Name {
 		if size == 0 {
 			size = int(s.Size)
 		}
-		return recipes.Beyond(size-len(at.Permits), queue)
+		return recipes.Beyond(size-len(at.Permits), queue), queue
 	}
 	holder, _ := events.ParseName(own)
-	return slices.DeleteFunc(queue, func(c events.Name) bool { return !recipes.KeepsOut(holder, c) })
+	return slices.DeleteFunc(queue, func(c events.Name) bool { return !recipes.KeepsOut(holder, c) }), nil
 }

@@ -35,14 +35,20 @@ type Newcomers struct{ known map[string]struct{} }
 
 // See takes the contenders that the holder keeps out, each by what no other one has, and
 // reports whether one of them has come. A contender that has left is forgotten: it does
-// not come again.
-func (n *Newcomers) See(kept []string) (came bool) {
+// not come again. One of the rest, which it does not keep out at the moment, does not come
+// again either.
+func (n *Newcomers) See(kept []string, rest ...string) (came bool) {
 	now := make(map[string]struct{}, len(kept))
 	for _, c := range kept {
 		if _, known := n.known[c]; !known {
 			came = true
 		}
 		now[c] = struct{}{}
+	}
+	for _, c := range rest {
+		if _, known := n.known[c]; known {
+			now[c] = struct{}{}
+		}
 	}
 	n.known = now
 	return came
