@@ -18,7 +18,7 @@ import (
 func TestAdvUpdate(t *testing.T) {
 	outcomes := map[string]int{}
 	for kind := range groupKinds {
-		for round := range 250 {
+		for round := range 40 {
 			seed := rand.Uint64()
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				rnd := rand.New(rand.NewPCG(seed, uint64(round)))
