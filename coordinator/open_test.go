@@ -407,3 +407,25 @@ func TestNilStandsForTheDefault(t *testing.T) {
 		t.Errorf("with WithLogger(nil) after another %d lines were logged, want none", n)
 	}
 }
+
+// TestMaxWaitOfATryWhoseGrantIsNotTaken ends it, in a group, too.
+func TestMaxWaitOfATryWhoseGrantIsNotTaken(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, g := coordtest.Connect(t, srv), newGroup(t)
+		options := []coordinator.AcquireOption{coordinator.Try(), coordinator.MaxWait(time.Second)}
+		var all []*coordinator.Acquisition
+		for i, h := range []coordinator.Handle{c.Mutex("/a"), c.Semaphore("/b", 2), c.Unfair("/c"), c.Mutex("/d", coordinator.Cached())} {
+			all = append(all, h.Acquire(t.Context(), options...))
+			all = append(all, g.Acquire(t.Context(), c.Mutex(fmt.Sprint("/g/", i)), options...))
+		}
+		time.Sleep(time.Second / 2)
+		for i, a := range all {
+			expect(t, a.Valid(), "acquisition %d is not held: %v", i, a.Err())
+		}
+		time.Sleep(time.Second)
+		for i, a := range all {
+			expect(t, !a.Valid(), "nobody took the Grant of acquisition %d within MaxWait, and it is valid", i)
+			expectError(t, a.Err(), coordinator.ErrTimeout, fmt.Sprint("acquisition ", i))
+		}
+	})
+}

@@ -167,3 +167,16 @@ func TestRealReleaseAndWait(t *testing.T) {
 	_, err = other.Mutex(lockPath).Acquire(ctx, coordinator.Try()).Wait(ctx)
 	eventstest.Must(t, err)
 }
+
+// TestReleaseAndWaitOfWhatIsConfirmed does not depend on a context that ends after it.
+func TestReleaseAndWaitOfWhatIsConfirmed(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		ctx, cancel := context.WithCancel(t.Context())
+		eventstest.Must(t, a.ReleaseAndWait(ctx))
+		cancel()
+		for range 50 { // a choice between two channels would fail one in two
+			eventstest.Must(t, a.ReleaseAndWait(ctx))
+		}
+	})
+}
