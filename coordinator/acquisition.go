@@ -201,7 +201,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && permits > 0: // they add up
 			permits += int64(held.lock.permits())
-		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
+		case l.cfg.reentrant && held.lock.rule == l.rule:
 			owners = append(owners, held)
 		case writer != nil || deadlock != nil: // the latest holder in the chain has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
