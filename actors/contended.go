@@ -11,8 +11,8 @@ import (
 // This file is about a holder that asked to hear of the contenders that it keeps out.
 
 // Lookouts calls hear with the contenders that the Grant keeps out, and the rest of the
-// queue, at once and after each change, until ctx ends. interval is the least time between
-// two reports to the holder. It is called without a mutex, and so is hear.
+// queue, at once and after each change, until ctx ends. interval is the least time
+// between two reports to the holder. It is called without a mutex, and so is hear.
 type Lookouts func(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
 )

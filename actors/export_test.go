@@ -2,7 +2,8 @@ package actors
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Backlog tells how many events the stream keeps for the subscriber that is furthest behind, and how many entries they take.
+// Backlog tells how many events the stream keeps for the subscriber that is furthest
+// behind, and how many entries they take.
 func (s *Stream) Backlog() (kept, entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +35,8 @@ func (b *outbox) backlog() (kept, entries int) {
 	return kept, len(b.queue)
 }
 
-// Kept returns how many entries the stream keeps for all subscribers. It is called while the stream stands still.
+// Kept returns how many entries the stream keeps for all subscribers. It is called while
+// the stream stands still.
 func (s *Stream) Kept() (entries int) {
 	for b := range s.subs {
 		entries += len(b.queue)
@@ -42,8 +44,8 @@ func (s *Stream) Kept() (entries int) {
 	return entries
 }
 
-// Hold runs f while the stream stands still. Meanwhile only the function that f is given can publish, and the stream does not note
-// what was received.
+// Hold runs f while the stream stands still. Meanwhile only the function that f is given
+// can publish, and the stream does not note what was received.
 func (s *Stream) Hold(f func(publish func(events.Event))) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +62,8 @@ func (s *Stream) Hold(f func(publish func(events.Event))) {
 	}
 }
 
-// ContextEnded returns the function that runs, perhaps late, when the context that bounds the lock's wait ends.
+// ContextEnded returns the function that runs, perhaps late, when the context that bounds
+// the lock's wait ends.
 func (l *Lock) ContextEnded() func() {
 	w := &l.cfg.waits
 	w.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// readily has the port open a session and answer every request by itself: from inside of the request, or from a goroutine of its
-// own.
+// readily has the port open a session and answer every request by itself: from inside of
+// the request, or from a goroutine of its own.
 func readily(p *actorstest.FakePort, apart bool) {
 	say := func(in recipes.Input) {
 		if apart {
@@ -44,7 +44,8 @@ func readily(p *actorstest.FakePort, apart bool) {
 // history counts one acquisition's events on the stream.
 type history struct{ grant, lost, ended int }
 
-// race plays many acquisitions, with a subscriber to the stream and without. When a round returns, its acquisition has to be over.
+// race plays many acquisitions, with a subscriber to the stream and without. When a round
+// returns, its acquisition has to be over.
 func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
 	t.Helper()
 	rounds := eventstest.Amount(1500, 4000)
@@ -114,8 +115,8 @@ func yield(times int) {
 	}
 }
 
-// handicap makes a race close on any machine. The side that has won lately begins later the next time, and later still the longer
-// it has won.
+// handicap makes a race close on any machine. The side that has won lately begins later
+// the next time, and later still the longer it has won.
 type handicap struct {
 	outcomes [2]int // how often each side has won
 	lead     int    // how often the first side yields before it begins; the second one, if it is negative
@@ -154,7 +155,8 @@ func (h *handicap) check(t *testing.T, first, second string) {
 	}
 }
 
-// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and withdraw at the same moment.
+// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and withdraw at
+// the same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
@@ -283,8 +285,8 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	}
 }
 
-// TestLossRacesWithTaking has the lease run out while the Grant is being taken. The caller gets both the Grant and the loss, or
-// neither.
+// TestLossRacesWithTaking has the lease run out while the Grant is being taken. The
+// caller gets both the Grant and the loss, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {

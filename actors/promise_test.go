@@ -46,10 +46,11 @@ type step struct {
 	settle bool
 }
 
-// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what one acquisition promises: at most one Grant, then at most
-// one Lost, then Done; no Lost for a Grant that was not taken; no Grant after Withdraw; not held when done; and on the stream the
-// Grant, if there was one, the Lost, if there was one, and one Ended, last. In a feed the reader takes the Grant, and the channels
-// deliver nothing.
+// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what one acquisition
+// promises: at most one Grant, then at most one Lost, then Done; no Lost for a Grant that
+// was not taken; no Grant after Withdraw; not held when done; and on the stream the
+// Grant, if there was one, the Lost, if there was one, and one Ended, last. In a feed the
+// reader takes the Grant, and the channels deliver nothing.
 func TestPromiseOfOneAcquisition(t *testing.T) {
 	const batches = 30 // of as many scripts as rapid takes for a check
 	one := rapid.Custom(func(rt *rapid.T) step {
@@ -60,7 +61,8 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			fed := rapid.Bool().Draw(rt, "fed")
 			keep := !fed && rapid.Bool().Draw(rt, "keep")
-			// Three answers lead to the Grant. By chance alone few scripts would get there.
+			// Three answers lead to the Grant. By chance alone few scripts would get
+			// there.
 			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
 			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
 			var s *stage
@@ -220,7 +222,8 @@ func (s *stage) isFree(when string) {
 	}
 }
 
-// answer answers the oldest request. A request of a past epoch is answered as unknown, or not at all.
+// answer answers the oldest request. A request of a past epoch is answered as unknown, or
+// not at all.
 func (s *stage) answer(d deed) {
 	if len(s.pending) == 0 {
 		return
@@ -306,7 +309,8 @@ func (s *stage) finish(rest func()) {
 			s.breaks("held, and a reader of the channel cannot know")
 		}
 	}
-	// Once the acquisition is over, only a caller that was given the Grant says that it has finished.
+	// Once the acquisition is over, only a caller that was given the Grant says that it
+	// has finished.
 	if !s.told || s.grants > 0 {
 		s.do(withdraws)
 		rest()

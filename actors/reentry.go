@@ -16,13 +16,13 @@ import (
 //
 //   - The outer lock is released before the first inner one is admitted: the state says
 //     so, and the caller queues up like any other contender.
-//   - The outer lock is released behind that: its Withdrawn finds two holders, and takes
-//     only the outer one out. As long as one of them holds, others are admitted, also
-//     with a lock that was released just now.
+//   - The outer lock is released after that: its Withdrawn finds two holders, and removes
+//     only the outer one. As long as one of them holds, others are admitted, also with a
+//     lock that was released just now.
 //   - The lock is lost before the inner one is admitted: the state, or the book, says so.
-//   - The lock is lost behind that: the inner one is among those that are told. One that
-//     is not started yet is told when it is, in the place of its Grant. So nothing
-//     happens to an inner lock before the caller knows of it.
+//   - The lock is lost after that: the inner one gets the loss, too. One that has not
+//     been started gets it when it starts, in place of its Grant. So nothing happens to
+//     an inner lock before the caller knows of it.
 //   - The lease runs out, or the moment comes by which the lock was to be given back, and
 //     it is not noticed yet: none is admitted.
 //   - A holder has lost the lock, and a function still runs under it: it has not left, so
@@ -162,9 +162,9 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	return all, false
 }
 
-// loses tells the holders. When the outer one's state has changed, no first inner one is
-// admitted any more. No holder is told before all states have changed: behind one's Lost
-// no Grant of another one can be taken.
+// loses reports the loss to all holders. Once the outer one's state has changed, no first
+// inner one is admitted. All states change before the first report, so no Grant of one
+// holder can be taken after the Lost of another.
 func (q *queuer) loses(e recipes.Lose) {
 	reports := []func(){q.forfeits(e)}
 	q.mu.Lock()
@@ -182,8 +182,8 @@ func (q *queuer) loses(e recipes.Lose) {
 	}
 }
 
-// asksBack tells the holders that the lock is asked back, and reports whether one of them
-// is told. One without a Grant is told with the Grant.
+// asksBack passes a revocation request on to the holders, and reports whether it reached
+// one. A holder without a Grant gets the request with its Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e

@@ -33,8 +33,8 @@ func isDue(wish *recipes.Revoke, now time.Time) bool {
 	return wish != nil && wish.By != 0 && !now.Before(TimeOf(wish.By))
 }
 
-// onRevoke tells that the lock is asked back, and by when. A later wish replaces the one
-// before, because its deadline is sooner.
+// onRevoke publishes a revocation request and its deadline. A later request replaces the
+// earlier one, because its deadline is sooner.
 func (l *Lock) onRevoke(e recipes.Revoke) (told bool) {
 	revoked, told := l.revoke(e)
 	if told && l.logs() {

@@ -145,7 +145,7 @@ func (l *Lock) Deadline() time.Time {
 
 // Use returns the port of the node while the lock is held, or nil. The node of a cached
 // lock is not handed on before done is called. Call done with spent if the node's name
-// may be used later: the node then goes with its holder.
+// may be used later: the node is then deleted when its holder releases.
 func (l *Lock) Use() (port Port, done func(spent bool)) { return l.drive.use() }
 
 // Tenure returns the Grant, its epoch, and whether the lock is still held, all of one

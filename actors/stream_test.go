@@ -85,7 +85,8 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 	})
 }
 
-// TestStreamReplacesWhatIsBeingOffered: a newer event arrives while the older one, of the same kind, is inside the send.
+// TestStreamReplacesWhatIsBeingOffered: a newer event arrives while the older one, of the
+// same kind, is inside the send.
 func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -100,8 +101,8 @@ func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 	})
 }
 
-// TestStreamReplacesWhatIsBeingRead: a newer event arrives when the older one, of the same kind, was received and the stream has
-// not noted that yet.
+// TestStreamReplacesWhatIsBeingRead: a newer event arrives when the older one, of the
+// same kind, was received and the stream has not noted that yet.
 func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -249,8 +250,8 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook knows of the Grant before the caller can act on it, and a reader of the
-// stream finds the Grant in its channel.
+// TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook knows of the Grant before the
+// caller can act on it, and a reader of the stream finds the Grant in its channel.
 func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)

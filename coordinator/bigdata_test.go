@@ -14,7 +14,8 @@ import (
 
 // Contenders with much data of their own, which each look at them reads.
 
-// TestAWalkLeavesTheLinkToLocks: a walk through much data on a narrow link costs no lease.
+// TestAWalkLeavesTheLinkToLocks: a walk through much data on a narrow link costs no
+// lease.
 func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	const length, locks, link, timeout = 90 << 10, 90, 6 << 20 / 10, 10 * time.Second
 	for what, has := range map[string]struct {

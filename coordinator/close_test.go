@@ -563,7 +563,8 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftIsReturnedAndLogged also if the caller ignores it, as in a deferred Close.
+// TestWhatIsLeftIsReturnedAndLogged also if the caller ignores it, as in a deferred
+// Close.
 func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 	const nodes = "may be left until it expires: 3"
 	const records = "records left that may tell of a crash that did not happen: 1"

@@ -16,7 +16,8 @@ import (
 // first call arms it. See docs/kinds.md.
 func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
 
-// watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest, until ctx ends.
+// watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest,
+// until ctx ends.
 func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration)) {
 	s := a.lock.c.session
 	locks := []*Lock{a.lock}
@@ -51,7 +52,8 @@ func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, he
 	})
 }
 
-// keptOut returns the contenders that the holder of the node keeps out, and those for which a semaphore has room.
+// keptOut returns the contenders that the holder of the node keeps out, and those for
+// which a semaphore has room.
 func (l *Lock) keptOut(own string, at session.QueueNodes) (out, others []events.Name) {
 	entered := map[string]bool{} // between the two listings
 	for _, permit := range at.Permits {

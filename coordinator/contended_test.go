@@ -15,7 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// values is how many values a holder is told of within a minute. None comes sooner than a probe interval after the one before.
+// values is how many values a holder is told of within a minute. None comes sooner than a
+// probe interval after the one before.
 func values(t *testing.T, told <-chan struct{}) (n int) {
 	t.Helper()
 	var last time.Time
@@ -32,7 +33,8 @@ func values(t *testing.T, told <-chan struct{}) (n int) {
 	}
 }
 
-// TestContended: a value for each contender that the hold keeps out, once, and none for any other.
+// TestContended: a value for each contender that the hold keeps out, once, and none for
+// any other.
 func TestContended(t *testing.T) {
 	permits := func(c *coordinator.Coordinator) watchable { return c.Semaphore("/contended", 2) }
 	read := func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/contended").Read() }
@@ -105,7 +107,8 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestContendedFromTheBegin: contenders that came before the Grant, or before the first call, count, and come in one value.
+// TestContendedFromTheBegin: contenders that came before the Grant, or before the first
+// call, count, and come in one value.
 func TestContendedFromTheBegin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -133,8 +136,8 @@ func TestContendedFromTheBegin(t *testing.T) {
 	})
 }
 
-// TestWhatContendedCosts: at most a listing in a probe interval, however many come, and without data; nothing if it was not asked
-// for. At most a value in a probe interval.
+// TestWhatContendedCosts: at most a listing in a probe interval, however many come, and
+// without data; nothing if it was not asked for. At most a value in a probe interval.
 func TestWhatContendedCosts(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		coordtest.Case(t, fmt.Sprint(asked), func(t *testing.T, srv *zktest.Server) {
@@ -179,7 +182,8 @@ func TestWhatContendedCosts(t *testing.T) {
 	}
 }
 
-// realContended has contenders at the other servers of a real ensemble wait for a lock. The holder hears of each.
+// realContended has contenders at the other servers of a real ensemble wait for a lock.
+// The holder hears of each.
 func realContended(t *testing.T, e *ensemble.Ensemble) {
 	ctx := coordtest.RealContext(t)
 	holder := coordtest.ConnectReal(t, e.Addr(0)).Mutex("/contended").Acquire(ctx)
@@ -197,8 +201,8 @@ func realContended(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// TestContendedOnceThoughThereWasRoom: a waiter that does not use the room that it has for a
-// moment is no newcomer after that.
+// TestContendedOnceThoughThereWasRoom: a waiter that does not use the room that it has
+// for a moment is no newcomer after that.
 func TestContendedOnceThoughThereWasRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)

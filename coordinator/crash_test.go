@@ -244,7 +244,8 @@ func parts(r zktest.Request) bool {
 
 func readsRecord(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath }
 
-// TestLostRepliesOfAClaimAndARelease: both are retried, and tell of an earlier crash only.
+// TestLostRepliesOfAClaimAndARelease: both are retried, and tell of an earlier crash
+// only.
 func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 	for name, action := range map[string]zktest.Action{
 		"reply lost": zktest.CutAfter(), "request lost": zktest.CutBefore(), "throttled": zktest.Fail(zktest.Throttled),

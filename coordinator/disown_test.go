@@ -16,8 +16,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// siblings are four goroutines that a holder of a reentrant lock starts, each of which takes the lock again with the context that
-// they are given, its own or a disowned one. It returns how many were inside together.
+// siblings are four goroutines that a holder of a reentrant lock starts, each of which
+// takes the lock again with the context that they are given, its own or a disowned one.
+// It returns how many were inside together.
 func siblings(t *testing.T, c *coordinator.Coordinator, disowned bool) int32 {
 	t.Helper()
 	const all = 4

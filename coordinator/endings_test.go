@@ -51,7 +51,8 @@ func (v victim) reads(t *testing.T, message string, words ...string) {
 	}, func() string { return strings.Join(all, "\n") })
 }
 
-// isRefused checks that no session is to be had, and that the error has each of the words.
+// isRefused checks that no session is to be had, and that the error has each of the
+// words.
 func isRefused(t *testing.T, servers string, words []string, more ...coordinator.Option) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -438,7 +438,8 @@ func TestGroupProperty(t *testing.T) {
 // groupStory is what a group may say about an acquisition, a letter for each event.
 var groupStory = regexp.MustCompile(`^[QR]*(GR*L?E|E)$`)
 
-// playGroup plays steps: the last digit says what happens, and the others to whom.
+// playGroup plays steps. The last digit of each selects what happens, and the other
+// digits select the acquisition or coordinator.
 func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, stories map[string]int) (broken []string) {
 	t.Helper()
 	breaks := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }

@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestWhichKindHasWhichOption goes through all kinds and all options that only some kinds have.
+// TestWhichKindHasWhichOption goes through all kinds and all options that only some kinds
+// have.
 func TestWhichKindHasWhichOption(t *testing.T) {
 	c := &Coordinator{}
 	for kind, want := range map[*kind]string{
@@ -51,8 +52,8 @@ func TestWhichKindHasWhichOption(t *testing.T) {
 	}
 }
 
-// named is a kind that the library does not have: a mutex for contenders with a name in their data. CONTRIBUTING.md walks through
-// it.
+// named is a kind that the library does not have: a mutex for contenders with a name in
+// their data. CONTRIBUTING.md walks through it.
 type named struct{ recipes.Mutex }
 
 var errNameless = errors.New("a contender without data")

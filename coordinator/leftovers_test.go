@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// littered is a server that does not look for empty containers itself during a test, and notes the requests to delete nodes that are no
-// contender's.
+// littered is a server that does not look for empty containers itself during a test, and
+// notes the requests to delete nodes that are no contender's.
 type littered struct {
 	*testing.T
 	srv *zktest.Server
@@ -98,8 +98,9 @@ func (l *littered) wantStands(want bool, paths ...string) {
 // A moment later than a directory is due, if it is not used.
 const idleTime = recipes.LeftoverAfter + time.Second
 
-// TestADirectoryThatIsNotUsedGoes, of each kind of lock, and then the directory above it if nothing is left there. Not the chroot,
-// where other programs live, nor a plain node, which the servers keep, too.
+// TestADirectoryThatIsNotUsedGoes, of each kind of lock, and then the directory above it
+// if nothing is left there. Not the chroot, where other programs live, nor a plain node,
+// which the servers keep, too.
 func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 	for name, x := range map[string]struct {
 		lock     func(*coordinator.Coordinator) handle
@@ -162,8 +163,8 @@ func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 	}
 }
 
-// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses, or has made at the path meanwhile, before the session looks at
-// it or just after that.
+// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses, or has made at the
+// path meanwhile, before the session looks at it or just after that.
 func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 	const dir, theirs = "/locks/a", "/locks/a/lock-0000000007"
 	for name, x := range map[string]struct {
@@ -215,8 +216,8 @@ func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 	})
 }
 
-// TestADirectoryThatStayedBareGoes: the session made it, and its contender never came. Servers keep such a directory for ever. Close
-// does not leave it either.
+// TestADirectoryThatStayedBareGoes: the session made it, and its contender never came.
+// Servers keep such a directory for ever. Close does not leave it either.
 func TestADirectoryThatStayedBareGoes(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		onLittered(t, func(t *testing.T, l *littered) {
@@ -244,7 +245,8 @@ func TestADirectoryThatStayedBareGoes(t *testing.T) {
 	}
 }
 
-// TestALostAnswerToARemoval is looked up: the directory is removed later if it still stands. The next session does so, too.
+// TestALostAnswerToARemoval is looked up: the directory is removed later if it still
+// stands. The next session does so, too.
 func TestALostAnswerToARemoval(t *testing.T) {
 	for name, lost := range map[string]zktest.Action{"not executed": zktest.CutBefore(), "executed": zktest.CutAfter()} {
 		t.Run(name, func(t *testing.T) {
@@ -292,8 +294,9 @@ func TestRemovalsKeepToTheirRate(t *testing.T) {
 	})
 }
 
-// TestRealFreshPathsLeaveFewDirectories: one session takes a lock at an ever fresh path, 890 a second for 20 s, on a server that looks
-// for empty containers once a minute and removes at most 10,000 of them.
+// TestRealFreshPathsLeaveFewDirectories: one session takes a lock at an ever fresh path,
+// 890 a second for 20 s, on a server that looks for empty containers once a minute and
+// removes at most 10,000 of them.
 func TestRealFreshPathsLeaveFewDirectories(t *testing.T) {
 	eventstest.NeedsServers(t)
 	eventstest.Turn(t, 3)

@@ -37,7 +37,8 @@ var (
 	without  = func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) }
 )
 
-// crashOf has a coordinator hold the lock and lose its session, and returns when its node went.
+// crashOf has a coordinator hold the lock and lose its session, and returns when its node
+// went.
 func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 	t.Helper()
 	c := coordtest.Connect(t, srv)
@@ -47,7 +48,8 @@ func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 	return time.Now()
 }
 
-// grantedAfter holds that the lock is granted when the delay is over, and not before; a server's time has milliseconds.
+// grantedAfter holds that the lock is granted when the delay is over, and not before; a
+// server's time has milliseconds.
 func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, want time.Duration) events.Grant {
 	t.Helper()
 	g, err := a.Wait(t.Context())
@@ -57,7 +59,8 @@ func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, wan
 	return g
 }
 
-// TestALockDelayHoldsBackTheNextGrant, and only that: a release ends it. A waiter is told how long it lasts.
+// TestALockDelayHoldsBackTheNextGrant, and only that: a release ends it. A waiter is told
+// how long it lasts.
 func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		waits, behind, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -92,8 +95,8 @@ func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	})
 }
 
-// TestALockDelayGoesOnWithoutItsWaiter: the next one waits for the rest, whether it came before the crash or later, and whatever
-// the first one's session has come to.
+// TestALockDelayGoesOnWithoutItsWaiter: the next one waits for the rest, whether it came
+// before the crash or later, and whatever the first one's session has come to.
 func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		for _, what := range []string{"gives up", "expires", "closes"} {
@@ -129,7 +132,8 @@ func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	}
 }
 
-// TestALockDelayStandsInTheRecord: contenders without the option wait as well, and one with a longer delay waits for that.
+// TestALockDelayStandsInTheRecord: contenders without the option wait as well, and one
+// with a longer delay waits for that.
 func TestALockDelayStandsInTheRecord(t *testing.T) {
 	type row struct {
 		holder, next onCoordinator
@@ -161,7 +165,8 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 
 // TestAMarkIsNotForALaterCrash:
 //
-//  1. A crashes without a delay. A contender with the option marks the record and gives up.
+//  1. A crashes without a delay. A contender with the option marks the record and gives
+//     up.
 //  2. B, without the option, holds, and crashes long after that.
 //  3. The next holder waits from then.
 func TestAMarkIsNotForALaterCrash(t *testing.T) {
@@ -215,7 +220,8 @@ func TestANodeRemovedWithinALockDelay(t *testing.T) {
 	})
 }
 
-// TestReadersWaitForALockDelay of a writer, and leave the mark for others: several readers, and a writer, do so together.
+// TestReadersWaitForALockDelay of a writer, and leave the mark for others: several
+// readers, and a writer, do so together.
 func TestReadersWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := func(c *coordinator.Coordinator) *coordinator.ReadWrite {
@@ -246,8 +252,9 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 	})
 }
 
-// TestAReaderInItsWritersPlaceBeginsNoDelay: 1. W holds behind a crash without a delay; 2. a reader with one takes its place, and leaves the
-// record as it is; 3. W crashes, and the delay begins.
+// TestAReaderInItsWritersPlaceBeginsNoDelay: 1. W holds behind a crash without a delay;
+// 2. a reader with one takes its place, and leaves the record as it is; 3. W crashes, and
+// the delay begins.
 func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := func(c *coordinator.Coordinator, option coordinator.LockOption) *coordinator.ReadWrite {
@@ -266,7 +273,8 @@ func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	})
 }
 
-// TestLostRepliesWithinALockDelay: what marks the record is made again, and so is what takes it over. Neither begins another delay.
+// TestLostRepliesWithinALockDelay: what marks the record is made again, and so is what
+// takes it over. Neither begins another delay.
 func TestLostRepliesWithinALockDelay(t *testing.T) {
 	for nth := range 4 { // the mark, behind the delay the mark and the taking over, and the last one once more
 		forEach(t, map[string]zktest.Action{
@@ -378,7 +386,8 @@ func TestRealLockDelay(t *testing.T) {
 	}
 }
 
-// TestARecordLeavesRoomForADelay: with the most data that a holder may have, and a contender with a delay behind it.
+// TestARecordLeavesRoomForADelay: with the most data that a holder may have, and a
+// contender with a delay behind it.
 func TestARecordLeavesRoomForADelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)

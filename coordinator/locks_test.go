@@ -25,7 +25,8 @@ import (
 
 // What a walk through a tree finds, and that nothing is left of it.
 
-// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its contenders as in summary, with "*permits".
+// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its contenders
+// as in summary, with "*permits".
 func seenAs(info events.LockInfo) string {
 	text := fmt.Sprintf("%s %v", info.Path, info.Kind)
 	if info.Size != 0 {
@@ -43,7 +44,8 @@ func seenAs(info events.LockInfo) string {
 	return text
 }
 
-// walked returns what a walk yields, a line each. An error is "path kind: no permission", or its text.
+// walked returns what a walk yields, a line each. An error is "path kind: no permission",
+// or its text.
 func walked(ctx context.Context, c *coordinator.Coordinator, root string) (lines []string) {
 	for info, err := range c.Locks(ctx, root) {
 		switch {
@@ -71,8 +73,8 @@ func finds(t *testing.T, c *coordinator.Coordinator, root string, want ...string
 // named stores the contender's name.
 func named(name string) coordinator.AcquireOption { return coordinator.Data([]byte(name)) }
 
-// made makes nodes, and the missing nodes above them, with the name of the directory for data. A plus at the end stands for
-// ephemeral.
+// made makes nodes, and the missing nodes above them, with the name of the directory for
+// data. A plus at the end stands for ephemeral.
 func made(t *testing.T, s *site, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
@@ -169,8 +171,8 @@ func TestRealLocks(t *testing.T) {
 	t.Run("not readable", func(t *testing.T) { testLocksDenied(t, onARealServer(t)) })
 }
 
-// testLocksDenied: a directory that may not be listed, a contender that may not be read, and a semaphore of which the leases may
-// not be read.
+// testLocksDenied: a directory that may not be listed, a contender that may not be read,
+// and a semaphore of which the leases may not be read.
 func testLocksDenied(t *testing.T, s *site) {
 	made(t, s, "/a/lock-0000000000+", "/b/hidden/lock-0000000000+", "/b/shown/lock-0000000000+", "/c/lock-0000000000+", "/c/x/lock-0000000000+",
 		"/d/size", "/d/leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000000+", "/e/lock-0000000000+")
@@ -253,7 +255,8 @@ func TestLocksFindsEachOnceInOrder(t *testing.T) {
 	}
 }
 
-// TestAWalkThatEndsLeavesNothingUnderWay: after the loop nothing is sent, and in it only a bounded number at a time.
+// TestAWalkThatEndsLeavesNothingUnderWay: after the loop nothing is sent, and in it only
+// a bounded number at a time.
 func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 	const rtt = 100 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -299,7 +302,8 @@ func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 	})
 }
 
-// TestAWalkEndsWithItsContextAndItsCoordinator says so once, and yields nothing after that.
+// TestAWalkEndsWithItsContextAndItsCoordinator says so once, and yields nothing after
+// that.
 func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		grove(t, srv, 1000)
@@ -346,7 +350,8 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	})
 }
 
-// TestAWalkLeavesOutWhatIsGone, and sees each contender once that enters a semaphore meanwhile.
+// TestAWalkLeavesOutWhatIsGone, and sees each contender once that enters a semaphore
+// meanwhile.
 func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -378,8 +383,8 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again. The nodes in a directory that was made anew
-// are read, whatever their names.
+// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again.
+// The nodes in a directory that was made anew are read, whatever their names.
 func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

@@ -35,8 +35,9 @@ func (p *page) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-// lines are the lines about locks and sessions. Numbers that differ each time are left out. So are lines about connections, and
-// about a probe at the moment in which its node is removed.
+// lines are the lines about locks and sessions. Numbers that differ each time are left
+// out. So are lines about connections, and about a probe at the moment in which its node
+// is removed.
 func (p *page) lines() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +54,9 @@ func slogTo(p *page, level slog.Level) coordinator.Option {
 	return coordinator.WithSlog(slog.NewTextHandler(p, &slog.HandlerOptions{Level: level}))
 }
 
-// TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the debug level about each lock, in fields that a
-// person can read. The token is the Grant's.
+// TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the
+// debug level about each lock, in fields that a person can read. The token is the
+// Grant's.
 func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	lines := []string{
 		`level=INFO msg="session established" timeout=10s`,
@@ -120,7 +122,8 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 					}
 				}
 				got := written.lines()
-				// The end of the first and the grant of the second are told by two goroutines.
+				// The end of the first and the grant of the second are told by two
+				// goroutines.
 				if i := slices.IndexFunc(got, func(l string) bool { return strings.Contains(l, `"lock released"`) }); i > 0 && strings.Contains(got[i-1], `"lock granted"`) && strings.Contains(got[i-1], fmt.Sprintf("id=%d ", second.ID())) {
 					got[i-1], got[i] = got[i], got[i-1]
 				}
@@ -205,8 +208,8 @@ func TestALogThatIsOffCostsNothing(t *testing.T) {
 	})
 }
 
-// TestALongWaitIsLogged: one line a path for all that wait there, at T and then ever more seldom, with one read for each
-// line, and none while the server turns requests away.
+// TestALongWaitIsLogged: one line a path for all that wait there, at T and then ever more
+// seldom, with one read for each line, and none while the server turns requests away.
 func TestALongWaitIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -25,12 +25,14 @@ const undeletable = zk.PermRead | zk.PermCreate
 
 var errOfFunction = errors.New("the function's own")
 
-// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session ends before the node is gone.
+// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session ends
+// before the node is gone.
 func TestARefusedReleaseIsToldByDo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedDo(t, onTheDouble(t, srv)) })
 }
 
-// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has ended, if the body goes on.
+// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has
+// ended, if the body goes on.
 func TestARefusedReleaseIsToldByTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
 }
@@ -111,7 +113,8 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 	})
 }
 
-// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it. The error also is what the server said.
+// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it. The error also is
+// what the server said.
 func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	forEach(t, refusals(), func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
 }

@@ -62,7 +62,8 @@ func heard[E events.Event](stream <-chan events.Event) (n int) {
 	}
 }
 
-// What goes wrong with multi-locks: bad input, lost requests and replies, sessions that end.
+// What goes wrong with multi-locks: bad input, lost requests and replies, sessions that
+// end.
 
 func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -134,8 +135,8 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 	})
 }
 
-// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew: the claim, which is one transaction with a check of
-// each node, is refused.
+// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew:
+// the claim, which is one transaction with a check of each node, is refused.
 func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 	for i := range 2 {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -181,7 +182,8 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 
 // What multi-locks cost.
 
-// TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all back.
+// TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all
+// back.
 func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 	const paths, cycles = 32, 20
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -214,7 +216,8 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 	})
 }
 
-// TestRealMultiLockAsLargeAsARequestMayBe: what a real server makes of the largest transaction.
+// TestRealMultiLockAsLargeAsARequestMayBe: what a real server makes of the largest
+// transaction.
 func TestRealMultiLockAsLargeAsARequestMayBe(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()

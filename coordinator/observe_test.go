@@ -30,7 +30,8 @@ func said(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	return coordtest.HeardSoFar(seen)
 }
 
-// wantLeader fails the test unless the observer was just told of the leader with this data. An empty text: no leader.
+// wantLeader fails the test unless the observer was just told of the leader with this
+// data. An empty text: no leader.
 func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, data string) (l events.Leader) {
 	t.Helper()
 	l, ok, closed := said(seen)
@@ -53,7 +54,8 @@ func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	}
 }
 
-// TestObserversEnd with their contexts, with the coordinator, and where the path cannot be read: the channel is closed.
+// TestObserversEnd with their contexts, with the coordinator, and where the path cannot
+// be read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
@@ -115,8 +117,8 @@ func TestObserversEnd(t *testing.T) {
 	})
 }
 
-// TestAChangeRightBehindAReading: its event comes together with the answer. Whichever is handled first, the change is not
-// overlooked.
+// TestAChangeRightBehindAReading: its event comes together with the answer. Whichever is
+// handled first, the change is not overlooked.
 func TestAChangeRightBehindAReading(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -200,8 +202,9 @@ func (h *hustings) moving(how string) {
 	}
 }
 
-// TestObserveAtEachStep makes a change before each request of an observer, while it begins and while something else changes. In the
-// end it has heard of the leader, in order and within a few requests.
+// TestObserveAtEachStep makes a change before each request of an observer, while it
+// begins and while something else changes. In the end it has heard of the leader, in
+// order and within a few requests.
 func TestObserveAtEachStep(t *testing.T) {
 	const most = 60
 	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
@@ -247,7 +250,8 @@ func TestObserveAtEachStep(t *testing.T) {
 	}
 }
 
-// wantTheTruth observes while changes come, and wants to have heard of the leader in the end, in order and nothing twice.
+// wantTheTruth observes while changes come, and wants to have heard of the leader in the
+// end, in order and nothing twice.
 func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
 	t.Helper()
 	seen, heard := c.Election(electionPath).Observe(t.Context()), &chronicle{}
@@ -264,8 +268,8 @@ func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then st
 	heard.wantLast(t, "the observer", leaderOf(h.srv))
 }
 
-// TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of observers in one
-// coordinator.
+// TestWhatObserversCost: nothing while others come and go behind the leader, and the same
+// for any number of observers in one coordinator.
 func TestWhatObserversCost(t *testing.T) {
 	for _, observers := range []int{1, 100} {
 		t.Run(fmt.Sprint(observers), func(t *testing.T) {
@@ -319,7 +323,8 @@ func TestWhatObserversCost(t *testing.T) {
 	}
 }
 
-// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when it has fired.
+// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when it has
+// fired.
 func TestObserversLeaveOneWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
@@ -371,8 +376,8 @@ func (c *chronicle) all() []events.Leader {
 	return slices.Clone(c.heard)
 }
 
-// check fails the test if a past leader leads again, if a token goes back, or if a leader is told twice. The token tells a leader
-// apart from another of the same name.
+// check fails the test if a past leader leads again, if a token goes back, or if a leader
+// is told twice. The token tells a leader apart from another of the same name.
 func (c *chronicle) check(t *testing.T, observer string) {
 	t.Helper()
 	var last events.Leader
@@ -414,8 +419,9 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 	return l
 }
 
-// realElections has candidates of three sessions lead in turn on a real ensemble. Observers at each server hear of it: in order, each
-// leader with a greater token, and the last one in the end.
+// realElections has candidates of three sessions lead in turn on a real ensemble.
+// Observers at each server hear of it: in order, each leader with a greater token, and
+// the last one in the end.
 func realElections(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(15, 40), coordtest.RealContext(t)
 	chronicles := make([]*chronicle, 3)

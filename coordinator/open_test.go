@@ -22,7 +22,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// opened returns a coordinator that has not waited for a session. It is closed at the end of the test.
+// opened returns a coordinator that has not waited for a session. It is closed at the end
+// of the test.
 func opened(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Open(servers, options...)
@@ -37,7 +38,8 @@ func opened(t *testing.T, servers string, options ...coordinator.Option) *coordi
 	return c
 }
 
-// first is everything that a program may ask for before there is a session, and its results.
+// first is everything that a program may ask for before there is a session, and its
+// results.
 type first struct {
 	locks   map[string]*coordinator.Acquisition
 	stream  <-chan events.Event
@@ -128,8 +130,9 @@ func TestRealEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 	f.comes(t)
 }
 
-// TestATryIsBounded: a try of each kind ends when no server has answered for T, or 10 s if that is less,
-// or by its own bounds. It does not say that another contender has the lock.
+// TestATryIsBounded: a try of each kind ends when no server has answered for T, or 10 s
+// if that is less, or by its own bounds. It does not say that another contender has the
+// lock.
 func TestATryIsBounded(t *testing.T) {
 	never := func(t *testing.T, srv *zktest.Server, o coordinator.Option) *coordinator.Coordinator {
 		srv.Down(true)
@@ -198,7 +201,8 @@ func TestATryIsBounded(t *testing.T) {
 	}
 }
 
-// TestATryOutlivesABriefOutage, and is not ended by its limit when a server is there again.
+// TestATryOutlivesABriefOutage, and is not ended by its limit when a server is there
+// again.
 func TestATryOutlivesABriefOutage(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Down(true)
@@ -230,7 +234,8 @@ func TestOpenRefusesBadInput(t *testing.T) {
 	}
 }
 
-// TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If it is accepted later, there is a session.
+// TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If it is
+// accepted later, there is a session.
 func TestRefusedIdentityIsNotForEver(t *testing.T) {
 	const wait = 10 * time.Minute
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -261,7 +266,8 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 
 const unusable = "no server can be used"
 
-// wantNotices checks that the outage was logged after three seconds, and from then on once a minute, with the cause.
+// wantNotices checks that the outage was logged after three seconds, and from then on
+// once a minute, with the cause.
 func wantNotices(t *testing.T, logs *observer.ObservedLogs, outage time.Duration, cause string) {
 	t.Helper()
 	told := logs.FilterMessage(unusable).AllUntimed()
@@ -347,7 +353,8 @@ func TestReadyEndsWithClose(t *testing.T) {
 	})
 }
 
-// TestConnectThatFailsIsOver: no server is dialled any more, and no goroutine is left, which the bubble checks.
+// TestConnectThatFailsIsOver: no server is dialled any more, and no goroutine is left,
+// which the bubble checks.
 func TestConnectThatFailsIsOver(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)

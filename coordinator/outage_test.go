@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// An acquisition that is given up before it was sent is never sent, and nothing of it stays.
+// An acquisition that is given up before it was sent is never sent, and nothing of it
+// stays.
 
 // inTheOutage is where the locks are that are tried for in vain.
 const inTheOutage = "/outage/"
@@ -98,8 +99,9 @@ func noted(srv *zktest.Server) (read func() int) {
 	return func() int { return int(n.Load()) }
 }
 
-// TestATryInAnOutageLeavesNothing: while no server can be reached a caller asks for locks, and gives each up. Afterwards nothing of
-// that is left: no memory, and no request at the next connection.
+// TestATryInAnOutageLeavesNothing: while no server can be reached a caller asks for
+// locks, and gives each up. Afterwards nothing of that is left: no memory, and no request
+// at the next connection.
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
@@ -135,7 +137,8 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestATryBehindABurstLeavesNothing: the same with a connection, for acquisitions of which the requests wait for room.
+// TestATryBehindABurstLeavesNothing: the same with a connection, for acquisitions of
+// which the requests wait for room.
 func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	const rtt = time.Second
 	forEach(t, triers(), func(t *testing.T, srv *zktest.Server, x trier) {
@@ -159,7 +162,8 @@ func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestReleasedWhileItIsSent: an acquire that is given up after it was sent leaves no node either, whether its answer comes or not.
+// TestReleasedWhileItIsSent: an acquire that is given up after it was sent leaves no node
+// either, whether its answer comes or not.
 func TestReleasedWhileItIsSent(t *testing.T) {
 	forEach(t, map[string]zktest.Action{
 		"answered late": zktest.Delay(time.Second), "answer lost": zktest.CutAfter(), "request lost": zktest.CutBefore(),
@@ -181,8 +185,9 @@ func TestReleasedWhileItIsSent(t *testing.T) {
 	})
 }
 
-// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which would be one request. The second acquire is
-// given up. The release is made, and another acquire has the place in the request.
+// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which
+// would be one request. The second acquire is given up. The release is made, and another
+// acquire has the place in the request.
 func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))

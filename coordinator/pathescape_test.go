@@ -10,7 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// awkward are texts that mean something in a directory, or cannot be a component as they are.
+// awkward are texts that mean something in a directory, or cannot be a component as they
+// are.
 func awkward() []string {
 	return []string{
 		"", ".", "..", "/", "a/b", "a%2Fb", "%", "%~", "%2E", "\x00", "\xff\xfe", "ü🔒", "plain-1.example", " \n",
@@ -21,10 +22,12 @@ func awkward() []string {
 	}
 }
 
-// numbered is how a server may end a name: it may be a contender's, of a library that nobody here knows.
+// numbered is how a server may end a name: it may be a contender's, of a library that
+// nobody here knows.
 var numbered = regexp.MustCompile(`[-0-9][0-9]{9}$`)
 
-// wantComponent fails the test unless the text has a component with every promise of PathEscape.
+// wantComponent fails the test unless the text has a component with every promise of
+// PathEscape.
 func wantComponent(t *testing.T, text string) (component string) {
 	t.Helper()
 	c := coordinator.PathEscape(text)
@@ -69,7 +72,8 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	}
 }
 
-// FuzzPathEscape: every text has a component of its own, which no library takes for a contender.
+// FuzzPathEscape: every text has a component of its own, which no library takes for a
+// contender.
 func FuzzPathEscape(f *testing.F) {
 	for _, text := range awkward() {
 		f.Add(text, text+"x")

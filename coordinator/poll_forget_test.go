@@ -13,7 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestPollForgetsWhatHasGone: of locks at ever fresh paths that had a waiter nothing is kept.
+// TestPollForgetsWhatHasGone: of locks at ever fresh paths that had a waiter nothing is
+// kept.
 func TestPollForgetsWhatHasGone(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv, err := zktest.New(zktest.InMemory())

@@ -27,7 +27,8 @@ const (
 	readBurst = readRate / 10
 )
 
-// reads are the times at which a server was asked to list or to read, and how often each path was listed.
+// reads are the times at which a server was asked to list or to read, and how often each
+// path was listed.
 type reads struct {
 	mu     sync.Mutex
 	at     []time.Time
@@ -119,7 +120,8 @@ func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[events.LockInfo, 
 	return l
 }
 
-// TestLookersOfAProcessShareItsReads: several of them on several sessions, by Locks and by Poll, send no more than one may.
+// TestLookersOfAProcessShareItsReads: several of them on several sessions, by Locks and
+// by Poll, send no more than one may.
 func TestLookersOfAProcessShareItsReads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		dirs := bare(t, srv, 2000)
@@ -152,7 +154,8 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 	})
 }
 
-// TestAQueueIsReadAtOnce: the bound is on walks. A walk that waits for its turn ends with its context.
+// TestAQueueIsReadAtOnce: the bound is on walks. A walk that waits for its turn ends with
+// its context.
 func TestAQueueIsReadAtOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 5000 {
@@ -181,8 +184,9 @@ func TestAQueueIsReadAtOnce(t *testing.T) {
 	})
 }
 
-// TestPollGoesOnWhereItStopped, in a tree of many directories without a lock and a lock at each end. A look shows what is known,
-// and reads it again. Each directory is listed once, and again only after the search has rested.
+// TestPollGoesOnWhereItStopped, in a tree of many directories without a lock and a lock
+// at each end. A look shows what is known, and reads it again. Each directory is listed
+// once, and again only after the search has rested.
 func TestPollGoesOnWhereItStopped(t *testing.T) {
 	n := eventstest.Amount(6_000, 63_000)
 	atFullRate, rest := time.Duration(n)*time.Second/readRate, time.Duration(n)*4*time.Millisecond
@@ -239,7 +243,8 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestPollOfManyContenders: a lock with more contenders than a look can read is shown once all of them were read, each once.
+// TestPollOfManyContenders: a lock with more contenders than a look can read is shown
+// once all of them were read, each once.
 func TestPollOfManyContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const contenders, locks = 3000, 3

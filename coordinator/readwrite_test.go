@@ -16,8 +16,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection at a
-// request that is too large, each time it is retried.
+// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two
+// nodes. A server drops the connection at a request that is too large, each time it is
+// retried.
 func TestDataThatFitBesideOnePath(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -42,8 +43,9 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 	})
 }
 
-// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request after a release is counted, and a waiter that is not woken
-// makes none. Ten readers are between two writers, and ten more, and another writer behind them.
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request after a release is
+// counted, and a waiter that is not woken makes none. Ten readers are between two
+// writers, and ten more, and another writer behind them.
 func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -84,11 +86,12 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		want(readers, readers)
 		const next = readers + 1
-		// Delete. Other readers were before that reader, so the writer asks for the floor, then for the next node, then lists the
-		// directory and its own node.
+		// Delete. Other readers were before that reader, so the writer asks for the
+		// floor, then for the next node, then lists the directory and its own node.
 		release(readers, 1+1+1+2, "the last reader")
 		want(next, next)
-		// The readers behind it were behind two writers, and ask for the floor, unless they are of its session.
+		// The readers behind it were behind two writers, and ask for the floor, unless
+		// they are of its session.
 		const here = 3
 		release(next, 1+readers-here, "a writer that has waited")
 		want(next+1, 2*readers+1)
@@ -125,8 +128,8 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 	})
 }
 
-// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways, also in a multi-lock. Where there is no such
-// way it does not.
+// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways, also
+// in a multi-lock. Where there is no such way it does not.
 func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -158,8 +161,9 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	})
 }
 
-// TestReadersWriteWithAVersionCheck is the way to read, decide and write without the write lock. Of two readers that have read the
-// same version one writes. A reader of which the node is gone does not. A writer that waits stays outside.
+// TestReadersWriteWithAVersionCheck is the way to read, decide and write without the
+// write lock. Of two readers that have read the same version one writes. A reader of
+// which the node is gone does not. A writer that waits stays outside.
 func TestReadersWriteWithAVersionCheck(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { onTheDouble(t, srv).readersWrite(t) })
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestTheReleaseOfDoIsBounded: by its context while that lives, else by a probe interval. A server
-// that answers after answersAfter comes in time for the first and too late for the second.
+// TestTheReleaseOfDoIsBounded: by its context while that lives, else by a probe interval.
+// A server that answers after answersAfter comes in time for the first and too late for
+// the second.
 func TestTheReleaseOfDoIsBounded(t *testing.T) {
 	const ctxEnds, answersAfter, probe = 3 * time.Second, 2 * time.Second, timeoutOfAll / 10
 	errOfWork := errors.New("half done")
@@ -80,7 +81,8 @@ func TestTheReleaseOfDoIsBounded(t *testing.T) {
 	}
 }
 
-// TestReleaseAndWait returns the servers' word, or says that there is none yet, as often as it is called.
+// TestReleaseAndWait returns the servers' word, or says that there is none yet, as often
+// as it is called.
 func TestReleaseAndWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -124,7 +126,8 @@ func TestReleaseAndWait(t *testing.T) {
 	})
 }
 
-// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, and not if it had ended before.
+// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, and not
+// if it had ended before.
 func TestTermsSayThatAReleaseIsPending(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

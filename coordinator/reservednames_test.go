@@ -15,7 +15,8 @@ import (
 
 // Names in a path, often a user's input, that mean something in another lock's directory.
 
-// tell fails the test unless the error is the wanted one, names the component, and says what to do.
+// tell fails the test unless the error is the wanted one, names the component, and says
+// what to do.
 func tell(t *testing.T, what string, err, want error, component string) {
 	t.Helper()
 	text := ""
@@ -27,7 +28,8 @@ func tell(t *testing.T, what string, err, want error, component string) {
 	}
 }
 
-// namedLikeAContender makes every call that makes nodes, where a component is a contender's name.
+// namedLikeAContender makes every call that makes nodes, where a component is a
+// contender's name.
 func namedLikeAContender(t *testing.T, s *site) {
 	t.Helper()
 	const name = "lock-0000000000"
@@ -82,7 +84,8 @@ func TestNoCallMakesANodeAtAContendersName(t *testing.T) {
 	})
 }
 
-// TestRealNamesOfContenders is the same on a real server, where a path escaped is one component.
+// TestRealNamesOfContenders is the same on a real server, where a path escaped is one
+// component.
 func TestRealNamesOfContenders(t *testing.T) {
 	s := onARealServer(t)
 	namedLikeAContender(t, s)
@@ -102,7 +105,8 @@ func TestRealNamesOfContenders(t *testing.T) {
 	expect(t, err == nil && len(there) == len(awkward()), "%d texts have %d paths, %v; want one each", len(awkward()), len(there), err)
 }
 
-// besideASemaphore asks for locks at the parts of semaphores, in their process and in another one.
+// besideASemaphore asks for locks at the parts of semaphores, in their process and in
+// another one.
 func besideASemaphore(t *testing.T, s *site) {
 	t.Helper()
 	c, other := s.connect(), s.connect()

@@ -20,7 +20,8 @@ import (
 const (
 	// grace is the time that holders get here.
 	grace = 3 * time.Second
-	// patience is how long after the grace a holder is removed: the session timeout, and a quarter of it.
+	// patience is how long after the grace a holder is removed: the session timeout, and
+	// a quarter of it.
 	patience = timeoutOfAll + timeoutOfAll/4
 	// timeoutOfAll is the session timeout, unless a test says otherwise.
 	timeoutOfAll = 10 * time.Second
@@ -35,7 +36,8 @@ func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 	return result
 }
 
-// around tells whether a time has passed, within a tenth of the session timeout. A node may not be watched for that long.
+// around tells whether a time has passed, within a tenth of the session timeout. A node
+// may not be watched for that long.
 func around(got, want time.Duration) bool {
 	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond
 }
@@ -54,7 +56,8 @@ func revokeTakes(t *testing.T, c *coordinator.Coordinator, grace, took time.Dura
 	wantRevoked(t, revoking(t.Context(), c, grace), time.Now(), took)
 }
 
-// TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time that is left, which has not changed.
+// TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time
+// that is left, which has not changed.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -82,7 +85,8 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	})
 }
 
-// stranger returns a function that makes nodes of another client's session. They go with it.
+// stranger returns a function that makes nodes of another client's session. They go with
+// it.
 func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
 	t.Helper()
 	raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
@@ -150,7 +154,8 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 
 // TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved:
 //
-//  1. The holder has held for less than a probe interval, so it has not looked at its node when it is asked.
+//  1. The holder has held for less than a probe interval, so it has not looked at its
+//     node when it is asked.
 //  2. Its session writes for another lock, so its lease goes on.
 //  3. It is cut off.
 //
@@ -190,8 +195,9 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the path, so it counts as a holder. Without a
-// Grant it is not told of the wish. At the end it loses its places, and queues behind the contender that has come meanwhile.
+// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the
+// path, so it counts as a holder. Without a Grant it is not told of the wish. At the end
+// it loses its places, and queues behind the contender that has come meanwhile.
 func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const elsewhere = "/locks/elsewhere"
@@ -212,7 +218,8 @@ func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	})
 }
 
-// TestRealRevoke asks holders at one server of a real ensemble for their locks through another server.
+// TestRealRevoke asks holders at one server of a real ensemble for their locks through
+// another server.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
 	eventstest.Turn(t, 3)
@@ -284,8 +291,9 @@ func TestRealRevoke(t *testing.T) {
 	})
 }
 
-// TestDeadlineEndsWithTheGrace: for every kind of lock, once the holder was told, Deadline is no later than the deadline of the
-// revocation, though the lease goes on for longer.
+// TestDeadlineEndsWithTheGrace: for every kind of lock, once the holder was told,
+// Deadline is no later than the deadline of the revocation, though the lease goes on for
+// longer.
 func TestDeadlineEndsWithTheGrace(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)

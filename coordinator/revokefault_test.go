@@ -37,8 +37,9 @@ func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action 
 	}
 }
 
-// atRequest has the mishap strike the nth request of the session, without pings and handshakes, and counts those requests. If deaf
-// is a session, each of its reads is turned away meanwhile.
+// atRequest has the mishap strike the nth request of the session, without pings and
+// handshakes, and counts those requests. If deaf is a session, each of its reads is
+// turned away meanwhile.
 func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zktest.Server, int64) zktest.Action) (seen *atomic.Int32) {
 	seen = &atomic.Int32{}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -60,8 +61,9 @@ func unreachable(srv *zktest.Server, session int64) {
 	srv.Cut(session)
 }
 
-// TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder that gives the lock back at the deadline, to one that
-// has to be removed, and to one of another library.
+// TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder that gives
+// the lock back at the deadline, to one that has to be removed, and to one of another
+// library.
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
 		requests := revokes(t, kind, took, 0, nil)
@@ -80,8 +82,8 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	}
 }
 
-// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth request. It returns how many requests
-// Revoke makes.
+// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth
+// request. It returns how many requests Revoke makes.
 func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func(*zktest.Server, int64) zktest.Action) (requests int32) {
 	t.Helper()
 	theirs := lockPath + "/lock-0000000007"
@@ -124,8 +126,9 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 	return requests
 }
 
-// TestAHolderHearsOfAWishWhateverHappens: at each of its requests from the wish on. The deadline may come a little later. The end
-// of the session, which is another loss, may come a little sooner.
+// TestAHolderHearsOfAWishWhateverHappens: at each of its requests from the wish on. The
+// deadline may come a little later. The end of the session, which is another loss, may
+// come a little sooner.
 func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
@@ -150,7 +153,8 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	}
 }
 
-// TestRevokeHearsOfTheEndInAnotherSession: the watches of the session in which it asked are gone with that session.
+// TestRevokeHearsOfTheEndInAnotherSession: the watches of the session in which it asked
+// are gone with that session.
 func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -164,7 +168,8 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	})
 }
 
-// TestRevokeOfWhatCannotBeRevoked ends with a typed error. No holder hears of it, nothing is written and nothing watched.
+// TestRevokeOfWhatCannotBeRevoked ends with a typed error. No holder hears of it, nothing
+// is written and nothing watched.
 func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	cause := errors.New("enough")
 	over, cancel := context.WithCancelCause(t.Context())
@@ -260,8 +265,9 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeThatEndsWithoutItsHolder: the coordinator is closed, or the context ends. What was asked is asked, so a holder of ours
-// obeys. One of another library is not removed.
+// TestRevokeThatEndsWithoutItsHolder: the coordinator is closed, or the context ends.
+// What was asked is asked, so a holder of ours obeys. One of another library is not
+// removed.
 func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	cause := errors.New("enough")
 	forEach(t, map[string]error{"closed": coordinator.ErrClosed, "given up": cause}, func(t *testing.T, srv *zktest.Server, want error) {
@@ -295,7 +301,8 @@ func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	})
 }
 
-// TestRevokeWithoutAConnectionLeavesNothing: if it is given up without a connection, no holder was asked.
+// TestRevokeWithoutAConnectionLeavesNothing: if it is given up without a connection, no
+// holder was asked.
 func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -324,7 +331,8 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestRevokeWithoutPermissionIsErrNoAuth: without the permission to write to the node, or to read it.
+// TestRevokeWithoutPermissionIsErrNoAuth: without the permission to write to the node, or
+// to read it.
 func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	forEach(t, map[string]int32{"write": zk.PermWrite, "read": zk.PermRead}, func(t *testing.T, srv *zktest.Server, lacks int32) {
 		acl := append(zk.WorldACL(zk.PermAll&^lacks), zk.DigestACL(zk.PermAll, "the", "holder")...)

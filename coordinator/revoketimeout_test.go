@@ -31,7 +31,8 @@ func unequal(t *testing.T, srv *zktest.Server) (c, operator *coordinator.Coordin
 		coordtest.Connect(t, srv, coordinator.WithSessionTimeout(revokersTimeout))
 }
 
-// wantOneValid waits for the next holder, and checks that the first has lost the lock by then.
+// wantOneValid waits for the next holder, and checks that the first has lost the lock by
+// then.
 func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 	t.Helper()
 	if _, err := next.Wait(t.Context()); err != nil {
@@ -42,7 +43,8 @@ func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 	}
 }
 
-// TestARevokerInAHurryWaitsForTheHoldersLease: the holder is cut off. It is removed after five quarters of its own session timeout.
+// TestARevokerInAHurryWaitsForTheHoldersLease: the holder is cut off. It is removed after
+// five quarters of its own session timeout.
 func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
 	for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
 		forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
@@ -83,8 +85,8 @@ func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) 
 	}
 }
 
-// TestTheNextRevokerKnowsTheHoldersTimeout, too, though Curator's Revoker has overwritten it, the leader has proclaimed since, and
-// the revokers before have written a wish.
+// TestTheNextRevokerKnowsTheHoldersTimeout, too, though Curator's Revoker has overwritten
+// it, the leader has proclaimed since, and the revokers before have written a wish.
 func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator, leader, proclaim := leads(t, srv)
@@ -128,7 +130,8 @@ func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	return all
 }
 
-// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and in no other node.
+// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and in no
+// other node.
 func TestTheTimeoutIsNotShown(t *testing.T) {
 	for line, kinds := range map[string]map[string]lockKind{"": kindsOf(), "zkgrant-timeout 30000ms\n": revocableKinds()} {
 		if line != "" {
@@ -267,8 +270,8 @@ func TestAReaderInTheWritersPlaceNamesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the connection at a request that is too large, each
-// time it is retried.
+// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the
+// connection at a request that is too large, each time it is retried.
 func TestTheTimeoutsOfManyMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

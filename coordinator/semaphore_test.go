@@ -48,8 +48,9 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	}
 }
 
-// TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and again, in sessions of their own. If
-// permits were taken one by one, each would soon have two.
+// TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and
+// again, in sessions of their own. If permits were taken one by one, each would soon have
+// two.
 func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, _ := sessions(t, srv, 2, 0)
@@ -72,7 +73,8 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	})
 }
 
-// permitStorm has callers want one to three permits each, some times. It returns the greatest number held at once.
+// permitStorm has callers want one to three permits each, some times. It returns the
+// greatest number held at once.
 func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int, leases func() int) int64 {
 	t.Helper()
 	var held, most atomic.Int64
@@ -137,7 +139,8 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not refused for its size.
+// TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not
+// refused for its size.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -198,8 +201,8 @@ func TestBadNumbersOfPermits(t *testing.T) {
 
 // The faults of a semaphore, and how they are reported.
 
-// TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or make one, Acquire ends with ErrNoAuth and
-// leaves nothing.
+// TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or
+// make one, Acquire ends with ErrNoAuth and leaves nothing.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	forEach(t, map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
@@ -223,11 +226,12 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 // TestAPermitOutOfTurnIsSeenInTime:
 //
 //  1. The first in the queue looks at the leases.
-//  2. Another client makes a lease. Curator's InterProcessSemaphoreV2 does so if its session ended while it made a lease: it asks
-//     again in the next session.
+//  2. Another client makes a lease. Curator's InterProcessSemaphoreV2 does so if its
+//     session ended while it made a lease: it asks again in the next session.
 //  3. The first counts once more, gives way, and enters when that lease is gone.
 //
-// The same holds if the answer to its transaction is lost, and if the directory of the leases is not ours.
+// The same holds if the answer to its transaction is lost, and if the directory of the
+// leases is not ours.
 func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
 	type row struct {
@@ -276,7 +280,8 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 
 // What a semaphore costs, counted as in cost_test.go.
 
-// warmPermits has each coordinator hold a permit, so that it knows the queue's directory for ours.
+// warmPermits has each coordinator hold a permit, so that it knows the queue's directory
+// for ours.
 func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	t.Helper()
 	for range 2 {
@@ -287,8 +292,8 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	}
 }
 
-// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter. One more gives the permits back, however
-// many there are.
+// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter.
+// One more gives the permits back, however many there are.
 func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 	const cycles, size, lag = 100, 5, 10 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -321,7 +326,8 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 	})
 }
 
-// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It costs as much with a queue of 20.
+// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It
+// costs as much with a queue of 20.
 func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 	const permits, rounds = 11, 10
 	for _, sessions := range []int{1, 5} {

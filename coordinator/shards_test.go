@@ -51,7 +51,8 @@ func (o *owners) count(who string) (n int) {
 	return n
 }
 
-// want checks that each shard has an owner, and the owners have so many, after so many moves since the last time.
+// want checks that each shard has an owner, and the owners have so many, after so many
+// moves since the last time.
 func (o *owners) want(when string, moves int, counts ...int) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -66,8 +67,9 @@ func (o *owners) want(when string, moves int, counts ...int) {
 	o.moves = 0
 }
 
-// TestShards of the example: three processes share 7 shards. One joins, one is stopped and goes on, one is killed. Each shard has
-// one owner at a time, none has more than its share after 2 T, and no shard moves without need.
+// TestShards of the example: three processes share 7 shards. One joins, one is stopped
+// and goes on, one is killed. Each shard has one owner at a time, none has more than its
+// share after 2 T, and no shard moves without need.
 func TestShards(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const timeout = 10 * time.Second

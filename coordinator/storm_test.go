@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealStorms has crowds of contenders meet at one ensemble. In virtual time schedules and the explorer have them.
+// TestRealStorms has crowds of contenders meet at one ensemble. In virtual time schedules
+// and the explorer have them.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
 	eventstest.Turn(t, 3)
@@ -34,8 +35,9 @@ func TestRealStorms(t *testing.T) {
 	}
 }
 
-// realOppositeOrders has contenders at each server take the same locks, one or several at a time, in all orders, to read and to write.
-// At each path a writer is alone, the tokens of writers grow, and nothing is left. Each contender is granted its locks.
+// realOppositeOrders has contenders at each server take the same locks, one or several at
+// a time, in all orders, to read and to write. At each path a writer is alone, the tokens
+// of writers grow, and nothing is left. Each contender is granted its locks.
 func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
 	const contenders, rounds = 12, 10
 	paths, ctx := []string{accountA, accountB, accountC}, coordtest.RealContext(t)
@@ -98,7 +100,8 @@ func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
 
 // Directories that other clients fill, and that other clients remove.
 
-// sessions returns n coordinators with a session each, and acquisitions that wait for the lock, of one after the other.
+// sessions returns n coordinators with a session each, and acquisitions that wait for the
+// lock, of one after the other.
 func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinator.Coordinator, all []*coordinator.Acquisition) {
 	t.Helper()
 	for range n {
@@ -110,8 +113,8 @@ func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinat
 	return cs, all
 }
 
-// TestAContenderWakesOnlyItsSuccessor drains a queue with waiters of many sessions: each handoff takes the same few requests,
-// however long the queue is.
+// TestAContenderWakesOnlyItsSuccessor drains a queue with waiters of many sessions: each
+// handoff takes the same few requests, however long the queue is.
 func TestAContenderWakesOnlyItsSuccessor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, all := sessions(t, srv, 3, 200)
@@ -128,7 +131,8 @@ func TestAContenderWakesOnlyItsSuccessor(t *testing.T) {
 	})
 }
 
-// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Each of them is granted in the end, with a greater token.
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Each of them is
+// granted in the end, with a greater token.
 func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, all := sessions(t, srv, 3, 31)

@@ -13,8 +13,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestEventsTakeNothing: a bystander that reads every event changes nothing for callers whose wait ends before they have read their
-// Grant. Each lock is taken back. The bystander reads the Grant, and then its Ended with the reason.
+// TestEventsTakeNothing: a bystander that reads every event changes nothing for callers
+// whose wait ends before they have read their Grant. Each lock is taken back. The
+// bystander reads the Grant, and then its Ended with the reason.
 func TestEventsTakeNothing(t *testing.T) {
 	const callers = 40
 	turnedAway := errors.New("the request was cancelled")

@@ -23,7 +23,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// throttling is a server that turns requests away, as an overloaded one does (ThrottledOp).
+// throttling is a server that turns requests away, as an overloaded one does
+// (ThrottledOp).
 type throttling struct {
 	*testing.T
 	server   *zktest.Server
@@ -75,8 +76,8 @@ func eachLock(do func(path string)) {
 
 const throttledLocks = 20
 
-// TestThrottledRequestsAreMadeAgainSeldom, of every kind that is made again: at a pause of
-// a quarter of the timeout each, and in all kinds of locks.
+// TestThrottledRequestsAreMadeAgainSeldom, of every kind that is made again: at a pause
+// of a quarter of the timeout each, and in all kinds of locks.
 func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 	scenes := map[string]func(*throttling){
 		"held, and not watched yet": func(th *throttling) {
@@ -138,7 +139,8 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 				throttledTrial(t, away, func(th *throttling) {
 					scene(th)
 					th.minute() // it has grown
-					// One pause is 1.25 s at least, and there are two clients, of two requests each at most.
+					// One pause is 1.25 s at least, and there are two clients, of two
+					// requests each at most.
 					const most = 2 * 2 * throttledLocks * 48
 					for range 2 {
 						if n := th.minute(); n > most {
@@ -203,7 +205,8 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 	}
 }
 
-// TestATransactionThatIsGivenUpCountsOnce: its caller gives up while the transaction waits to be made again.
+// TestATransactionThatIsGivenUpCountsOnce: its caller gives up while the transaction
+// waits to be made again.
 func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 	throttledTrial(t, throttledWrites, func(th *throttling) {
 		holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
@@ -227,7 +230,8 @@ func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 	})
 }
 
-// TestACreateThatWasTurnedAwayGoesByItself: it had joined a release, and is withdrawn in its pause. The next one joins neither of them.
+// TestACreateThatWasTurnedAwayGoesByItself: it had joined a release, and is withdrawn in
+// its pause. The next one joins neither of them.
 func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 	throttledTrial(t, []zktest.Op{zktest.OpMulti, zktest.OpDelete}, func(th *throttling) {
 		for range 3 {
@@ -250,9 +254,9 @@ func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 
 const turnedAwayMessage = session.TurnedAway
 
-// TestRequestsThatAreTurnedAwayAreSaid: a caller whose wait ends hears of its own end alone, so the log has the cause.
-// It is there after some seconds, and again each minute. A server that fails at requests is asked as seldom as one
-// that throttles them.
+// TestRequestsThatAreTurnedAwayAreSaid: a caller whose wait ends hears of its own end
+// alone, so the log has the cause. It is there after some seconds, and again each minute.
+// A server that fails at requests is asked as seldom as one that throttles them.
 func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 	for code, cause := range map[zktest.Code]string{zktest.Throttled: "throttled by the server", zktest.MarshallingError: "its log has the reason"} {
 		t.Run(code.Error(), func(t *testing.T) {
@@ -303,8 +307,9 @@ func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatEndAtOnceAreExplained: a server with too many of them may reset a dial, and one of another
-// ensemble closes the connection instead of refusing the identity.
+// TestConnectionsThatEndAtOnceAreExplained: a server with too many of them may reset a
+// dial, and one of another ensemble closes the connection instead of refusing the
+// identity.
 func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Intercept(func(r zktest.Request) zktest.Action {

@@ -28,8 +28,9 @@ import (
 // taskPath is the unfair lock that most of these tests fight for.
 const taskPath = "/tasks/7"
 
-// TestUnfair: the node is at the path itself and costs one request. There is one holder at a time, also among acquisitions of one
-// coordinator. Tokens grow, and nothing is left.
+// TestUnfair: the node is at the path itself and costs one request. There is one holder
+// at a time, also among acquisitions of one coordinator. Tokens grow, and nothing is
+// left.
 func TestUnfair(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -92,7 +93,8 @@ func TestUnfair(t *testing.T) {
 	})
 }
 
-// TestUnfairTry: the loser learns the holder at once, and leaves nothing behind, not even a watch.
+// TestUnfairTry: the loser learns the holder at once, and leaves nothing behind, not even
+// a watch.
 func TestUnfairTry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		eventstest.Must(t, srv.Create("/app", nil))
@@ -124,8 +126,8 @@ func TestUnfairTry(t *testing.T) {
 	})
 }
 
-// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each looks once, or a few times, and few create.
-// None lists.
+// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each
+// looks once, or a few times, and few create. None lists.
 func TestUnfairDoesNotStampede(t *testing.T) {
 	const waiting = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -174,7 +176,8 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 	})
 }
 
-// TestUnfairWithoutWrite: if no client may write the nodes, it costs two requests more, and holds.
+// TestUnfairWithoutWrite: if no client may write the nodes, it costs two requests more,
+// and holds.
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -199,7 +202,8 @@ func TestUnfairWithoutWrite(t *testing.T) {
 	})
 }
 
-// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction that rests on it is answered.
+// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction
+// that rests on it is answered.
 func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := coordtest.Connect(t, srv)
@@ -231,8 +235,9 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 	})
 }
 
-// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as well, in a transaction that only the
-// holder can make, so no worker that has lost a claim ends a task.
+// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as
+// well, in a transaction that only the holder can make, so no worker that has lost a
+// claim ends a task.
 type shop struct {
 	*testing.T
 	ctx  context.Context
@@ -245,8 +250,9 @@ type shop struct {
 	ofVictim     int // tasks that it has begun
 }
 
-// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try. One worker is cut off in the middle of a task.
-// Each task is done once, and that task is done again, by another worker.
+// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try. One
+// worker is cut off in the middle of a task. Each task is done once, and that task is
+// done again, by another worker.
 func TestTaskClaims(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		workTasks(t, srv.Addr(), srv.DialContext)
@@ -305,8 +311,8 @@ func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 	network.Close() // before the victim's Close, which reaches no server
 }
 
-// claim does the task if no other worker has it. The first worker loses its connection in the middle of its tenth task. It reports
-// whether the worker can go on.
+// claim does the task if no other worker has it. The first worker loses its connection in
+// the middle of its tenth task. It reports whether the worker can go on.
 func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) bool {
 	a := c.Unfair(fmt.Sprintf("/tasks/%d", task)).Acquire(s.ctx, coordinator.Try(), named(fmt.Sprint("worker ", worker)))
 	defer a.Release()
@@ -375,8 +381,9 @@ func (s *shop) left() (left []int) {
 	return left
 }
 
-// TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function runs, and keeps its node for that. Another
-// client deletes the node. A waiter of the same session has the lock by the event of that, and does not ask again and again until
+// TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function
+// runs, and keeps its node for that. Another client deletes the node. A waiter of the
+// same session has the lock by the event of that, and does not ask again and again until
 // the function returns.
 func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -110,8 +110,8 @@ type write struct {
 	shared  bool         // other holders may write the same data, or another goroutine of this one
 }
 
-// updates has the paths at which an Update runs. Two of one holder that run beside each other may write the same data. The zero value
-// is ready to use.
+// updates has the paths at which an Update runs. Two of one holder that run beside each
+// other may write the same data. The zero value is ready to use.
 type updates struct {
 	mu    sync.Mutex // guards all fields
 	paths map[string]*update

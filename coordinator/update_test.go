@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// addTo returns a function for Update that adds one to a number, in place, and counts its calls.
+// addTo returns a function for Update that adds one to a number, in place, and counts its
+// calls.
 func addTo(calls *int) func([]byte, bool) ([]byte, error) {
 	return func(old []byte, _ bool) ([]byte, error) {
 		*calls++
@@ -79,7 +80,8 @@ func TestStateIsReadAndWrittenUnderEachKindOfLock(t *testing.T) {
 	})
 }
 
-// TestRealState is the same on a real server. Then each server of an ensemble counts, and no count is lost.
+// TestRealState is the same on a real server. Then each server of an ensemble counts, and
+// no count is lost.
 func TestRealState(t *testing.T) {
 	s := onARealServer(t)
 	eventstest.Must(t, s.raw.AddAuth("digest", []byte("ann:secret")))
@@ -188,7 +190,8 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 		"the write is lost, and another":  {first: "10", action: before(set("50"), zktest.CutBefore()), written: "50", calls: 1, want: unknown},
 		"the reply is lost, then another": {first: "10", action: before(none, zktest.CutAfter()), after: set("50"), written: "50", calls: 1, want: unknown},
 		"the reply is lost, then a new":   {first: "10", action: before(none, zktest.CutAfter()), after: anew, written: "11", calls: 1, want: unknown},
-		// Two readers of one number write the same bytes, so these do not say whose write it was.
+		// Two readers of one number write the same bytes, so these do not say whose write
+		// it was.
 		"the reply is lost, of a reader": {first: "10", shared: true, action: before(none, zktest.CutAfter()), written: "11", calls: 1, want: unknown},
 		"the write is lost, of a reader": {first: "10", shared: true, action: before(none, zktest.CutBefore()), written: "11", calls: 1},
 		"the session ends": {first: "10", action: func(srv *zktest.Server, c *coordinator.Coordinator) zktest.Action {
@@ -229,7 +232,8 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 	})
 }
 
-// TestStateIsReadOnTheLocksSession: what another session reads may be older than what the last holder wrote.
+// TestStateIsReadOnTheLocksSession: what another session reads may be older than what the
+// last holder wrote.
 func TestStateIsReadOnTheLocksSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, _ := holder(t, srv, "")
@@ -258,7 +262,8 @@ func TestStateIsReadOnTheLocksSession(t *testing.T) {
 }
 
 // TestUpdatesBesideEachOther: two goroutines count under one lock, or under one that was
-// entered again, and a reply or a write is lost. An Update that reports success has counted.
+// entered again, and a reply or a write is lost. An Update that reports success has
+// counted.
 func TestUpdatesBesideEachOther(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"reply": zktest.CutAfter(), "write": zktest.CutBefore()} {
 		for _, again := range []bool{false, true} {

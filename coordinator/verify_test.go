@@ -24,8 +24,8 @@ import (
 // ofMany is where those locks are.
 const ofMany = "/many/"
 
-// manyHeld has a session hold so many locks. Their nodes are not watched yet: each lock is granted by its create, because the session
-// knows the directories for ours.
+// manyHeld has a session hold so many locks. Their nodes are not watched yet: each lock
+// is granted by its create, because the session knows the directories for ours.
 func manyHeld(t *testing.T, srv *zktest.Server, n int, lock func(c *coordinator.Coordinator, i int) *coordinator.Lock) (
 	c *coordinator.Coordinator, all []*coordinator.Acquisition,
 ) {
@@ -57,8 +57,9 @@ type census struct {
 	between int            // that came since
 }
 
-// takeCensus notes the transactions that check one of the many locks or more, and has act decide their fate. From then on the nodes
-// are not watched: a watch would tell as well that a node is gone.
+// takeCensus notes the transactions that check one of the many locks or more, and has act
+// decide their fate. From then on the nodes are not watched: a watch would tell as well
+// that a node is gone.
 func takeCensus(srv *zktest.Server, act func(nodes int) zktest.Action) *census {
 	c := &census{checked: map[string]int{}}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -112,8 +113,9 @@ func wantLost(t *testing.T, all []*coordinator.Acquisition, want func(i int) boo
 	}
 }
 
-// TestHeldLocksAreVerifiedTogether: a session that holds many locks has a new connection. Each node is checked, a hundred and more
-// in one transaction, and not behind other requests of the meantime.
+// TestHeldLocksAreVerifiedTogether: a session that holds many locks has a new connection.
+// Each node is checked, a hundred and more in one transaction, and not behind other
+// requests of the meantime.
 func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 	const n = 1500
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -131,14 +133,16 @@ func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 				t.Errorf("%s is checked %d times, want it once", a.Grant().Node, got)
 			}
 		}
-		// Requests beside them are sent in no order, and each answer makes room for another one.
+		// Requests beside them are sent in no order, and each answer makes room for
+		// another one.
 		if got, most := seen.others, n/4; got > most {
 			t.Errorf("%d requests of others are made before the last of the transactions, want at most %d", got, most)
 		}
 	})
 }
 
-// TestWhichOfManyIsGone: some of the nodes are gone, or may not be read. Exactly the locks of the missing nodes are lost.
+// TestWhichOfManyIsGone: some of the nodes are gone, or may not be read. Exactly the
+// locks of the missing nodes are lost.
 func TestWhichOfManyIsGone(t *testing.T) {
 	const n = 300
 	type row struct {
@@ -180,7 +184,8 @@ func TestWhichOfManyIsGone(t *testing.T) {
 	})
 }
 
-// TestAnAnswerToManyThatIsLost: the fate of each of them is unknown, and all are verified once more. One node is gone by then.
+// TestAnAnswerToManyThatIsLost: the fate of each of them is unknown, and all are verified
+// once more. One node is gone by then.
 func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	const n = 300
 	forEach(t, map[string]zktest.Action{
@@ -205,8 +210,8 @@ func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	})
 }
 
-// TestLocksOfSeveralNodesAreVerifiedTogether: a part of its nodes says nothing of a lock with several. If one node is gone, its
-// lock is lost, and no other.
+// TestLocksOfSeveralNodesAreVerifiedTogether: a part of its nodes says nothing of a lock
+// with several. If one node is gone, its lock is lost, and no other.
 func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	const n = 60
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -238,7 +243,8 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	})
 }
 
-// TestLongPathsAreVerifiedInParts: a transaction is far below what a server takes, however long the paths are.
+// TestLongPathsAreVerifiedInParts: a transaction is far below what a server takes,
+// however long the paths are.
 func TestLongPathsAreVerifiedInParts(t *testing.T) {
 	const n, length, most = 100, 4000, 128 << 10
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

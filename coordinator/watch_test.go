@@ -55,7 +55,8 @@ func newest(seen <-chan []events.Contender) (queue []events.Contender, ok, close
 	}
 }
 
-// wantQueue fails the test unless the watcher was just told what Queue returns, with so many contenders.
+// wantQueue fails the test unless the watcher was just told what Queue returns, with so
+// many contenders.
 func wantQueue(t *testing.T, h watchable, seen <-chan []events.Contender, n int) []events.Contender {
 	t.Helper()
 	got, ok, closed := newest(seen)
@@ -67,8 +68,8 @@ func wantQueue(t *testing.T, h watchable, seen <-chan []events.Contender, n int)
 	return got
 }
 
-// TestWatch of each kind: the queue at once, and again when a contender comes, gets the lock or goes, when the path goes and
-// comes again, and in the next session.
+// TestWatch of each kind: the queue at once, and again when a contender comes, gets the
+// lock or goes, when the path goes and comes again, and in the next session.
 func TestWatch(t *testing.T) {
 	for kind, handle := range watchables() {
 		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
@@ -124,7 +125,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchAtEachStep makes a change before each request of a watcher. In the end it has heard of the present queue.
+// TestWatchAtEachStep makes a change before each request of a watcher. In the end it has
+// heard of the present queue.
 func TestWatchAtEachStep(t *testing.T) {
 	for kind, handle := range watchables() {
 		for _, meanwhile := range []string{"cut before", "cut after", "expire", "join", "leave", "path"} {
@@ -186,8 +188,9 @@ func TestWatchAtEachStep(t *testing.T) {
 	}
 }
 
-// TestWhatWatchersCost: a listing and the new data for all watchers of a path, and one listing in a probe interval however often
-// it changes. A slow watcher hears the newest queue.
+// TestWhatWatchersCost: a listing and the new data for all watchers of a path, and one
+// listing in a probe interval however often it changes. A slow watcher hears the newest
+// queue.
 func TestWhatWatchersCost(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const crowd = 500
@@ -243,7 +246,8 @@ func TestWhatWatchersCost(t *testing.T) {
 	})
 }
 
-// TestWatchersEnd with their contexts, with the coordinator, and where the path cannot be read: the channel is closed.
+// TestWatchersEnd with their contexts, with the coordinator, and where the path cannot be
+// read: the channel is closed.
 func TestWatchersEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
@@ -306,8 +310,8 @@ func TestWatchersEnd(t *testing.T) {
 	})
 }
 
-// realWatch has contenders of three sessions come and go on a real ensemble, at mutexes and semaphores. A watcher at each
-// server hears of the last ones.
+// realWatch has contenders of three sessions come and go on a real ensemble, at mutexes
+// and semaphores. A watcher at each server hears of the last ones.
 func realWatch(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(10, 40), coordtest.RealContext(t)
 	for kind, handle := range watchables() {

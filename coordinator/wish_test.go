@@ -74,7 +74,8 @@ func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	}
 }
 
-// wantTold checks which acquisitions the stream has told of a wish without a deadline, since it was last read.
+// wantTold checks which acquisitions the stream has told of a wish without a deadline,
+// since it was last read.
 func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*coordinator.Acquisition) {
 	t.Helper()
 	var want []events.Revoked
@@ -86,8 +87,9 @@ func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*c
 	}
 }
 
-// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so once, after its Grant, and keeps the lock. It is
-// not revocable, so no message sets a time. The waiter behind it goes on waiting, and is granted the lock after the release.
+// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so
+// once, after its Grant, and keeps the lock. It is not revocable, so no message sets a
+// time. The waiter behind it goes on waiting, and is granted the lock after the release.
 func TestAWishIsNoRelease(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -112,7 +114,8 @@ func TestAWishIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the node is watched.
+// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the
+// node is watched.
 func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -136,7 +139,8 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 	})
 }
 
-// TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node before the holder has it watched.
+// TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node
+// before the holder has it watched.
 func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
@@ -155,7 +159,8 @@ func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	})
 }
 
-// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish is in the node before the session has found it.
+// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish is in the
+// node before the session has found it.
 func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
@@ -189,8 +194,9 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	})
 }
 
-// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again later, also when other data have taken the
-// wish's place by then: all that hold the lock have heard the same.
+// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again
+// later, also when other data have taken the wish's place by then: all that hold the lock
+// have heard the same.
 func TestAWishIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -211,8 +217,9 @@ func TestAWishIsToldToEachReentry(t *testing.T) {
 	})
 }
 
-// TestTheHolderReadsTheNewestWish: Revoked has room for one wish. A sooner wish replaces an unread one, and Deadline is no later
-// than it. After a release an unread wish is gone.
+// TestTheHolderReadsTheNewestWish: Revoked has room for one wish. A sooner wish replaces
+// an unread one, and Deadline is no later than it. After a release an unread wish is
+// gone.
 func TestTheHolderReadsTheNewestWish(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playWishes(t, onTheDouble(t, srv), lock) })
 }

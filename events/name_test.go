@@ -157,8 +157,8 @@ func TestWhatTheStreamNeverSendsIsNoEvent(t *testing.T) {
 	}
 }
 
-// FuzzParseName: any name that a server or a foreign client writes is either no contender, or can be put together again from its
-// parts.
+// FuzzParseName: any name that a server or a foreign client writes is either no
+// contender, or can be put together again from its parts.
 func FuzzParseName(f *testing.F) {
 	for _, s := range []string{"", "lock-0000000001", "x--1--000000005", "a__rlock__2147483647", "lock--2147483648", "_c_x", "-__WRIT__0000000001"} {
 		f.Add(s)

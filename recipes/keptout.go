@@ -17,8 +17,8 @@ func KeepsOut(holder, contender events.Name) bool {
 	return len(rule.Blockers([]events.Name{holder}, contender)) > 0
 }
 
-// Beyond returns the contenders in the queue of a semaphore for which so many free permits
-// are too few. The queue is in any order.
+// Beyond returns the contenders in the queue of a semaphore for which so many free
+// permits are too few. The queue is in any order.
 func Beyond(free int, queue []events.Name) []events.Name {
 	queue = slices.SortedFunc(slices.Values(queue), events.CompareNames)
 	for i, c := range queue {
@@ -29,14 +29,14 @@ func Beyond(free int, queue []events.Name) []events.Name {
 	return nil
 }
 
-// Newcomers are the contenders of which a holder knows. The zero value is that of a holder
-// that knows of none.
+// Newcomers are the contenders of which a holder knows. The zero value is that of a
+// holder that knows of none.
 type Newcomers struct{ known map[string]struct{} }
 
 // See takes the contenders that the holder keeps out, each by what no other one has, and
 // reports whether one of them has come. A contender that has left is forgotten: it does
-// not come again. One of the rest, which it does not keep out at the moment, does not come
-// again either.
+// not come again. One of the rest, which it does not keep out at the moment, does not
+// come again either.
 func (n *Newcomers) See(kept []string, rest ...string) (came bool) {
 	now := make(map[string]struct{}, len(kept))
 	for _, c := range kept {

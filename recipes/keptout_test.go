@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// TestKeepsOut: a holder keeps out whoever waits for it, and no one that is older.
+// TestKeepsOut: a holder keeps out the contenders that wait for it, and no older one.
 func TestKeepsOut(t *testing.T) {
 	for _, trial := range []struct {
 		holder, contender string
@@ -31,7 +31,8 @@ func TestKeepsOut(t *testing.T) {
 	}
 }
 
-// TestBeyond: those in a semaphore's queue that free permits do not suffice for, and all behind them.
+// TestBeyond: those in a semaphore's queue that free permits do not suffice for, and all
+// behind them.
 func TestBeyond(t *testing.T) {
 	var queue []events.Name
 	for _, text := range []string{"c-lock-0000000003", "a-lock-0000000001", "b-lock-0000000002"} {

@@ -27,7 +27,8 @@ var (
 	reading = events.Name{Text: "__READ__0000000002", Kind: events.KindRead, Seq: 2}
 	twin    = events.Name{Text: "__READ__0000000005", Kind: events.KindRead, Seq: 5}
 
-	// One contender more than is remembered stands ahead; the rest of the queue is foreign.
+	// One contender more than is remembered stands ahead; the rest of the queue is
+	// foreign.
 	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}
 	opened     = Opened{Epoch: 1, Session: 77}
 	reopened   = Opened{Epoch: 2, Session: 78}

@@ -213,8 +213,9 @@ func (w *world) ends(c int) (mask uint8) {
 // renewed notes that a session's lease is good again.
 func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
-// proven returns the nodes of holders, and of clients with news under way that they may enter, if only that no contender is before
-// them. If such a node is deleted by hand, its owner cannot know yet.
+// proven returns the nodes of holders, and of clients with news under way that they may
+// enter, if only that no contender is before them. If such a node is deleted by hand, its
+// owner cannot know yet.
 func (e *environment) proven(w *world) uint8 {
 	if e.several != nil {
 		return 0xff
@@ -268,7 +269,8 @@ func (e *environment) cut(w *world, c int) {
 	})
 }
 
-// disconnect does what a broken connection does to one client: answers under way are lost, and watches perhaps.
+// disconnect does what a broken connection does to one client: answers under way are
+// lost, and watches perhaps.
 func (e *environment) disconnect(cl *client) {
 	cl.conn, cl.lag, cl.look = connDown, 0, 0
 	if !e.late {
@@ -286,8 +288,8 @@ func (e *environment) disconnect(cl *client) {
 	cl.armed, cl.fired = cl.armed|cl.fired, 0
 }
 
-// reconnect finds a replica that has at least what the client has seen. Requests that were sent on the old connection are not
-// executed any more.
+// reconnect finds a replica that has at least what the client has seen. Requests that
+// were sent on the old connection are not executed any more.
 func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, cl *client) {
 		lingers := e.early && cl.survey(sent) >= 0
@@ -302,8 +304,9 @@ func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, Reconnected{}) })
 }
 
-// outdate takes answers that have come, and are not delivered, for lost, unless what they say stays true. So no grant rests on an
-// answer whose node was deleted by hand meanwhile.
+// outdate takes answers that have come, and are not delivered, for lost, unless what they
+// say stays true. So no grant rests on an answer whose node was deleted by hand
+// meanwhile.
 func (e *environment) outdate(w *world, c int) {
 	cl := &w.clients[c]
 	for i := range cl.requests {
@@ -350,7 +353,8 @@ func (e *environment) expired(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, Expired{}) })
 }
 
-// lapse lets T pass for one client: what it has sent so far proves nothing any more, and a good lease runs out.
+// lapse lets T pass for one client: what it has sent so far proves nothing any more, and
+// a good lease runs out.
 func (e *environment) lapse(w *world, c int) {
 	good := w.clients[c].lease
 	w.each(c, func(_ int, cl *client) {

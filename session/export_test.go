@@ -15,7 +15,8 @@ func (t *Seat) FindGone(e recipes.Watch) {
 	t.AnswerWith(e.Epoch, recipes.OpWatch, func() recipes.Input { return recipes.Gone{Epoch: e.Epoch, Node: e.Node} })
 }
 
-// AnswerWith has the session take the answer to a request, when the function that runs the request returns.
+// AnswerWith has the session take the answer to a request, when the function that runs
+// the request returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
 	t.session.submit(scripted{&seatRequest{seat: t, epoch: epoch, op: op}, run})
 }
@@ -76,7 +77,8 @@ func (l lateLook) do(c *client) (func(*Session), error) {
 	return l.verification.do(c)
 }
 
-// Verify has the session look whether the node is the seat's, and calls the function between the answer and the session.
+// Verify has the session look whether the node is the seat's, and calls the function
+// between the answer and the session.
 func (t *Seat) Verify(pass func()) {
 	t.session.submit(lateLook{&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
 }

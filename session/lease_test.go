@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// window is how long ago a request must have been answered for a write to prove it. The session is not told the tick.
+// window is how long ago a request must have been answered for a write to prove it. The
+// session is not told the tick.
 const window = 1250 * time.Millisecond
 
 // greeting is how long a session is kept quiet after its handshake.
@@ -90,8 +91,8 @@ func TestPingsAndReadsRenewNothing(t *testing.T) {
 	})
 }
 
-// As long as nothing is held nothing is written, however long that takes. The lease runs out, which is told to no seat, and a claim has
-// one at once.
+// As long as nothing is held nothing is written, however long that takes. The lease runs
+// out, which is told to no seat, and a claim has one at once.
 func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -157,7 +158,8 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed answers handshakes, and executes no write. The time of its sessions runs out at the new leader.
+// A leader that has been deposed answers handshakes, and executes no write. The time of
+// its sessions runs out at the new leader.
 func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -191,8 +193,9 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	})
 }
 
-// A process is held up, and finds the answer to its claim when it has no value any more. The answer makes the machine claim again, so the
-// machine is not told at once: a claim right after the first would not be fresh either.
+// A process is held up, and finds the answer to its claim when it has no value any more.
+// The answer makes the machine claim again, so the machine is not told at once: a claim
+// right after the first would not be fresh either.
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -232,8 +235,8 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	})
 }
 
-// The timer that watches the lease and the answer that renews it may come at the same moment. If the timer has seen it run out, that has
-// to be true.
+// The timer that watches the lease and the answer that renews it may come at the same
+// moment. If the timer has seen it run out, that has to be true.
 func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
@@ -251,7 +254,8 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 			}
 		})
 		time.Sleep(s.Until() - time.Second)
-		// A write is sent before the deadline and answered after it. From before to after both the session's actor is held up.
+		// A write is sent before the deadline and answered after it. From before to after
+		// both the session's actor is held up.
 		slow.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
 		synctest.Wait()
 		slow.Hears(func(recipes.Input) { time.Sleep(3 * time.Second) })
@@ -283,8 +287,8 @@ const (
 	shortTimeout = sessiontest.Timeout      // of every later one
 )
 
-// shorter asks for another session timeout in every handshake but the first, as if the client had come to a server with a lower
-// maxSessionTimeout.
+// shorter asks for another session timeout in every handshake but the first, as if the
+// client had come to a server with a lower maxSessionTimeout.
 type shorter struct {
 	net.Conn
 	done bool
@@ -300,8 +304,9 @@ func (s *shorter) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
-// getsShorter has a seat hold in a session with a timeout that gets ten times shorter with a reconnect. The timers of the lease, and of
-// the next probe, were set before that. The channel gets the time when LeaseRanOut was told.
+// getsShorter has a seat hold in a session with a timeout that gets ten times shorter
+// with a reconnect. The timers of the lease, and of the next probe, were set before that.
+// The channel gets the time when LeaseRanOut was told.
 func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time)) {
 	t.Helper()
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -335,7 +340,8 @@ func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat
 	})
 }
 
-// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe would notice as well, and too late.
+// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe would
+// notice as well, and too late.
 func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
 		id := r.Only()

@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A play of listings: requests join, readings begin, and end. It keeps its own book of what must
-// hold.
+// A play of listings: requests join, readings begin, and end. It keeps its own book of
+// what must hold.
 type listingsPlay struct {
 	t      *testing.T
 	what   []string
@@ -26,8 +26,8 @@ type listingsPlay struct {
 	under  []*listing
 }
 
-// The directories of a play, and what is known of them. Two middling ones have room together. A
-// big one has room only by itself.
+// The directories of a play, and what is known of them. Two middling ones have room
+// together. A big one has room only by itself.
 var playedSizes = map[string]int{
 	"unknown": 0, "middling": mostListed / listedName / 2, "half": mostListed / listedName / 2, "big": 2 * mostListed / listedName,
 }
@@ -189,8 +189,9 @@ func (p *listingsPlay) drain() {
 	}
 }
 
-// TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served once, by a reading that begins after it. One
-// reading of a directory is under way at a time. Together they stay within their bytes. None waits for ever, nor for a later one.
+// TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served
+// once, by a reading that begins after it. One reading of a directory is under way at a
+// time. Together they stay within their bytes. None waits for ever, nor for a later one.
 func TestListingsOfADirectoryAreShared(t *testing.T) {
 	for _, c := range []struct {
 		joins   []string
@@ -222,7 +223,8 @@ func TestListingsOfADirectoryAreShared(t *testing.T) {
 	}
 }
 
-// TestALongPlayOfListings is TestListingsOfADirectoryAreShared for many requests at a time, in random order.
+// TestALongPlayOfListings is TestListingsOfADirectoryAreShared for many requests at a
+// time, in random order.
 func TestALongPlayOfListings(t *testing.T) {
 	var joins []string
 	for _, dir := range slices.Sorted(maps.Keys(playedSizes)) {
@@ -238,8 +240,8 @@ func TestALongPlayOfListings(t *testing.T) {
 	}
 }
 
-// TestListingsThatAreTooLateAreRefused: those that wait, and those that wait for the next reading of their directory. Each request is
-// answered once.
+// TestListingsThatAreTooLateAreRefused: those that wait, and those that wait for the next
+// reading of their directory. Each request is answered once.
 func TestListingsThatAreTooLateAreRefused(t *testing.T) {
 	s := listingSession(nil)
 	var group actors.Group
@@ -263,7 +265,8 @@ func TestListingsThatAreTooLateAreRefused(t *testing.T) {
 	}
 }
 
-// TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter of which the turn may have come joins a listing that waits with the others.
+// TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter of which the turn may have come
+// joins a listing that waits with the others.
 func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	s := listingSession(nil)
 	handover := &waiter{urgent: handing}
@@ -279,8 +282,8 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	}
 }
 
-// TestUrgentListingsDoNotWaitBehindABurst: while large directories are read one at a time, listings for locks of which the turn may have
-// come begin beside the others.
+// TestUrgentListingsDoNotWaitBehindABurst: while large directories are read one at a
+// time, listings for locks of which the turn may have come begin beside the others.
 func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
 	sizes := map[string]int{}
 	for _, dir := range []string{"first", "a", "b", "c", "d", "x", "y", "z"} {

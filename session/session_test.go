@@ -89,7 +89,8 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 	})
 }
 
-// Servers that have lost their data refuse a client that knows more than they do, without an answer, and would do so for ever.
+// Servers that have lost their data refuse a client that knows more than they do, without
+// an answer, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -121,7 +122,8 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 	})
 }
 
-// The lease of a session in which nothing is held ran out long ago. That says nothing about the session.
+// The lease of a session in which nothing is held ran out long ago. That says nothing
+// about the session.
 func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
@@ -153,7 +155,8 @@ func withAuth(scheme, auth string) session.Option {
 	})
 }
 
-// A session is not announced before it has its identities, and each connection gets them anew.
+// A session is not announced before it has its identities, and each connection gets them
+// anew.
 func TestIdentitiesComeFirst(t *testing.T) {
 	acl := zk.DigestACL(zk.PermAll, "ann", "secret")
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -292,8 +295,9 @@ func TestStateHasAName(t *testing.T) {
 	}
 }
 
-// The end of the session is asked for when everything under way has been answered, and not before: the client answers a request twice that
-// is under way when it is closed, and has not always room for both answers.
+// The end of the session is asked for when everything under way has been answered, and
+// not before: the client answers a request twice that is under way when it is closed, and
+// has not always room for both answers.
 func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -341,8 +345,8 @@ func TestTheLastFlightIsSent(t *testing.T) {
 	})
 }
 
-// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes are answered. The session is suspended until a
-// server answers a request.
+// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes
+// are answered. The session is suspended until a server answers a request.
 func TestAStuckServerIsNoConnection(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
@@ -367,8 +371,9 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 	})
 }
 
-// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old one is resumed, and do not tell its end. To the
-// client that is the old session. To this package it is the end of an epoch.
+// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old
+// one is resumed, and do not tell its end. To the client that is the old session. To this
+// package it is the end of an epoch.
 func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s, first := r.Seat(), r.Session.ID()
@@ -393,7 +398,8 @@ func (l leaving) Close() error {
 	return l.Conn.Close()
 }
 
-// TestTheServerOfASessionThatIsOverIsNotWaitedForLong: it has a quarter of the timeout, though the client library would wait for a second.
+// TestTheServerOfASessionThatIsOverIsNotWaitedForLong: it has a quarter of the timeout,
+// though the client library would wait for a second.
 func TestTheServerOfASessionThatIsOverIsNotWaitedForLong(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		const timeout = time.Second

@@ -35,8 +35,8 @@ func schedule(s stage, when gocron.JobDefinition, job any, scheduler gocron.Sche
 	s.Cleanup(func() { eventstest.Check(s, g.Shutdown()) })
 }
 
-// TestGocronsLeaderRunsTheJobs: the leader alone runs them. After a loss the job under way hears of it, and the other scheduler runs the
-// next jobs.
+// TestGocronsLeaderRunsTheJobs: the leader alone runs them. After a loss the job under
+// way hears of it, and the other scheduler runs the next jobs.
 func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -109,8 +109,8 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	})
 }
 
-// TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than the job takes. With a minimum each tick runs once.
-// Without it, it runs on both.
+// TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than
+// the job takes. With a minimum each tick runs once. Without it, it runs on both.
 func TestGocronRunsAShortJobOnce(t *testing.T) {
 	t.Parallel()
 	const behind = 2 * time.Second
@@ -143,7 +143,8 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 	}
 }
 
-// TestGocronSkipsALockedJob: it skips the job as long as the lock is kept, and the listener hears which contender has the lock.
+// TestGocronSkipsALockedJob: it skips the job as long as the lock is kept, and the
+// listener hears which contender has the lock.
 func TestGocronSkipsALockedJob(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

@@ -273,7 +273,8 @@ func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
 	s.quiet(p)
 }
 
-// 200 locks with 50 contenders each: the page has a bounded number of nodes, and gets a bounded number of bytes.
+// 200 locks with 50 contenders each: the page has a bounded number of nodes, and gets a
+// bounded number of bytes.
 func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	s := start(t)
 	const locks, contenders = 200, 50

@@ -28,7 +28,8 @@ type scene struct {
 	url     string
 }
 
-// start starts a ZooKeeper inside the test, and a board of all locks. The test runs beside others.
+// start starts a ZooKeeper inside the test, and a board of all locks. The test runs
+// beside others.
 func start(t *testing.T, options ...board.Option) *scene {
 	t.Helper()
 	t.Parallel()

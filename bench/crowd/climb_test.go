@@ -30,7 +30,8 @@ func TestWhatStopsACrowd(t *testing.T) {
 	}
 }
 
-// climbed is a crowd for which the leader computes 100 µs a write and each follower 50 µs, besides their idle time.
+// climbed is a crowd for which the leader computes 100 µs a write and each follower 50
+// µs, besides their idle time.
 func climbed(sessions int, writes float64) Hold {
 	return Hold{
 		Sessions: sessions, Asked: float64(sessions), Writes: writes, P50: 2, P99: 5, Leader: 1,

@@ -22,7 +22,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// playEnv, in its environment, makes the test binary the player of the family that it names.
+// playEnv, in its environment, makes the test binary the player of the family that it
+// names.
 const playEnv = "ZKGRANT_INTEROP_PLAYER"
 
 func TestMain(m *testing.M) {
@@ -49,7 +50,8 @@ func (c closing) Run() int {
 	return status
 }
 
-// goLock is what a contender of one of the Go libraries does with its lock, always from one goroutine.
+// goLock is what a contender of one of the Go libraries does with its lock, always from
+// one goroutine.
 type goLock interface {
 	session() int64
 	// acquire waits for the lock, at most that long, or without end if wait is negative.
@@ -68,8 +70,8 @@ type goPlayer struct {
 	mu sync.Mutex // guards the output, so that lines never mix
 }
 
-// play is what a player's process in Go does. It carries out the orders until the input ends. A contender that waits then is left where it
-// is.
+// play is what a player's process in Go does. It carries out the orders until the input
+// ends. A contender that waits then is left where it is.
 func play(ctx context.Context, f family, args []string) error {
 	ms, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -205,7 +207,8 @@ func (l *ourLock) acquire(ctx context.Context, wait time.Duration) (bool, error)
 	return err == nil, errors.Join(err, l.past())
 }
 
-// past returns the error of the acquisition before, which is over when there is another one.
+// past returns the error of the acquisition before, which is over when there is another
+// one.
 func (l *ourLock) past() error {
 	if l.before == nil {
 		return nil
@@ -226,7 +229,8 @@ func (l *ourLock) share() error {
 	return l.past()
 }
 
-// release gives the lock back without a wait, as callers do: the next acquire is under way before the node is gone.
+// release gives the lock back without a wait, as callers do: the next acquire is under
+// way before the node is gone.
 func (l *ourLock) release() error {
 	select {
 	case lost := <-l.current.Lost():
@@ -263,7 +267,8 @@ func openStock(ctx context.Context, p *goPlayer, before goLock, f form, path str
 
 func (l stockLock) session() int64 { return l.conn.SessionID() }
 
-// acquire ends the session to end the wait, as the lock has no other way. Nothing can be acquired afterwards.
+// acquire ends the session to end the wait, as the lock has no other way. Nothing can be
+// acquired afterwards.
 func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) {
 	if wait < 0 {
 		return true, l.lock.Lock()

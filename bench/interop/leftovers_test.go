@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// deletes is a hook that counts our deletes: those that were executed, and those that found a directory in use, or none.
+// deletes is a hook that counts our deletes: those that were executed, and those that
+// found a directory in use, or none.
 type deletes struct{ done, refused atomic.Int64 }
 
 // OnRequest counts it.
@@ -30,9 +31,11 @@ func (d *deletes) OnRequest(r hooks.Request) {
 	}
 }
 
-// TestOthersRaceWithRemovals: zkgrant removes directories that it has made and left, while others take locks there. Each cycle is at a
-// fresh path, and its start is spread over the moments around the removal. Nobody hears of an error. Kazoo's lock fails without its
-// directory, so a contender of ours beside it has to be one with kazoo's names, and its directories stay.
+// TestOthersRaceWithRemovals: zkgrant removes directories that it has made and left,
+// while others take locks there. Each cycle is at a fresh path, and its start is spread
+// over the moments around the removal. Nobody hears of an error. Kazoo's lock fails
+// without its directory, so a contender of ours beside it has to be one with kazoo's
+// names, and its directories stay.
 func TestOthersRaceWithRemovals(t *testing.T) {
 	a := enter(t)
 	cycles := eventstest.Amount(300, 10_000)

@@ -16,7 +16,8 @@ type ours struct {
 func openOurs(ctx context.Context, addr string, m *meter, options []coordinator.LockOption) (client, error) {
 	c, err := coordinator.Connect(ctx, addr, coordinator.WithDialer(m.dial),
 		coordinator.WithSessionTimeout(sessionTimeout), coordinator.WithTickTime(serverTick),
-		// The memory of 100,000 locks in one session: more than a server bears that has to start again.
+		// The memory of 100,000 locks in one session: more than a server bears that has
+		// to start again.
 		coordinator.WithNodeBudget(32<<20))
 	if err != nil {
 		return nil, err

@@ -26,14 +26,15 @@ type seat struct {
 // say reports what the library told.
 type say func(w what, own string)
 
-// contend takes a lock with one of the Go libraries and prints what the library tells it, until the input ends. A contender's process runs
-// it.
+// contend takes a lock with one of the Go libraries and prints what the library tells it,
+// until the input ends. A contender's process runs it.
 func contend(ctx context.Context, library string, at seat, input io.Reader, output io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		defer stop()
-		// The input carries no data. An error ends the process as the end of the input does.
+		// The input carries no data. An error ends the process as the end of the input
+		// does.
 		_, _ = io.Copy(io.Discard, input)
 	}()
 	var one sync.Mutex // one line at a time

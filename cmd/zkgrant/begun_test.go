@@ -22,8 +22,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// former holds the lock with DetectCrash, in this process, until the returned function is called:
-// it makes the holder crash, or release.
+// former holds the lock with DetectCrash, in this process, until the returned function is
+// called: it makes the holder crash, or release.
 func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Acquisition, end func(crash bool)) {
 	g.t.Helper()
 	c, err := coordinator.Connect(g.t.Context(), g.servers)
@@ -60,8 +60,8 @@ func becomes(text string) func(*rig, int, string) {
 	}
 }
 
-// The lock was granted, and the command did not begin. The record of an earlier crash stays,
-// and no record is left without one.
+// The lock was granted, and the command did not begin. The record of an earlier crash
+// stays, and no record is left without one.
 func TestACommandThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	doNotBegin(t, map[string]unbegun{
@@ -129,7 +129,8 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 	}
 }
 
-// The data of a crashed holder may be longer than a variable. The command runs all the same.
+// The data of a crashed holder may be longer than a variable. The command runs all the
+// same.
 func TestTheDataOfACrashIsLong(t *testing.T) {
 	t.Parallel()
 	g := double(t)
@@ -138,7 +139,8 @@ func TestTheDataOfACrashIsLong(t *testing.T) {
 	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
 }
 
-// What the supervisor has reported when it ends decides whether the command may have begun.
+// What the supervisor has reported when it ends decides whether the command may have
+// begun.
 func TestASupervisorThatEndsAtTheStart(t *testing.T) {
 	for said, want := range map[string]struct {
 		group int
@@ -226,8 +228,8 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	})
 }
 
-// The number of a group that has ended is another group's sooner or later. It gets no signal, and
-// what the command has left behind does.
+// The number of a group that has ended is another group's sooner or later. It gets no
+// signal, and what the command has left behind does.
 func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux knows what the command has left behind: run the tests on Linux")

@@ -20,14 +20,15 @@ import (
 
 // work is what is done while the lock is held. No method waits.
 type work interface {
-	// start begins the work. An error ends everything. Unless it is a mayHaveBegunError, nothing of
-	// the work was done.
+	// start begins the work. An error ends everything. Unless it is a mayHaveBegunError,
+	// nothing of the work was done.
 	start(grant events.Grant, kind string, terms terms) error
 	// renew notes until when the lock is safe.
 	renew(lease time.Time)
 	// ended is closed when the work has ended. It is nil while that is impossible.
 	ended() <-chan struct{}
-	// late reports whether work that has ended was killed because it did not hear of a lease in time.
+	// late reports whether work that has ended was killed because it did not hear of a
+	// lease in time.
 	late() bool
 	// pass deals with a signal, and reports whether it reached the work.
 	pass(sig os.Signal, valid func() bool) bool
@@ -63,8 +64,9 @@ type terms struct {
 	lease          func() time.Time
 }
 
-// work holds the lock while the job is done, and with again takes it anew after a loss. what
-// names the job to every client of the servers, so it must not have secrets, as arguments do.
+// work holds the lock while the job is done, and with again takes it anew after a loss.
+// what names the job to every client of the servers, so it must not have secrets, as
+// arguments do.
 func (w *wanted) work(job work, what string, again bool) (err error) {
 	w.last.Path = w.name()
 	defer func() { w.writeFigures(err) }() // last of all: the lock is given back by then
@@ -111,7 +113,8 @@ func (w *wanted) OnEvent(ev events.Event) {
 	}
 }
 
-// hold waits for the lock, does the work while it is held, gives it back, and returns the exit code.
+// hold waits for the lock, does the work while it is held, gives it back, and returns the
+// exit code.
 func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what string) (int, error) {
 	lock, kind, err := w.handle(c)
 	if err != nil {
@@ -231,8 +234,8 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 }
 
-// inTheWay looks whether the lock that an outer zkgrant holds is in the way. The wait would not
-// end before this process does, nor this process before the wait.
+// inTheWay looks whether the lock that an outer zkgrant holds is in the way. The wait
+// would not end before this process does, nor this process before the wait.
 func (w *wanted) inTheWay(ctx context.Context, lock acquirer, session int64, outer []nested.Node) error {
 	queue, err := lock.Queue(ctx)
 	if err != nil {
@@ -279,7 +282,8 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	return nil
 }
 
-// act does what the duty demands. over is whether the work has ended, and the lock with it.
+// act does what the duty demands. over is whether the work has ended, and the lock with
+// it.
 func (h *holding) act() (code int, over bool, err error) {
 	// The deadline is read before the clock: this process may be halted in between.
 	if deadline := h.lock.Deadline(); !deadline.IsZero() && !deadline.Equal(h.duty.Lease) {
@@ -333,7 +337,8 @@ func (h *holding) act() (code int, over bool, err error) {
 	return 0, false, nil
 }
 
-// look is when to look again whether the lease was renewed and whether the group is empty.
+// look is when to look again whether the lease was renewed and whether the group is
+// empty.
 func (h *holding) look(now time.Time) time.Duration {
 	const often = 10 * time.Millisecond
 	rarely := min(h.duty.Timeout/10, time.Second)
@@ -383,8 +388,8 @@ func processes(pids []int) string {
 // lose notes that the library has reported the loss.
 func (h *holding) lose(reason any) { h.duty.Lost, h.reason = true, reason }
 
-// outcome gives the lock back as the work has ended, and returns the exit code. The work's own
-// code counts if the work had ended before the lock was lost.
+// outcome gives the lock back as the work has ended, and returns the exit code. The
+// work's own code counts if the work had ended before the lock was lost.
 func (h *holding) outcome() (int, error) {
 	if !h.duty.Done() {
 		return codeLost, nil
@@ -466,7 +471,8 @@ func cause(err error) any {
 	return err
 }
 
-// notHeld says why the lock was not granted, and returns the exit code if there is no error.
+// notHeld says why the lock was not granted, and returns the exit code if there is no
+// error.
 func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var lost *coordinator.LostError
 	var held *events.HeldError

@@ -60,8 +60,8 @@ func (w *wanted) sessionTimeout() time.Duration {
 	return w.timeout
 }
 
-// graceOf is the grace in a session with that timeout. The grace is taken from the lease: the
-// command is asked to end so long before the lease runs out.
+// graceOf is the grace in a session with that timeout. The grace is taken from the lease:
+// the command is asked to end so long before the lease runs out.
 func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
 	if w.grace == nil {
 		return timeout / 10, nil
@@ -180,7 +180,8 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 // name names the lock in a message.
 func (w *wanted) name() string { return strings.Join(w.paths, " ") }
 
-// acquisition returns the options of an acquisition. They show in the queue what holds or waits, and what for.
+// acquisition returns the options of an acquisition. They show in the queue what holds or
+// waits, and what for.
 func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	data := w.data
 	if data == "" {
@@ -205,11 +206,12 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	return options
 }
 
-// tries reports whether the lock is taken only if it is free. As with flock, no time to wait
-// is the same.
+// tries reports whether the lock is taken only if it is free. As with flock, no time to
+// wait is the same.
 func (w *wanted) tries() bool { return w.try || w.waits && w.wait == 0 }
 
-// most returns the longest time to wait. Where there is no queueing, that is for a server.
+// most returns the longest time to wait. Where there is no queueing, that is for a
+// server.
 func (w *wanted) most() (time.Duration, bool) {
 	const forServers = 10 * time.Second
 	switch {

@@ -25,7 +25,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// interrupted returns a context that a terminating signal ends. Its cause is the exit code.
+// interrupted returns a context that a terminating signal ends. Its cause is the exit
+// code.
 func interrupted() (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -76,7 +77,8 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 	return cmd
 }
 
-// lockAt looks at one path, by the function that Poll has returned for it. The Path of the result is empty if there is no lock.
+// lockAt looks at one path, by the function that Poll has returned for it. The Path of
+// the result is empty if there is no lock.
 func lockAt(ctx context.Context, look walk, path string) (events.LockInfo, error) {
 	for lock, err := range look(session.RootOnly(ctx)) {
 		if lock.Path == path {
@@ -383,7 +385,8 @@ the default --timeout of 10s: what comes and goes in between is not seen.`,
 	}
 }
 
-// watch follows whatever lock is at the path: a queue, a semaphore, or the one node of an unfair lock.
+// watch follows whatever lock is at the path: a queue, a semaphore, or the one node of an
+// unfair lock.
 func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string) error {
 	queue, permits, node := c.ReadWrite(path), c.Semaphore(path, 1), c.Unfair(path)
 	queueSeen, permitsSeen, nodeSeen := queue.Watch(ctx), permits.Watch(ctx), node.Watch(ctx)
@@ -423,7 +426,8 @@ type change struct {
 	events.Contender
 }
 
-// changes compares two looks at a queue: first the contenders that left, then those that are new or now hold.
+// changes compares two looks at a queue: first the contenders that left, then those that
+// are new or now hold.
 func changes(before, after []events.Contender) []change {
 	var all []change
 	at := func(queue []events.Contender, c events.Contender) int {
@@ -446,7 +450,8 @@ func changes(before, after []events.Contender) []change {
 	return all
 }
 
-// same tells whether two looks have seen the same contender. That of a semaphore has another node once it holds; its token stays.
+// same tells whether two looks have seen the same contender. That of a semaphore has
+// another node once it holds; its token stays.
 func same(a, b events.Contender) bool {
 	if a.Token != 0 {
 		return a.Session == b.Session && a.Token == b.Token
@@ -475,7 +480,8 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 // completePaths completes the paths of existing locks.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // a person waits at a prompt
-	// While the word right behind the dashes is completed, ArgsLenAtDash does not tell whether there are dashes.
+	// While the word right behind the dashes is completed, ArgsLenAtDash does not tell
+	// whether there are dashes.
 	behindDashes := slices.Contains(os.Args[:len(os.Args)-1], "--")
 	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || behindDashes {
 		return nil, cobra.ShellCompDirectiveDefault

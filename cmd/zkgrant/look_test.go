@@ -47,8 +47,8 @@ func (g *rig) coordinator() *coordinator.Coordinator {
 	return c
 }
 
-// A permit is handed on. The waiter's node is replaced by another one in another directory, and watch
-// tells of one contender.
+// A permit is handed on. The waiter's node is replaced by another one in another
+// directory, and watch tells of one contender.
 func testWatch(t *testing.T, g *rig) {
 	c := g.coordinator()
 	acquire := func(name string) *coordinator.Acquisition {
@@ -73,8 +73,8 @@ func testWatch(t *testing.T, g *rig) {
 		`(\S+  has gone  first  .*\n\S+  holds     second  .*\n)$`)
 }
 
-// There are two nodes: that of a cached lock, which stays when its holder has released, and that of
-// a lock that is held.
+// There are two nodes: that of a cached lock, which stays when its holder has released,
+// and that of a lock that is held.
 func testIdle(t *testing.T, g *rig) {
 	c, data := g.coordinator(), coordinator.Data([]byte("host-7"))
 	cached := c.Mutex("/idle/cached", coordinator.Cached())
@@ -148,7 +148,8 @@ func (g *rig) serves(line string) (p *eventstest.Process, url string) {
 	return p, regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.String())
 }
 
-// The board serves until it is interrupted. It revokes if it is allowed to, and not for another site.
+// The board serves until it is interrupted. It revokes if it is allowed to, and not for
+// another site.
 func testBoard(t *testing.T, g *rig) {
 	holder := g.works("run --revocable /board/run --data ann -- part wait")
 	p, url := g.serves("board /board")
@@ -235,7 +236,8 @@ func testExporter(t *testing.T, g *rig) {
 	g.stop(p, syscall.SIGTERM, 0)
 }
 
-// The exporter says where it serves for programs, too, and by default it serves this machine alone.
+// The exporter says where it serves for programs, too, and by default it serves this
+// machine alone.
 func TestExporterSaysWhereItServes(t *testing.T) {
 	t.Parallel()
 	g := double(t)
@@ -251,8 +253,8 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	open.Await(t, "every client that can reach it sees the locks", 1)
 }
 
-// In an outage the exporter answers each scrape at once, after some seconds with the errors and no
-// locks, and it ends when it is asked to.
+// In an outage the exporter answers each scrape at once, after some seconds with the
+// errors and no locks, and it ends when it is asked to.
 func TestExporterInAnOutage(t *testing.T) {
 	t.Parallel()
 	g := double(t)
@@ -275,7 +277,8 @@ func TestExporterInAnOutage(t *testing.T) {
 	}
 }
 
-// forest returns a server with a lock, n directories without one, and another lock, in this order.
+// forest returns a server with a lock, n directories without one, and another lock, in
+// this order.
 func forest(t *testing.T, n int) *rig {
 	t.Helper()
 	g := double(t)
@@ -291,8 +294,8 @@ func forest(t *testing.T, n int) *rig {
 // reads is how many listings and readings the server has seen.
 func (g *rig) reads() int { return g.Requests(zktest.OpGetChildren2) + g.Requests(zktest.OpGetData) }
 
-// A walk has a root, unless the servers have a chroot. What does not exist is said to, unlike a
-// path without locks.
+// A walk has a root, unless the servers have a chroot. What does not exist is said to,
+// unlike a path without locks.
 func TestAWalkNeedsARoot(t *testing.T) {
 	t.Parallel()
 	g := forest(t, 0)
@@ -328,7 +331,8 @@ func TestAWalkNeedsARoot(t *testing.T) {
 	app.ends(codeBad, "doctor --json", `"check":"persistent","subject":"/a"`)
 }
 
-// A walk prints as it goes, at the rate that it was given, and says on a terminal how far it is.
+// A walk prints as it goes, at the rate that it was given, and says on a terminal how far
+// it is.
 func TestAWalkPrintsAsItGoes(t *testing.T) {
 	t.Parallel()
 	const nodes, rate = 150, 100

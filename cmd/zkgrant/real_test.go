@@ -20,7 +20,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// parts are what is tried both on the server of zktest and on a real ensemble. Each has its own lock.
+// parts are what is tried both on the server of zktest and on a real ensemble. Each has
+// its own lock.
 func parts() map[string]func(*testing.T, *rig) {
 	return map[string]func(*testing.T, *rig){
 		"signals": testSignals, "environment": testEnvironment, "hold": testHold, "queue": testQueue, "idle": testIdle,
@@ -46,8 +47,8 @@ func TestServer(t *testing.T) {
 	playParts(t, func(t *testing.T) *rig { t.Helper(); return double(t) })
 }
 
-// TestRealServers tries the program with a real ensemble and real children, on the complaints about
-// other tools.
+// TestRealServers tries the program with a real ensemble and real children, on the
+// complaints about other tools.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -67,7 +68,8 @@ func matches(t *testing.T, what string, text fmt.Stringer, pattern string) {
 	}
 }
 
-// hashicorp/consul#2022, #3571: each signal reaches the command and its child, and zkgrant returns their exit code.
+// hashicorp/consul#2022, #3571: each signal reaches the command and its child, and
+// zkgrant returns their exit code.
 func testSignals(t *testing.T, g *rig) {
 	run := g.works("run -v /signals -- part family")
 	g.pid(run, "child")
@@ -89,7 +91,8 @@ func testSignals(t *testing.T, g *rig) {
 	matches(t, "queue", g.ends(0, "queue /signals"), `^no holders, no waiters\n$`)
 }
 
-// A lock without a child, as etcd-io/etcd#2855 asks for: it is held until standard input ends.
+// A lock without a child, as etcd-io/etcd#2855 asks for: it is held until standard input
+// ends.
 func testHold(t *testing.T, g *rig) {
 	for name, end := range map[string]func(p *situated){
 		"end of standard input": func(p *situated) { eventstest.Check(t, p.stop()) },
@@ -142,7 +145,8 @@ func testQueue(t *testing.T, g *rig) {
 	g.stop(watch, os.Interrupt, 0)
 }
 
-// If the lock is asked back, the command is asked to end. A holder that has not agreed to that is left alone.
+// If the lock is asked back, the command is asked to end. A holder that has not agreed to
+// that is left alone.
 func testRevoke(t *testing.T, g *rig) {
 	run := g.works("run --revocable --signal USR2 /revoke -- part wait")
 	g.ends(0, "revoke --grace 1m /revoke", "/revoke is not held any more by the holders that were asked")
@@ -218,7 +222,8 @@ func testObjects(t *testing.T, g *rig) {
 	}
 }
 
-// A session that may not read a lock sees it with the identity in a file. A wrong line of the file is not shown.
+// A session that may not read a lock sees it with the identity in a file. A wrong line of
+// the file is not shown.
 func testIdentities(t *testing.T, g *rig) {
 	c, err := coordinator.Connect(t.Context(), g.servers, coordinator.WithAuth("digest", []byte("ann:secret")),
 		coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret")))
@@ -236,8 +241,8 @@ func testIdentities(t *testing.T, g *rig) {
 	}
 }
 
-// The access list is for every node that is made, parents included. With an identity and without
-// a list there is one warning.
+// The access list is for every node that is made, parents included. With an identity and
+// without a list there is one warning.
 func testAccess(t *testing.T, g *rig) {
 	conn := client(t, g.servers)
 	eventstest.Must(t, conn.AddAuth("digest", []byte("ann:secret")))
@@ -289,8 +294,8 @@ func testNotBegun(t *testing.T, g *rig) {
 	}
 }
 
-// etcd-io/etcd pull 7983: in a silent partition the command and its children have ended before the
-// next waiter is granted the lock.
+// etcd-io/etcd pull 7983: in a silent partition the command and its children have ended
+// before the next waiter is granted the lock.
 func partitions(t *testing.T, e *ensemble.Ensemble, trials int) {
 	const together = 5 // a process that is not scheduled in time proves nothing
 	for first := 0; first < trials; first += together {

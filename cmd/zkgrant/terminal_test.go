@@ -133,8 +133,8 @@ func (term *terminal) exits(code int) {
 	}
 }
 
-// On a terminal a waiter shows how many are ahead, a loss is red, and NO_COLOR removes the colours.
-// With --stdin the command has the terminal.
+// On a terminal a waiter shows how many are ahead, a loss is red, and NO_COLOR removes
+// the colours. With --stdin the command has the terminal.
 func testTerminals(t *testing.T, g *rig) {
 	for _, colours := range []bool{true, false} {
 		g := *g
@@ -183,8 +183,8 @@ func testTerminals(t *testing.T, g *rig) {
 	without.exits(0)
 }
 
-// A command in the background is halted when it reads from the terminal, or writes to it after
-// `stty tostop`. It gets the terminal if zkgrant has it.
+// A command in the background is halted when it reads from the terminal, or writes to it
+// after `stty tostop`. It gets the terminal if zkgrant has it.
 func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ setting, command string }{
@@ -204,8 +204,9 @@ func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 	}
 }
 
-// In the background zkgrant takes the terminal from nobody. It says once that the command needs
-// it, and hands it on in the foreground. Ctrl-Z there halts both, and the shell continues both.
+// In the background zkgrant takes the terminal from nobody. It says once that the command
+// needs it, and hands it on in the foreground. Ctrl-Z there halts both, and the shell
+// continues both.
 func TestTheTerminalInAShell(t *testing.T) {
 	t.Parallel()
 	g := double(t)
@@ -233,14 +234,16 @@ func TestTheTerminalInAShell(t *testing.T) {
 	term.exits(0)
 }
 
-// Where no shell would continue them, Ctrl-Z halts neither zkgrant nor its command. Either of them
-// may have the terminal. Without a terminal, the kernel halts the command as little as without zkgrant.
+// Where no shell would continue them, Ctrl-Z halts neither zkgrant nor its command.
+// Either of them may have the terminal. Without a terminal, the kernel halts the command
+// as little as without zkgrant.
 func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	t.Parallel()
 	for name, flag := range map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A shell that starts a process at that moment may wait for it, halted as it is, and not be halted itself.
+			// A shell that starts a process at that moment may wait for it, halted as it
+			// is, and not be halted itself.
 			term := double(t).terminal("zkgrant run -v "+flag+" --shell "+lockPath+" --",
 				`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; `+
 					`sleep 600 & echo ready; while :; do wait $!; done`)
@@ -259,8 +262,8 @@ func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	run.Must(t, "went on")
 }
 
-// The live view shows holders and waiters, asks a lock back, survives a cut and a small terminal, and
-// leaves the terminal as it was.
+// The live view shows holders and waiters, asks a lock back, survives a cut and a small
+// terminal, and leaves the terminal as it was.
 func testTop(t *testing.T, g *rig) {
 	one, _, _ := strings.Cut(g.servers, ",")
 	proxy := ensemble.StartProxy(t, one)
@@ -335,8 +338,8 @@ func (term *terminal) isLeft() {
 	}
 }
 
-// q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours, whatever its
-// value. Flags that cannot be right end it at once.
+// q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours,
+// whatever its value. Flags that cannot be right end it at once.
 func TestTopEnds(t *testing.T) {
 	t.Parallel()
 	g := double(t)

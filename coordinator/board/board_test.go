@@ -229,7 +229,8 @@ func TestAPageShowsChangesWithinASecond(t *testing.T) {
 	})
 }
 
-// TestWithInterval: a page hears of a change when that time lies between two looks, and not before.
+// TestWithInterval: a page hears of a change when that time lies between two looks, and
+// not before.
 func TestWithInterval(t *testing.T) {
 	const between = time.Minute
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
@@ -270,7 +271,8 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			// The first looks read everything, at the rate and half of the time; and no look begins where the count does.
+			// The first looks read everything, at the rate and half of the time; and no
+			// look begins where the count does.
 			time.Sleep(time.Duration(2*locks*contenders)*time.Second/mostReads + 4*time.Second + 50*time.Millisecond)
 			before := asked.Load()
 			time.Sleep(seconds * time.Second)

@@ -30,7 +30,8 @@ type sighting struct {
 	old   time.Time      // when it was looked at, if that is long ago
 }
 
-// sight keeps what is shown of a lock: the beginning of the data, and times that JSON can have.
+// sight keeps what is shown of a lock: the beginning of the data, and times that JSON can
+// have.
 func sight(info events.LockInfo, err error) sighting {
 	f := sighting{info: info, err: err}
 	for i := range info.Contenders {
@@ -116,7 +117,8 @@ func (b *Board) look(ctx context.Context) ([]sighting, error) {
 	return found, err
 }
 
-// searched notes how far the search for locks has come. The end of the look tells the pages.
+// searched notes how far the search for locks has come. The end of the look tells the
+// pages.
 func (b *Board) searched(p session.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +134,8 @@ func due(began, ended time.Time, interval time.Duration) time.Time {
 	return next
 }
 
-// listen puts the coordinator's own events into the timeline until ctx or the coordinator ends.
+// listen puts the coordinator's own events into the timeline until ctx or the coordinator
+// ends.
 func (b *Board) listen(ctx context.Context) {
 	for event := range b.c.Events(ctx) {
 		if m, ok := ownMoment(event); ok {

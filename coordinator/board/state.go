@@ -25,7 +25,8 @@ const (
 	mostGone = 1000
 )
 
-// state is what is known of the locks. Each change has a number: a page is told everything after the number that it has.
+// state is what is known of the locks. Each change has a number: a page is told
+// everything after the number that it has.
 type state struct {
 	version uint64
 	lastID  uint64
@@ -90,7 +91,8 @@ func (s *state) searched(p session.Progress) {
 // fail notes that a look failed.
 func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
 
-// apply takes in what a look has seen: it notes what is new, changed or gone, and adds the moments that this tells of.
+// apply takes in what a look has seen: it notes what is new, changed or gone, and adds
+// the moments that this tells of.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
 	look := s.version // moments have numbers of their own
@@ -138,7 +140,8 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }
 
-// hidden returns the known locks that a look did not see because a node at or above them cannot be read. They may still be held.
+// hidden returns the known locks that a look did not see because a node at or above them
+// cannot be read. They may still be held.
 func (s *state) hidden(found []sighting) (all []sighting) {
 	errs, there := map[string]error{}, map[place]bool{}
 	for _, f := range found {
@@ -167,7 +170,8 @@ func (s *state) hidden(found []sighting) (all []sighting) {
 	return all
 }
 
-// heldSince returns since when contenders hold that have waited before. A blind look cannot tell.
+// heldSince returns since when contenders hold that have waited before. A blind look
+// cannot tell.
 func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
 	waited, held := map[identity]bool{}, map[identity]time.Time{}
 	for _, c := range before {
@@ -212,7 +216,8 @@ type news struct {
 	Moments []moment          `json:"events,omitempty"`
 }
 
-// since returns the changes after a version, and the latest version. A page that has nothing has version 0.
+// since returns the changes after a version, and the latest version. A page that has
+// nothing has version 0.
 func (s *state) since(version uint64) (n news, _ uint64) {
 	if version == 0 || version < s.missed {
 		n.Reset, version = true, 0

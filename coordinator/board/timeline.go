@@ -39,8 +39,8 @@ func (s *state) add(m moment) {
 	s.moments = append(s.moments, m)
 }
 
-// changed adds the moments between two looks at a queue. This process's own grants and ends come from its events, and are not added
-// twice.
+// changed adds the moments between two looks at a queue. This process's own grants and
+// ends come from its events, and are not added twice.
 func (s *state) changed(path string, own int64, before, after []events.Contender, now time.Time) {
 	for _, c := range changes(before, after) {
 		mine := own != 0 && c.Session == own
@@ -57,7 +57,8 @@ type change struct {
 	events.Contender
 }
 
-// identity tells the contenders of a lock apart. A semaphore's contender has another node once it holds; its token stays.
+// identity tells the contenders of a lock apart. A semaphore's contender has another node
+// once it holds; its token stays.
 type identity struct {
 	session, token int64
 	node           string // if there is no token
@@ -70,7 +71,8 @@ func identityOf(c events.Contender) identity {
 	return identity{session: c.Session, node: c.Node}
 }
 
-// changes compares two looks at a queue: first the contenders that have left, then those that are new or hold now.
+// changes compares two looks at a queue: first the contenders that have left, then those
+// that are new or hold now.
 func changes(before, after []events.Contender) (all []change) {
 	held, there := map[identity]bool{}, map[identity]bool{}
 	for _, c := range before {

@@ -9,8 +9,8 @@ import (
 
 // Callbacks are what [Run] calls, in the shape of client-go's leader election.
 type Callbacks struct {
-	// OnStartedLeading leads until it returns. It must return when its context ends, which
-	// carries the term for [coordinator.FromContext].
+	// OnStartedLeading leads until it returns. It must return when its context ends,
+	// which carries the term for [coordinator.FromContext].
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading is called once after OnStartedLeading. It may be nil.
 	OnStoppedLeading func()
@@ -18,9 +18,9 @@ type Callbacks struct {
 	OnNewLeader func(coordinator.Leader)
 }
 
-// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that has returned.
-// OnStoppedLeading follows when the node is gone or ctx has ended. Run returns what
-// [coordinator.Election.Do] does, with the cause of ctx if that has ended.
+// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that has
+// returned. OnStoppedLeading follows when the node is gone or ctx has ended. Run returns
+// what [coordinator.Election.Do] does, with the cause of ctx if that has ended.
 func Run(
 	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
 ) error {
@@ -48,8 +48,8 @@ func Run(
 	return err
 }
 
-// announce calls the function with each leader until stop is called. stop waits for the last call.
-// Only the values of ctx count: Run may go on after the end of ctx.
+// announce calls the function with each leader until stop is called. stop waits for the
+// last call. Only the values of ctx count: Run may go on after the end of ctx.
 func announce(ctx context.Context, election *coordinator.Election, onNewLeader func(coordinator.Leader)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	leaders, ended := election.Observe(ctx), make(chan struct{})

@@ -141,7 +141,8 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	}
 }
 
-// TestRunReturnsFromMuteServers: after the end of its context it waits for them as long as Do does.
+// TestRunReturnsFromMuteServers: after the end of its context it waits for them as long
+// as Do does.
 func TestRunReturnsFromMuteServers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

@@ -14,7 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestElectorFollowsTheTerms: IsLeader is nil during a term and at no other time, a loss is told, and Run leads again.
+// TestElectorFollowsTheTerms: IsLeader is nil during a term and at no other time, a loss
+// is told, and Run leads again.
 func TestElectorFollowsTheTerms(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -80,7 +81,8 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 	})
 }
 
-// TestElectorSaysWhyItEnded: Run returns what ended the campaign, and IsLeader repeats it.
+// TestElectorSaysWhyItEnded: Run returns what ended the campaign, and IsLeader repeats
+// it.
 func TestElectorSaysWhyItEnded(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -21,8 +21,9 @@ type config struct {
 	acquire []coordinator.AcquireOption
 }
 
-// OnLost has f called when a held lock is lost, before another contender can hold it. The error is a [*coordinator.LostError], or
-// [coordinator.ErrClosed] if the coordinator was closed. f runs in a goroutine of its own. A [context.CancelCauseFunc] serves as f.
+// OnLost has f called when a held lock is lost, before another contender can hold it. The
+// error is a [*coordinator.LostError], or [coordinator.ErrClosed] if the coordinator was
+// closed. f runs in a goroutine of its own. A [context.CancelCauseFunc] serves as f.
 func OnLost(f func(error)) Option { return func(c *config) { c.onLost = f } }
 
 // WithAcquire adds options to each acquisition, such as [coordinator.Data].
@@ -62,7 +63,8 @@ func (c *config) watch(a *coordinator.Acquisition) {
 	})
 }
 
-// giveBack releases the lock and waits until its node is gone, at most until ctx ends. It returns the loss if there was one.
+// giveBack releases the lock and waits until its node is gone, at most until ctx ends. It
+// returns the loss if there was one.
 func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	a.Release()
 	select {
@@ -82,7 +84,8 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	}
 }
 
-// Path returns the path of a lock for any name: below root, its [coordinator.PathEscape]. Different names have different paths.
+// Path returns the path of a lock for any name: below root, its [coordinator.PathEscape].
+// Different names have different paths.
 func Path(root, name string) string {
 	return strings.TrimSuffix(root, "/") + "/" + coordinator.PathEscape(name)
 }

@@ -51,7 +51,8 @@ func TestPathsOfNames(t *testing.T) {
 	})
 }
 
-// migrations returns a locker of this process, which has a new session, and what its OnLost is told.
+// migrations returns a locker of this process, which has a new session, and what its
+// OnLost is told.
 func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *bridge.Migrations, chan error) {
 	t.Helper()
 	c, lost := coordtest.Connect(t, srv), make(chan error, 1)
@@ -59,8 +60,9 @@ func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *br
 		bridge.WithAcquire(coordinator.Data([]byte("ann")))), lost
 }
 
-// TestMigrationsExclude: one caller has the lock, in this process and beside others. The next one gets it after the unlock, which is no
-// loss. The options of WithAcquire are those of the holder.
+// TestMigrationsExclude: one caller has the lock, in this process and beside others. The
+// next one gets it after the unlock, which is no loss. The options of WithAcquire are
+// those of the holder.
 func TestMigrationsExclude(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -123,7 +125,8 @@ func TestUnlockWaitsForTheRelease(t *testing.T) {
 	})
 }
 
-// TestLossOfALock: OnLost and Unlock tell it, and in this process no other caller has the lock before the Unlock.
+// TestLossOfALock: OnLost and Unlock tell it, and in this process no other caller has the
+// lock before the Unlock.
 func TestLossOfALock(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -163,7 +166,8 @@ func TestLossOfALock(t *testing.T) {
 	}
 }
 
-// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is still there, and there is no time to wait.
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is
+// still there, and there is no time to wait.
 func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -1,4 +1,5 @@
-// Package actorstest has what the tests of actors share: a lock actor, the session it talks to, and checks of what it does.
+// Package actorstest has what the tests of actors share: a lock actor, the session it
+// talks to, and checks of what it does.
 package actorstest
 
 import (
@@ -48,7 +49,8 @@ var (
 	Removed = recipes.Gone{Epoch: Epoch, Node: Own}
 )
 
-// FakePort is a session that a test scripts. It notes the requests, and says only what the test tells it to.
+// FakePort is a session that a test scripts. It notes the requests, and says only what
+// the test tells it to.
 type FakePort struct {
 	Loop   *actors.Loop         // which posts
 	Answer func(recipes.Effect) // called with each request, by the loop; nil: the test answers
@@ -184,7 +186,8 @@ type Rig struct {
 	Explaining func() // called, if not nil, whenever an end is explained
 }
 
-// NewRig returns an idle lock. What it leaves running is stopped at the end of the test; by then its bubble has to be idle.
+// NewRig returns an idle lock. What it leaves running is stopped at the end of the test;
+// by then its bubble has to be idle.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{Group: &actors.Group{}}
@@ -217,7 +220,8 @@ func (r *Rig) Sibling() *Rig {
 	return s
 }
 
-// NewOwner returns the owner of a lock. It explains every end, and counts the calls of Gone.
+// NewOwner returns the owner of a lock. It explains every end, and counts the calls of
+// Gone.
 func NewOwner(gone *atomic.Int32) actors.Owner { return owner{Explain, gone} }
 
 // owner counts the calls of Gone.
@@ -350,7 +354,8 @@ func (r *Rig) WantGone(t *testing.T, want int32) {
 	}
 }
 
-// IsOverAndGone checks that the lock is over, and that nothing of it is left at the server.
+// IsOverAndGone checks that the lock is over, and that nothing of it is left at the
+// server.
 func (r *Rig) IsOverAndGone(t *testing.T, want error) {
 	t.Helper()
 	r.IsOver(t, want)
@@ -399,8 +404,9 @@ func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) erro
 	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
 }
 
-// CountingContext tells which functions wait for its end, and may call a function when its error is asked for. It does not call the
-// waiting functions when it ends; a test does that.
+// CountingContext tells which functions wait for its end, and may call a function when
+// its error is asked for. It does not call the waiting functions when it ends; a test
+// does that.
 type CountingContext struct {
 	context.Context
 	OnErr func()

@@ -19,11 +19,13 @@ var ErrShutdown = errors.New("gocronlock: shut down")
 // Option adjusts a [Locker].
 type Option func(*Locker)
 
-// OnLost has f called when a held lock is lost, before another process can hold it. The error is a [*coordinator.LostError], or
-// [coordinator.ErrClosed] if the coordinator was closed. f runs in a goroutine of its own. gocron does not stop the job.
+// OnLost has f called when a held lock is lost, before another process can hold it. The
+// error is a [*coordinator.LostError], or [coordinator.ErrClosed] if the coordinator was
+// closed. f runs in a goroutine of its own. gocron does not stop the job.
 func OnLost(f func(error)) Option { return func(l *Locker) { l.onLost = f } }
 
-// Locker is gocron's Locker. Each job has an unfair lock at the [bridge.Path] of its name.
+// Locker is gocron's Locker. Each job has an unfair lock at the [bridge.Path] of its
+// name.
 type Locker struct {
 	c       *coordinator.Coordinator
 	root    string
@@ -38,8 +40,9 @@ type Locker struct {
 	idle chan struct{}         // closed when over and nothing is held
 }
 
-// New returns a locker of jobs below the root. It keeps each lock for at least the minimum time after its grant. End it with Shutdown or
-// Close after the scheduler has stopped.
+// New returns a locker of jobs below the root. It keeps each lock for at least the
+// minimum time after its grant. End it with Shutdown or Close after the scheduler has
+// stopped.
 func New(c *coordinator.Coordinator, root string, minimum time.Duration, options ...Option) *Locker {
 	l := &Locker{c: c, root: root, minimum: minimum, kept: map[*lock]*time.Timer{}, idle: make(chan struct{})}
 	for _, o := range options {
@@ -50,9 +53,10 @@ func New(c *coordinator.Coordinator, root string, minimum time.Duration, options
 	return l
 }
 
-// Lock locks the job if no process has it, and does not wait for it. Its errors are those of [coordinator.Acquisition.Wait], among them a
-// *events.HeldError; [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then skips the job, and tells
-// only the listener AfterLockError.
+// Lock locks the job if no process has it, and does not wait for it. Its errors are those
+// of [coordinator.Acquisition.Wait], among them a *events.HeldError;
+// [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then
+// skips the job, and tells only the listener AfterLockError.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.minimum < 0 {
 		return nil, fmt.Errorf("%w: gocronlock: a minimum of %v", coordinator.ErrInvalid, l.minimum)
@@ -97,8 +101,9 @@ func (l *Locker) given() {
 	}
 }
 
-// Shutdown refuses further locks, and waits until jobs and minimum times are over. When ctx ends it returns the cause. By then it has given
-// back the locks whose jobs are done, and others are given back as soon as their jobs are done.
+// Shutdown refuses further locks, and waits until jobs and minimum times are over. When
+// ctx ends it returns the cause. By then it has given back the locks whose jobs are done,
+// and others are given back as soon as their jobs are done.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.over {
@@ -126,8 +131,9 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close is Shutdown without waiting: it refuses further locks and gives back the locks whose jobs are done, within their minimum too. A job that
-// runs keeps its lock until it is done.
+// Close is Shutdown without waiting: it refuses further locks and gives back the locks
+// whose jobs are done, within their minimum too. A job that runs keeps its lock until it
+// is done.
 func (l *Locker) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -144,8 +150,9 @@ type lock struct {
 	unlocked bool // guarded by the mutex of the locker
 }
 
-// Unlock gives the lock back. Before the end of the minimum time it returns at once, and the lock is given back then. Otherwise it waits
-// until the node is gone or ctx ends. It returns a [*coordinator.LostError] if the lock was lost before.
+// Unlock gives the lock back. Before the end of the minimum time it returns at once, and
+// the lock is given back then. Otherwise it waits until the node is gone or ctx ends. It
+// returns a [*coordinator.LostError] if the lock was lost before.
 func (k *lock) Unlock(ctx context.Context) error {
 	l := k.of
 	l.mu.Lock()

@@ -57,7 +57,8 @@ func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string
 	}
 }
 
-// TestALockIsKeptForTheMinimum: a job that is done earlier keeps it until then, and one that takes longer gives it back when it is done.
+// TestALockIsKeptForTheMinimum: a job that is done earlier keeps it until then, and one
+// that takes longer gives it back when it is done.
 func TestALockIsKeptForTheMinimum(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
@@ -90,7 +91,8 @@ func TestALockIsKeptForTheMinimum(t *testing.T) {
 	})
 }
 
-// TestShutdownWaitsForTheMinimum: and for jobs; when its time is up, locks of jobs that are done are free at once, and others after the job.
+// TestShutdownWaitsForTheMinimum: and for jobs; when its time is up, locks of jobs that
+// are done are free at once, and others after the job.
 func TestShutdownWaitsForTheMinimum(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
@@ -159,7 +161,8 @@ func TestALossIsTold(t *testing.T) {
 	})
 }
 
-// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is still there, and there is no time to wait.
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is
+// still there, and there is no time to wait.
 func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {
@@ -182,7 +185,8 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// TestBadInputOfALocker: it is refused at once, and leaves nothing that Shutdown would wait for.
+// TestBadInputOfALocker: it is refused at once, and leaves nothing that Shutdown would
+// wait for.
 func TestBadInputOfALocker(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {

@@ -18,8 +18,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// What a cached lock does that the explorer of package recipes and the tests of package coordinator
-// do not see: a session that a test scripts says each thing at the moment at which it matters.
+// What a cached lock does that the explorer of package recipes and the tests of package
+// coordinator do not see: a session that a test scripts says each thing at the moment at
+// which it matters.
 
 const epoch = recipes.Epoch(3)
 
@@ -181,8 +182,8 @@ func isOver(l *actors.Lock) bool {
 	}
 }
 
-// TestNoTurnIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the moment by
-// which the lock was to be given back, nor when it is released.
+// TestNoTurnIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
+// moment by which the lock was to be given back, nor when it is released.
 func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	for name, ends := range map[string]func(r *rig, holder *actors.Lock){
 		"lease": func(*rig, *actors.Lock) { time.Sleep(time.Hour) },
@@ -212,8 +213,8 @@ func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// TestNoTurnIsTakenAfterALoss: when the first holder hears of the loss, the Grants of the others
-// have been taken back.
+// TestNoTurnIsTakenAfterALoss: when the first holder hears of the loss, the Grants of the
+// others have been taken back.
 func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		outer := r.holder()
@@ -257,8 +258,8 @@ func TestTheEndComesAfterTheLoss(t *testing.T) {
 	})
 }
 
-// TestATurnHearsNothingBeforeItIsStarted: a lock is entered again, and is lost before the inner
-// lock is started. That hears of the loss when it is, and never if it fails.
+// TestATurnHearsNothingBeforeItIsStarted: a lock is entered again, and is lost before the
+// inner lock is started. That hears of the loss when it is, and never if it fails.
 func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		withRig(t, func(t *testing.T, r *rig) {

@@ -33,7 +33,8 @@ const left, right, transferLock = "/left", "/right", "/lock"
 
 const transferTimeout = 5 * time.Second
 
-// transferAll prints its token when it holds the lock for the first time, and goes on until its input ends.
+// transferAll prints its token when it holds the lock for the first time, and goes on
+// until its input ends.
 func transferAll(job string) error {
 	servers, dir, _ := strings.Cut(job, " ")
 	ctx, hungUp := context.WithCancel(context.Background())

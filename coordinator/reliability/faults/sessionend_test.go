@@ -21,9 +21,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// The end of a session is one transaction, which lists its ephemeral nodes since ZooKeeper 3.6
-// (ZOOKEEPER-4306). A server writes it whatever its size. It reads it again when it starts, and from its
-// leader, and there jute.maxbuffer and an extra bound what it reads.
+// The end of a session is one transaction, which lists its ephemeral nodes since
+// ZooKeeper 3.6 (ZOOKEEPER-4306). A server writes it whatever its size. It reads it again
+// when it starts, and from its leader, and there jute.maxbuffer and an extra bound what
+// it reads.
 const (
 	defaultBuffer = 0xfffff // jute.maxbuffer, and so is the extra
 	endAround     = 48      // the transaction without its nodes: a header, a count and a digest
@@ -35,12 +36,14 @@ const (
 	keptNode, otherNode = "/kept", "/other"
 )
 
-// TestFullSessionsEnd fills sessions with locks until they take no more, and ends them by Close and by a
-// crash. All servers are killed and started again, and all is well. A session that has one byte more than
-// servers can read, by another client, kills them for good. So the limit is theirs. They start again with a
-// larger extra, and nothing is lost. docs/production.md and docs/failures.md tell operators.
+// TestFullSessionsEnd fills sessions with locks until they take no more, and ends them by
+// Close and by a crash. All servers are killed and started again, and all is well. A
+// session that has one byte more than servers can read, by another client, kills them for
+// good. So the limit is theirs. They start again with a larger extra, and nothing is
+// lost. docs/production.md and docs/failures.md tell operators.
 //
-// The short form gives the server a small buffer, which takes few nodes. The same holds for every size.
+// The short form gives the server a small buffer, which takes few nodes. The same holds
+// for every size.
 func TestFullSessionsEnd(t *testing.T) {
 	eventstest.Turn(t, 3)
 	t.Parallel()
@@ -100,7 +103,8 @@ func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options .
 	allIsWell(t, e, "after full sessions have ended")
 }
 
-// fullCoordinator returns a coordinator that holds as many mutexes as fit, at paths of a length.
+// fullCoordinator returns a coordinator that holds as many mutexes as fit, at paths of a
+// length.
 func fullCoordinator(
 	t *testing.T, e *ensemble.Ensemble, prefix string, length int, options []coordinator.Option, more ...coordinator.Option,
 ) *coordinator.Coordinator {
@@ -131,8 +135,8 @@ func fullCoordinator(
 	return c
 }
 
-// fullOfPermits returns a coordinator that holds as many permits as fit. Their names are the longest, and
-// the path is short.
+// fullOfPermits returns a coordinator that holds as many permits as fit. Their names are
+// the longest, and the path is short.
 func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	ctx := patiently(t)
@@ -149,7 +153,8 @@ func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Opt
 	}
 }
 
-// anEndTooLarge ends a session as large as servers can read, and one that is larger by a byte.
+// anEndTooLarge ends a session as large as servers can read, and one that is larger by a
+// byte.
 func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 	t.Helper()
 	version, err := e.Version(t.Context(), 0)
@@ -206,8 +211,8 @@ func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 	conn.Close()
 }
 
-// allIsWell checks that the servers grant a session and locks, that nothing else is left of the sessions that
-// have ended, and that nothing else is lost.
+// allIsWell checks that the servers grant a session and locks, that nothing else is left
+// of the sessions that have ended, and that nothing else is lost.
 func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	t.Helper()
 	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
@@ -229,8 +234,9 @@ func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	eventstest.Check(t, c.Close())
 }
 
-// neverStart kills and starts the servers until most of them have ended by themselves. At first only the leader
-// may have logged what it cannot read. The others then serve until they end the session in their turn.
+// neverStart kills and starts the servers until most of them have ended by themselves. At
+// first only the leader may have logged what it cannot read. The others then serve until
+// they end the session in their turn.
 func neverStart(t *testing.T, e *ensemble.Ensemble) {
 	t.Helper()
 	ctx, most := eventstest.Patiently(t, 6*time.Minute), e.Size()/2

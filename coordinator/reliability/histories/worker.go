@@ -38,7 +38,8 @@ const (
 	mostMembers = 3 // of a multi-lock
 )
 
-// resource is what a lock protects: it accepts a write unless it was shown a greater fence before.
+// resource is what a lock protects: it accepts a write unless it was shown a greater
+// fence before.
 type resource struct {
 	mu    sync.Mutex
 	seen  fence
@@ -63,7 +64,8 @@ func (r *resource) read(under fence) (value int64) {
 	return r.value
 }
 
-// worker takes one lock after the other and notes what it sees. It believes only what it is told.
+// worker takes one lock after the other and notes what it sees. It believes only what it
+// is told.
 type worker struct {
 	number      int
 	coordinator *coordinator.Coordinator
@@ -385,7 +387,8 @@ func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, 
 	}
 }
 
-// start runs work for each of them, at the same time. The channel is closed when all have finished.
+// start runs work for each of them, at the same time. The channel is closed when all have
+// finished.
 func start[W any](all []W, work func(W)) (finished <-chan struct{}) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

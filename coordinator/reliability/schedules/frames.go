@@ -442,7 +442,8 @@ func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 	return l.verdict
 }
 
-// count returns how many nodes the victim has, and fails the test if it has more than it may.
+// count returns how many nodes the victim has, and fails the test if it has more than it
+// may.
 func (l *laps) count() (n int) {
 	for _, node := range l.srv.Tree() {
 		// Between the two looks the node may go: then it has no owner.

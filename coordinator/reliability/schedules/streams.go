@@ -11,8 +11,8 @@ import (
 // story is what a stream may say about an acquisition, a letter for each event.
 var story = regexp.MustCompile(`^[qr]*(Gb*L?E|E)$`)
 
-// unfinished is a story without an end: the end was dropped, because the stream had no reader when the
-// coordinator was closed.
+// unfinished is a story without an end: the end was dropped, because the stream had no
+// reader when the coordinator was closed.
 var unfinished = regexp.MustCompile(`^[qr]*(Gb*L?)?$`)
 
 // judgeStreams compares what the streams have told with what the channels have.

@@ -26,7 +26,8 @@ func newWorker(w *world, c *client, number int) *worker {
 	return &worker{random: newRandom(w.seed, working, 100*c.number+number), world: w, client: c}
 }
 
-// work goes on until everything has healed, and then takes each lock once more without giving up.
+// work goes on until everything has healed, and then takes each lock once more without
+// giving up.
 func (k *worker) work() {
 	for !k.world.healed() {
 		life := k.client.get()

@@ -19,7 +19,8 @@ type earlier struct {
 	newer  string // what stands in for the worker's newer.go, in testdata
 }
 
-// versions has one version for each earlier wire format: the last commit before a format changed.
+// versions has one version for each earlier wire format: the last commit before a format
+// changed.
 var versions = []earlier{
 	// It has mutexes, read/write locks, semaphores and records of holders. It has no line
 	// with the session timeout in the data of revocable locks, and knows no node that is

@@ -26,7 +26,8 @@ type Hook struct {
 	choose func(path string) string // the user's function for labels, or nil
 	stop   metric.Registration
 
-	// Held for moments, and never while a provider is called: a collector waits for mu, and the library waits for the hook.
+	// Held for moments, and never while a provider is called: a collector waits for mu,
+	// and the library waits for the hook.
 	mu           sync.Mutex
 	labels       *words.Labels
 	acquisitions map[uint64]*acquisition
@@ -42,8 +43,8 @@ type session struct {
 	nodes  hooks.Nodes
 }
 
-// acquisition is what a hook knows between Acquire and the last event. Only the calls for its own events use it, one after the other;
-// with mu held for live.
+// acquisition is what a hook knows between Acquire and the last event. Only the calls for
+// its own events use it, one after the other; with mu held for live.
 type acquisition struct {
 	live
 
@@ -57,11 +58,13 @@ type acquisition struct {
 
 // The interfaces of hooks.
 
-// New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
-// error of a provider goes to the global error handler, [otel.Handle].
+// New returns a hook for one coordinator. It reports to the global providers, unless
+// options say otherwise; they may be set later. An error of a provider goes to the global
+// error handler, [otel.Handle].
 //
-// Span processors run inside of the library: they must not block or call it. Those that batch do not
-// (sdktrace.WithBatcher). An exporter that is called at the end of each span does (sdktrace.WithSyncer): use it in tests only.
+// Span processors run inside of the library: they must not block or call it. Those that
+// batch do not (sdktrace.WithBatcher). An exporter that is called at the end of each span
+// does (sdktrace.WithSyncer): use it in tests only.
 func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
@@ -79,8 +82,9 @@ func New(options ...Option) *Hook {
 	return h
 }
 
-// Close ends the gauges, and frees what the meter provider keeps of the hook. It is for programs that close coordinators and go on: call it
-// after the coordinator's Close. It returns the provider's error.
+// Close ends the gauges, and frees what the meter provider keeps of the hook. It is for
+// programs that close coordinators and go on: call it after the coordinator's Close. It
+// returns the provider's error.
 func (h *Hook) Close() error {
 	if h.stop == nil {
 		return nil

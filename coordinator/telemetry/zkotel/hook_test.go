@@ -202,7 +202,8 @@ func TestAnElectionHasALeader(t *testing.T) {
 	})
 }
 
-// TestTheLeaseAndTheSession: the gauges follow the session through an outage and to its end.
+// TestTheLeaseAndTheSession: the gauges follow the session through an outage and to its
+// end.
 func TestTheLeaseAndTheSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -224,7 +225,8 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 	})
 }
 
-// TestAProcessorMayCollect: no lock of the hook is held while a span processor runs, so it may ask for the metrics.
+// TestAProcessorMayCollect: no lock of the hook is held while a span processor runs, so
+// it may ask for the metrics.
 func TestAProcessorMayCollect(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -311,8 +313,8 @@ func TestNamesOfYourOwn(t *testing.T) {
 	}
 }
 
-// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more than one holder is an alarm. A multi-lock is held at
-// each of its members.
+// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more
+// than one holder is an alarm. A multi-lock is held at each of its members.
 func TestHeldCountsNodesAndPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -340,7 +342,8 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 	})
 }
 
-// TestTheServerIsTheOneThatAnsweredLast: a Resumed does not name it, and a request without an answer says nothing.
+// TestTheServerIsTheOneThatAnsweredLast: a Resumed does not name it, and a request
+// without an answer says nothing.
 func TestTheServerIsTheOneThatAnsweredLast(t *testing.T) {
 	p := newProbe()
 	p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/a", Kind: "mutex"})

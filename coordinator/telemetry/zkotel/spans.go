@@ -38,8 +38,8 @@ const (
 // mostText is how many bytes of a path or an error an attribute has.
 const mostText = 1 << 10
 
-// clean returns text that every exporter takes: some refuse a whole batch because of one attribute that is not
-// UTF-8.
+// clean returns text that every exporter takes: some refuse a whole batch because of one
+// attribute that is not UTF-8.
 func clean(text string) string {
 	if len(text) > mostText {
 		text = text[:mostText]
@@ -59,7 +59,8 @@ func (h *Hook) start(a *acquisition, info hooks.Acquire) trace.Span {
 	return span
 }
 
-// granted ends the span acquire and begins the span hold. The parent of both is the caller's span.
+// granted ends the span acquire and begins the span hold. The parent of both is the
+// caller's span.
 func (h *Hook) granted(a *acquisition, grant events.Grant) {
 	if a.span.IsRecording() {
 		a.span.SetAttributes(keyToken.Int64(grant.Token))
@@ -157,7 +158,8 @@ func deadline(at time.Time) []attribute.KeyValue {
 	return []attribute.KeyValue{keyDeadline.String(at.UTC().Format(time.RFC3339Nano))}
 }
 
-// attributes returns what is known: the session as ZooKeeper's logs have it, and the server.
+// attributes returns what is known: the session as ZooKeeper's logs have it, and the
+// server.
 func (s session) attributes() (all []attribute.KeyValue) {
 	if s.id != 0 {
 		all = append(all, keySession.String("0x"+strconv.FormatUint(uint64(s.id), 16))) //nolint:gosec // the same bits

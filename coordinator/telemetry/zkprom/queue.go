@@ -82,7 +82,8 @@ func (q *queues) label(path string) string {
 	return label
 }
 
-// see takes in a lock. A holder that is new holds since its node was created. A holder that waited before holds since now.
+// see takes in a lock. A holder that is new holds since its node was created. A holder
+// that waited before holds since now.
 func (k *look) see(now time.Time, lock events.LockInfo) {
 	at, kind := spot{lock.Path, lock.Kind}, lock.Kind.String()
 	k.q.label(lock.Path) // locks have labels in the order in which they were found
@@ -117,7 +118,8 @@ func (k *look) fail(root bool) {
 	k.failed = k.failed || root
 }
 
-// end takes in how long the look took. What it has not shown is gone. A look that has failed shows nothing.
+// end takes in how long the look took. What it has not shown is gone. A look that has
+// failed shows nothing.
 func (k *look) end(took time.Duration) {
 	k.q.took = took
 	maps.DeleteFunc(k.q.locks, func(_ spot, q *queue) bool { return k.failed || q.look != k.q.looks })

@@ -163,7 +163,8 @@ func hanging(ctx context.Context) iter.Seq2[events.LockInfo, error] {
 	}
 }
 
-// TestScrapesDuringAWalkThatHangsShareIt: none of them begins another walk, and the interval counts from the end.
+// TestScrapesDuringAWalkThatHangsShareIt: none of them begins another walk, and the
+// interval counts from the end.
 func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 	t.Parallel()
 	const patience = silence

@@ -26,8 +26,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestARun scrapes a process while it takes and loses locks of all kinds, and compares what it reads with what the acquisitions say. If
-// there is a Prometheus, that scrapes it, too, and is asked what the dashboard asks.
+// TestARun scrapes a process while it takes and loses locks of all kinds, and compares
+// what it reads with what the acquisitions say. If there is a Prometheus, that scrapes
+// it, too, and is asked what the dashboard asks.
 func TestARun(t *testing.T) {
 	t.Parallel()
 	t.Run("server in process", func(t *testing.T) {
@@ -268,7 +269,8 @@ func (w *witness) losses(other *coordinator.Coordinator, servers string, network
 	}
 }
 
-// end releases what is held, and does what was done before: a rate is one of counters that were scraped before.
+// end releases what is held, and does what was done before: a rate is one of counters
+// that were scraped before.
 func (w *witness) end() {
 	w.tasks(3)
 	for _, s := range w.seen {

@@ -89,8 +89,8 @@ func (s *state) labelled(label string) *lock {
 	return l
 }
 
-// at returns the lock at a path, by the given label or else by the default. If labels are replaced, their counts move to the lock
-// that replaces them.
+// at returns the lock at a path, by the given label or else by the default. If labels are
+// replaced, their counts move to the lock that replaces them.
 func (s *state) at(path, label string, given bool) *lock {
 	if given {
 		return s.labelled(s.labels.Given(label))
@@ -149,7 +149,8 @@ func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info hooks.
 	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
 }
 
-// event takes in an event. given are the labels of a Grant's members, if a user's function gives labels.
+// event takes in an event. given are the labels of a Grant's members, if a user's
+// function gives labels.
 func (s *state) event(now time.Time, event events.Event, given ...string) {
 	switch event := event.(type) {
 	case events.Queued:

@@ -246,8 +246,9 @@ func TestWhatHooksTell(t *testing.T) {
 	}
 }
 
-// compare checks the samples of the metrics that are wanted: each as name{values of labels}=value, without the prefix zkgrant_. One more
-// is wrong unless it is 0. A name alone stands for no sample.
+// compare checks the samples of the metrics that are wanted: each as name{values of
+// labels}=value, without the prefix zkgrant_. One more is wrong unless it is 0. A name
+// alone stands for no sample.
 func compare(t *testing.T, c prometheus.Collector, want string) {
 	t.Helper()
 	got, names := exposed(t, c), map[string]bool{}
@@ -291,7 +292,8 @@ func exposed(t *testing.T, c prometheus.Collector) map[string]bool {
 	return found
 }
 
-// TestNothingIsKeptOfWhatHasEnded: neither acquisitions, nor contexts of those that hold, nor more locks than labels.
+// TestNothingIsKeptOfWhatHasEnded: neither acquisitions, nor contexts of those that hold,
+// nor more locks than labels.
 func TestNothingIsKeptOfWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	p := newPlay(5)

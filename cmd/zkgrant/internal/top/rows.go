@@ -27,7 +27,8 @@ type id struct {
 
 func (r row) id() id { return id{r.Path, r.Kind} }
 
-// rowOf sums a lock up. A contender that was seen waiting holds since the last such moment, at the earliest.
+// rowOf sums a lock up. A contender that was seen waiting holds since the last such
+// moment, at the earliest.
 func rowOf(lock events.LockInfo, err error, waited map[string]time.Time) row {
 	r := row{LockInfo: lock, err: err}
 	for _, c := range lock.Contenders {
@@ -46,7 +47,8 @@ func rowOf(lock events.LockInfo, err error, waited map[string]time.Time) row {
 	return r
 }
 
-// remember notes the waiters at a time. It keeps what is known of a contender that now holds, and forgets the others.
+// remember notes the waiters at a time. It keeps what is known of a contender that now
+// holds, and forgets the others.
 func remember(waited map[string]time.Time, locks []row, at time.Time) map[string]time.Time {
 	now := make(map[string]time.Time)
 	for _, r := range locks {
@@ -109,7 +111,8 @@ func oldestFirst(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// matches tells whether the text is part of the path or of a contender's data, in upper or lower case.
+// matches tells whether the text is part of the path or of a contender's data, in upper
+// or lower case.
 func (r row) matches(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(strings.ToLower(r.Path), text) || slices.ContainsFunc(r.Contenders, func(c events.Contender) bool {

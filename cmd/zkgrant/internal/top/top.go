@@ -1,5 +1,6 @@
-// Package top is the live view of locks. The model, a value, hears messages and answers with effects (model.go). view.go draws it. This
-// file runs it on a terminal and carries the effects out.
+// Package top is the live view of locks. The model, a value, hears messages and answers
+// with effects (model.go). view.go draws it. This file runs it on a terminal and carries
+// the effects out.
 package top
 
 import (

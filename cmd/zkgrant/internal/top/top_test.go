@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestScreens plays the scripts of testdata: what the model hears, asks for and shows. -rewrite writes them.
+// TestScreens plays the scripts of testdata: what the model hears, asks for and shows.
+// -rewrite writes them.
 //
 //	hear  a message in each line; prints the effects. Messages:
 //	      size WIDTH HEIGHT | beat SECONDS STATE | due | said TEXT | revoked PATH [ERROR] | paste TEXT | invalid

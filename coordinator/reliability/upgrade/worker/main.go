@@ -1,5 +1,5 @@
-// Command worker is a process that holds locks as it is told, for the tests of the folder above. It has to compile against every
-// version that they name.
+// Command worker is a process that holds locks as it is told, for the tests of the folder
+// above. It has to compile against every version that they name.
 package main
 
 import (
@@ -64,7 +64,8 @@ type worker struct {
 	active sync.WaitGroup
 }
 
-// run follows orders until its input ends. Then it closes the coordinator, whatever it holds.
+// run follows orders until its input ends. Then it closes the coordinator, whatever it
+// holds.
 func (w *worker) run(servers string, timeout time.Duration) error {
 	c, err := coordinator.Connect(context.Background(), servers, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(timeout/2))
 	if err != nil {
@@ -113,7 +114,8 @@ func (w *worker) obey() error {
 	}
 }
 
-// grace is the time of a holder that is asked for its lock. It needs none: the test checks that it keeps the lock until then.
+// grace is the time of a holder that is asked for its lock. It needs none: the test
+// checks that it keeps the lock until then.
 const grace = 100 * time.Millisecond
 
 // Acquirer is a handle of a lock of any kind.
@@ -188,8 +190,9 @@ func (w *worker) loop(ctx context.Context, o Order) error {
 	return nil
 }
 
-// enter has the file of the holder in the lock's folder for a moment, and looks whether the others there may hold, too. Each holder
-// makes its file before it looks and removes it before it releases, so one of two holders that are there at once sees the other.
+// enter has the file of the holder in the lock's folder for a moment, and looks whether
+// the others there may hold, too. Each holder makes its file before it looks and removes
+// it before it releases, so one of two holders that are there at once sees the other.
 // Meanwhile enter notes the Grant.
 func (w *worker) enter(o Order, g events.Grant) (err error) {
 	folder := filepath.Join(w.inside, strings.ReplaceAll(strings.Trim(o.Path, "/"), "/", "-"))

@@ -1,4 +1,5 @@
-// Package words has the values of the labels and attributes that zkprom and zkotel share. There is a fixed number of each.
+// Package words has the values of the labels and attributes that zkprom and zkotel share.
+// There is a fixed number of each.
 package words
 
 import (
