@@ -28,22 +28,22 @@ func (s State) String() string { return session.State(s).String() }
 // Coordinator shares one ZooKeeper session among locks. Its methods may be called from
 // any goroutine.
 type Coordinator struct {
-	cfg       session.Config
-	hooks     hookSet
-	group     *actors.Group
-	chroot    string // what every path is relative to; empty: the root
-	session   *session.Session
-	house     actors.House
-	terms     actors.House // the same for elections
-	keepers   actors.House // for the nodes of cached locks; its stream has no reader
-	caches    *cache.Caches
-	open      context.Context // ends with the beginning of Close
-	shut      context.CancelFunc
-	live      live
-	waitLines waitLines
-	updates   updates
-	ended     chan struct{} // closed when Close is done
-	left      error         // what Close has left, written before that
+	cfg     session.Config
+	hooks   hookSet
+	group   *actors.Group
+	chroot  string // what every path is relative to; empty: the root
+	session *session.Session
+	house   actors.House
+	terms   actors.House // the same for elections
+	keepers actors.House // for the nodes of cached locks; its stream has no reader
+	caches  *cache.Caches
+	open    context.Context // ends with the beginning of Close
+	shut    context.CancelFunc
+	live    live
+	waits   waitPath // of this coordinator, without a path
+	updates updates
+	ended   chan struct{} // closed when Close is done
+	left    error         // what Close has left, written before that
 }
 
 // Ready waits for the first session, and returns nil from then on until Close. It fails

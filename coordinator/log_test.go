@@ -213,18 +213,21 @@ func TestALogThatIsOffCostsNothing(t *testing.T) {
 func TestALongWaitIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)
-		holder, c := coordtest.Connect(t, srv), coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		log := coordinator.WithLogger(zap.New(core))
+		holder, c := coordtest.Connect(t, srv), coordtest.Connect(t, srv, log)
 		coordtest.Hold(t, holder.Mutex(lockPath), coordinator.Data([]byte("worker 7")))
 		for range 100 {
 			coordtest.Queue(c.Mutex(lockPath))
 		}
+		time.Sleep(time.Second)
+		coordtest.Queue(coordtest.Connect(t, srv, log).Mutex(lockPath)) // has no line of its own
 		coordtest.Queue(c.Mutex("/locks/of/another")).Release()
 		before := srv.Requests(zktest.OpGetData)
 		lines := func() *observer.ObservedLogs { return logs.FilterMessage("lock waited for") }
 		for _, step := range []struct {
 			wait time.Duration
 			want int
-		}{{9 * time.Second, 0}, {6 * time.Second, 1}, {50 * time.Second, 1}, {10 * time.Second, 2}, {time.Hour, 7}} {
+		}{{8 * time.Second, 0}, {6 * time.Second, 1}, {50 * time.Second, 1}, {10 * time.Second, 2}, {time.Hour, 7}} {
 			time.Sleep(step.wait)
 			expect(t, lines().Len() == step.want, "%d lines after %v more, want %d", lines().Len(), step.wait, step.want)
 		}

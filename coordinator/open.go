@@ -54,7 +54,8 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		seat, _ := caches.GiveUp().(*session.Seat)
 		return seat
 	}
-	cfg.Logger = limited(cfg.Logger)
+	log := cfg.Logger
+	cfg.Logger = limited(log)
 	group := &actors.Group{}
 	stream := actors.NewStream(group)
 	hooks.overhear(stream)
@@ -69,7 +70,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
-		waitLines: waitLines{},
+		waits: waitPath{log: log, servers: servers},
 	}
 	if cfg.Logger.Core().Enabled(zap.InfoLevel) {
 		c.live.watch = c.watchWaits

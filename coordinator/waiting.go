@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,17 +16,30 @@ import (
 // This file is about the log lines of acquisitions that wait for long. A look every half
 // session timeout finds them. It stops while there are no acquisitions.
 
-// waitLines is when the next line about a path is due. One look at a time uses it.
-type waitLines map[string]time.Time
+// waitLines has the time at which the next line about a path is due. The coordinators of a
+// process share it, so that a path that waits in several of them has one line.
+var waitLines = struct {
+	sync.Mutex
+	due map[waitPath]time.Time
+}{due: map[waitPath]time.Time{}}
+
+// waitPath is a path of an ensemble, in one log.
+type waitPath struct {
+	log           *zap.Logger
+	servers, path string
+}
 
 // due reports whether a line about the path is due. The next one is due a minute later,
 // or when the wait has lasted twice as long.
-func (w waitLines) due(path string, waited time.Duration) bool {
+func (p waitPath) due(waited time.Duration) bool {
+	waitLines.Lock()
+	defer waitLines.Unlock()
 	now := time.Now()
-	if now.Before(w[path]) {
+	maps.DeleteFunc(waitLines.due, func(_ waitPath, next time.Time) bool { return now.Sub(next) > time.Hour })
+	if now.Before(waitLines.due[p]) {
 		return false
 	}
-	w[path] = now.Add(max(time.Minute, waited))
+	waitLines.due[p] = now.Add(max(time.Minute, waited))
 	return true
 }
 
@@ -39,7 +53,6 @@ func (c *Coordinator) watchWaits() {
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
 	first, count := map[string]*Acquisition{}, map[string]int{}
-	maps.DeleteFunc(c.waitLines, func(_ string, next time.Time) bool { return time.Since(next) > time.Hour })
 	for _, a := range all {
 		at := a.lock.path
 		count[at]++
@@ -52,7 +65,9 @@ func (c *Coordinator) logWaits() {
 	}
 	for at, a := range first {
 		waited, waits := a.actor.Waiting()
-		if waits && c.session.Calm() && c.waitLines.due(at, waited) {
+		line := c.waits
+		line.path = at
+		if waits && c.session.Calm() && line.due(waited) {
 			c.logWait(a, waited, count[at])
 		}
 	}
