@@ -60,6 +60,7 @@ const (
 	stepCrash
 	stepUntaken
 	stepCancel
+	stepWrite
 )
 
 // Progress reports whether a step happens by itself.
@@ -106,6 +107,7 @@ type options struct {
 	detect    bool // holders leave a record, which tells others of a crash
 	renews    bool // the numbers of all nodes are late
 	together  bool // a listing serves every request of its session that has come by then
+	writes    bool // holders write data, each time on the condition that their node exists
 }
 
 // A start is what the directory is at the beginning.
@@ -278,6 +280,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	}
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, release)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
+	add(e.writes && cl.holds() && cl.closed == 0 && w.past[0]&(1<<e.traits[cl.machine].own) != 0, stepWrite)
 	add(e.detect && cl.holds(), stepCrash)
 	add(e.detect && cl.holds() && !clinging, stepUntaken)
 	add(w.orphaned(int(c)), stepFollows)

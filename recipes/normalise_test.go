@@ -60,6 +60,9 @@ func (e *environment) normalise(w *world) {
 			}
 		}
 	}
+	if w.wrote > need {
+		w.wrote = 0
+	}
 	w.wished &= owns
 	clear(w.records[1:]) // the record is only read behind a write
 	exist := w.past[0]
@@ -121,7 +124,7 @@ func (e *environment) normaliseSession(w *world, c int) {
 	sees, stale := false, false
 	for m := w.mates(c); m != 0; m &= m - 1 {
 		cl := &w.clients[bits.TrailingZeros8(m)]
-		sees = sees || e.whole || !e.blind(cl)
+		sees = sees || e.whole || e.writes || !e.blind(cl)
 		stale = stale || cl.stale()
 	}
 	for m := w.mates(c); m != 0; m &= m - 1 {

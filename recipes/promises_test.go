@@ -37,6 +37,7 @@ const (
 	overwrote  violation = "overwritten data of another program"
 	falseFloor violation = "a floor with an older contender"
 	overflow   violation = "more requests under way than one machine should have"
+	outdated   violation = "a holder that may read older data than an earlier holder wrote"
 	nameless   violation = "a request without a node"
 	stuck                = searchtest.Stuck
 	noWayOut             = searchtest.NoWayOut
@@ -235,6 +236,8 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 		return overtook
 	case !e.plain && e.proof != own+1:
 		return unproven
+	case w.wrote != 0 && max(cl.lag, cl.seen) >= w.wrote && w.byHand&(1<<own) == 0: // or a later holder wrote
+		return outdated
 	}
 	if !shared {
 		w.token[0] = max(w.token[0], node+1)

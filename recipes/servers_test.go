@@ -58,6 +58,9 @@ func (e *environment) do(w *world, s step) {
 		w.raise(c)
 	case stepCancel:
 		e.cancel(w, c)
+	case stepWrite:
+		w.commit(w.past[0], w.dirs[0])
+		w.wrote = 1
 	case stepPaused:
 		e.feed(w, c, Paused{Epoch(cl.epoch)})
 	case stepDelayOver:

@@ -169,6 +169,7 @@ var stepTexts = map[stepKind]string{
 	stepSmaller:      "the semaphore is made smaller by one",
 	stepCrash:        "{a} panics",
 	stepCancel:       "the create of {a} is taken back before it is sent",
+	stepWrite:        "{a} writes data",
 	stepUntaken:      "{a} withdraws without having taken the grant",
 	stepReap:         "the directory is reaped",
 	stepChange:       "another program overwrites the directory's data",

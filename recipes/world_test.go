@@ -31,13 +31,13 @@ type world struct {
 	sizes   [maxLag + 1]size      // how many permits a semaphore had
 	next    uint8                 // the index of the next node
 	births  uint8                 // how many directories were made
-	_       uint8
-	byHand  uint8             // nodes that were deleted by hand
-	wished  uint8             // nodes whose owners were asked for the lock back
-	token   [2]uint8          // 1 + the node, or the group, of the newest exclusive grant in each directory
-	records [maxLag + 1]uint8 // 1 + the node that the record names, and that it named before
-	acted   uint8             // nodes under whose lock a caller may have done something
-	claimed uint8             // nodes whose claim has made or found the record
+	wrote   uint8                 // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has what was written
+	byHand  uint8                 // nodes that were deleted by hand
+	wished  uint8                 // nodes whose owners were asked for the lock back
+	token   [2]uint8              // 1 + the node, or the group, of the newest exclusive grant in each directory
+	records [maxLag + 1]uint8     // 1 + the node that the record names, and that it named before
+	acted   uint8                 // nodes under whose lock a caller may have done something
+	claimed uint8                 // nodes whose claim has made or found the record
 	truth   truth
 	delay   delay
 	left    budget
@@ -268,6 +268,9 @@ func (w *world) commit(alive uint8, dir directory) {
 	copy(w.records[1:], w.records[:])
 	w.ended(w.past[0] &^ alive)
 	w.past[0], w.dirs[0] = alive, dir
+	if w.wrote != 0 {
+		w.wrote = (w.wrote + 1) % (2 + maxLag)
+	}
 	for c := range w.clients {
 		cl := &w.clients[c]
 		if cl.conn == connUp {
