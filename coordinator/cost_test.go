@@ -148,20 +148,47 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	}
 }
 
-// TestTheOnlyOneWaitingAsksOnce for its own node. After a long wait, see
-// TestAColdSessionClaims.
-func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := coordtest.Metered(t, srv, 2)
-		coordtest.Warm(t, cs...)
-		holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
-		next := coordtest.Queue(cs[1].Mutex(lockPath))
-		before := coordtest.Total(ms)
-		handOver(t, holder, next)
-		n := coordtest.Total(ms).Minus(before) // delete, look at the own node
-		expect(t, n.Requests == 2 && n.Events == 1,
-			"a handoff to the only one that waits took %+v, want 2 requests and an event", n)
-	})
+// TestTheOnlyOneWaitingAsksNothing when it is handed the lock, if it has waited for less
+// than a session timeout. Until then its session writes once a probe interval, like a
+// holder's. After a reconnect it does not: all waiters would begin at once.
+func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
+	const interval, timeout = time.Second, 10 * time.Second
+	for _, c := range []struct {
+		wait           time.Duration
+		cut            bool
+		writes, claims int
+	}{
+		{0, false, 0, 0},
+		{interval * 5 / 2, false, 2, 0},
+		{timeout - interval/2, false, 9, 0},
+		{timeout + 3*interval, false, 9, 1},
+		{24 * time.Hour, false, 9, 1},
+		{timeout / 2, true, 0, 1},
+	} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			cs, ms := coordtest.Metered(t, srv, 2)
+			coordtest.Warm(t, cs...)
+			holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+			next := coordtest.Queue(cs[1].Mutex(lockPath))
+			for i := range 20 { // they cost nothing more
+				other := fmt.Sprintf("/locks/other-%d", i)
+				coordtest.Hold(t, cs[0].Mutex(other))
+				coordtest.Queue(cs[1].Mutex(other))
+			}
+			if c.cut {
+				srv.Cut(cs[1].SessionID())
+				time.Sleep(interval)
+			}
+			waits := ms[1].Read()
+			time.Sleep(c.wait)
+			writes, before := ms[1].Read().Minus(waits).Requests, coordtest.Total(ms)
+			handOver(t, holder, next)
+			n := coordtest.Total(ms).Minus(before)
+			expect(t, writes == c.writes && n.Requests == 1+c.claims,
+				"after %v the session of the next in line has written %d times, and the handoff takes %+v; want %d, and %d requests",
+				c.wait, writes, n, c.writes, 1+c.claims)
+		})
+	}
 }
 
 // TestLocksHaveNoGoroutines: neither holders nor waiters. The observers of an election
@@ -457,8 +484,8 @@ func TestRoundTrips(t *testing.T) {
 		{"an acquire and a release in a loop", 1, mutex, loop},
 		{"an acquire and a release that is awaited", 2, mutex, awaited},
 		{"8 locks together, and a release that is awaited", 2, eight, awaited},
-		{"a handoff to the only one waiting", 2, mutex, handOn},
-		{"a leader's resignation until the next one leads", 2, election, handOn},
+		{"a handoff to the only one waiting", 1, mutex, handOn},
+		{"a leader's resignation until the next one leads", 1, election, handOn},
 	} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			cs, ms := coordtest.Metered(t, srv, 2)

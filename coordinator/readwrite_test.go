@@ -79,7 +79,7 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 			}
 		}
 		want(0, 0)
-		release(0, 1+readers, "a writer, and each reader behind it looks at its own node")
+		release(0, 1, "a writer, and each reader knows that it is next")
 		want(1, readers)
 		for i := 1; i < readers; i++ {
 			release(i, 1, "a reader beside others that are younger")

@@ -9,7 +9,10 @@ func (e *environment) answer(w *world, c, i int) {
 	cl := &w.clients[c]
 	r := cl.requests[i]
 	cl.drop(i)
-	w.each(c, func(_ int, cl *client) { cl.seen = min(cl.seen, r.age) })
+	e.news = r.op == OpClaim && r.own&news != 0
+	if !e.news {
+		w.each(c, func(_ int, cl *client) { cl.seen = min(cl.seen, r.age) })
+	}
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		w.renewed(c)
 	}

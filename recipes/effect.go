@@ -113,6 +113,10 @@ type (
 		Node  events.Name
 	}
 
+	// Warm keeps the session warm for a contender that is next in line, for one session
+	// timeout; see [Warmth]. It is not answered.
+	Warm struct{}
+
 	// Rest ends the renewal of the lease for the own node, and the news of the lease's
 	// end, until a Claim is answered. It is not answered. A machine does not rest; see
 	// [Contention].
@@ -243,6 +247,7 @@ func (Delete) isEffect()  {}
 func (Pause) isEffect()   {}
 func (Discard) isEffect() {}
 func (Arm) isEffect()     {}
+func (Warm) isEffect()    {}
 func (Rest) isEffect()    {}
 func (Grant) isEffect()   {}
 func (Lose) isEffect()    {}

@@ -76,6 +76,7 @@ type environment struct {
 	perm   permutation           // how the latest step sorted the clients
 	log    func(c int, s string) // if set, hears what the machines do
 	listed bool                  // the machine that is fed is told of a listing
+	news   bool                  // the answer being delivered rests on news alone
 	proof  uint8                 // 1 + the node that the answer being delivered proves to be first
 	bad    violation             // what the latest step broke
 }

@@ -121,7 +121,7 @@ func (e *environment) perform(w *world, c int, ef Effect) violation {
 	case Cancel:
 		cl.unwant(uint8(ef.Epoch))
 		return ""
-	case Pause:
+	case Pause, Warm:
 		return ""
 	case List:
 		if v := e.watchOwn(w, c); v != "" {
@@ -236,7 +236,7 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 		return overtook
 	case !e.plain && e.proof != own+1:
 		return unproven
-	case w.wrote != 0 && max(cl.lag, cl.seen) >= w.wrote && w.byHand&(1<<own) == 0: // or a later holder wrote
+	case w.wrote != 0 && w.byHand&(1<<own) == 0 && (cl.lag >= w.wrote || !e.news && cl.seen >= w.wrote): // by hand: or a later holder wrote
 		return outdated
 	}
 	if !shared {

@@ -15,9 +15,6 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	bit := uint8(1) << (r.arg & 7)
 	switch r.op {
 	case OpCreate, OpDelete, OpClaim, OpEnter:
-		if !zombie && w.glance(cl, r) {
-			return
-		}
 		if !zombie && (e.claimTogether(w, c, r) || e.turnsOver(w, c, r, plain)) {
 			return
 		}

@@ -348,13 +348,17 @@ func (m *Machine) found(in Listed) []Effect {
 	case m.try && !(m.patient && yields(blockers) && ahead(m.rule, in.Queue, m.own.Name) == 1):
 		return m.fail(WhyBusy)
 	default:
-		pauses := m.try && !m.waited
+		isNew := !m.waited
+		pauses := m.try && isNew
 		m.state, m.waited = Waiting, true
 		m.older, m.member = nearest(m.rule, in.Queue, m.own.Name), blockers[0].Member
 		m.ahead = int32(ahead(m.rule, in.Queue, m.own.Name))
 		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
 		if pauses {
 			effects = append(effects, Pause{Epoch: m.epoch, Yield: true})
+		}
+		if isNew {
+			effects = m.warm(effects)
 		}
 		return effects
 	}
@@ -408,7 +412,7 @@ func (m *Machine) stepAdvancing(in Input) []Effect {
 		case in.Stands && m.older[1] != "":
 			m.state = Waiting
 			m.older, m.ahead = m.older.shift(), m.ahead-1
-			return nil
+			return m.warm(nil)
 		default:
 			return m.list()
 		}

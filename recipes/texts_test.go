@@ -70,6 +70,8 @@ func effectText(e Effect) string {
 		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token) + also(e.Abandoned != nil, " behind a crash")
 	case Lose:
 		return fmt.Sprintf("LOST %q", e.Reason.String())
+	case Warm:
+		return "keep warm"
 	case Queue:
 		if e.Delay != 0 {
 			return "QUEUED within the delay"

@@ -19,11 +19,12 @@ package recipes
 // A reconnect breaks 2: what has happened meanwhile is told in any order. So the
 // contender has to have been listed on this connection.
 //
-// Exception: if only the news has come that the node ahead is gone, the session still
-// looks at the contender's node, with a read. Else a queue whose nodes are deleted by
-// hand, one by one, would be granted from node to node, each for a moment. If a floor, or
-// a release of the session's own, tells an advance that the node ahead was released,
-// there is no look.
+// If the nodes of a queue are deleted by hand, one by one, each contender is granted the
+// lock when the node ahead goes, and loses it when its own does.
+//
+// The lease is good while the session holds another lock. For a contender that is next in
+// line, and has not been for longer than a session timeout, the session writes as if it
+// held. So the standby of a long election costs nothing, and sends a claim at the end.
 
 // Warmth is what a session knows of a contender that is to claim. It is a small
 // comparable value.
@@ -32,6 +33,15 @@ type Warmth struct {
 	Listed    bool // on it the contender was listed with its node,
 	Watched   bool // and the node is watched, for certain, and has not changed since
 	Lease     bool // the lease is good for half the session timeout, and a write sent within two probe intervals was answered
+}
+
+// warm adds the effect that keeps the session warm, if the contender ahead is the only
+// one and its end alone is enough for a claim that a session may know.
+func (m *Machine) warm(effects []Effect) []Effect {
+	if _, several := m.rule.(Multi); several || m.ahead != 1 || m.detect || m.queues() || replaceable(m.rule, kindOf(m.older[0])) {
+		return effects
+	}
+	return append(effects, Warm{})
 }
 
 // Claims reports whether the contender may be told that its claim is proven, without

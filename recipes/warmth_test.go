@@ -2,7 +2,10 @@ package recipes
 
 import (
 	"math/bits"
+	"slices"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // This file is about how the explorer deals with claims that are not sent.
@@ -42,8 +45,8 @@ func (e *environment) knows(w *world, c int, r request) request {
 	case r.status == lost || !e.warms() || !e.warmth(cl).Claims():
 		return r
 	case r.op == OpClaim && claim.Knowable(LayoutQueue):
-		if r.own = glances; e.listed {
-			r.status = executed
+		if r.status, r.own = executed, unsent; !e.listed {
+			r.own |= news
 		}
 	case r.op == OpAdvance:
 		a := r.handoff().Claims()
@@ -60,20 +63,12 @@ func (e *environment) knows(w *world, c int, r request) request {
 	return r
 }
 
-// glances, in a claim's own, says that the claim only looks whether the own node is there.
-const glances = 0x80
-
-// glance makes that look, at the client's replica. It reports false for any other request.
-func (w *world) glance(cl *client, r *request) bool {
-	if r.op != OpClaim || r.own != glances {
-		return false
-	}
-	if w.past[cl.lag]&(1<<(r.arg&7)) == 0 {
-		r.flags |= reqMissing
-	}
-	r.status, r.age = executed, cl.lag
-	return true
-}
+// These stand in a claim's own: it is not sent; and its answer rests on the end of the node ahead alone, which does not say how far
+// the servers are.
+const (
+	unsent uint8 = 0x80
+	news   uint8 = 0x40
+)
 
 // TestAWarmSessionKnowsAllThatAClaimWouldSay: it needs each of the facts of Warmth.
 func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
@@ -93,6 +88,39 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	} {
 		if got := c.claim.Knowable(c.layout); got != c.want {
 			t.Errorf("%+v, with %v: knowable %v, want %v", c.claim, c.layout, got, c.want)
+		}
+	}
+}
+
+// TestWarmIsForTheNextInLine: the end of the node ahead is all that it waits for, and the session may know the answer to its claim. A
+// contender that lists again, as all do after a reconnect, does not ask for it again.
+func TestWarmIsForTheNextInLine(t *testing.T) {
+	writer := place(0, "you", events.KindWrite, 3)
+	for name, c := range map[string]struct {
+		rule  Rule
+		ahead []events.Name
+		start Started
+		want  bool
+	}{
+		"of a mutex":                    {Mutex{}, []events.Name{ahead3}, Started{}, true},
+		"with two ahead":                {Mutex{}, []events.Name{ahead3, ahead4}, Started{}, false},
+		"with a record":                 {Mutex{}, []events.Name{ahead3}, Started{Detect: true}, false},
+		"of a semaphore":                {Semaphore{Size: 2, Permits: 1}, []events.Name{ahead3}, Started{}, false},
+		"of a multi-lock":               {lockLock, []events.Name{other0, own0}, Started{}, false},
+		"a reader behind a writer":      {Read{}, []events.Name{writer}, Started{}, true},
+		"a writer behind another one":   {Write{}, []events.Name{writer}, Started{}, false},
+		"a mutex that has listed again": {Mutex{}, []events.Name{ahead3}, Started{}, false},
+	} {
+		inputs := []Input{opened, c.start, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: append(c.ahead, ours), Own: ownNode}}
+		if c.rule == Rule(lockLock) {
+			inputs[2], inputs[3] = Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}, Listed{Epoch: 1, Queue: append(c.ahead, own1), Own: ownMulti}
+		}
+		if name == "a mutex that has listed again" {
+			inputs = append(inputs, Suspended{}, Reconnected{}, inputs[3])
+		}
+		m, effects := run(NewMachine(c.rule), inputs...)
+		if got := slices.Contains(effects, Effect(Warm{})); got != c.want || m.State() != Waiting {
+			t.Errorf("%s: %v, %s; want it to wait, and to be kept warm: %v", name, m.State(), texts(effects), c.want)
 		}
 	}
 }

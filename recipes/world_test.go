@@ -127,7 +127,7 @@ type request struct {
 	epoch  uint8
 	arg    uint8 // attempt or node
 	mask   uint8 // List: the answer; Advance: the parts that are done
-	own    uint8 // List: 1 + the node found, and its epoch << 4; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: glances, or 0
+	own    uint8 // List: 1 + the node found, and its epoch << 4; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: unsent and news, or 0
 	age    uint8 // how many transactions the answer is behind the leader, at most maxLag
 	flags  uint8
 }
@@ -159,7 +159,7 @@ const (
 // write tells whether the answer needs the leader.
 func (r request) write() bool {
 	op := r.op
-	return op == OpCreate || op == OpClaim && r.own != glances || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
+	return op == OpCreate || op == OpClaim && r.own&unsent == 0 || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
 // granted returns the node that the answer proves to be first.
@@ -173,7 +173,7 @@ func (r request) granted() uint8 {
 // read tells whether the answer depends on how far the replica is.
 func (r request) read() bool {
 	op := r.op
-	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpClaim && r.own == glances || op == OpList && r.flags&reqBarrier == 0
+	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpList && r.flags&reqBarrier == 0
 }
 
 // begun tells whether some parts of a request have been executed.

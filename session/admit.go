@@ -87,9 +87,6 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		}
 		return c.watch(t, e)
 	case recipes.Claim:
-		if r.warm {
-			return c.glance(r.node, e.Epoch)
-		}
 		in, err = c.claim(t, e)
 	case recipes.Advance:
 		t.drop(c, r.before)

@@ -173,6 +173,7 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	c.goTo(phaseSuspended)
+	clear(s.next) // after the outage all waiters list at once, and each would be new
 	s.noteAway(true)
 	lost := "connection lost"
 	if time.Now().Before(c.deadline()) { // else its locks are lost, which has been logged

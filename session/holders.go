@@ -46,6 +46,7 @@ func (s *Session) noteRequest(r *seatRequest) {
 func (s *Session) noteNodeGone(seat *Seat) {
 	s.endHold(seat)
 	delete(s.unwatched, seat)
+	delete(s.next, seat)
 	seat.knows(false)
 }
 
@@ -104,6 +105,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		}
 	}
 	if holds := s.tell(t, in, nil); holds && fresh && !claim.Held {
+		delete(s.next, t)
 		s.holders[t] = r.node
 		s.keepLease(c)
 	}

@@ -54,6 +54,12 @@ func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node
 	}
 	s := t.session
 	return call(ctx, s, terms{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
+		if t.news.Load() {
+			if _, err = c.conn.Sync(under(s.chroot, node)); err != nil {
+				return n, err
+			}
+			t.news.Store(false)
+		}
 		n.Data, n.Stat, err = c.conn.Get(under(s.chroot, node))
 		if !errors.Is(err, zk.ErrNoNode) {
 			return n, err

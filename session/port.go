@@ -34,6 +34,8 @@ func (t *Seat) Do(request recipes.Effect) {
 		t.discard(e)
 	case recipes.Revoke:
 		s.bound(t, e.By)
+	case recipes.Warm:
+		s.warm(t)
 	case recipes.Rest:
 		s.endHold(t)
 	default:

@@ -47,6 +47,11 @@ type Seat struct {
 	//     ahead.
 	traded bool
 
+	// It was granted the lock by the news that the node ahead is gone. The client takes no
+	// note of the zxid of such news, so a server that it connects to may be older than the
+	// Grant, until it has an answer.
+	news atomic.Bool
+
 	closed  bool // it follows no node any more; the mutex guards it and what is below
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and

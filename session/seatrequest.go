@@ -15,7 +15,7 @@ type seatRequest struct {
 	before   string     // the node that was watched until now, of a watch and an advance
 	past     int64      // the zxid that created the node which has gone, of an advance
 	turn     bool       // of a list request, and of the watch behind it: the turn may have come
-	warm     bool       // of a claim, and an advance: the session is warm when it is made, see warmth.go
+	warm     bool       // of an advance: the session is warm when it is made, see warmth.go
 	unwanted bool       // of a list request: no machine waits for it any more
 	with     *turnover  // of a create: the release that goes in the same request
 	wants    *listNeeds // of a list request

@@ -66,6 +66,7 @@ type Session struct {
 	seats     []*Seat               // the seats that want the news, each at its place
 	holders   map[*Seat]string      // the seats whose machines hold by a proof, with their nodes
 	unwatched map[*Seat]struct{}    // the seats whose nodes are theirs and not watched yet
+	next      map[*Seat]time.Time   // the seats that are next in line, and until when the session writes for them
 	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
 	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -55,19 +56,23 @@ func (s *Session) renewedLate(c *client) {
 	}
 }
 
-// tend looks after the lease of the holders. It ends their holds if the lease has run
+// tend looks after the lease of the holders, and of those next in line. It ends their holds if the lease has run
 // out. It writes a probe, unless something else was written within the interval: one
 // probe does for all that is held, because it renews the life of the session. A probe
 // does not wait for the one before it, see [lease.Pace].
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
+	maps.DeleteFunc(s.next, func(_ *Seat, until time.Time) bool { return !now.Before(until) })
 	switch {
-	case len(s.holders) == 0:
+	case len(s.holders)+len(s.next) == 0:
 		c.pacer = nil
 		return
 	case !now.Before(c.lease.Deadline()):
 		c.pacer = nil
-		s.ranOut(c)
+		clear(s.next)
+		if len(s.holders) > 0 {
+			s.ranOut(c)
+		}
 		return
 	}
 	s.cover(c)
@@ -83,13 +88,22 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	for seat, node := range s.holders { // a different one each time
-		c.probes, c.probed = c.probes+1, now
-		s.begin(c, func() {
-			err := c.check(node)
-			s.loop.Hand(func() { s.probed(c, seat, node, err) })
-		})
+		s.probe(c, seat, node)
 		return
 	}
+	for seat := range s.next {
+		s.probe(c, seat, seat.ownNode())
+		return
+	}
+}
+
+// probe writes, on the condition that the seat's node exists.
+func (s *Session) probe(c *client, seat *Seat, node string) {
+	c.probes, c.probed = c.probes+1, s.clock.now()
+	s.begin(c, func() {
+		err := c.check(node)
+		s.loop.Hand(func() { s.probed(c, seat, node, err) })
+	})
 }
 
 // probed takes the answer to a probe, or that there will be none.

@@ -27,23 +27,6 @@ func crowd(r *sessiontest.Rig) {
 	synctest.Wait()
 }
 
-// TestAWarmClaimThatHasWaitedForAnotherConnection is a write after all: what made the session warm was of the connection before.
-func TestAWarmClaimThatHasWaitedForAnotherConnection(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		n := nextIn(r)
-		n.leave()
-		crowd(r)
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}}) // it waits for room
-		n.seat.Want("")
-		r.Server.Intercept(nil)
-		n.wantsAWrite(func() {
-			r.Server.Cut(n.Only())
-			r.Settle()
-			n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		})
-	})
-}
-
 // TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone, though no event tells that.
 func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 	const other = "lock-0000000000"

@@ -1,10 +1,6 @@
 package session
 
-import (
-	"github.com/go-zookeeper/zk"
-
-	"github.com/zkgrant/zkgrant/recipes"
-)
+import "github.com/zkgrant/zkgrant/recipes"
 
 // This file is about claims that are not sent, see recipes/warmth.go.
 
@@ -18,6 +14,9 @@ func (s *Session) isKnown(r *seatRequest) bool {
 	in := r.known(c)
 	if in == nil {
 		return false
+	}
+	if r.seat.passed {
+		r.seat.news.Store(true)
 	}
 	on := c.resumed
 	s.loop.Post(func() { // behind the machine's effects
@@ -40,9 +39,6 @@ func (r *seatRequest) known(c *client) recipes.Input {
 	case recipes.Advance:
 		return c.advances(r.seat, e)
 	default:
-		if r.seat.passed {
-			return nil
-		}
 		return recipes.Claimed{Epoch: r.epoch}
 	}
 }
@@ -58,17 +54,11 @@ func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 	}
 }
 
-// glance is what is left of a warm session's claim: a look at the own node behind the
-// news that the node ahead is gone.
-func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) {
-	exists, _, err := c.conn.Exists(own)
-	switch {
-	case err != nil:
-		return unanswered(epoch, recipes.OpClaim, err)
-	case !exists:
-		return recipes.Refused{Epoch: epoch, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode
-	default:
-		return recipes.Claimed{Epoch: epoch}, nil
+// warm writes for a seat that is next in line; see tend.
+func (s *Session) warm(t *Seat) {
+	if c := s.client; c.is(phaseUp) {
+		s.next[t] = s.clock.now().Add(c.link.Timeout())
+		s.keepLease(c)
 	}
 }
 

@@ -49,51 +49,55 @@ func (n next) wantsAWrite(do func()) {
 	}
 }
 
-// TestAWarmSessionLooks at the node of a contender of which the turn has come, and writes nothing. If the node is gone, it says so.
-func TestAWarmSessionLooks(t *testing.T) {
+// TestAWarmSessionKnowsTheFirst contender, without a request: of a listing, or by the news
+// that the node ahead is gone.
+func TestAWarmSessionKnowsTheFirst(t *testing.T) {
+	claims := func(n next) {
+		n.Helper()
+		asked := n.Asked()
+		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
+		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+		n.WantAsked(asked())
+	}
+	sessiontest.Run(t, "listed", func(r *sessiontest.Rig) {
+		s := r.Seated()
+		n := next{Rig: r, seat: s, own: s.Makes(1).Node.Text}
+		s.ListNodes(1)
+		claims(n)
+	})
+	sessiontest.Run(t, "news", func(r *sessiontest.Rig) {
+		n := nextIn(r)
+		n.leave()
+		claims(n)
+	})
+}
+
+// TestAReadAfterNewsIsNotOlder: the news that made the Grant does not say how far the
+// servers are. So the first read syncs, and the next one need not.
+func TestAReadAfterNewsIsNotOlder(t *testing.T) {
 	for name, c := range map[string]struct {
-		gone bool
-		want recipes.Input
+		news bool
+		want []zktest.Op
 	}{
-		"the node stands":  {false, recipes.Claimed{Epoch: 1, Fresh: true}},
-		"the node is gone": {true, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}},
+		"granted by news":      {true, []zktest.Op{zktest.OpSync, zktest.OpGetData}},
+		"granted by a listing": {false, []zktest.Op{zktest.OpGetData}},
 	} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			n := nextIn(r)
 			n.leave()
-			asked := r.Asked()
-			if c.gone { // behind the news, while its own are on their way
-				r.Once(zktest.Pass(), func(q zktest.Request) bool {
-					if q.Op == zktest.OpExists {
-						r.DeleteNode(n.own)
-					}
-					return q.Op == zktest.OpExists
-				})
+			if !c.news {
+				n.seat.ListNodes(1)
 			}
 			n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
-			synctest.Wait()
-			told := n.seat.Fresh()
-			if told[len(told)-1] != c.want {
-				r.Errorf("told %+v, want %+v at last", told, c.want)
-			}
-			if !c.gone {
-				r.WantAsked(asked(), zktest.OpExists)
+			n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+			for _, want := range [][]zktest.Op{c.want, {zktest.OpGetData}} {
+				asked := r.Asked()
+				_, err := n.seat.Read(r.Context(), 1, sessiontest.Dir)
+				r.Must(err)
+				r.WantAsked(asked(), want...)
 			}
 		})
 	}
-}
-
-// TestAWarmSessionKnowsTheFirstInAListing, without a request.
-func TestAWarmSessionKnowsTheFirstInAListing(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seated()
-		own := s.Makes(1).Node.Text
-		s.ListNodes(1)
-		asked := r.Asked()
-		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: own}})
-		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		r.WantAsked(asked())
-	})
 }
 
 // TestAColdSessionClaims: each of these is a reason to, and so is a claim that says more than that the node is there.
