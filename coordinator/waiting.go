@@ -18,6 +18,8 @@ import (
 
 // waitLines has the time at which the next line about a path is due. The coordinators of a
 // process share it, so that a path that waits in several of them has one line.
+//
+//nolint:gochecknoglobals // a process has one log
 var waitLines = struct {
 	sync.Mutex
 	due map[waitPath]time.Time
