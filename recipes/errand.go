@@ -102,6 +102,10 @@ func (e Errand) createPlan(v View) Plan {
 	return p
 }
 
+// First returns the path of the node, if it is the first that was ever made in its
+// directory.
+func (e Errand) First() string { return e.Nodes[0] + "0000000000" }
+
 // barrierPlan is a write through the quorum that changes nothing. Every earlier request
 // of the session was executed by then, or never will be. A reading behind the barrier
 // sees that.
@@ -133,6 +137,10 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 // if the Stat is of the directory that was known, and has one child. The Stat was taken
 // behind the create, so the zxid of the directory's change is that of the node's
 // creation.
+//
+// If the session has just made the directory, and the node is the first that was ever
+// made in it, every other contender came later. The servers count from 0 in each
+// directory. That holds also if the directory was removed meanwhile, and made anew.
 func (e Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:
@@ -148,6 +156,11 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 	switch {
 	case created.Node.Text == "", last.Do == DoSet && stat.Czxid == 0:
 		return e.unknown() // the node was made, and a look-up finds its name
+	case e.Made && last.Do == DoCreate:
+		if created.Node.Seq == 0 && stat.Czxid != 0 {
+			created.Alone, created.Token = true, stat.Czxid
+		}
+		return tell(created)
 	case stat.alone(last.dir):
 		created.Alone, created.Token = true, stat.Mzxid
 	}

@@ -30,6 +30,7 @@ type Errand struct {
 	Data  []byte   // of the nodes that it creates
 
 	Writer string // of Create in a writer's place: the writer's node
+	Made   bool   // of Create: the session has just made the directory; the Stat of an answer is the own node's
 	Leaver string // of Create: another contender's node, to be deleted in the same transaction
 
 	Holder  string // the record of the holder, if the lock has one

@@ -245,12 +245,10 @@ func (w *wire) request(p []byte, now time.Time) error {
 	case opcode.CloseSession:
 		w.once.Do(func() { close(w.left) })
 	case opcode.CreateContainer:
-		const begin = minRequest + 4
-		if len(body) >= begin {
-			if n := int(int32At(body, minRequest)); n > 0 && n <= len(body)-begin {
-				s.path = string(body[begin : begin+n])
-			}
-		}
+		s.path = string(pathIn(body))
+		w.link.sends(pathIn(body))
+	case opcode.Create:
+		w.link.sends(pathIn(body))
 	}
 	if xid == xidPing {
 		w.pings = append(w.pings, now)
@@ -259,6 +257,19 @@ func (w *wire) request(p []byte, now time.Time) error {
 	w.pending[xid] = s
 	w.order = append(w.order, xid)
 	return nil
+}
+
+// pathIn returns the path that a request begins with, or nothing.
+func pathIn(body []byte) []byte {
+	const begin = minRequest + 4
+	if len(body) < begin {
+		return nil
+	}
+	n := int(int32At(body, minRequest))
+	if n <= 0 || n > len(body)-begin {
+		return nil
+	}
+	return body[begin : begin+n]
 }
 
 // put has a frame sent. Frames that are put after the end of the connection are dropped.

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"sync"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file makes a lock's directory and the first node in it in one round trip. Three
+// requests leave one after the other, and a server takes them in that order: for the
+// directory, for the node, and for the node's Stat, with a watch. The first node of a
+// directory has number 0, so its path is known before it is made.
+//
+// If the directory exists already, the node stands in it, and its contender lists as
+// usual. If nodes above are missing, all three find nothing.
+
+// isFresh reports whether the directory of a create may be a new one. The servers must be
+// known to have container nodes: others close the connection.
+func (c *client) isFresh(t *Seat, x recipes.Errand, p recipes.Plan) bool {
+	attempt, _ := t.attempted()
+	return x.Op == recipes.OpCreate && x.Layout == recipes.LayoutQueue && len(p) == 1 && attempt == 1 && x.Dir != "/" &&
+		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir) == (recipes.DirectoryBook{})
+}
+
+// createFresh makes the directory and the node. It also returns whether it has made the
+// directory.
+func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
+	dir, forgetDir := c.link.Sends(x.Dir)
+	defer forgetDir()
+	node, forgetNode := c.link.Sends(x.Nodes[0])
+	defer forgetNode()
+	var wait sync.WaitGroup
+	var notMade error
+	var first snapshot
+	answered, performed := make(chan struct{}), make(chan struct{})
+	wait.Go(func() {
+		defer close(answered)
+		notMade = c.dirs.make(x.Dir, func() error { return c.makeDirectory(x.Dir, recipes.Marker(), t.acl, false) })
+	})
+	wait.Go(func() {
+		select {
+		case <-node:
+			t.nameOwn(c, x.Epoch, []string{x.First()}, 0) // or another one, when it lists
+			first, _ = c.follow(ofNode, x.First(), t)
+		case <-performed: // it was not sent
+		}
+	})
+	select {
+	case <-dir:
+	case <-answered: // it was not sent
+	}
+	a, err = c.perform(t, p)
+	close(performed)
+	wait.Wait()
+	if first.stat != nil && a.Result == recipes.ResultDone {
+		a.Stats = []recipes.Stat{{Czxid: first.stat.Czxid}}
+	}
+	return a, notMade == nil, err
+}
