@@ -353,3 +353,40 @@ func realWatch(t *testing.T, e *ensemble.Ensemble) {
 		})
 	}
 }
+
+// TestWatchersOfAPathDoNotTakeEachOthersWatch: one of the node's data says nothing of the
+// children, and the other way round. So all kinds can be looked for at one path, in any
+// order.
+func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		calm := func() { time.Sleep(time.Minute) }
+		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
+		node := c.Unfair(lockPath).Watch(t.Context())
+		calm()
+		if _, _, closed := newest(node); !closed {
+			t.Error("a directory is watched as a lock of one node, want that to end")
+		}
+		queue := c.Mutex(lockPath).Watch(t.Context())
+		calm()
+		wantQueue(t, c.Mutex(lockPath), queue, 1)
+		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath)) // its session does not write to the directory's data
+		calm()
+		wantQueue(t, c.Mutex(lockPath), queue, 2)
+		coordtest.End(holder)
+
+		const single = "/locks/single"
+		children := c.Mutex(single).Watch(t.Context())
+		first, _ := coordtest.Hold(t, other.Unfair(single), coordinator.Data([]byte("first")))
+		calm()
+		wantQueue(t, c.Mutex(single), children, 0)
+		node = c.Unfair(single).Watch(t.Context())
+		calm()
+		wantQueue(t, c.Unfair(single), node, 1)
+		eventstest.Must(t, first.SetData(t.Context(), []byte("later")))
+		calm()
+		if all := wantQueue(t, c.Unfair(single), node, 1); string(all[0].Data) != "later" {
+			t.Errorf("the holder's data are %q, want those that it has set", all[0].Data)
+		}
+	})
+}

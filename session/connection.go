@@ -270,15 +270,16 @@ func (s *Session) happened(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
 		s.tellGone(c, ev.Path, true)
-		s.tellChanged(c, ev.Path, true)
+		s.tellChanged(c, ofChildren.key(ev.Path), true)
+		s.tellChanged(c, ofData.key(ev.Path), true)
 	case zk.EventNodeDataChanged:
 		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
 		s.rewritten(c, ev.Path)
-		s.tellChanged(c, ev.Path, false)
+		s.tellChanged(c, ofData.key(ev.Path), false)
 	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
-		s.tellChanged(c, ev.Path, false)
+		s.tellChanged(c, ofChildren.key(ev.Path), false)
 	case zk.EventSession:
 		switch ev.State {
 		case zk.StateHasSession:

@@ -15,8 +15,8 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	if own := s.ownNode(); own != "/dir/new" {
 		t.Errorf("the own node is %q behind that of a past epoch, want /dir/new", own)
 	}
-	s.subscribe(c, "/dir/new")
-	s.subscribe(c, "/dir/old")
+	s.subscribe(c, ofNode, "/dir/new")
+	s.subscribe(c, ofNode, "/dir/old")
 	if got := c.watches.Fired("/dir/new"); len(got) != 1 || got[0] != s {
 		t.Errorf("%v follow the new node, want the seat", got)
 	}
@@ -35,9 +35,9 @@ func TestTheLaterWatchCounts(t *testing.T) {
 		t.Errorf("the watches took the place of %q and %q, want none and /dir/a", first, second)
 	}
 	s.drop(c, second)
-	s.subscribe(c, "/dir/b")
+	s.subscribe(c, ofNode, "/dir/b")
 	s.drop(c, first)
-	s.subscribe(c, "/dir/a")
+	s.subscribe(c, ofNode, "/dir/a")
 	if got := c.watches.Fired("/dir/a"); len(got) != 0 {
 		t.Errorf("%v follow the first path, want no seat", got)
 	}

@@ -16,7 +16,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 			if i == leaves {
 				w.leave()
 			}
-			if arm, ticket := w.subscribe(clients[p.client], p.path); arm {
+			if arm, ticket := w.subscribe(clients[p.client], ofChildren, p.path); arm {
 				clients[p.client].looks.Answered(p.path, ticket, false)
 			}
 		}
@@ -31,7 +31,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	}
 	w := newWatcher(&Session{})
 	for i, p := range places {
-		w.subscribe(clients[p.client], p.path)
+		w.subscribe(clients[p.client], ofChildren, p.path)
 		for c, client := range clients {
 			for _, path := range []string{"/a", "/b"} {
 				told := len(client.looks.Fired(path)) > 0
@@ -40,7 +40,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 				}
 			}
 		}
-		w.subscribe(clients[p.client], p.path)
+		w.subscribe(clients[p.client], ofChildren, p.path)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s := &Session{}
 	s.view.renewed = make(chan struct{})
 	c, w := &client{}, newWatcher(s)
-	w.subscribe(c, "/a")
+	w.subscribe(c, ofChildren, "/a")
 	w.lookAgain(c, true)
 	w.lookAgain(c, false)
 	if len(w.changed) != 1 {
@@ -58,7 +58,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	if !w.begin() || len(w.changed) != 0 {
 		t.Errorf("the turn begins with %d signals, want none and to know that the node is gone", len(w.changed))
 	}
-	w.subscribe(c, "/b")
+	w.subscribe(c, ofChildren, "/b")
 	if w.begin() {
 		t.Error("after another node the turn begins with one that is gone, want it there")
 	}

@@ -33,6 +33,15 @@ const (
 	ofAbsence
 )
 
+// key is what a reading is subscribed to. A watch on the data says nothing of the
+// children, so who asks for one does not have the other.
+func (a aspect) key(path string) string {
+	if a == ofData {
+		return path + "\x00data"
+	}
+	return path
+}
+
 // snapshot is what a reading has found.
 type snapshot struct {
 	data     []byte // ofData, and ofNode if the reading has armed the watch
@@ -44,14 +53,14 @@ type snapshot struct {
 // reader is a seat or a goroutine that wants to hear of changes.
 type reader interface {
 	// subscribe comes before the reading, see [watch.Set.Ask].
-	subscribe(c *client, path string) (arm bool, t watch.Ticket)
+	subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket)
 	// answered takes the outcome of a reading that was to arm the watch.
-	answered(c *client, path string, t watch.Ticket, armed bool)
+	answered(c *client, of aspect, path string, t watch.Ticket, armed bool)
 }
 
 // readW reads a path, with a watch on it unless it is watched already.
 func (c *client) readW(of aspect, path string, who reader) (s snapshot, err error) {
-	arm, ticket := who.subscribe(c, path)
+	arm, ticket := who.subscribe(c, of, path)
 	there := true
 	switch {
 	case of == ofChildren && arm:
@@ -72,7 +81,7 @@ func (c *client) readW(of aspect, path string, who reader) (s snapshot, err erro
 		err = zk.ErrNoNode
 	}
 	if arm {
-		who.answered(c, path, ticket, s.armed)
+		who.answered(c, of, path, ticket, s.armed)
 	}
 	if c.isOver() {
 		err = zk.ErrConnectionClosed // a watch of a past session tells nobody
@@ -100,7 +109,7 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 // subscribe subscribes the seat to the node. Requests run in goroutines of their own and
 // may overtake each other, so a node that the seat does not follow any more is left out.
 // A nil seat subscribes nothing.
-func (t *Seat) subscribe(c *client, node string) (arm bool, ticket watch.Ticket) {
+func (t *Seat) subscribe(c *client, _ aspect, node string) (arm bool, ticket watch.Ticket) {
 	if t == nil {
 		return c.watches.Ask(node, nil)
 	}
@@ -113,7 +122,7 @@ func (t *Seat) subscribe(c *client, node string) (arm bool, ticket watch.Ticket)
 
 // answered ends the subscription if the watch could not be armed: the seat hears of that
 // by the answer to its request.
-func (t *Seat) answered(c *client, node string, ticket watch.Ticket, armed bool) {
+func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, armed bool) {
 	c.watches.Answered(node, ticket, armed)
 	if !armed && t != nil {
 		c.watches.Drop(node, t)
@@ -124,7 +133,7 @@ func (t *Seat) answered(c *client, node string, ticket watch.Ticket, armed bool)
 type lookout struct{ *Seat }
 
 // subscribe subscribes the seat, unless it has left.
-func (l lookout) subscribe(c *client, dir string) (arm bool, ticket watch.Ticket) {
+func (l lookout) subscribe(c *client, _ aspect, dir string) (arm bool, ticket watch.Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -134,7 +143,7 @@ func (l lookout) subscribe(c *client, dir string) (arm bool, ticket watch.Ticket
 }
 
 // answered keeps the subscription: each that asks beside it arms the watch itself.
-func (lookout) answered(c *client, dir string, ticket watch.Ticket, armed bool) {
+func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, armed bool) {
 	c.looks.Answered(dir, ticket, armed)
 }
 
@@ -155,10 +164,10 @@ type subscriber interface {
 
 var _, _ subscriber = (*watcher)(nil), (*Seat)(nil)
 
-// tellChanged has the subscribers of the path look again. gone says that its node was
+// tellChanged has the subscribers of the key look again. gone says that its node was
 // deleted.
-func (s *Session) tellChanged(c *client, path string, gone bool) {
-	for _, who := range c.looks.Fired(path) {
+func (s *Session) tellChanged(c *client, key string, gone bool) {
+	for _, who := range c.looks.Fired(key) {
 		who.lookAgain(c, gone)
 	}
 }
@@ -176,8 +185,8 @@ func (s *Session) rearmAll(c *client) {
 	for _, path := range c.watches.Reset() {
 		c.rewatch(path)
 	}
-	for _, path := range c.looks.Reset() {
-		s.tellChanged(c, path, false)
+	for _, key := range c.looks.Reset() {
+		s.tellChanged(c, key, false)
 	}
 }
 
@@ -231,8 +240,8 @@ type watcher struct {
 	renewed <-chan struct{}
 
 	mu     sync.Mutex
-	client *client // with path: what it subscribes to; nil: nothing
-	path   string
+	client *client // with key: what it subscribes to; nil: nothing
+	key    string
 	gone   bool // the path's node was deleted
 	left   bool
 }
@@ -254,23 +263,24 @@ func (w *watcher) begin() (gone bool) {
 
 // subscribe subscribes the watcher to the path, and to no other. A call that goes on
 // after its caller has gone subscribes nothing.
-func (w *watcher) subscribe(c *client, path string) (arm bool, t watch.Ticket) {
+func (w *watcher) subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.client != nil && (w.client != c || w.path != path) {
-		w.client.looks.Drop(w.path, w)
+	key := of.key(path)
+	if w.client != nil && (w.client != c || w.key != key) {
+		w.client.looks.Drop(w.key, w)
 	}
 	w.gone = false
 	if w.left {
-		return c.looks.Ask(path, nil)
+		return c.looks.Ask(key, nil)
 	}
-	w.client, w.path = c, path
-	return c.looks.Ask(path, w)
+	w.client, w.key = c, key
+	return c.looks.Ask(key, w)
 }
 
 // answered keeps the subscription: the call fails, and another round follows.
-func (*watcher) answered(c *client, path string, t watch.Ticket, armed bool) {
-	c.looks.Answered(path, t, armed)
+func (*watcher) answered(c *client, of aspect, path string, t watch.Ticket, armed bool) {
+	c.looks.Answered(of.key(path), t, armed)
 }
 
 // awaits watches for a node that was not there. It reports whether it is still missing.
@@ -288,7 +298,7 @@ func (w *watcher) leave() {
 	defer w.mu.Unlock()
 	w.left = true
 	if w.client != nil {
-		w.client.looks.Drop(w.path, w)
+		w.client.looks.Drop(w.key, w)
 	}
 }
 

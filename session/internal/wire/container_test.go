@@ -42,7 +42,9 @@ func TestAContainerIsReported(t *testing.T) {
 
 // TestACreateIsReportedWhenItIsSent, once, by its path. Nothing else is, and nothing after forget.
 func TestACreateIsReportedWhenItIsSent(t *testing.T) {
-	named := func(path string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...) }
+	named := func(path string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	}
 	p := established(t, Events{})
 	is := func(sent <-chan struct{}, want bool) {
 		t.Helper()
