@@ -520,6 +520,7 @@ func TestRoundTrips(t *testing.T) {
 	}{
 		{"an acquire and a release in a loop", 1, mutex, loop},
 		{"an acquire and a release that is awaited", 2, mutex, awaited},
+		{"8 locks together in a loop", 1, eight, loop},
 		{"8 locks together, and a release that is awaited", 2, eight, awaited},
 		{"a handoff to the only one waiting", 1, mutex, handOn},
 		{"a leader's resignation until the next one leads", 1, election, handOn},

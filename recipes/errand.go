@@ -73,9 +73,9 @@ func (e Errand) createPlan(v View) Plan {
 		return e.takePlan(v)
 	case LayoutQueue, LayoutSeveral:
 	}
-	p := make(Plan, 0, 1+2*len(e.Nodes))
-	if e.Leaver != "" {
-		p = append(p, remove(OnLeaver, e.Leaver))
+	p := make(Plan, 0, len(e.Leavers)+2*len(e.Nodes))
+	for _, node := range e.Leavers {
+		p = append(p, remove(OnLeaver, node))
 	}
 	for i, node := range e.Nodes {
 		o := create(OnOwn, node, e.Data, Ephemeral|Numbered)
@@ -96,7 +96,7 @@ func (e Errand) createPlan(v View) Plan {
 		}
 		p = append(p, o)
 	}
-	if e.Leaver != "" && len(p) == len(plain) {
+	if len(e.Leavers) > 0 && len(p) == len(plain) {
 		return nil // it would not tell more than the delete and the create by themselves
 	}
 	return p
@@ -170,7 +170,7 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
-	case e.Leaver != "":
+	case len(e.Leavers) > 0:
 		return e.next(ThenApart) // the parts find out why
 	case e.Layout == LayoutPlace:
 		return e.refused(missing)

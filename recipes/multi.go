@@ -169,7 +169,7 @@ func (e Errand) enqueued(p Plan, a Answer) Meaning {
 		return e.unknown() // the nodes were made, and a look-up finds their names
 	}
 	for i, stat := range a.Stats {
-		in.Alone = in.Alone && stat.alone(p[len(e.Nodes)+i].dir)
+		in.Alone = in.Alone && stat.alone(p[len(p)-len(a.Stats)+i].dir)
 	}
 	if in.Alone {
 		in.Token = a.Stats[0].Mzxid

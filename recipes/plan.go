@@ -29,9 +29,9 @@ type Errand struct {
 	Nodes []string // the own nodes; of Create, what their paths begin with
 	Data  []byte   // of the nodes that it creates
 
-	Writer string // of Create in a writer's place: the writer's node
-	Made   bool   // of Create: the session has just made the directory; the Stat of an answer is the own node's
-	Leaver string // of Create: another contender's node, to be deleted in the same transaction
+	Writer  string   // of Create in a writer's place: the writer's node
+	Made    bool     // of Create: the session has just made the directory; the Stat of an answer is the own node's
+	Leavers []string // of Create: another contender's nodes, to be deleted in the same transaction
 
 	Holder  string // the record of the holder, if the lock has one
 	Holding []byte // of Claim: what the record says if the contender holds

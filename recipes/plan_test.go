@@ -82,8 +82,8 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true}, "create own, set own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true, Plain: true}, "create own"},
-		{Errand{Op: OpCreate, Leaver: "/d/other"}, known, "delete leaver, create own, set directory marker"},
-		{Errand{Op: OpCreate, Leaver: "/d/other"}, full, ""},
+		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, known, "delete leaver, create own, set directory marker"},
+		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, full, ""},
 		{Errand{Op: OpDelete}, known, "delete own"},
 		{Errand{Op: OpDelete, Floor: true}, known, "delete own, set directory floor"},
 		{Errand{Op: OpDelete, Floor: true}, full, "delete own, set directory floor"},
@@ -130,7 +130,7 @@ func TestAnOperationIsWhatAServerGets(t *testing.T) {
 	}{
 		{about(Errand{Op: OpCreate}).Plan(known), []string{`create /d/lock- "data" 3 of 0`, "set /d " + marker}},
 		{
-			about(Errand{Op: OpCreate, Leaver: "/d/other"}).Plan(known),
+			about(Errand{Op: OpCreate, Leavers: []string{"/d/other"}}).Plan(known),
 			[]string{"delete /d/other at -1", `create /d/lock- "data" 3 of 0`, "set /d " + marker},
 		},
 		{about(Errand{Op: OpCreate, Layout: LayoutPlace}).Plan(known), []string{"check /d/write- at -1", `create /d/lock- "data" 1 of 0`}},
@@ -178,7 +178,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	clean, unclean := about(Errand{Op: OpDelete, Epoch: 1, Clean: true}), about(Errand{Op: OpDelete, Epoch: 1, stays: true})
 	list, advance := about(Errand{Op: OpList, Epoch: 1}), about(Errand{Op: OpAdvance, Epoch: 1})
 	claim, makes, reads := about(Errand{Op: OpClaim, Epoch: 1}), about(Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}), about(Errand{Op: OpClaim, Epoch: 1, Record: RecordRead})
-	place, one, turns := about(Errand{Op: OpCreate, Epoch: 1, Layout: LayoutPlace}), about(Errand{Op: OpCreate, Epoch: 1, Layout: LayoutNode}), about(Errand{Op: OpCreate, Epoch: 1, Leaver: "/d/other"})
+	place, one, turns := about(Errand{Op: OpCreate, Epoch: 1, Layout: LayoutPlace}), about(Errand{Op: OpCreate, Epoch: 1, Layout: LayoutNode}), about(Errand{Op: OpCreate, Epoch: 1, Leavers: []string{"/d/other"}})
 	enter, several, gives := about(Errand{Op: OpEnter, Epoch: 1, Floor: true}), about(Errand{Op: OpCreate, Epoch: 1, Layout: LayoutSeveral}), about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutSeveral})
 	rich, stale := known, tell(Refused{Epoch: 1, Op: OpEnter, Stale: true})
 	rich.Permits = ourDir

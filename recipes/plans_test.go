@@ -151,7 +151,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 			if answered || other == c || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
 				continue
 			}
-			x.Leaver, next.mask = "/lock/leaver", r.arg+1
+			x.Leavers, next.mask = []string{"/lock/leaver"}, r.arg+1
 			p := x.Plan(v)
 			a := e.transact(w, other, next, p, closed)
 			m := x.Means(p, a)

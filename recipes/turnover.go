@@ -1,5 +1,7 @@
 package recipes
 
+import "slices"
+
 // This file is about a turnover: the same session releases a lock and asks for it again
 // at once, as in a loop. The delete and the next create are one transaction, and take one
 // round trip. For the two machines it is as if the create had been executed right behind
@@ -7,17 +9,23 @@ package recipes
 
 // Leads reports whether the create of another contender may join the delete. A delete
 // that writes more goes by itself. So does a delete of the one node of a lock, because
-// the session has to know at any moment which contender has made the node. So does a
-// multi-lock's, which takes one round trip anyway.
+// the session has to know at any moment which contender has made the node.
 func (e Errand) Leads(v View) bool {
-	stands := e.Layout == LayoutQueue || e.Layout == LayoutPlace
-	return e.Op == OpDelete && stands && !e.Floor && !e.Clean && v.Brief
+	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
 }
 
-// Follows reports whether the create may join a delete in its directory: the directory is
+// Follows reports whether the create may join a delete in its directories: they are
 // known, and can be expected to be empty then.
 func (e Errand) Follows(v View) bool {
-	return e.Op == OpCreate && e.Layout == LayoutQueue && v.Brief && v.Dir.Markable() != 0
+	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
+	switch e.Layout {
+	case LayoutQueue:
+		return e.Op == OpCreate && v.Brief && !shut(v.Dir)
+	case LayoutSeveral:
+		return e.Op == OpCreate && v.Brief && !slices.ContainsFunc(v.Members, shut)
+	case LayoutPlace, LayoutNode:
+	}
+	return false
 }
 
 // Left returns what the leaving contender is told of the transaction with another one's

@@ -120,7 +120,10 @@ func (s *Session) paired(r *seatRequest) request {
 	leave, _ := r.effect.(recipes.Delete)
 	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}
 	v := recipes.View{Brief: t.brief()}
-	if r.op == recipes.OpCreate {
+	switch {
+	case t.members != nil:
+		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
+	case r.op == recipes.OpCreate:
 		v.Dir = s.client.dirs.book(t.dir)
 	}
 	switch {

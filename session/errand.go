@@ -33,12 +33,8 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, e
 			return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 		}
 		x.Nodes = []string{t.prefix(id) + fmt.Sprintf("%010d", writer.Seq)}
-	case recipes.LayoutSeveral:
-		for _, m := range t.members {
-			x.Nodes = append(x.Nodes, path.Join(m.dir, head(m.kind, id)+m.kind.Marker()))
-		}
-	case recipes.LayoutQueue:
-		x.Nodes = []string{t.prefix(id)}
+	case recipes.LayoutQueue, recipes.LayoutSeveral:
+		x.Nodes = t.prefixes(id)
 	}
 	return c.carryOut(t, x)
 }
@@ -178,10 +174,7 @@ func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
 	creates := x.Op == recipes.OpCreate
 	switch {
 	case creates && t.members != nil:
-		v.Brief = t.marksFit(len(x.Data))
-		for _, m := range t.members {
-			v.Members = append(v.Members, c.dirs.book(m.dir))
-		}
+		v = c.viewOfMembers(t, MaxRequest)
 	case x.Layout == recipes.LayoutNode:
 		v.Plain = t.single.plain.Load()
 	case creates || x.Floor:
@@ -192,6 +185,16 @@ func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
 	}
 	if x.Op == recipes.OpEnter {
 		v.Permits = c.dirs.book(t.permits.dir)
+	}
+	return v
+}
+
+// viewOfMembers is that of a create of a multi-lock, or of one that joins a delete. A
+// request has room for so many bytes.
+func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
+	v.Brief = t.marksFit(len(t.dataIn(c)), room)
+	for _, m := range t.members {
+		v.Members = append(v.Members, c.dirs.book(m.dir))
 	}
 	return v
 }

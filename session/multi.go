@@ -119,15 +119,27 @@ func (t *Seat) eachMember(do func(i int) error) (worst error) {
 	return worst
 }
 
-// marksFit reports whether a request has room for the markers of all directories, beside
-// the creates.
-func (t *Seat) marksFit(data int) bool {
+// marksFit reports whether so many bytes have room for the markers of all directories,
+// beside the creates.
+func (t *Seat) marksFit(data, room int) bool {
 	const fixed, each = 1 << 10, 64
 	size := fixed
 	for i := range t.members {
 		size += t.members[i].size(data) + each + len(t.members[i].dir)
 	}
-	return size <= MaxRequest
+	return size <= room
+}
+
+// prefixes are what the paths of an attempt's nodes begin with.
+func (t *Seat) prefixes(id guid) []string {
+	if t.members == nil {
+		return []string{t.prefix(id)}
+	}
+	all := make([]string, len(t.members))
+	for i, m := range t.members {
+		all[i] = path.Join(m.dir, head(m.kind, id)+m.kind.Marker())
+	}
+	return all
 }
 
 // size bounds what a create takes of a request, from above.

@@ -57,8 +57,8 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	old, next := w.leave, w.enter
 	t := next.seat
 	x := recipes.Errand{
-		Op: recipes.OpCreate, Epoch: next.epoch, Dir: t.dir, Leaver: old.node,
-		Nodes: []string{t.prefix(next.guid)}, Data: t.dataIn(c),
+		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
+		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
 	p := x.Plan(c.view(t, x))
 	if len(p) == 0 {
