@@ -124,7 +124,13 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 		costs("two releases", 2, func() { coordtest.End(first); coordtest.End(second) })
 		rw := cs[0].ReadWrite(lockPath)
 		write, _ := coordtest.Hold(t, rw.Write())
-		costs("a reader in the place of a writer", 3, func() { rw.Read().Acquire(write.Context(t.Context())) })
+		var inside *coordinator.Acquisition
+		costs("a writer becomes a reader", 2, func() {
+			inside = rw.Read().Acquire(write.Context(t.Context()))
+			coordtest.Soon(t, inside)
+			coordtest.End(write)
+		})
+		coordtest.NotLost(t, inside)
 	})
 }
 

@@ -29,6 +29,7 @@ type Errand struct {
 	Nodes []string // the own nodes; of Create, what their paths begin with
 	Data  []byte   // of the nodes that it creates
 
+	Lent    int64    // of Create in a writer's place: the zxid that created the writer's node
 	Writer  string   // of Create in a writer's place: the writer's node
 	Made    bool     // of Create: the session has just made the directory; the Stat of an answer is the own node's
 	Leavers []string // of Create: another contender's nodes, to be deleted in the same transaction

@@ -329,7 +329,11 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if cl.role&roleTakes != 0 {
 			f = twinOf(r.mask - 1)
 		}
-		if alive&^w.forms.permits() == 0 && cl.role&roleTakes == 0 {
+		first := alive&^w.forms.permits() == 0
+		if cl.role&roleTakes != 0 {
+			first = alive&w.forms.blocking(r.mask-1) == 0
+		}
+		if first {
 			r.flags |= reqFirst
 		}
 		a.Nodes = []string{"/lock/lock-0000000001"} // the delivery knows the name

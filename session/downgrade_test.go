@@ -64,8 +64,8 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		w, node := r.Writer()
 		reader := r.InPlaceOf(w)
 		made := reader.Makes(1)
-		if made.Node.Seq != node.Seq || made.Alone {
-			r.Errorf("the reader has %+v, want the place of %v, beside it", made, node)
+		if made.Node.Seq != node.Seq || !made.Alone {
+			r.Errorf("the reader has %+v, want the place of %v, and no older contender", made, node)
 		}
 		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
 			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)

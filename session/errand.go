@@ -27,7 +27,7 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, e
 		}
 		x.Nodes, x.Data = []string{t.single.node}, t.data
 	case recipes.LayoutPlace:
-		x.Writer = t.in.ownNode()
+		x.Writer, x.Lent = t.in.ownNode(), t.lent
 		writer, ok := events.ParseName(path.Base(x.Writer))
 		if !ok {
 			return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
