@@ -31,7 +31,8 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	defer forgetNode()
 	var wait sync.WaitGroup
 	var notMade error
-	var first snapshot
+	var seen snapshot
+	first := x.First()
 	answered, performed := make(chan struct{}), make(chan struct{})
 	wait.Go(func() {
 		defer close(answered)
@@ -40,8 +41,8 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	wait.Go(func() {
 		select {
 		case <-node:
-			t.nameOwn(c, x.Epoch, []string{x.First()}, 0) // or another one, when it lists
-			first, _ = c.follow(ofNode, x.First(), t)
+			t.nameOwn(c, x.Epoch, []string{first}, 0) // or another one, when it lists
+			seen, _ = c.follow(ofNode, first, t)
 		case <-performed: // it was not sent
 		}
 	})
@@ -52,8 +53,9 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	a, err = c.perform(t, p)
 	close(performed)
 	wait.Wait()
-	if first.stat != nil && a.Result == recipes.ResultDone {
-		a.Stats = []recipes.Stat{{Czxid: first.stat.Czxid}}
+	if seen.stat != nil && len(a.Nodes) == 1 && a.Nodes[0] == first {
+		a.Nodes[0] = first // one string: a holder keeps both for long
+		a.Stats = []recipes.Stat{{Czxid: seen.stat.Czxid}}
 	}
 	return a, notMade == nil, err
 }
