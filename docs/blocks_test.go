@@ -38,6 +38,7 @@ const (
 	fragment shape = iota + 1 // the body of a function
 	program
 	tests
+	programTests // a file of tests for the program before it
 )
 
 // block is a piece of Go on a page.
@@ -68,14 +69,21 @@ func (b *block) asks() bool {
 func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
 
 // folder is where the go command finds a program, and the beginning of a file's name for others. It exists in its overlay only.
-func (b *block) folder() string { return fmt.Sprintf("docs/testdata/block%d", b.number) }
+func (b *block) folder() string { return folderOf(b.number) }
+
+// tested is the folder of the program before the block.
+func (b *block) tested() string { return folderOf(b.number - 1) }
+
+func folderOf(number int) string { return fmt.Sprintf("docs/testdata/block%d", number) }
 
 // blocksOf lists the blocks of all pages.
 func blocksOf(t *testing.T) (all []*block) {
 	t.Helper()
 	add := func(page string, line int, text string) {
 		shape := fragment
-		if strings.HasPrefix(text, "package ") {
+		if strings.HasPrefix(text, "package ") && strings.Contains(text, "\nfunc Test") {
+			shape = programTests
+		} else if strings.HasPrefix(text, "package ") {
 			shape = program
 		} else if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0); err == nil {
 			shape = tests
@@ -136,10 +144,12 @@ func callsOf(t *testing.T) string {
 // source returns the Go file that the block becomes.
 func (b *block) source(t *testing.T, addr string) string {
 	t.Helper()
-	servers := regexp.MustCompile(`"zk1:[^"]*"`)
+	servers := regexp.MustCompile(`"(?:zk1|localhost):[^"]*"`)
 	switch b.shape {
 	case program:
 		return servers.ReplaceAllLiteralString(b.text, strconv.Quote(addr+b.chroot()))
+	case programTests:
+		return b.text
 	case tests:
 		return imported(t, "package main_test\n", b.text)
 	default:
@@ -197,6 +207,8 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 		switch b.shape {
 		case program:
 			put(b.folder()+"/main.go", b.source(t, addr))
+		case programTests:
+			put(b.tested()+"/main_test.go", b.source(t, addr))
 		case tests:
 			put(b.folder()+"_test.go", b.source(t, addr))
 		default:
@@ -234,18 +246,21 @@ func TestBlocksOfGo(t *testing.T) {
 	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
 
 	build := []string{"build", "-buildvcs=false", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}
+	test := []string{"test", "-count=1", "-overlay", file, "./docs/testdata"}
 	withTests := 0
 	for _, b := range blocks {
 		switch b.shape {
 		case program:
 			build = append(build, "./"+b.folder())
+		case programTests:
+			test = append(test, "./"+b.tested())
 		case tests:
 			withTests++
 		default:
 		}
 	}
 	goCommand(t, build...)
-	goCommand(t, "test", "-count=1", "-overlay", file, "./docs/testdata")
+	goCommand(t, test...)
 
 	if runtime.GOOS == "windows" {
 		t.Skip("blocks are ended by a signal, which this system has not")

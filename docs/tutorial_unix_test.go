@@ -1,0 +1,179 @@
+//go:build unix
+
+package docs_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// TestTutorial follows the tutorial from an empty folder: it saves the files that the page
+// says to save, types each command into one shell, and compares what is printed, except for
+// numbers. Ports of the page become free ones.
+func TestTutorial(t *testing.T) {
+	eventstest.NeedsServers(t)
+	eventstest.Turn(t, 3)
+	t.Parallel()
+	page := portsOf(t).Replace(read(t, "docs/tutorial.md"))
+	steps := regexp.MustCompile("(?s)(?:Save this as `([\\w.]+)`:\n\n)?```(\\w+)\n(.*?)```").FindAllStringSubmatch(page, -1)
+	shell, commands, files := newShell(t), 0, 0
+	for _, step := range steps {
+		switch name, language, text := step[1], step[2], step[3]; {
+		case name != "":
+			files++
+			eventstest.Must(t, os.WriteFile(filepath.Join(shell.dir, "shop", name), []byte(text), 0o600))
+		case language == "console":
+			for _, entry := range strings.Split("\n"+text, "\n$ ")[1:] {
+				commands++
+				shell.follow(t, entry)
+			}
+		default:
+			t.Errorf("there is a block of %s that is neither saved nor typed:\n%s", language, text)
+		}
+	}
+	if commands < 20 || files < 2 {
+		t.Errorf("%d commands were typed and %d files saved, want 20 and 2 or more", commands, files)
+	}
+}
+
+// portsOf replaces the first three digits of the page's ports by those of free ports.
+func portsOf(t *testing.T) *strings.Replacer {
+	t.Helper()
+	var pairs []string
+	for _, prefix := range []string{"218", "288", "388"} {
+		free := freePrefix(t)
+		for _, last := range []string{"1", "2", "3", "$"} {
+			pairs = append(pairs, prefix+last, free+last)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// freePrefix returns all digits but the last one of three ports that are free. They are below
+// those that operating systems give to outgoing connections.
+func freePrefix(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		prefix, free := 1000+rand.IntN(2200), true
+		for last := 1; last <= 3; last++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("localhost:%d%d", prefix, last))
+			if free = free && err == nil; err == nil {
+				l.Close()
+			}
+		}
+		if free {
+			return fmt.Sprint(prefix)
+		}
+	}
+	t.Fatal("no three free ports in a row were found")
+	return ""
+}
+
+// shell is a bash that is typed into.
+type shell struct {
+	*eventstest.Process
+
+	dir   string
+	in    io.Writer
+	seen  int // how much of its output was read
+	lines int
+}
+
+// newShell starts a shell in an empty folder. A clone of the library's address is one of this
+// repository, and ZOOKEEPER_HOME is a folder like that of a release. What the shell has
+// started ends with the test.
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	home, err := filepath.Abs(root)
+	eventstest.Must(t, err)
+	zookeeper := ensemble.Installed(t)
+	release := filepath.Join(t.TempDir(), "zookeeper")
+	lib := filepath.Join(release, "lib")
+	eventstest.Must(t, os.MkdirAll(lib, 0o700))
+	for _, element := range zookeeper.Classpath {
+		jars, err := filepath.Glob(strings.TrimSuffix(element, ".jar") + "*.jar")
+		if folder, all := strings.CutSuffix(element, "*"); all {
+			jars, err = filepath.Glob(folder + "*.jar")
+		}
+		eventstest.Must(t, err)
+		for _, jar := range jars {
+			if link := filepath.Join(lib, filepath.Base(jar)); os.Symlink(jar, link) != nil {
+				t.Logf("%s is there twice", jar)
+			}
+		}
+	}
+	bash := exec.Command("bash")
+	bash.Dir = t.TempDir()
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	bash.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "ZOOKEEPER_HOME="+release,
+		"PATH="+filepath.Dir(zookeeper.Java)+string(filepath.ListSeparator)+os.Getenv("PATH"),
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=url."+home+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/zkgrant/zkgrant",
+		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*") // the clone may be another user's
+	in, err := bash.StdinPipe()
+	eventstest.Must(t, err)
+	s := &shell{Process: eventstest.Begin(t, bash), dir: bash.Dir, in: in}
+	t.Cleanup(func() {
+		if t.Failed() {
+			said, _ := os.ReadFile(filepath.Join(s.dir, "errors"))
+			t.Logf("standard error of the shell:\n%s", said)
+		}
+		in.Close()
+		_ = syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) // the group may have ended
+	})
+	s.run(t, "exec 2>"+filepath.Join(s.dir, "errors"))
+	return s
+}
+
+// follow types a command of the page, and compares its output with what the page shows after
+// it. A command that only looks is repeated until both are equal.
+func (s *shell) follow(t *testing.T, entry string) {
+	t.Helper()
+	command, shown, _ := strings.Cut(entry, "\n")
+	for more, continues := strings.CutPrefix(shown, "> "); continues; more, continues = strings.CutPrefix(shown, "> ") {
+		var line string
+		line, shown, _ = strings.Cut(more, "\n")
+		command += "\n" + line
+	}
+	looks := regexp.MustCompile(`^(bin/zkgrant|grep) `).MatchString(command)
+	printed := s.run(t, command)
+	for again := 0; looks && again < 200 && !alike(printed, shown); again++ {
+		printed = s.run(t, "sleep 0.5; "+command)
+	}
+	if !alike(printed, shown) {
+		t.Fatalf("$ %s\nthe page shows\n%s\nthe shell printed\n%s", command, shown, printed)
+	}
+}
+
+// alike compares two outputs without their numbers and the width of their columns.
+func alike(one, other string) bool {
+	blurred := func(text string) string {
+		text = regexp.MustCompile(`0x[0-9a-f]+|\(cached\)|\d+[\d.:/]*(ms|s\b)?`).ReplaceAllString(text, "N")
+		return strings.TrimSpace(regexp.MustCompile(`[ \t]+`).ReplaceAllString(text, " "))
+	}
+	return blurred(one) == blurred(other)
+}
+
+// run types a command, and returns what it prints.
+func (s *shell) run(t *testing.T, command string) string {
+	t.Helper()
+	s.lines++
+	mark := fmt.Sprintf("prompt %d\n", s.lines)
+	_, err := fmt.Fprintf(s.in, "%s\nprintf '\\n%%s' '%s'\n", command, mark)
+	eventstest.Must(t, err)
+	s.Await(t, mark, 1)
+	printed, _, _ := strings.Cut(s.String()[s.seen:], mark)
+	s.seen += len(printed) + len(mark)
+	return printed
+}
