@@ -246,21 +246,24 @@ func TestBlocksOfGo(t *testing.T) {
 	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
 
 	build := []string{"build", "-buildvcs=false", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}
-	test := []string{"test", "-count=1", "-overlay", file, "./docs/testdata"}
 	withTests := 0
 	for _, b := range blocks {
 		switch b.shape {
 		case program:
 			build = append(build, "./"+b.folder())
 		case programTests:
-			test = append(test, "./"+b.tested())
+			goCommand(t, "test", "-c", "-vet=off", "-overlay", file, "-o", filepath.Join(bin, "tests"), "./"+b.tested())
+			out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tests"), "-test.v").CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+				t.Errorf("%s: %v\n%s", b.at, err, out)
+			}
 		case tests:
 			withTests++
 		default:
 		}
 	}
 	goCommand(t, build...)
-	goCommand(t, test...)
+	goCommand(t, "test", "-count=1", "-overlay", file, "./docs/testdata")
 
 	if runtime.GOOS == "windows" {
 		t.Skip("blocks are ended by a signal, which this system has not")
