@@ -235,7 +235,7 @@ func goCommand(t *testing.T, args ...string) {
 	}
 }
 
-// TestBlocksOfGo compiles every block of Go on the pages, and runs its tests. A block that asks for a lock is run, too: when it is sent
+// TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. A block that asks for a lock is run, too: when it is sent
 // SIGTERM while it works under the lock it ends, and leaves no node.
 func TestBlocksOfGo(t *testing.T) {
 	t.Parallel()
@@ -263,6 +263,7 @@ func TestBlocksOfGo(t *testing.T) {
 		}
 	}
 	goCommand(t, build...)
+	goCommand(t, "vet", "-unreachable=false", "-overlay", file, "./docs/testdata")
 	goCommand(t, "test", "-count=1", "-overlay", file, "./docs/testdata")
 
 	if runtime.GOOS == "windows" {
