@@ -13,7 +13,7 @@ import (
 
 const page = "../../../docs/observability.md"
 
-// TestDocsHaveEachMetric in their tables, and no other one; each alert; and only Go that is an example of this package.
+// TestDocsHaveEachMetric in their tables, and no other one; and only Go that is an example of this package.
 func TestDocsHaveEachMetric(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(read(t, page), "\n## OpenTelemetry")
@@ -30,16 +30,31 @@ func TestDocsHaveEachMetric(t *testing.T) {
 	for name := range shown {
 		t.Errorf("the page has a row of %s, which is not exported", name)
 	}
-	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(read(t, "rules.yml"), -1) {
-		if !strings.Contains(text, "| `"+alert[1]+"`") {
-			t.Errorf("the page has no row of the alert %s", alert[1])
-		}
-	}
 	examples := strings.Join(strings.Fields(read(t, "example_test.go")), " ")
 	for _, block := range regexp.MustCompile("(?s)```golang\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(examples, strings.Join(strings.Fields(block[1]), " ")) {
 			t.Errorf("this is in no example:\n%s", block[1])
 		}
+	}
+}
+
+// TestEachAlertHasItsRunbook: its runbook_url leads to a heading of docs/operate.md with its name, and that page has no other alert.
+func TestEachAlertHasItsRunbook(t *testing.T) {
+	t.Parallel()
+	const url = "https://github.com/zkgrant/zkgrant/blob/main/docs/operate.md#"
+	headings := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### (Zkgrant\w+)$`).FindAllStringSubmatch(read(t, "../../../docs/operate.md"), -1) {
+		headings[m[1]] = true
+	}
+	for _, rule := range strings.Split(read(t, "rules.yml"), "- alert: ")[1:] {
+		name, _, _ := strings.Cut(rule, "\n")
+		if want := "runbook_url: " + url + strings.ToLower(name) + "\n"; !headings[name] || !strings.Contains(rule, want) {
+			t.Errorf("%s: a heading in docs/operate.md: %v; want one, and the annotation %s", name, headings[name], want)
+		}
+		delete(headings, name)
+	}
+	for name := range headings {
+		t.Errorf("docs/operate.md has the alert %s, which is no rule", name)
 	}
 }
 
