@@ -23,7 +23,7 @@ func (c *Coordinator) Close() error {
 
 // Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock,
 // ends the session, which removes its nodes, and waits for every goroutine. It returns
-// when ctx ends, at the latest; see docs/limits.md. Do not call it inside such a
+// when ctx ends, at the latest; see docs/failures.md. Do not call it inside such a
 // function. What may be left is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()

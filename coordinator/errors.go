@@ -74,7 +74,7 @@ var (
 	ErrNoAuth = session.ErrNoAuth
 	// ErrQuota reports an exhausted quota.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports used-up sequence numbers; see docs/limits.md.
+	// ErrSequenceEnd reports used-up sequence numbers; see docs/production.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrSessionFull reports nodes beyond [WithNodeBudget].
 	ErrSessionFull = session.ErrSessionFull
