@@ -53,6 +53,9 @@ type walk struct {
 	ahead []spot         // the spots to come, the next one last, so that it is cheap to put nodes before the others
 	nodes int            // how many it has looked at
 	again bool           // an earlier walk came to its end
+
+	// leave reports whether a node need not be looked at. With nil all are.
+	leave func(ctx context.Context, path string) bool
 }
 
 func newWalk(c *Coordinator, root string, known *session.Known) walk {
@@ -99,6 +102,7 @@ type spot struct {
 	path  string
 	seen  bool
 	locks []sighting // the locks there, once seen
+	leaf  bool       // nothing below it need be looked at; once seen
 }
 
 // sighting is what is yielded.
@@ -127,11 +131,12 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 			continue
 		}
 		w.nodes++
-		w.ahead[i].seen, w.ahead[i].locks = true, sights.locks()
+		w.ahead[i].seen, w.ahead[i].leaf, w.ahead[i].locks = true, true, sights.locks()
 		remember(w.known, sights, w.ahead[i].locks)
 		var below []spot
 		for _, child := range sights.below() {
-			if w.c.chroot+child != systemTree && !session.IsRootOnly(ctx) {
+			w.ahead[i].leaf = false
+			if w.c.chroot+child != systemTree && !session.IsRootOnly(ctx) && (w.leave == nil || !w.leave(ctx, child)) {
 				below = append(below, spot{path: child})
 			}
 		}

@@ -23,6 +23,9 @@ const (
 	// restFor is how long the search for locks rests for each node that it has looked at.
 	// With 1,000 reads a second it takes a fifth of them.
 	restFor = 4 * time.Millisecond
+	// trusted is how long a lock that the caller watches is not read again. A read sees
+	// what a watch does not: new data of a holder, and locks below the lock.
+	trusted = 5 * time.Second
 )
 
 // Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most,
@@ -59,6 +62,7 @@ type poll struct {
 type place struct {
 	look  int // the look that saw it
 	seen  time.Time
+	leaf  bool // there was nothing below it
 	locks []sighting
 }
 
@@ -84,7 +88,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	if begins {
 		again := p.search.c != nil
 		p.search, p.searching = newWalk(p.c, p.root, p.known), true
-		p.search.again = again
+		p.search.again, p.search.leave = again, p.leaves
 	}
 	if alone := begins && p.small; !alone {
 		visits := until
@@ -104,9 +108,9 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			break
 		}
 		if step == over {
-			p.searched(begins)
+			p.searched(ctx, begins)
 			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
-		} else if !p.take(at.path, at.locks, yield) {
+		} else if !p.take(at.path, at.locks, at.leaf, yield) {
 			return nil
 		}
 	}
@@ -122,15 +126,24 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 
 // searched is called at the end of a search. One that began with this look has seen every
 // place there is.
-func (p *poll) searched(began bool) {
+func (p *poll) searched(ctx context.Context, began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
-			p.forget(at)
+			if !p.leaves(ctx, at) {
+				p.forget(at)
+			}
 		}
 	}
 	p.searching = false
 	rest := restAfter(p.search.nodes)
 	p.small, p.due = rest == 0, time.Now().Add(rest)
+}
+
+// leaves reports whether a node need not be looked at: the caller watches it, and it was
+// seen a short time ago, with nothing below it.
+func (p *poll) leaves(ctx context.Context, at string) bool {
+	known := p.places[at]
+	return known != nil && known.leaf && time.Since(known.seen) < trusted && session.IsWatched(ctx, at)
 }
 
 // forget drops a place, and what is known of its directories.
@@ -155,6 +168,7 @@ func (p *poll) visit(ctx context.Context, until time.Time, yield func(events.Loc
 	paths := p.unseen(func(a, b string) int {
 		return cmp.Or(p.places[a].seen.Compare(p.places[b].seen), compareInTree(a, b))
 	})
+	paths = slices.DeleteFunc(paths, func(at string) bool { return p.leaves(ctx, at) })
 	for chunk := range slices.Chunk(paths, mostSpots) {
 		all, err := p.c.inspect(ctx, chunk, p.known, until)
 		if err != nil {
@@ -166,7 +180,7 @@ func (p *poll) visit(ctx context.Context, until time.Time, yield func(events.Loc
 			}
 			locks := n.locks()
 			remember(p.known, n, locks)
-			if !p.take(n.path, locks, yield) {
+			if !p.take(n.path, locks, len(n.below()) == 0, yield) {
 				return false, nil
 			}
 		}
@@ -178,13 +192,13 @@ func (p *poll) visit(ctx context.Context, until time.Time, yield func(events.Loc
 }
 
 // take keeps what was seen at a path, and yields it unless this look has done so already.
-func (p *poll) take(at string, locks []sighting, yield func(events.LockInfo, error) bool) bool {
+func (p *poll) take(at string, locks []sighting, leaf bool, yield func(events.LockInfo, error) bool) bool {
 	before := p.places[at]
 	if len(locks) == 0 {
 		p.forget(at)
 		return true
 	}
-	p.places[at] = &place{look: p.looks, seen: locks[0].info.Seen, locks: kept(locks)}
+	p.places[at] = &place{look: p.looks, seen: locks[0].info.Seen, leaf: leaf, locks: kept(locks)}
 	if before != nil && before.look == p.looks {
 		return true
 	}

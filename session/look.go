@@ -434,3 +434,18 @@ func RootOnly(ctx context.Context) context.Context {
 
 // IsRootOnly reports whether ctx is of [RootOnly].
 func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != nil }
+
+type watchedKey struct{}
+
+// WithWatched returns a context for the looks of a poll. A lock that the caller watches, as
+// watched says of its path, is read again every few seconds only, and yielded as it was
+// seen last meanwhile.
+func WithWatched(ctx context.Context, watched func(path string) bool) context.Context {
+	return context.WithValue(ctx, watchedKey{}, watched)
+}
+
+// IsWatched reports what the function of [WithWatched] says of a path.
+func IsWatched(ctx context.Context, path string) bool {
+	watched, ok := ctx.Value(watchedKey{}).(func(string) bool)
+	return ok && watched(path)
+}

@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// interval is the least time between the beginnings of two looks, unless [WithInterval] says otherwise.
+// interval is the least time between the beginnings of two searches for locks, unless
+// [WithInterval] says otherwise.
 const interval = 500 * time.Millisecond
 
 // Board is an http.Handler that shows locks. It may be used from any goroutine.
@@ -22,6 +23,7 @@ type Board struct {
 	authorise func(*http.Request) error // nil: read-only
 	lease     *Lease                    // nil: no bars
 	epoch     string                    // tells this board's ids from those of an earlier one
+	most      int                       // that are watched
 
 	ctx  context.Context // ends with the board
 	end  context.CancelFunc
@@ -51,7 +53,8 @@ func WithRevoke(authorise func(*http.Request) error) Option {
 // as without it.
 func WithLease(lease *Lease) Option { return func(b *Board) { b.lease = lease } }
 
-// WithInterval sets how long at least lies between two looks: half a second by default. Values below 10 ms are 10 ms.
+// WithInterval sets the least time between two searches for locks: half a second by
+// default. Values below 10 ms are 10 ms. A lock that was found is watched.
 func WithInterval(d time.Duration) Option {
 	return func(b *Board) { b.interval = max(d, 10*time.Millisecond) }
 }
@@ -62,7 +65,7 @@ func WithInterval(d time.Duration) Option {
 //nolint:contextcheck,nolintlint // it lasts until Close, whatever the caller's context does; the linter heeds this where New is called
 func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, error) {
 	b := &Board{
-		c: c, root: root, interval: interval, epoch: fmt.Sprintf("%x", time.Now().UnixNano()),
+		c: c, root: root, interval: interval, most: mostWatched, epoch: fmt.Sprintf("%x", time.Now().UnixNano()),
 		poll: c.Poll(root), viewers: map[*viewer]struct{}{}, state: newState(),
 	}
 	over, cancel := context.WithCancel(context.Background())

@@ -291,8 +291,10 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		}
 		one, twenty := count(1), count(20)
 		t.Logf("%d requests in %d s with one page, %d with 20", one, seconds, twenty)
-		if most := int64(seconds * mostReads); one > most || twenty > one+one/10 {
-			t.Errorf("%d requests with one page and %d with 20, want the same, and at most %d", one, twenty, most)
+		// Three times in the ten seconds each lock is listed and its holder read; looks and
+		// the session's own requests are the rest.
+		if most := int64(3*2*locks + 10*seconds); one > most || twenty > most {
+			t.Errorf("%d requests with one page and %d with 20, want at most %d with either", one, twenty, most)
 		}
 		time.Sleep(time.Second) // the end of a look that was under way
 		before := asked.Load()

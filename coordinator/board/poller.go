@@ -12,17 +12,20 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
+// What needs a clock: ZooKeeper has no watch for a whole tree, so the poller searches for
+// locks again and again. A lock that was found is watched, see [Board.watch].
+
 const (
 	// patience bounds one look, for example without a connection.
 	patience = 10 * time.Second
-	// stale is the age from which the page says how old a lock is.
+	// stale is the age from which the page says how old a lock is that is not watched.
 	stale = 5 * time.Second
 )
 
 // poll walks through the locks.
 type poll func(context.Context) iter.Seq2[events.LockInfo, error]
 
-// sighting is what one look sees at a lock.
+// sighting is what a look or a watch sees at a lock.
 type sighting struct {
 	info  events.LockInfo
 	err   error          // why it cannot be read
@@ -62,18 +65,20 @@ func (p poll) walk(ctx context.Context) (found []sighting, _ error) {
 	return found, nil
 }
 
-// run looks again and again until ctx ends.
+// run searches for locks again and again until ctx ends, and watches those that it finds.
+// One look watches nothing: a program that reads queues.json once needs no watches.
 func (b *Board) run(ctx context.Context) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
-	var listening sync.WaitGroup
-	defer listening.Wait()
+	var crew sync.WaitGroup
+	defer func() { b.tell(func(s *state) { clear(s.watched) }) }()
+	defer crew.Wait()
 	defer cancel()
-	listening.Go(func() { b.listen(ctx) })
+	crew.Go(func() { b.listen(ctx) })
 	next := time.NewTimer(time.Until(b.due))
 	defer next.Stop()
-	for {
+	for looks := 0; ; looks++ {
 		select {
 		case <-next.C:
 		case <-ctx.Done():
@@ -99,6 +104,9 @@ func (b *Board) run(ctx context.Context) {
 			}
 			s.apply(found, own, began, ended)
 		})
+		if looks > 0 && err == nil {
+			b.watchAll(ctx, &crew, found)
+		}
 		next.Reset(time.Until(b.due))
 	}
 }
@@ -107,7 +115,8 @@ func (b *Board) run(ctx context.Context) {
 func (b *Board) look(ctx context.Context) ([]sighting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("ZooKeeper does not answer"))
 	defer cancel()
-	found, err := b.poll.walk(session.WithProgress(ctx, b.searched))
+	ctx = session.WithWatched(session.WithProgress(ctx, b.searched), b.watches)
+	found, err := b.poll.walk(ctx)
 	now := time.Now()
 	for i, f := range found {
 		if seen := f.info.Seen; !seen.IsZero() && now.Sub(seen) > stale {

@@ -32,6 +32,7 @@ type state struct {
 	lastID  uint64
 	own     int64 // the session
 	locks   map[place]*known
+	watched map[place]*watched
 	order   []*known // as they were found
 	gone    []departure
 	missed  uint64 // the version of the latest departure that is not kept
@@ -72,7 +73,9 @@ type known struct {
 // departure is a lock that is gone.
 type departure struct{ id, version uint64 }
 
-func newState() state { return state{blank: true, locks: map[place]*known{}} }
+func newState() state {
+	return state{blank: true, locks: map[place]*known{}, watched: map[place]*watched{}}
+}
 
 // drop forgets the locks. The next look does not compare.
 func (s *state) drop() {
@@ -101,43 +104,55 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	if away && !fresh {
 		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
 	}
+	found = s.overlay(found)
 	found = append(found, s.hidden(found)...)
 	s.order = make([]*known, 0, len(found))
 	for _, f := range found {
-		at := placeOf(f.info)
-		k := s.locks[at]
-		if k == nil {
-			s.lastID++
-			k = &known{id: s.lastID}
-			s.locks[at] = k
-		}
-		k.look = look
-		s.order = append(s.order, k)
-		before := k.info.Contenders
-		if !k.take(f) && own == s.own {
-			continue
-		}
-		k.held = heldSince(k.held, before, k.info.Contenders, ended, fresh || away)
-		k.version, k.lane = look, encode(k.view(own, mostInLane))
-		if !fresh && !away && f.err == nil {
-			s.changed(f.info.Path, own, before, f.info.Contenders, ended)
-		}
+		s.order = append(s.order, s.see(f, look, own, ended, fresh || away))
 	}
 	for at, k := range s.locks {
 		if k.look == look {
 			continue
 		}
-		delete(s.locks, at)
-		s.gone = append(s.gone, departure{k.id, look})
+		s.lose(at, k, look)
 		if !away {
 			s.changed(at.path, own, k.info.Contenders, nil, ended)
 		}
 	}
+	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
+}
+
+// see takes in what was seen of a lock, at a version, and adds the moments that this tells
+// of. Without them it is blind: there was no look for long.
+func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind bool) *known {
+	at := placeOf(f.info)
+	k := s.locks[at]
+	if k == nil {
+		s.lastID++
+		k = &known{id: s.lastID}
+		s.locks[at] = k
+	}
+	k.look = version
+	before := k.info.Contenders
+	if !k.take(f) && own == s.own {
+		return k
+	}
+	k.held = heldSince(k.held, before, k.info.Contenders, now, blind)
+	k.version, k.lane = version, encode(k.view(own, mostInLane))
+	if !blind && f.err == nil {
+		s.changed(f.info.Path, own, before, f.info.Contenders, now)
+	}
+	return k
+}
+
+// lose forgets a lock, which is gone at a version.
+func (s *state) lose(at place, k *known, version uint64) {
+	delete(s.locks, at)
+	s.gone = append(s.gone, departure{k.id, version})
 	if over := len(s.gone) - mostGone; over > 0 {
 		s.missed = s.gone[over-1].version
 		s.gone = slices.Delete(s.gone, 0, over)
 	}
-	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }
 
 // hidden returns the known locks that a look did not see because a node at or above them

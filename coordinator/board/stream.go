@@ -9,6 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
+// rest is the least time between two updates of a page, however fast queues change.
+const rest = 100 * time.Millisecond
+
 // update is a message of the stream.
 type update struct {
 	Board    string     `json:"board"` // if it is another one, so are all ids
@@ -73,13 +76,21 @@ func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 		if b.send(w, out, fmt.Appendf(nil, "data: %s\n\n", encode(u))) != nil {
 			return
 		}
-		select {
-		case <-v.poke:
-		case <-r.Context().Done():
-			return
-		case <-b.ctx.Done():
+		if !await(r.Context(), b.ctx, time.After(rest)) || !await(r.Context(), b.ctx, v.poke) {
 			return
 		}
+	}
+}
+
+// await waits for a value, and reports whether it came before either context ended.
+func await[T any](page, board context.Context, value <-chan T) bool {
+	select {
+	case <-value:
+		return true
+	case <-page.Done():
+		return false
+	case <-board.Done():
+		return false
 	}
 }
 

@@ -1,0 +1,174 @@
+package board
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// mostWatched bounds how many locks are watched: each takes two goroutines here and a
+// watch on a server. Further locks are read by each look.
+const mostWatched = 1000
+
+// watched is a lock that is watched. What its watch says of the queue takes precedence
+// over what looks say: it came later, or will be followed by a later word.
+type watched struct {
+	end  context.CancelFunc
+	asOf time.Time // the latest word; zero: there is none yet
+	seen sighting  // what it says
+	over bool      // the path cannot be watched, so the looks show the lock
+}
+
+// good reports whether the watch has the present queue. Nil has none.
+func (w *watched) good() bool { return w != nil && !w.over && !w.asOf.IsZero() }
+
+// watchAll watches the locks that were found and are not watched yet.
+func (b *Board) watchAll(ctx context.Context, crew *sync.WaitGroup, found []sighting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range found {
+		at := placeOf(f.info)
+		if f.err != nil || b.state.watched[at] != nil || len(b.state.watched) >= b.most {
+			continue
+		}
+		ctx, end := context.WithCancel(ctx)
+		w := &watched{end: end}
+		b.state.watched[at] = w
+		crew.Go(func() {
+			defer end()
+			b.watch(ctx, f.info, w)
+			if ctx.Err() == nil {
+				b.tell(func(*state) { w.over = true })
+			}
+		})
+	}
+}
+
+// watch tells the pages of each change of the lock's queue until ctx ends, or until the
+// path cannot be read. The first word costs a listing and each contender's data, so it
+// waits for as many turns.
+func (b *Board) watch(ctx context.Context, info events.LockInfo, w *watched) {
+	for range 1 + len(info.Contenders) {
+		if session.AwaitRead(ctx) != nil {
+			return
+		}
+	}
+	watch := b.c.ReadWrite(info.Path).Watch // a mutex's nodes, too
+	switch info.Kind {
+	case events.LockSemaphore:
+		watch = b.c.Semaphore(info.Path, 1).Watch
+	case events.LockUnfair:
+		watch = b.c.Unfair(info.Path).Watch
+	default:
+	}
+	for queue := range watch(ctx) {
+		now, own := time.Now(), b.c.SessionID()
+		b.tell(func(s *state) { s.hear(w, info, queue, own, now) })
+	}
+}
+
+// watches reports whether the locks at a path are watched.
+func (b *Board) watches(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue, permits := b.state.watched[place{path, false}], b.state.watched[place{path, true}]
+	return (queue.good() || permits.good()) && (queue == nil || queue.good()) && (permits == nil || permits.good())
+}
+
+// hear takes a word of a watch.
+func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender, own int64, now time.Time) {
+	at := placeOf(info)
+	if s.watched[at] != w {
+		return // it was ended meanwhile
+	}
+	if k := s.locks[at]; k != nil {
+		info = k.info // its kind and size may have changed since
+	}
+	info.Contenders = queue
+	f := sight(info, nil)
+	if info.Kind != events.LockUnfair { // whose watch reads the data again
+		f.carry(w.seen)
+	}
+	w.asOf, w.seen = now, f
+	s.version++
+	switch k := s.locks[at]; {
+	case !f.empty():
+		if k = s.see(f, s.version, own, now, false); !slices.Contains(s.order, k) {
+			s.order = append(s.order, k)
+		}
+	case k != nil:
+		s.order = slices.DeleteFunc(s.order, func(other *known) bool { return other == k })
+		s.lose(at, k, s.version)
+		s.changed(at.path, own, k.info.Contenders, nil, now)
+	}
+}
+
+// carry takes over the data of contenders that were seen before.
+func (f *sighting) carry(from sighting) {
+	f.info.Contenders, f.bytes = slices.Clone(f.info.Contenders), maps.Clone(f.bytes) // pages may be sent the old ones
+	data := map[identity]int{}
+	for i, c := range from.info.Contenders {
+		data[identityOf(c)] = i
+	}
+	for i, c := range f.info.Contenders {
+		k, ok := data[identityOf(c)]
+		if !ok {
+			continue
+		}
+		f.info.Contenders[i].Data = from.info.Contenders[k].Data
+		delete(f.bytes, c.Node)
+		if n, ok := from.bytes[from.info.Contenders[k].Node]; ok {
+			if f.bytes == nil {
+				f.bytes = map[string]int{}
+			}
+			f.bytes[c.Node] = n
+		}
+	}
+}
+
+// empty reports whether there is nothing to show of the lock.
+func (f *sighting) empty() bool { return len(f.info.Contenders) == 0 && f.info.Size == 0 }
+
+// overlay puts what the watches say in the place of what a look has seen. Watches of locks
+// that are gone, or that cannot be read any more, end.
+func (s *state) overlay(found []sighting) (all []sighting) {
+	there := map[place]bool{}
+	for _, f := range found {
+		at := placeOf(f.info)
+		w := s.watched[at]
+		if there[at] = true; w != nil && f.err != nil {
+			s.unwatch(at, w)
+		} else if w.good() {
+			if f.info.Seen.After(w.asOf) {
+				w.asOf = f.info.Seen
+				w.seen.carry(f) // a holder may have replaced its data
+			}
+			w.seen.info.Kind, w.seen.info.Size = f.info.Kind, f.info.Size
+			if f = w.seen; f.empty() {
+				continue
+			}
+		}
+		all = append(all, f)
+	}
+	for at, w := range s.watched {
+		switch {
+		case there[at]:
+		case w.good() && len(w.seen.info.Contenders) > 0: // they came after the look
+			w.seen.info.Size = 0
+			all = append(all, w.seen)
+		default:
+			s.unwatch(at, w)
+		}
+	}
+	return all
+}
+
+func (s *state) unwatch(at place, w *watched) {
+	w.end()
+	delete(s.watched, at)
+}
