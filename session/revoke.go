@@ -58,6 +58,14 @@ func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) e
 	return context.Cause(ctx)
 }
 
+type askedKey struct{}
+
+// WithAsked returns a context for [Session.Revoke], which calls asked when the request
+// stands in the first holder's node.
+func WithAsked(ctx context.Context, asked func()) context.Context {
+	return context.WithValue(ctx, askedKey{}, sync.OnceFunc(asked))
+}
+
 // eviction is one call of Revoke.
 type eviction struct {
 	session *Session
@@ -185,6 +193,9 @@ func (t *target) follow(ctx context.Context) error {
 			return err
 		}
 		if last == nil {
+			if asked, ok := ctx.Value(askedKey{}).(func()); ok {
+				asked()
+			}
 			last = time.After(time.Until(t.last))
 		}
 	}

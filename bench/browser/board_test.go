@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -236,15 +237,71 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	p.Eval(`document.querySelector("#grace").step = "any", 0`, nil)
 	p.Click("#ask button")
 	eventstest.Receive(t, held.Lost(), "the loss")
-	p.Until("the page says that it is not held any more", `document.querySelector("#answer").textContent === "It is not held any more by the holders that were asked."`)
+	p.Until("the page says that it is not held any more", `document.querySelector("#answer").textContent === "The holders that were asked are gone."`)
 	p.Until("the page says that the lock is gone", `document.querySelector("#about").textContent.startsWith("It is gone")`)
 	var seen string
 	p.Eval(`[...document.querySelectorAll("#answer, thead")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join()`, &seen)
-	if seen != "It is not held any more by the holders that were asked." {
+	if seen != "The holders that were asked are gone." {
 		t.Errorf("with the lock gone the dialog shows %q, want the answer, and no head of a table", seen)
 	}
 	p.Press(kb.Escape)
 	p.Until("the dialog is closed", `!document.querySelector("#detail").open`)
+	p.Until("the timeline has the revocation once", `document.querySelectorAll("#timeline [data-what=asked]").length === 1`)
+	s.quiet(p)
+}
+
+// TestBoardOffersNoRevocationThatIsRefused. If it is requested all the same, the timeline says
+// that it was refused and not that a holder was asked.
+func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
+	s := start(t, board.WithRevoke(func(*http.Request) error { return nil }))
+	s.queue(s.other.Mutex("/locks/a"), "ann")
+	p := browser.Open(t, s.url, browser.View{Width: 360, Height: 740, Phone: true})
+	p.Until("it is shown", shows("/locks/a", "ann", ""))
+	p.Click(".name")
+	p.Until("the dialog says why it cannot be revoked", `document.querySelector("#contenders tr") &&
+		document.querySelector("#firm").checkVisibility() && !document.querySelector("#revoke").checkVisibility()`)
+	var lines []string // that end the list of contenders
+	p.Eval(`[...document.querySelectorAll("#contenders tr:last-child, #contenders tr:last-child td")].map((e) => getComputedStyle(e).borderBottomWidth)`, &lines)
+	if slices.ContainsFunc(lines, func(width string) bool { return width != "0px" }) {
+		t.Errorf("below the last contender there are lines of %q, want none: the request has one above it", lines)
+	}
+	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil) // as from a page of an older look
+	p.Until("the page says so", `document.querySelector("#answer").textContent.includes("has not agreed")`)
+	p.Until("the timeline has the refusal", `document.querySelector("#timeline [data-what=refused]")`)
+	var text string
+	p.Eval(`document.querySelector("#timeline").textContent + document.querySelector("#answer").textContent`, &text)
+	if strings.Contains(text, "revocation") || regexp.MustCompile(`[0-9a-f]{12}`).MatchString(text) || !strings.Contains(text, "…-lock-") {
+		t.Errorf("timeline and answer say %q, want the refusal, no request, and no whole GUID", text)
+	}
+	if errors := p.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "409") {
+		t.Errorf("errors in the page: %q, want the refusal", errors)
+	}
+}
+
+// TestBoardSaysWhatItHasNotSeen: the kind of two kinds with the same nodes, and the time of a
+// grant before the page was open.
+func TestBoardSaysWhatItHasNotSeen(t *testing.T) {
+	s := start(t)
+	first := s.queue(s.other.Election("/locks/a"), "ann", "bob", "eve")
+	first[0].Release()
+	eventstest.Receive(t, first[1].Granted(), "the Grant")
+	p := browser.Open(t, s.url, browser.View{})
+	times := func() (all []string) {
+		p.Eval(`[...document.querySelectorAll(".chip .time")].map((e) => e.textContent.replace("\u00a0", " ").replace(/\d+s/, "s"))`, &all)
+		return all
+	}
+	p.Until("it is shown", shows("/locks/a", "bob", "eve"))
+	if got, want := times(), []string{"≤ s", "s"}; !slices.Equal(got, want) {
+		t.Errorf("the grant was not seen: %q, want %q", got, want)
+	}
+	if got, want := p.Text(".facts"), "mutex or election · 1\u00a0waiter"; got != want {
+		t.Errorf("its kind is %q, want %q", got, want)
+	}
+	first[1].Release()
+	p.Until("the next one holds it", shows("/locks/a", "eve", ""))
+	if got, want := times(), []string{"s"}; !slices.Equal(got, want) {
+		t.Errorf("the grant was seen: %q, want %q", got, want)
+	}
 	s.quiet(p)
 }
 

@@ -20,8 +20,9 @@ func newBoard(s *settings) *cobra.Command {
 		Short: "Serve a web page that shows the locks",
 		Long: `board serves a live page of the locks below a path, prints its address, and goes on until it
 is interrupted. Every client that can reach the address sees paths and data, so it listens on
-this machine only unless --listen says otherwise. Without a path it shows the locks below the
-chroot of --servers, if there is one.`,
+this machine only unless --listen says otherwise. With --allow-revoke every client that can reach
+the address may take locks away. A proxy in front of it must authenticate its users. Without a path
+it shows the locks below the chroot of --servers, if there is one.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -45,7 +46,7 @@ chroot of --servers, if there is one.`,
 		},
 	}
 	cmd.Flags().StringVar(&w.listen, "listen", "127.0.0.1:8080", "the `address` to serve at; port 0 is a free one")
-	cmd.Flags().BoolVar(&w.revoke, "allow-revoke", false, "let the page ask for locks back; on this machine only")
+	cmd.Flags().BoolVar(&w.revoke, "allow-revoke", false, "let the page revoke locks; on this machine only")
 	return cmd
 }
 
@@ -74,6 +75,10 @@ func (w *watched) serve(ctx context.Context, out io.Writer, c *coordinator.Coord
 	handler, err := w.announce(out, listener, b, "")
 	if err != nil {
 		return err
+	}
+	if w.revoke {
+		const warning = "every client that can reach it may revoke locks; a proxy in front of it must authenticate its users"
+		w.say(report{Event: "warned", Error: listener.Addr().String() + ": " + warning, loud: true}, "%s: %s", listener.Addr(), warning)
 	}
 	// An open page waits for news without end.
 	defer context.AfterFunc(ctx, b.Close)()

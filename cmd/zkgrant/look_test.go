@@ -164,7 +164,8 @@ func testBoard(t *testing.T, g *rig) {
 	fetch(t, "POST", url+"revoke", "{}").must(t, "a revocation", http.StatusForbidden)
 	g.stop(p, syscall.SIGTERM, 0)
 
-	_, url = g.serves("board --allow-revoke /board")
+	p, url = g.serves("board --allow-revoke /board")
+	p.Await(t, "every client that can reach it may revoke locks", 1)
 	var first struct {
 		Board string
 		Locks []struct{ ID string }

@@ -217,6 +217,7 @@ func TestAPageShowsChangesWithinASecond(t *testing.T) {
 		}
 		ann.Release()
 		<-bob.Granted()
+		time.Sleep(time.Second)
 		eve.Release()
 		time.Sleep(time.Second)
 		if got, want := p.shows(), "/locks/a: bob*"; got != want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 const (
@@ -59,10 +60,12 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this lock is gone: look again", http.StatusNotFound)
 		return
 	}
-	b.tell(func(s *state) {
-		s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "to give it back within " + grace.String()})
+	ctx := session.WithAsked(r.Context(), func() {
+		b.tell(func(s *state) {
+			s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "the holders have " + grace.String() + " to release it"})
+		})
 	})
-	err = b.ask(r.Context(), at, grace)
+	err = b.ask(ctx, at, grace)
 	if err != nil && r.Context().Err() == nil {
 		b.tell(func(s *state) {
 			s.add(moment{At: time.Now().UnixMilli(), What: "refused", Path: at, Note: err.Error()})
@@ -91,7 +94,7 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	}
 	switch _, err := in.Token(); {
 	case err == nil:
-		return asked, errors.New("there is text behind the JSON object")
+		return asked, errors.New("there is text after the JSON object")
 	case !errors.Is(err, io.EOF):
 		return asked, err
 	}

@@ -263,7 +263,8 @@ type lockView struct {
 	Size       int             `json:"size,omitempty"`
 	Holders    int             `json:"holders"`
 	Waiters    int             `json:"waiters"`
-	Own        bool            `json:"own,omitempty"` // a contender is of this process's session
+	Own        bool            `json:"own,omitempty"`           // a contender is of this process's session
+	Firm       bool            `json:"not_revocable,omitempty"` // a holder has not agreed to give it back
 	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
 	Contenders []contenderView `json:"contenders"`
 	Seen       *time.Time      `json:"seen,omitempty"` // when it was looked at, if that is long ago
@@ -301,6 +302,8 @@ func (k *known) view(own int64, most int) lockView {
 		switch {
 		case c.Holding:
 			v.Holders++
+			marks, ours := events.MarksOf(c.Node)
+			v.Firm = v.Firm || ours && marks&events.MarkRevocable == 0 || k.info.Kind == events.LockUnfair
 		case v.Waiting == nil || c.Since.Before(*v.Waiting):
 			v.Waiting = &c.Since
 			fallthrough

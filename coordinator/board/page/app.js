@@ -31,7 +31,13 @@
 		return Math.floor(s / 86400) + 'd ' + Math.floor(s % 86400 / 3600) + 'h';
 	};
 	const begin = (c) => Date.parse(c.held_since ?? c.since);
+	// bound says that a time is an upper bound: the grant was not seen, so the time in the queue is in it.
+	const bound = (c) => (c.holding && !c.held_since ? '≤\u00a0' : '');
 	const doing = (c) => (c.holding ? 'holds' : 'waits') + (c.may_be_idle ? ', may be idle' : '');
+	// A mutex and an election have the same nodes.
+	const kindOf = (lock) => ({ mutex: 'mutex or election', readwrite: 'read/write' })[lock.kind] ?? lock.kind;
+	// brief cuts the GUIDs of node names.
+	const brief = (text) => clean(text).replace(/(?<![0-9a-f])([0-9a-f]{4})[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])/g, '$1…');
 	const who = (c) => {
 		if (!c.data) return 'session ' + c.session;
 		return clean(c.data) + (c.data_bytes ? '… (' + c.data_bytes.toLocaleString('en') + ' bytes)' : '');
@@ -79,7 +85,7 @@
 		write(row.querySelector('.dir'), path.slice(0, slash));
 		write(row.querySelector('.base'), path.slice(slash) || '/');
 		const size = lock.size ? ' of ' + plural(lock.size, 'permit', 'permits') : '';
-		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : '') + (lock.seen ? ' · seen at ' + new Date(lock.seen).toTimeString().slice(0, 8) : ''));
+		write(row.querySelector('.facts'), kindOf(lock) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : '') + (lock.seen ? ' · seen at ' + new Date(lock.seen).toTimeString().slice(0, 8) : ''));
 		const [holders, waiters] = [[], []];
 		let position = 0;
 		for (const c of lock.contenders) {
@@ -127,9 +133,9 @@
 			bar.setAttribute('aria-label', 'the lease of this process');
 			parts.push(bar);
 		}
-		chip.title = doing(c) + ', token ' + c.token + (c.own ? ', this process' : '');
+		chip.title = doing(c) + (bound(c) ? ' since its grant, which was not seen' : '') + ', token ' + c.token + (c.own ? ', this process' : '');
 		chip.replaceChildren(...parts);
-		entry.times.push([time, begin(c)]);
+		entry.times.push([time, begin(c), bound(c)]);
 	};
 
 	// What is to be seen.
@@ -166,9 +172,9 @@
 		let oldest = Infinity;
 		for (const e of locks.values()) {
 			if (e.wait) oldest = Math.min(oldest, e.wait);
-			if (e.row && e.row.isConnected) for (const [node, since] of e.times) write(node, age(since));
+			if (e.row && e.row.isConnected) for (const [node, since, most] of e.times) write(node, most + age(since));
 		}
-		for (const node of document.querySelectorAll('#contenders [data-since]')) write(node, age(Number(node.dataset.since)));
+		for (const node of document.querySelectorAll('#contenders [data-since]')) write(node, node.dataset.bound + age(Number(node.dataset.since)));
 		if (latest && latest.seen_ms) write(at('longest'), oldest < Infinity ? age(oldest) : '–');
 		if (lease) {
 			const left = Math.max(0, lease.left_ms - (performance.now() - lease.heard));
@@ -201,11 +207,14 @@
 			const item = element('li'), time = element('time', '', new Date(m.at_ms).toTimeString().slice(0, 8));
 			item.dataset.what = m.what;
 			time.dateTime = new Date(m.at_ms).toISOString();
-			const verb = { queued: 'waits', asked: 'asked back', away: 'not seen', expired: 'session ended' }[m.what] ?? m.what;
+			const verb = { queued: 'waits', asked: 'revocation', away: 'not seen', expired: 'session ended' }[m.what] ?? m.what;
 			item.append(time, element('span', 'what', verb));
 			if (m.path) item.append(' ', element('bdi', '', clean(m.path)));
-			const note = [m.who && clean(m.who), m.own && 'this process', m.note && clean(m.note)].filter(Boolean).join(', ');
-			if (note) item.append(element('bdi', 'note', note));
+			const note = [m.who && clean(m.who), m.own && 'this process', m.note && brief(m.note)].filter(Boolean).join(', ');
+			if (note) {
+				item.append(element('bdi', 'note', note));
+				item.title = clean(m.note ?? '');
+			}
 			items.push(item);
 		}
 		list.prepend(...items);
@@ -242,7 +251,7 @@
 			e.wait = lock.oldest_wait_since ? Date.parse(lock.oldest_wait_since) : undefined;
 			e.hold = undefined;
 			for (const c of lock.contenders) if (c.holding) e.hold = Math.min(e.hold ?? Infinity, begin(c));
-			e.words = [lock.path, lock.kind, ...lock.contenders.map((c) => c.data ?? '')].join('\n').toLowerCase();
+			e.words = [lock.path, lock.kind, kindOf(lock), ...lock.contenders.map((c) => c.data ?? '')].join('\n').toLowerCase();
 			if (known && e.row) {
 				e.row.classList.remove('fresh');
 				requestAnimationFrame(() => e.row.classList.add('fresh'));
@@ -313,7 +322,8 @@
 	};
 	const show = (lock) => {
 		at('scroll').hidden = !lock || !lock.contenders.length;
-		const ask = Boolean(lock && latest.revoke && lock.holders);
+		const ask = Boolean(lock && latest.revoke && lock.holders && !lock.not_revocable);
+		at('firm').hidden = !(lock && latest.revoke && lock.not_revocable);
 		at('ask').querySelector('button').disabled = !ask || revoking;
 		at('revoke').hidden = !ask && !at('answer').textContent; // an answer stays until the dialog is closed
 		if (!lock) {
@@ -322,7 +332,7 @@
 			at('cut').hidden = true;
 			return;
 		}
-		write(at('about'), [lock.kind, lock.size ? plural(lock.size, 'permit', 'permits') : '', plural(lock.holders, 'holder', 'holders'), plural(lock.waiters, 'waiter', 'waiters')].filter(Boolean).join(' · '));
+		write(at('about'), [kindOf(lock), lock.size ? plural(lock.size, 'permit', 'permits') : '', plural(lock.holders, 'holder', 'holders'), plural(lock.waiters, 'waiter', 'waiters')].filter(Boolean).join(' · '));
 		let position = 0;
 		at('contenders').replaceChildren(...lock.contenders.slice(0, inDetail).map((c) => {
 			const row = element('tr');
@@ -336,6 +346,7 @@
 			};
 			const since = element('span');
 			since.dataset.since = begin(c);
+			since.dataset.bound = bound(c);
 			since.title = new Date(begin(c)).toISOString();
 			cell('State', '', element('span', 'state ' + (c.holding ? 'holds' : ''), doing(c) + (c.holding ? '' : ', ' + ++position)));
 			cell('Data', '', element('bdi', '', c.data ? who(c) : '–'), c.own ? element('span', 'mine', 'this process') : '');
@@ -361,12 +372,13 @@
 				method: 'POST', headers: { 'Content-Type': 'application/json' },
 				body: JSON.stringify({ board, lock: id, grace_seconds: at('grace').valueAsNumber }),
 			});
-			text = response.ok ? 'It is not held any more by the holders that were asked.' : clean((await response.text()).trim());
+			text = response.ok ? 'The holders that were asked are gone.' : brief((await response.text()).trim());
 		} catch (err) {
 			text = 'The board does not answer: ' + err.message;
 		}
 		revoking = false;
-		button.disabled = !locks.get(chosen)?.lock.holders;
+		const now = locks.get(chosen)?.lock;
+		button.disabled = !now?.holders || Boolean(now.not_revocable);
 		if (id === chosen) at('answer').textContent = text;
 	});
 
