@@ -1,10 +1,12 @@
 package browser_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,8 +45,9 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	t.Parallel() // it waits for lost sessions most of the time
 	url, program := beginDemo(t)
-	p := browser.Open(t, url, browser.View{Width: 1280, Height: 766, Still: true})
-	p.Until("ann holds both locks", `document.querySelector("#status").textContent === "Naive lock: ann holds. zkgrant: ann holds."`)
+	p := browser.Open(t, url, browser.View{Width: 1280, Height: 940, Still: true})
+	p.Until("ann holds both locks", `document.querySelector("#status").textContent === "Naive lock: ann holds. zkgrant: ann holds. Shards: ann 2, bob 2, cid 2."`)
+	p.Until("both scores are grey", `document.querySelectorAll(".score.untried").length === 2 && document.querySelectorAll(".score.bad").length === 0`)
 	quiet := func(what, since, seconds string) { // for the picture
 		if *rewrite {
 			p.Until(what, `now() > `+since+` + `+seconds)
@@ -74,12 +77,21 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 			t.Errorf("the score of %s is %q, want %s", id, got, want)
 		}
 	}
+	p.Until("the scores are not grey any more", `document.querySelectorAll(".score.untried").length === 0`)
+	if got := p.Text("#score-naive .behind"); !strings.HasPrefix(got, "1 of 1 lasted until you healed the network") {
+		t.Errorf("below the score of the naive lock: %q, want that it lasted until the network was healed", got)
+	}
+	var strip string
+	p.Eval(`[...document.querySelectorAll(".twotext, .twobeside")].map((e) => e.textContent)[0]`, &strip)
+	if !regexp.MustCompile(`^two holders for (\d+\.\d s|\d+ ms), until you healed$`).MatchString(strip) {
+		t.Errorf("the strip says %q, want until when", strip)
+	}
 	var margin []float64 // in seconds
 	if p.Eval(`picture.Sides[1].Margins.map((m) => (m.Granted - m.Lost) / 1e9)`, &margin); len(margin) != 1 || margin[0] <= 0 {
 		t.Errorf("seconds from a loss of zkgrant's to the next grant: %v, want one, above 0", margin)
 	}
 	if *rewrite {
-		p.Look(browser.View{Width: 1280, Height: 766})
+		p.Look(browser.View{Width: 1280, Height: 940})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
 		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
 		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
@@ -104,6 +116,14 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	if p.Eval(`document.documentElement.scrollWidth <= innerWidth`, &fits); !fits {
 		t.Error("a phone has to scroll sideways")
 	}
+	above := func(view browser.View, upper, lower string) {
+		t.Helper()
+		p.Look(view)
+		p.Until(fmt.Sprintf("%s is above %s at a width of %d", upper, lower, view.Width),
+			fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom <= document.querySelector(%q).getBoundingClientRect().top`, upper, lower))
+	}
+	above(browser.View{Width: 360, Height: 780, Phone: true, Still: true}, "#lanes", "#actors")
+	above(browser.View{Width: 1280, Height: 900, Still: true}, "#actors", "#lanes")
 	for _, asked := range p.Requests() {
 		if !strings.HasPrefix(asked, url) {
 			t.Errorf("the page asks for %s, want nothing but %s", asked, url)
@@ -111,6 +131,65 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	}
 	if errors := p.Errors(); len(errors) > 0 {
 		t.Errorf("errors of the page: %q", errors)
+	}
+	program.Send(syscall.SIGTERM)
+	program.Exits(130)
+}
+
+// TestTheDemoShowsWhatEveryDisconnectCosts: with the check mark, the naive lock has one holder,
+// which loses the lock when a server restarts. zkgrant's holder keeps it.
+func TestTheDemoShowsWhatEveryDisconnectCosts(t *testing.T) {
+	t.Parallel()
+	url, program := beginDemo(t)
+	p := browser.Open(t, url, browser.View{Still: true})
+	p.Until("ann holds both locks", `document.querySelector("#status").textContent.startsWith("Naive lock: ann holds. zkgrant: ann holds.")`)
+	names := []string{p.Text("#recipe")}
+	p.Click("#careful")
+	p.Until("the page shows it", `picture.Careful && [...document.querySelectorAll("text.title")].some((e) => e.textContent === "Naive lock: a disconnect is a loss")`)
+	if names = append(names, p.Text("#recipe")); !strings.Contains(names[0], "zk.Lock") || names[0] == names[1] {
+		t.Errorf("the recipe is %q, want zk.Lock's, and then another one", names)
+	}
+	p.Click("[data-what=strike]")
+	p.Until("it has cost the lock once", `document.querySelector("#score-naive .behind").textContent === "Gave the lock up 1 time though its session lived on."`)
+	p.Until("bob holds it, and ann still holds the other one",
+		`document.querySelector("#status").textContent.startsWith("Naive lock: bob holds. zkgrant: ann holds.")`)
+	p.Click("[data-what=cut-holder]")
+	p.Until("cid holds it after the cut", `document.querySelector("#status").textContent.startsWith("Naive lock: cid holds. zkgrant: cid holds.")`)
+	for _, id := range []string{"naive", "zkgrant"} {
+		if got := p.Text("#score-" + id + " .count"); !strings.HasPrefix(got, "two holders: 0 times") {
+			t.Errorf("the score of %s is %q, want no two holders", id, got)
+		}
+	}
+	p.Click("#careful")
+	p.Until("it ignores disconnects again", `!picture.Careful`)
+	program.Send(syscall.SIGTERM)
+	program.Exits(130)
+}
+
+// TestTheDemoShowsShardsMove away from a member that is killed or paused, and back.
+func TestTheDemoShowsShardsMove(t *testing.T) {
+	t.Parallel()
+	url, program := beginDemo(t)
+	p := browser.Open(t, url, browser.View{Still: true})
+	shares := func(what, want string) {
+		t.Helper()
+		p.Until(what, `document.querySelector("#status").textContent.endsWith(`+strconv.Quote("Shards: "+want+".")+`)`)
+	}
+	shares("each has two", "ann 2, bob 2, cid 2")
+	p.Click("[data-who=ann][data-kind=kill]")
+	shares("the others have hers", "ann 0, bob 3, cid 3")
+	p.Until("a dead contender can only be started", `[...document.querySelectorAll("[data-who=ann]:enabled")].map((b) => b.textContent).join() === "Start"`)
+	p.Click("[data-who=ann][data-kind=kill]")
+	shares("each has two again", "ann 2, bob 2, cid 2")
+	p.Click("[data-who=cid][data-kind=pause]")
+	shares("the others have those of the paused one", "ann 3, bob 3, cid 0")
+	p.Click("[data-who=cid][data-kind=pause]")
+	shares("each has two after the pause", "ann 2, bob 2, cid 2")
+	var twice, drawn int
+	p.Eval(`picture.Twice`, &twice)
+	p.Eval(`document.querySelectorAll("rect.owner").length`, &drawn)
+	if twice != 0 || drawn < 12 {
+		t.Errorf("a shard had two owners %d times, and %d bars are drawn; want none, and two for each shard at least", twice, drawn)
 	}
 	program.Send(syscall.SIGTERM)
 	program.Exits(130)

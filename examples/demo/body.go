@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// body is what a contender has besides its lock: its network, and the channels for faults. Only the contender's goroutine calls the
-// methods of this file.
-// methods of this file.
+// body is what a contender has besides its lock: its network, and the channels for
+// faults. Only the contender's goroutine calls the methods of this file.
 type body struct {
 	side, name string
 	log        *recorder
@@ -18,10 +18,14 @@ type body struct {
 	shake      handshake
 	pause      chan (<-chan struct{}) // makes it stand still until the other channel is closed
 	handOn     chan struct{}          // makes it give the lock back, if it holds it
+	careful    *atomic.Bool           // a naive contender takes a disconnect for a loss
+	killed     atomic.Bool            // what it says is not heard any more
 
 	state state
 	alone bool
 	note  string
+
+	inDoubt bool // it has lost its lock, and does not know whether its session lives
 }
 
 // is reports what the contender believes from now on.
@@ -37,7 +41,14 @@ func (b *body) connected(yes bool) {
 }
 
 func (b *body) tell(s state) {
-	b.log.tell(told{side: b.side, who: b.name, state: s, alone: b.alone, note: b.note})
+	b.report(told{side: b.side, who: b.name, state: s, alone: b.alone, note: b.note})
+}
+
+// gaveUpNeedlessly reports that the session of a lock that was given up has lived on.
+func (b *body) gaveUpNeedlessly() { b.report(told{side: b.side, who: b.name, needless: true}) }
+
+func (b *body) report(t told) {
+	b.log.tell(b, func(p *picture, at time.Duration) { p.tell(t, at) })
 }
 
 // standStill does nothing until wake is closed or ctx ends.

@@ -38,6 +38,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 			b.is(holds, fmt.Sprintf("granted, token %#x", grant.Token))
 		case loss := <-lock.Lost():
 			b.is(lost, "told: "+loss.Reason.String())
+			b.inDoubt = loss.Reason == events.ReasonLeaseRanOut
 			return loss.Err
 		case <-lock.Done():
 			return lock.Err()
@@ -70,7 +71,13 @@ func (b *body) hear(ev events.Event, id uint64) {
 		b.is(away, "queues again, in a new session")
 	case events.Suspended:
 		b.connected(false)
-	case events.Resumed, events.Connected:
+	case events.Resumed:
+		if b.connected(true); b.inDoubt {
+			b.inDoubt = false
+			b.gaveUpNeedlessly()
+		}
+	case events.Connected:
+		b.inDoubt = false // a new session
 		b.connected(true)
 	default: // the channels report the others; nil if ctx has ended the stream
 	}

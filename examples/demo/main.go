@@ -1,26 +1,38 @@
-// Command demo shows two locks under one network, in a browser: you cut a contender off, and see which
-// contenders believe that they hold the lock.
+// Command demo shows two locks and some shards under one network, in a browser: you cut a
+// contender off, and see which contenders believe that they hold the lock.
 //
 //	go run ./examples/demo                     a server inside the program
 //	go run ./examples/demo -zk host:2181,...   a real one, chroot and all
 //	go run ./examples/demo -ensemble           three real servers, started here: their leader can be killed
 //
-// It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and for a naive lock, over the same
-// network. A button cuts it off, makes it stand still, ends its sessions, or makes it give the locks back. A bar in the picture is
-// what the contender itself believed at that time. Nothing is scripted.
+// It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and for
+// a naive lock, and owns its share of six shards, over the same network. A button cuts it
+// off, pauses it, ends its sessions, makes it release the locks, or kills it. A bar in the
+// picture is what the contender itself believed at that time. Nothing is scripted.
 //
-// The naive lock is the stock recipe: the lowest sequential node holds, and a holder works until its client reports that the session
-// has expired. A client without a connection cannot report that. It does report the lost connection, but the recipe ignores the
-// report, since the session may still live.
+// The naive lock is the stock recipe, as in go-zookeeper's zk.Lock: the lowest sequential
+// node holds, and a holder works until its client reports that the session has expired. A
+// client without a connection cannot report that. It does report the lost connection, but
+// the recipe ignores the report, since the session may still live. With the check mark on
+// the page it treats every disconnect as a loss. The page counts how often that cost the
+// lock though the session lived on.
 //
-// After a contender stood still, it goes on with its next step. Before each step, the contender with zkgrant asks Valid, as the
-// documentation advises. The naive one has no such question to ask.
+// After a pause, a contender goes on with its next step. Before each step, the contender
+// with zkgrant asks Valid, as the documentation advises. The naive one has no such question
+// to ask.
 //
-// Limitation: a contender is a part of this process, so "stand still" stops its work and its network, and no timer of its library.
-// Limitation: a step that has begun goes on after a pause, with each lock. Fencing tokens are for that.
+// The shards are shared as in Example_shards of package coordinator: a group for the locks
+// of the shards, and Watch on a list of members. Kill or pause a member, and see its shards
+// move to the others.
 //
-// Ctrl-C ends it and leaves no session behind. model.go makes the picture of what the contenders tell. stage.go has the faults,
-// granted.go the contender with a zkgrant mutex, naive.go and recipe.go the other one, and web.go the page.
+// Limitation: a contender is a part of this process, so a pause stops its work and its
+// network, and no timer of its library.
+// Limitation: a step that has begun goes on after a pause, with each lock. Fencing tokens
+// are for that.
+//
+// Ctrl-C ends it and leaves no session behind. model.go makes the picture of what the
+// contenders report. stage.go has the faults, granted.go the contender with a zkgrant mutex,
+// naive.go and recipe.go the other one, shards.go the shards, and web.go the page.
 package main
 
 import (

@@ -21,6 +21,7 @@ type told struct {
 	side, who string
 	state     state
 	alone     bool   // its client says that there is no connection
+	needless  bool   // it gave the lock up, and now hears that its session has lived on
 	note      string // for people
 }
 
@@ -31,7 +32,24 @@ type picture struct {
 	Marks  []mark
 	Cut    []string // the contenders that are cut off
 	Still  []string // the contenders that stand still
+	Dead   []string // the contenders that were killed
 	Struck bool     // the servers are down
+	Faults int      // how many there were so far
+
+	Careful bool     // the naive lock takes a disconnect for a loss
+	Shards  []*shard // which the contenders share
+	Twice   int      // how often a shard had two owners
+}
+
+// shard is a shard and its owners, one after the other.
+type shard struct{ Owners []owner }
+
+// owner is a time in which a contender owned a shard.
+type owner struct {
+	span
+
+	Who   string
+	Still bool // it stood still
 }
 
 // side is one of the two locks.
@@ -40,8 +58,10 @@ type side struct {
 	Lanes    []*lane
 	Times    int           // how often there were two holders at once
 	Behind   int           // how many of these came just after a holder's session was ended behind its back
+	Healed   int           // how many ended only when the network was healed
 	Together time.Duration // how long in all, without an open overlap
-	Overlaps []span
+	Needless int           // how often a holder gave the lock up though its session lived on
+	Overlaps []overlap
 	Margins  []margin
 	Last     *margin // the last of all margins, even if the picture does not go back that far
 
@@ -72,6 +92,13 @@ type span struct {
 	Open     bool
 }
 
+// overlap is a time with two holders.
+type overlap struct {
+	span
+
+	Healed bool // the network was healed meanwhile
+}
+
 // margin is the time from a reported loss to the next grant.
 type margin struct {
 	Who           string
@@ -86,13 +113,16 @@ type mark struct {
 
 // newPicture returns the picture of contenders that have told nothing yet.
 func newPicture(sides, names []string) *picture {
-	p := &picture{Marks: []mark{}, Cut: []string{}, Still: []string{}}
+	p := &picture{Marks: []mark{}, Cut: []string{}, Still: []string{}, Dead: []string{}}
 	for _, key := range sides {
-		s := &side{Key: key, Overlaps: []span{}, Margins: []margin{}}
+		s := &side{Key: key, Overlaps: []overlap{}, Margins: []margin{}}
 		for _, name := range names {
 			s.Lanes = append(s.Lanes, &lane{Who: name, Bars: []bar{{span: span{Open: true}, State: away}}})
 		}
 		p.Sides = append(p.Sides, s)
+	}
+	for range shards {
+		p.Shards = append(p.Shards, &shard{Owners: []owner{}})
 	}
 	return p
 }
@@ -113,6 +143,10 @@ func (s *side) tell(t told, at time.Duration) {
 	for _, l := range s.Lanes {
 		if l.Who != t.who {
 			continue
+		}
+		if t.needless {
+			s.Needless++
+			return
 		}
 		before := l.last().State
 		l.tell(t, at)
@@ -140,9 +174,12 @@ func (s *side) count(at time.Duration) {
 		if s.behind(at) {
 			s.Behind++
 		}
-		s.Overlaps = append(s.Overlaps, span{From: at, Open: true})
+		s.Overlaps = append(s.Overlaps, overlap{span: span{From: at, Open: true}})
 	case !together && open:
 		s.Overlaps[last].close(at)
+		if s.Overlaps[last].Healed {
+			s.Healed++
+		}
 		s.Together += at - s.Overlaps[last].From
 	}
 }
@@ -185,27 +222,67 @@ func (l *lane) tell(t told, at time.Duration) {
 
 func (s *span) close(at time.Duration) { s.To, s.Open = at, false }
 
+// own takes a contender's report about a shard: it holds it, stands still with it, or has
+// left it.
+func (p *picture) own(who string, number int, as state, at time.Duration) {
+	s, twice := p.Shards[number], false
+	for i := range s.Owners {
+		if o := &s.Owners[i]; o.Open && o.Who == who {
+			o.close(at)
+		} else if o.Open && !o.Still {
+			twice = true
+		}
+	}
+	if as == away {
+		return
+	}
+	if twice && as == holds {
+		p.Twice++
+	}
+	s.Owners = append(s.Owners, owner{span: span{From: at, Open: true}, Who: who, Still: as == still})
+}
+
 // mark takes a fault.
 func (p *picture) mark(who, what string, at time.Duration) {
 	p.Marks = append(p.Marks, mark{at, who, what})
 	without := func(names []string) []string {
 		return slices.DeleteFunc(names, func(n string) bool { return n == who })
 	}
+	if what != doCareful && what != doCareless {
+		p.Faults++
+	}
 	switch what {
 	case doCut:
 		p.Cut = append(p.Cut, who)
 	case doHeal:
 		p.Cut = without(p.Cut)
+		for _, s := range p.Sides {
+			if last := len(s.Overlaps) - 1; last >= 0 && s.Overlaps[last].Open {
+				s.Overlaps[last].Healed = true
+			}
+		}
 	case doPause:
 		p.Still = append(p.Still, who)
 	case doWake:
 		p.Still = without(p.Still)
+	case doKill:
+		p.Cut, p.Still, p.Dead = without(p.Cut), without(p.Still), append(p.Dead, who)
+		for _, s := range p.Sides {
+			s.tell(told{who: who, state: away}, at)
+		}
+		for i := range p.Shards {
+			p.own(who, i, away, at)
+		}
+	case doStart:
+		p.Dead = without(p.Dead)
 	case doExpire:
 		for _, s := range p.Sides {
 			if l := s.lane(who); l.holder {
 				l.ended = &at
 			}
 		}
+	case doCareful, doCareless:
+		p.Careful = what == doCareful
 	case doStrike, doneStrike:
 		p.Struck = what == doStrike
 	}
@@ -215,8 +292,11 @@ func (p *picture) mark(who, what string, at time.Duration) {
 func (p *picture) forget(before time.Duration) {
 	past := func(s span) bool { return !s.Open && s.To < before }
 	p.Marks = slices.DeleteFunc(p.Marks, func(m mark) bool { return m.At < before })
+	for _, s := range p.Shards {
+		s.Owners = slices.DeleteFunc(s.Owners, func(o owner) bool { return past(o.span) })
+	}
 	for _, s := range p.Sides {
-		s.Overlaps = slices.DeleteFunc(s.Overlaps, past)
+		s.Overlaps = slices.DeleteFunc(s.Overlaps, func(o overlap) bool { return past(o.span) })
 		s.Margins = slices.DeleteFunc(s.Margins, func(m margin) bool { return m.Granted < before })
 		for _, l := range s.Lanes {
 			l.Bars = slices.DeleteFunc(l.Bars, func(b bar) bool { return past(b.span) })

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,8 +80,12 @@ func TestThePictureCountsHolders(t *testing.T) {
 				t.Errorf("two holders %d times, %d of them behind a back, for %v; want %d, %d, %v",
 					one.Times, one.Behind, one.Together, test.times, test.behind, test.together)
 			}
-			if len(one.Overlaps)+len(test.overlaps) > 0 && !reflect.DeepEqual(one.Overlaps, test.overlaps) {
-				t.Errorf("overlaps %v, want %v", one.Overlaps, test.overlaps)
+			var overlaps []span
+			for _, o := range one.Overlaps {
+				overlaps = append(overlaps, o.span)
+			}
+			if !slices.Equal(overlaps, test.overlaps) {
+				t.Errorf("overlaps %v, want %v", overlaps, test.overlaps)
 			}
 			if len(one.Margins)+len(test.margins) > 0 && !reflect.DeepEqual(one.Margins, test.margins) {
 				t.Errorf("margins %v, want %v", one.Margins, test.margins)
@@ -95,6 +100,50 @@ func TestThePictureCountsHolders(t *testing.T) {
 				t.Errorf("the other side has %d overlaps and the bars %v, want none of what one was told", other.Times, other.lane("a").Bars)
 			}
 		})
+	}
+}
+
+func TestThePictureKnowsWhatEndedTwoHolders(t *testing.T) {
+	p := newPicture([]string{"one"}, []string{"a", "b"})
+	script(p, "1 a holds, 2 a cut, 3 b holds, 5 a heal, 6 a lost, 7 a holds, 8 a lost")
+	if s := p.Sides[0]; s.Times != 2 || s.Healed != 1 || !s.Overlaps[0].Healed || s.Overlaps[1].Healed {
+		t.Errorf("two holders %d times, %d of them until it was healed: %+v; want 2 and the first one", s.Times, s.Healed, s.Overlaps)
+	}
+	if p.Faults != 2 {
+		t.Errorf("%d faults, want 2", p.Faults)
+	}
+	p.tell(told{side: "one", who: "b", needless: true}, 9)
+	if s := p.Sides[0]; s.Needless != 1 || s.lane("b").last().State != holds {
+		t.Errorf("a lock that was given up needlessly: %d times, and b %s; want 1, and no other news of b", s.Needless, s.lane("b").last().State)
+	}
+}
+
+func TestThePictureHasTheOwnersOfAShard(t *testing.T) {
+	p := newPicture(nil, []string{"a", "b"})
+	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
+	p.own("a", 0, holds, at(1))
+	p.own("a", 0, still, at(2))
+	p.own("b", 0, holds, at(3)) // beside one that stands still
+	p.own("a", 0, away, at(4))
+	p.own("b", 1, holds, at(4))
+	p.mark("b", doKill, at(5))
+	want := []owner{
+		{span: span{From: at(1), To: at(2)}, Who: "a"}, {span: span{From: at(2), To: at(4)}, Who: "a", Still: true},
+		{span: span{From: at(3), To: at(5)}, Who: "b"},
+	}
+	if got := p.Shards[0].Owners; !slices.Equal(got, want) || p.Twice != 0 {
+		t.Errorf("owners %+v, twice %d times; want %+v, and never", got, p.Twice, want)
+	}
+	if got := p.Shards[1].Owners; len(got) != 1 || got[0].Open {
+		t.Errorf("a shard whose owner was killed: %+v, want the end of its time", got)
+	}
+	p.own("a", 1, holds, at(6))
+	p.own("b", 1, holds, at(7))
+	if p.Twice != 1 {
+		t.Errorf("two owners at once are counted %d times, want once", p.Twice)
+	}
+	if p.forget(at(100)); len(p.Shards[0].Owners) != 0 || len(p.Shards[1].Owners) != 2 {
+		t.Errorf("after a while %+v are kept, want those of today", p.Shards)
 	}
 }
 
@@ -139,6 +188,16 @@ func TestThePictureKnowsWhatIsBroken(t *testing.T) {
 	if len(p.Still) != 0 || p.Struck || len(p.Marks) != 7 {
 		t.Errorf("stand still %v, servers struck %t, %d marks; want none, false, 7", p.Still, p.Struck, len(p.Marks))
 	}
+	for _, m := range []string{doCut, doPause, doKill, doCareful} {
+		p.mark("a", m, 8)
+	}
+	if !reflect.DeepEqual(p.Cut, []string{"b"}) || len(p.Still) != 0 || !reflect.DeepEqual(p.Dead, []string{"a"}) || !p.Careful || p.Faults != 10 {
+		t.Errorf("a was killed: cut off %v, still %v, dead %v, careful %v, %d faults", p.Cut, p.Still, p.Dead, p.Careful, p.Faults)
+	}
+	if p.mark("a", doStart, 9); len(p.Dead) != 0 {
+		t.Errorf("a was started again, and is %v", p.Dead)
+	}
+	p.Marks = p.Marks[:7]
 	if p.forget(5); len(p.Marks) != 3 {
 		t.Errorf("marks since 5: %v, want 3", p.Marks)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// naive is a contender with the stock recipe. It believes the last answer until its client reports an expiry.
+// naive is a contender with the stock recipe. It believes the last answer until its client
+// reports an expiry. A careful one gives the lock up at each disconnect.
 type naive struct {
 	*body
 
@@ -52,7 +53,7 @@ func contendNaively(ctx context.Context, where *servers, b *body) error {
 // turn queues for the lock once, and works until the lock is lost or handed on.
 func (n *naive) turn(ctx context.Context) error {
 	lock := newRecipe(n.conn, n.path, n.name)
-	ahead, acquired, released := make(chan int), make(chan error, 1), make(chan error, 1)
+	ahead, acquired, gone := make(chan int), make(chan error, 1), make(chan released, 1)
 	n.crew.Go(func() {
 		acquired <- lock.acquire(ctx, func(count int) {
 			select {
@@ -79,16 +80,22 @@ func (n *naive) turn(ctx context.Context) error {
 			case expired && n.state == holds:
 				n.is(lost, "told: session expired")
 				return nil
-			case expired:
+			case expired && n.state != lost:
 				n.is(away, "queues again, in a new session")
+			case !connected && n.state == holds && n.careful.Load():
+				n.is(lost, "told: disconnected")
+				n.crew.Go(func() { gone <- lock.release(ctx) }) // when there is a connection again
 			}
 		case <-n.handOn:
 			if n.state == holds {
 				n.is(away, "gives it back")
-				n.crew.Go(func() { released <- lock.release(ctx) })
+				n.crew.Go(func() { gone <- lock.release(ctx) })
 			}
-		case err := <-released:
-			return err
+		case done := <-gone:
+			if n.state == lost && done.there {
+				n.gaveUpNeedlessly()
+			}
+			return done.err
 		case wake := <-n.pause:
 			n.standStill(ctx, wake)
 			n.tell(n.state) // it believes what it believed before

@@ -58,9 +58,15 @@ func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
 	})
 }
 
-// release deletes the node. It returns nil if there is none.
-func (r *recipe) release(ctx context.Context) error {
-	return r.persist(ctx, func() (bool, error) {
+// released is the outcome of a release.
+type released struct {
+	there bool // the node was there, so its session lived
+	err   error
+}
+
+// release deletes the node. That there is none is no error.
+func (r *recipe) release(ctx context.Context) (done released) {
+	done.err = r.persist(ctx, func() (bool, error) {
 		names, _, err := r.conn.Children(r.path)
 		if err != nil {
 			return false, err
@@ -69,9 +75,11 @@ func (r *recipe) release(ctx context.Context) error {
 		if at < 0 {
 			return true, nil
 		}
+		done.there = true
 		err = r.conn.Delete(r.path+"/"+names[at], -1)
 		return err == nil, err
 	})
+	return done
 }
 
 // place sorts the names by their numbers and returns the index of the one with the prefix, or -1.

@@ -22,8 +22,13 @@ func newRecorder(sides, names []string) *recorder {
 	return &recorder{begin: time.Now(), picture: newPicture(sides, names), changed: make(chan struct{})}
 }
 
-func (r *recorder) tell(t told) {
-	r.change(func(at time.Duration) { r.picture.tell(t, at) })
+// tell takes a report of a contender, unless it was killed.
+func (r *recorder) tell(b *body, report func(p *picture, at time.Duration)) {
+	r.change(func(at time.Duration) {
+		if !b.killed.Load() {
+			report(r.picture, at)
+		}
+	})
 }
 
 func (r *recorder) mark(who, what string) {

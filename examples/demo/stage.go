@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -13,17 +14,23 @@ import (
 // lockPath has a folder for each of the two locks.
 const lockPath = "/zkgrant/demo"
 
-// The two locks.
+// The two locks, and the shards.
 const (
 	naiveSide   = "naive"
 	zkgrantSide = "zkgrant"
+	shardsSide  = "shards"
 )
+
+// shards is how many there are.
+const shards = 6
 
 // stage has the contenders and causes the faults. Its methods may be called from any goroutine.
 type stage struct {
 	where *servers
 	log   *recorder
 	names []string
+
+	careful atomic.Bool // naive contenders take a disconnect for a loss
 
 	mu     sync.Mutex
 	actors map[string]*actor
@@ -33,11 +40,14 @@ type stage struct {
 	crew   sync.WaitGroup
 }
 
-// actor is a contender with both locks. A fault concerns both of them at once.
+// actor is a contender with both locks and a share of the shards. A fault concerns all of
+// them at once.
 type actor struct {
 	bodies []*body
 	cut    bool
 	wake   chan struct{} // not nil while it stands still
+	dead   bool
+	end    context.CancelFunc // of its goroutines
 }
 
 func newStage(where *servers, names []string) *stage {
@@ -46,18 +56,22 @@ func newStage(where *servers, names []string) *stage {
 		log: newRecorder([]string{naiveSide, zkgrantSide}, names),
 	}
 	for _, name := range names {
-		a := &actor{}
-		for _, side := range []string{naiveSide, zkgrantSide} {
-			b := &body{
-				side: side, name: name, log: s.log, state: away,
-				pause: make(chan (<-chan struct{})), handOn: make(chan struct{}),
-			}
-			b.network = faultnet.New(b.shake.overhear(where.zk.NewGate().DialContext), nil)
-			a.bodies = append(a.bodies, b)
-		}
-		s.actors[name] = a
+		s.actors[name] = s.newActor(name)
 	}
 	return s
+}
+
+func (s *stage) newActor(name string) *actor {
+	a := &actor{}
+	for _, side := range []string{naiveSide, zkgrantSide, shardsSide} {
+		b := &body{
+			side: side, name: name, log: s.log, state: away, careful: &s.careful,
+			pause: make(chan (<-chan struct{})), handOn: make(chan struct{}),
+		}
+		b.network = faultnet.New(b.shake.overhear(s.where.zk.NewGate().DialContext), nil)
+		a.bodies = append(a.bodies, b)
+	}
+	return a
 }
 
 // play lets the contenders contend until ctx ends, which is no error, or one of them cannot go on.
@@ -68,15 +82,10 @@ func (s *stage) play(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx, s.fail = ctx, fail
 	s.mu.Unlock()
-	contend := map[string]func(context.Context, *servers, *body) error{naiveSide: contendNaively, zkgrantSide: contendWithGrants}
 	for _, name := range s.names {
-		for _, b := range s.actors[name].bodies {
-			s.crew.Go(func() {
-				if err := contend[b.side](ctx, s.where, b); err != nil {
-					fail(fmt.Errorf("%s of %s: %w", b.side, b.name, err))
-				}
-			})
-		}
+		s.mu.Lock()
+		s.enter(name)
+		s.mu.Unlock()
 		s.await(ctx, name) // so that both queues have one order
 	}
 	<-ctx.Done()
@@ -89,7 +98,27 @@ func (s *stage) play(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// enter lets a contender contend until the play or the contender ends. It is called with
+// the mutex held.
+func (s *stage) enter(name string) {
+	contend := map[string]func(context.Context, *servers, *body) error{
+		naiveSide: contendNaively, zkgrantSide: contendWithGrants, shardsSide: shareShards,
+	}
+	a := s.actors[name]
+	ctx, end := context.WithCancel(s.ctx)
+	a.end = end
+	for _, b := range a.bodies {
+		s.crew.Go(func() {
+			if err := contend[b.side](ctx, s.where, b); err != nil && !b.killed.Load() {
+				s.fail(fmt.Errorf("%s of %s: %w", b.side, b.name, err))
+			}
+		})
+	}
+}
+
 func (s *stage) each(f func(*body)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, a := range s.actors {
 		for _, b := range a.bodies {
 			f(b)
@@ -129,6 +158,10 @@ const (
 	doWake      = "wake"
 	doExpire    = "expire"
 	doHandOn    = "hand-on"
+	doKill      = "kill"
+	doStart     = "start"
+	doCareful   = "careful"
+	doCareless  = "careless"
 	doStrike    = "strike"
 	doneStrike  = "struck" // no fault, but the end of one
 )
@@ -145,6 +178,11 @@ func (s *stage) do(what, who string) error {
 		return s.strike()
 	case doCutHolder:
 		return s.cutHolder()
+	case doCareful, doCareless:
+		if now := what == doCareful; s.careful.Swap(now) != now {
+			s.log.mark("", what)
+		}
+		return nil
 	case doHealAll:
 		for _, name := range s.names {
 			s.heal(name)
@@ -155,7 +193,14 @@ func (s *stage) do(what, who string) error {
 	if a == nil {
 		return fmt.Errorf("%w: there is no contender %q", errRefused, who)
 	}
+	if a.dead && what != doStart {
+		return fmt.Errorf("%w: %s was killed", errRefused, who)
+	}
 	switch what {
+	case doKill:
+		s.kill(who)
+	case doStart:
+		s.start(who)
 	case doCut:
 		s.cut(who)
 	case doHeal:
@@ -193,7 +238,7 @@ func (s *stage) cutHolder() error {
 			holders = append(holders, side.holders()...)
 		}
 	})
-	holders = slices.DeleteFunc(holders, func(name string) bool { return s.actors[name].cut })
+	holders = slices.DeleteFunc(holders, func(name string) bool { return s.actors[name].cut || s.actors[name].dead })
 	if len(holders) == 0 {
 		return fmt.Errorf("%w: no contender with a network holds a lock", errRefused)
 	}
@@ -255,7 +300,30 @@ func (a *actor) connect() {
 
 func (a *actor) connected() bool { return !a.cut && a.wake == nil }
 
-// expire ends both sessions. Their owners hear of it as soon as they can.
+// kill ends the contender as the end of its process does: its connections close, and
+// nothing is released.
+func (s *stage) kill(who string) {
+	a := s.actors[who]
+	a.dead, a.cut, a.wake = true, false, nil
+	for _, b := range a.bodies {
+		b.killed.Store(true)
+		b.network.Close()
+	}
+	a.end()
+	s.log.mark(who, doKill)
+}
+
+// start starts a contender anew that was killed.
+func (s *stage) start(who string) {
+	if !s.actors[who].dead {
+		return
+	}
+	s.actors[who] = s.newActor(who)
+	s.log.mark(who, doStart)
+	s.enter(who)
+}
+
+// expire ends all its sessions. Their owners hear of it as soon as they can.
 func (s *stage) expire(who string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.where.zk.Timeout)
 	defer cancel()

@@ -123,6 +123,42 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				}
 			},
 		},
+		"a careful naive lock has one holder": {
+			acts: []act{
+				{what: doCareful},
+				{what: doCutHolder, long: 20 * s, naive: "lost holds waits"},
+				{what: doHealAll, long: 20 * s, naive: bobs},
+			},
+			look: func(t *testing.T, naive, ours *side) {
+				if naive.Needless != 0 || ours.Needless != 0 {
+					t.Errorf("locks given up though the session lived: %d and %d, want none", naive.Needless, ours.Needless)
+				}
+			},
+		},
+		// The restart of a server costs it the lock, whose session lives on.
+		"a careful naive lock pays for each disconnect": {
+			acts: []act{
+				{what: doCareful},
+				{what: doStrike, long: m, naive: bobs, zkgrant: anns},
+				{what: doStrike, long: m, naive: cids, zkgrant: anns},
+				{what: doCareless},
+				{what: doStrike, long: m, naive: cids, zkgrant: anns},
+			},
+			look: func(t *testing.T, naive, ours *side) {
+				if naive.Needless != 2 || ours.Needless != 0 {
+					t.Errorf("locks given up though the session lived: %d and %d, want 2 and none", naive.Needless, ours.Needless)
+				}
+			},
+		},
+		"a killed contender holds until its session ends": {
+			acts: []act{
+				{what: doKill, who: "ann", long: 20 * s, naive: "away holds waits"},
+				{what: doStart, who: "ann", long: 20 * s, naive: bobs},
+				{what: doStart, who: "ann"}, // it is there
+				{what: doPause, who: "bob", long: s},
+				{what: doKill, who: "bob", long: 20 * s, naive: "waits away holds"},
+			},
+		},
 		"a short cut loses nothing": {acts: []act{
 			{what: doCut, who: "ann", long: s / 2}, {what: doCut, who: "ann", long: s / 2},
 			{what: doHeal, who: "ann", long: m, naive: anns},
@@ -198,6 +234,65 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 	}
 }
 
+// owners returns how many shards each contender owns and works on, and which shards have no
+// such owner.
+func (s *stage) owners() (each map[string]int, free []int) {
+	each = map[string]int{}
+	s.log.look(func(p *picture) {
+		for i, one := range p.Shards {
+			owned := false
+			for _, o := range one.Owners {
+				if o.Open && !o.Still {
+					each[o.Who]++
+					owned = true
+				}
+			}
+			if !owned {
+				free = append(free, i)
+			}
+		}
+	})
+	return each, free
+}
+
+// twice returns how often a shard had two owners.
+func (s *stage) twice() (n int) {
+	s.log.look(func(p *picture) { n = p.Twice })
+	return n
+}
+
+// TestShardsMove to the members that are left, and back.
+func TestShardsMove(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		for _, step := range []struct {
+			what, who string
+			want      string
+		}{
+			{"", "", "map[ann:2 bob:2 cid:2]"},
+			{doKill, "ann", "map[bob:3 cid:3]"},
+			{doStart, "ann", "map[ann:2 bob:2 cid:2]"},
+			{doPause, "bob", "map[ann:3 cid:3]"},
+			{doWake, "bob", "map[ann:2 bob:2 cid:2]"},
+			{doCut, "cid", "map[ann:3 bob:3]"},
+			{doHeal, "cid", "map[ann:2 bob:2 cid:2]"},
+			{doExpire, "ann", "map[ann:2 bob:2 cid:2]"},
+			{doStrike, "", "map[ann:2 bob:2 cid:2]"},
+			{doHandOn, "ann", "map[ann:2 bob:2 cid:2]"}, // it is about locks
+			{doKill, "ann", "map[bob:3 cid:3]"},
+			{doKill, "bob", "map[cid:6]"},
+		} {
+			before := s.twice()
+			s.after(t, step.what, step.who, time.Minute)
+			if n := s.twice() - before; n > 0 && step.what != doExpire { // its owner hears of that as late as the others
+				t.Errorf("after %s %s a shard had two owners %d times, want none", step.what, step.who, n)
+			}
+			if each, free := s.owners(); fmt.Sprint(each) != step.want || len(free) > 0 {
+				t.Errorf("a minute after %s %s: %v, free %v; want %s", step.what, step.who, each, free, step.want)
+			}
+		}
+	})
+}
+
 func TestEachContendersNodesHaveItsName(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		var names []string
@@ -232,6 +327,8 @@ func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 		s.after(t, doPause, "ann", time.Second)
 		refused(s, "when ann stands still", doHandOn, "ann")
 		s.after(t, doWake, "ann", time.Second)
+		s.after(t, doKill, "bob", time.Second)
+		refused(s, "when bob was killed", doCut, "bob")
 		s.after(t, doStrike, "", 0)
 		refused(s, "when the server is down", doStrike, "")
 		time.Sleep(time.Minute)

@@ -1,10 +1,13 @@
 // The page draws what the program tells. Every text goes in as text.
 "use strict";
 
-const sides = { naive: "Naive lock: believes the last answer", zkgrant: "zkgrant: told before the next grant" };
-const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "stands still", away: "" };
-const faults = { cut: "cut off", heal: "healed", pause: "stands still", wake: "goes on", expire: "loses its sessions", "hand-on": "gives back", struck: "servers are back" };
-const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22;
+const sides = { naive: "Naive lock: ignores disconnects", zkgrant: "zkgrant: told before the next grant", shards: "Shards: each member owns its share" };
+const careful = "Naive lock: a disconnect is a loss";
+const recipes = ["the stock recipe, like go-zookeeper's zk.Lock", "the stock recipe, stopped at every disconnect"];
+const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "paused", away: "" };
+const faults = { cut: "cut off", heal: "healed", pause: "paused", wake: "resumed", expire: "loses its sessions", "hand-on": "releases",
+  kill: "killed", start: "started again", careful: "a disconnect is a loss", careless: "disconnects are ignored", struck: "servers are back" };
+const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22, share = 17;
 const byId = (id) => document.getElementById(id);
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -28,9 +31,9 @@ function layout() {
   const left = width < 560 ? 54 : 84;
   const span = width < 560 ? 18 : 30; // seconds
   const rows = picture.Sides[0].Lanes.length;
-  const panel = title + rows * lane + strip;
+  const panel = title + rows * lane + strip, shards = title + picture.Shards.length * share + 8;
   return { width, left, plot: width - left - 4, scale: (width - left - 4) / span, span, rows, panel,
-    height: head + 2 * panel + gap + foot, top: (side) => head + side * (panel + gap) };
+    height: head + 2 * (panel + gap) + shards + foot, top: (side) => head + side * (panel + gap) };
 }
 
 function patterns() {
@@ -62,6 +65,7 @@ function draw() {
   outer.append(inner);
   svg.replaceChildren(defs, still, outer);
   picture.Sides.forEach((side, i) => drawSide(side, l.top(i), l, on));
+  drawShards(l.top(2), l, on);
   drawMarks(l, on);
   moving.push((t) => inner.setAttribute("transform", `translate(${l.left + l.plot - t * l.scale} 0)`));
   drawTicks(l, inner);
@@ -69,7 +73,7 @@ function draw() {
 }
 
 function drawSide(side, top, l, on) {
-  on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
+  on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, side.Key === "naive" && picture.Careful ? careful : sides[side.Key]));
   const strip = []; // the labels beside what they are about
   const beside = (from, to, y, kind, said) => {
     const label = on.text.appendChild(make("text", { y, class: kind }, said)), room = said.length * 7.2;
@@ -89,11 +93,12 @@ function drawSide(side, top, l, on) {
   for (const o of side.Overlaps) {
     stretch(o, l, on.back.appendChild(make("rect", { y: lanes, height: l.rows * lane, class: "two" })));
     stretch(o, l, on.red.appendChild(make("rect", { y: bottom, height: 20, class: "twostrip" })));
-    const inside = caption(o, l, on, bottom + 14.5, "twotext", 140), said = (t) => `two holders for ${duration(end(o, t) - seconds(o.From))}`;
+    const said = (t) => `two holders for ${duration(end(o, t) - seconds(o.From))}${until(o)}`;
+    const room = said(now()).length * 7.4 + 14, inside = caption(o, l, on, bottom + 14.5, "twotext", room);
     const outside = beside(seconds(o.From) * l.scale, end(o, now()) * l.scale, bottom + 14.5, "twobeside", said(now()));
     moving.push((t) => {
       inside.textContent = outside.textContent = said(t);
-      outside.setAttribute("visibility", (end(o, t) - seconds(o.From)) * l.scale > 140 ? "hidden" : "visible");
+      outside.setAttribute("visibility", (end(o, t) - seconds(o.From)) * l.scale > room ? "hidden" : "visible");
     });
   }
   for (const m of side.Margins) {
@@ -103,6 +108,27 @@ function drawSide(side, top, l, on) {
     beside(from, to, bottom + 14.5, "margintext", said);
   }
   strip.sort((a, b) => a.from - b.from).forEach((one, i) => placeBeside(one, strip[i - 1], strip[i + 1], l));
+}
+
+// until says what ends a time with two holders: how long the visitor left the cut on.
+function until(o) {
+  if (o.Healed) return ", until you healed";
+  return o.Open && picture.Cut.length > 0 ? ", until you heal" : "";
+}
+
+// drawShards shows who owned each shard.
+function drawShards(top, l, on) {
+  on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides.shards));
+  picture.Shards.forEach((shard, i) => {
+    const middle = top + title + i * share + share / 2;
+    on.still.append(make("text", { x: 0, y: middle + 4, class: "number" }, `shard ${i}`));
+    on.still.append(make("line", { x1: l.left, x2: l.left + l.plot, y1: middle, y2: middle, class: "lane" }));
+    for (const o of shard.Owners) {
+      const kind = o.Still ? "still" : "owner" + about.names.indexOf(o.Who) % 3;
+      stretch(o, l, on.bars.appendChild(make("rect", { y: middle - 7, height: 14, rx: 2, class: "owner " + kind })));
+      caption(o, l, on, middle + 4, "owned " + kind, 34).textContent = o.Who;
+    }
+  });
 }
 
 // placeBeside keeps a label to the left of what it is about, or to the right, or hides it, as there is room.
@@ -200,15 +226,22 @@ function frame() {
     const open = side.Overlaps.find((o) => o.Open);
     const total = seconds(side.Together) + (open ? t - seconds(open.From) : 0);
     const box = byId("score-" + side.Key);
+    box.classList.toggle("untried", picture.Faults === 0 && side.Times === 0);
     box.classList.toggle("bad", side.Times > 0);
-    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}` + (side.Times > 0 ? `, ${duration(total)} in all` : "") +
+    const text = `two holders: ${times(side.Times)}` + (side.Times > 0 ? `, ${duration(total)} in all` : "") +
       (side.Last ? `; last told ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant` : "");
     const count = box.querySelector(".count");
     if (count.textContent !== text) count.textContent = text;
-    box.querySelector(".behind").textContent = side.Behind === 0 ? "" :
-      `${side.Behind} of ${side.Times} after a session was ended behind its owner's back`;
+    const more = [];
+    if (picture.Faults === 0 && side.Times === 0) more.push("Nothing has gone wrong yet.");
+    if (side.Healed > 0) more.push(`${side.Healed} of ${side.Times} lasted until you healed the network: you decided how long.`);
+    if (side.Behind > 0) more.push(`${times(side.Behind)} after a session was ended behind its owner's back.`);
+    if (side.Needless > 0) more.push(`Gave the lock up ${times(side.Needless)} though its session lived on.`);
+    box.querySelector(".behind").textContent = more.join(" ");
   }
 }
+
+const times = (n) => `${n} ${n === 1 ? "time" : "times"}`;
 
 function loop() {
   if (picture && !document.hidden) frame();
@@ -222,14 +255,15 @@ function tell() {
     const holders = side.Lanes.filter((row) => row.Bars.at(-1).State === "holds").map((row) => row.Who);
     const name = side.Key === "naive" ? "Naive lock" : "zkgrant";
     return `${name}: ${holders.length === 0 ? "no contender holds" : holders.join(" and ") + (holders.length > 1 ? " both believe that they hold it" : " holds")}.`;
-  }).join(" ");
+  }).join(" ") + ` Shards: ${about.names.map((who) => `${who} ${picture.Shards.filter((s) => s.Owners.some((o) => o.Open && !o.Still && o.Who === who)).length}`).join(", ")}.`;
 }
 
 // buttons says what the buttons do now.
 function buttons() {
   for (const button of document.querySelectorAll("button[data-who]")) {
     const who = button.dataset.who, kind = button.dataset.kind;
-    const on = kind === "cut" ? picture.Cut.includes(who) : kind === "pause" ? picture.Still.includes(who) : false;
+    const on = kind === "cut" ? picture.Cut.includes(who) : kind === "pause" ? picture.Still.includes(who) : kind === "kill" && picture.Dead.includes(who);
+    button.disabled = kind !== "kill" && picture.Dead.includes(who);
     button.classList.toggle("on", on);
     const [what, label, spoken] = words[kind][on ? 1 : 0];
     button.dataset.what = what;
@@ -238,19 +272,25 @@ function buttons() {
   }
   document.querySelector("[data-what=strike]").disabled = picture.Struck;
   document.querySelector("[data-what=heal-all]").disabled = picture.Cut.length === 0;
+  byId("careful").checked = picture.Careful;
+  byId("recipe").textContent = recipes[picture.Careful ? 1 : 0];
 }
 
 const words = {
   cut: [["cut", "Cut off", "Cut * off"], ["heal", "Heal", "Heal *"]],
-  pause: [["pause", "Stand still", "Have * stand still"], ["wake", "Go on", "Have * go on"]],
+  pause: [["pause", "Pause", "Pause *"], ["wake", "Resume", "Resume *"]],
   expire: [["expire", "End session", "End the sessions of *"]],
-  "hand-on": [["hand-on", "Give back", "Have * give the lock back"]],
+  "hand-on": [["hand-on", "Release", "Make * release the locks"]],
+  kill: [["kill", "Kill", "Kill *"], ["start", "Start", "Start * again"]],
 };
 
 async function press(event) {
   const button = event.target.closest("button[data-what]");
-  if (!button) return;
-  const query = new URLSearchParams({ what: button.dataset.what, who: button.dataset.who ?? "" });
+  if (button) await act(button.dataset.what, button.dataset.who ?? "");
+}
+
+async function act(what, who) {
+  const query = new URLSearchParams({ what, who });
   let trouble = "";
   try {
     const answer = await fetch("do?" + query, { method: "POST" });
@@ -283,6 +323,7 @@ async function start() {
     byId("actors").append(box);
   }
   document.addEventListener("click", press);
+  byId("careful").addEventListener("change", (event) => act(event.target.checked ? "careful" : "careless", ""));
   const stream = new EventSource("events");
   stream.onmessage = (event) => {
     picture = JSON.parse(event.data);
