@@ -272,9 +272,9 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			// The first looks read everything, at the rate and half of the time; and no
-			// look begins where the count does.
-			time.Sleep(time.Duration(2*locks*contenders)*time.Second/mostReads + 4*time.Second + 50*time.Millisecond)
+			// The first looks read everything, the watches once more, at the rate and half of
+			// the time; and no look begins where the count does.
+			time.Sleep(time.Duration(4*locks*contenders)*time.Second/mostReads + 8*time.Second + 50*time.Millisecond)
 			before := asked.Load()
 			time.Sleep(seconds * time.Second)
 			n := asked.Load() - before
