@@ -270,7 +270,7 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	p.Until("the timeline has the refusal", `document.querySelector("#timeline [data-what=refused]")`)
 	var text string
 	p.Eval(`document.querySelector("#timeline").textContent + document.querySelector("#answer").textContent`, &text)
-	if strings.Contains(text, "revocation") || regexp.MustCompile(`[0-9a-f]{12}`).MatchString(text) || !strings.Contains(text, "…-lock-") {
+	if !strings.Contains(text, "revocation refused") || strings.Count(text, "revocation") != 1 || regexp.MustCompile(`[0-9a-f]{12}`).MatchString(text) || !strings.Contains(text, "…-lock-") {
 		t.Errorf("timeline and answer say %q, want the refusal, no request, and no whole GUID", text)
 	}
 	if errors := p.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "409") {

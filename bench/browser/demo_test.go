@@ -45,7 +45,7 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	t.Parallel() // it waits for lost sessions most of the time
 	url, program := beginDemo(t)
-	p := browser.Open(t, url, browser.View{Width: 1280, Height: 940, Still: true})
+	p := browser.Open(t, url, browser.View{Width: 1280, Height: 914, Still: true})
 	p.Until("ann holds both locks", `document.querySelector("#status").textContent === "Naive lock: ann holds. zkgrant: ann holds. Shards: ann 2, bob 2, cid 2."`)
 	p.Until("both scores are grey", `document.querySelectorAll(".score.untried").length === 2 && document.querySelectorAll(".score.bad").length === 0`)
 	quiet := func(what, since, seconds string) { // for the picture
@@ -91,14 +91,14 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		t.Errorf("seconds from a loss of zkgrant's to the next grant: %v, want one, above 0", margin)
 	}
 	if *rewrite {
-		p.Look(browser.View{Width: 1280, Height: 940})
+		p.Look(browser.View{Width: 1280, Height: 914})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
 		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
 		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
 	}
 	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut
 	p.Eval(`(() => {
-		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = now();
+		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = picture.Sides[1].Margins[0].Granted / 1e9 + 1;
 		for (let later = 0; later < 60; later++) {
 			for (const move of moving) move(t + later / 2);
 			const label = document.querySelector(".margintext"), at = label.getBoundingClientRect();

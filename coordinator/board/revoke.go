@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -68,7 +69,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	err = b.ask(ctx, at, grace)
 	if err != nil && r.Context().Err() == nil {
 		b.tell(func(s *state) {
-			s.add(moment{At: time.Now().UnixMilli(), What: "refused", Path: at, Note: err.Error()})
+			s.add(moment{At: time.Now().UnixMilli(), What: "refused", Path: at, Note: reason(err, at)})
 		})
 	}
 	switch {
@@ -77,10 +78,16 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, coordinator.ErrClosed):
 		unavailable(w)
 	case errors.Is(err, coordinator.ErrNotHeld), errors.Is(err, coordinator.ErrNotRevocable), errors.Is(err, coordinator.ErrKind):
-		http.Error(w, err.Error(), http.StatusConflict)
+		http.Error(w, reason(err, at), http.StatusConflict)
 	default:
-		http.Error(w, err.Error(), http.StatusBadGateway)
+		http.Error(w, reason(err, at), http.StatusBadGateway)
 	}
+}
+
+// reason is the text of an error without what the reader knows: the path.
+func reason(err error, at string) string {
+	text := strings.TrimPrefix(err.Error(), "zkgrant: revoking "+at+": ")
+	return strings.ReplaceAll(strings.TrimPrefix(text, "zkgrant: "), at+"/", "")
 }
 
 // read reads the whole body: only then does net/http notice that the client is gone.

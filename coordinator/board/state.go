@@ -21,6 +21,8 @@ const (
 	mostInLane = 12
 	// mostData is how many bytes of a contender's data are shown.
 	mostData = 256
+	// justNow is how long ago a holder came, at most, whose wait was too short to be seen.
+	justNow = 2 * time.Second
 	// mostGone is how many departed locks are kept, for pages that are behind.
 	mostGone = 1000
 )
@@ -66,7 +68,7 @@ type known struct {
 	bytes   map[string]int // as in a sighting
 	failed  string
 	old     time.Time              // as in a sighting
-	held    map[identity]time.Time // when a waiter was first seen to hold; nothing for a holder that was not seen to wait
+	held    map[identity]time.Time // since when a holder holds; nothing if its grant was not seen
 	lane    json.RawMessage        // what pages are sent
 }
 
@@ -185,8 +187,8 @@ func (s *state) hidden(found []sighting) (all []sighting) {
 	return all
 }
 
-// heldSince returns since when contenders hold that have waited before. A blind look
-// cannot tell.
+// heldSince returns since when contenders hold whose grant was seen: they waited at the
+// last look, or came a short time ago. A blind look saw no grant.
 func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
 	waited, held := map[identity]bool{}, map[identity]time.Time{}
 	for _, c := range before {
@@ -198,8 +200,11 @@ func heldSince(known map[identity]time.Time, before, after []events.Contender, n
 		case !c.Holding:
 		case ok:
 			held[id] = at
-		case waited[id] && !blind:
+		case blind:
+		case waited[id]:
 			held[id] = now
+		case now.Sub(c.Since) < justNow:
+			held[id] = c.Since
 		}
 	}
 	return held

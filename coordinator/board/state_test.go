@@ -206,6 +206,16 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
 		}
 	}
+	for ago, want := range map[time.Duration]bool{justNow / 2: true, 2 * justNow: false} {
+		now := start.Add(time.Minute)
+		came := []events.Contender{{Node: "/9", Token: 9, Holding: true, Since: now.Add(-ago)}}
+		if held, seen := heldSince(nil, nil, came, now, false)[identityOf(came[0])]; seen != want || seen && !held.Equal(came[0].Since) {
+			t.Errorf("a holder that came %v ago: since %v, %v; want when it came: %v", ago, held, seen, want)
+		}
+		if held := heldSince(nil, nil, came, now, true); len(held) > 0 {
+			t.Errorf("a holder that came %v ago, at a blind look: since %v, want nothing", ago, held)
+		}
+	}
 }
 
 func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {

@@ -207,7 +207,7 @@
 			const item = element('li'), time = element('time', '', new Date(m.at_ms).toTimeString().slice(0, 8));
 			item.dataset.what = m.what;
 			time.dateTime = new Date(m.at_ms).toISOString();
-			const verb = { queued: 'waits', asked: 'revocation', away: 'not seen', expired: 'session ended' }[m.what] ?? m.what;
+			const verb = { queued: 'waits', asked: 'revocation', refused: 'revocation refused', away: 'not seen', expired: 'session ended' }[m.what] ?? m.what;
 			item.append(time, element('span', 'what', verb));
 			if (m.path) item.append(' ', element('bdi', '', clean(m.path)));
 			const note = [m.who && clean(m.who), m.own && 'this process', m.note && brief(m.note)].filter(Boolean).join(', ');
