@@ -43,8 +43,9 @@ type Board struct {
 // Option configures [New].
 type Option func(*Board)
 
-// WithRevoke lets the page ask for locks back, if authorise returns nil for a request. It is called for each open page, to decide whether
-// to show the button, and for each revocation: a refusal shows the text of its error. With nil the board is read-only, as without it.
+// WithRevoke lets the page revoke locks if authorise returns nil for a request. It is called
+// for each open page, to decide whether to show the button, and for each revocation: a
+// refusal shows the text of its error. With nil the board is read-only, as without it.
 func WithRevoke(authorise func(*http.Request) error) Option {
 	return func(b *Board) { b.authorise = authorise }
 }

@@ -9,8 +9,9 @@
 //	mux.Handle("/board/", http.StripPrefix("/board", locks))
 //	server.RegisterOnShutdown(locks.Close) // else Shutdown waits for the open pages
 //
-// The page has no external part. Its data come as server-sent events, and as JSON at queues.json. One poller asks ZooKeeper, however many
-// pages are open, and only while there is one.
+// The page has no external part. Its data come as server-sent events, and as JSON at
+// queues.json. The board searches for locks and watches those that it found, once however
+// many pages are open, and only while one is open.
 //
 // The board shows paths and data to every client that can reach it: put the service's own authentication around it. It changes nothing in
 // ZooKeeper, unless [WithRevoke] is given.
