@@ -430,6 +430,6 @@
 		most += atOnce;
 		render();
 	});
-	setInterval(tick, 1000);
+	setInterval(tick, 1000); // ages grow without news
 	if (!document.hidden) connect();
 })();
