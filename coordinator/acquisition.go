@@ -13,7 +13,7 @@ import (
 )
 
 // Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe
-// for concurrent use. Those that take a context may wait, except Context.
+// for concurrent use. Those with a context may block, except Context.
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
@@ -27,28 +27,28 @@ type Acquisition struct {
 // ID returns the acquisition's number in events, unique in the process.
 func (a *Acquisition) ID() uint64 { return a.id }
 
-// Granted delivers the Grant. The channel is buffered and never closed. A Grant that was
-// not taken is withdrawn when the acquisition ends.
+// Granted delivers the Grant. The channel is buffered and never closed. A Grant not taken
+// when the acquisition ends is withdrawn.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
-// Grant returns the Grant, or the zero Grant before. It does not take it, and the lock
-// may be gone.
+// Grant returns the Grant, or the zero Grant before there is one. It does not take the
+// Grant, and the lock may be gone.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
 }
 
 // Lost delivers the loss of a Grant that was taken, before another contender can hold the
-// lock. The channel is buffered and never closed.
+// lock. The channel is buffered and never closed, so wait for Done as well.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give a [Revocable] lock back, with its deadline, if any.
-// The channel holds one request and is never closed; a newer one with less time replaces
-// it.
+// Revoked delivers a request to give back a [Revocable] lock, with its deadline, if it
+// has one. The channel holds one request and is never closed; a newer one with less time
+// replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
-// Done is closed last, when nothing is held. After a Release the node is gone, unless it
-// is [Cached], was entered again, or no server can be reached.
+// Done is closed last, when nothing is held. After a Release the node is gone by then,
+// unless the lock is [Cached], was entered again, or no server can be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {
@@ -60,30 +60,30 @@ func (a *Acquisition) isDone() bool {
 	}
 }
 
-// Err returns nil before Done and if a held lock was released, [ErrNotAcquired] if it
-// was withdrawn before, the context's cause if the wait ended, a [*LostError] after a
-// loss, or another error.
+// Err returns nil before Done, and after the release of a held lock. Otherwise it returns
+// [ErrNotAcquired] after a release without a Grant, the cause of the context that ended
+// the wait, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports
-// a crash. It does nothing after a Release.
+// a crash. After a Release it does nothing.
 func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
-// Valid reports whether the lock is held now, within its lease and before the deadline of
-// a revocation.
+// Valid reports whether the lock is held now: within its lease, and before the deadline
+// of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
-// Deadline returns until when the lock is safe without further contact with the servers,
-// or the zero time if it is not held. It moves with the session's writes.
+// Deadline returns the time until which the lock is safe without further contact with the
+// servers, or the zero time if it is not held. Writes of the session extend it.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders a waiter waits for, as far as known. ok is false
+// Position returns how many contenders are known to be ahead of a waiter. ok is false
 // before the first listing, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it. While the lock is held, every call returns the
-// Grant at once. If ctx ends first, Wait returns the cause, and the acquisition goes on.
-// After the end it returns Err, or [ErrReleased].
+// Grant at once. If ctx ends first, Wait returns the cause, and the acquisition
+// continues. After the end it returns Err, or [ErrReleased].
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	grant, held, err := a.actor.Wait(ctx)
 	if held {
@@ -107,10 +107,10 @@ func (a *Acquisition) granting() (events.Grant, error) {
 	}
 }
 
-// Context returns a child of parent that ends with the lock; its cause is a
-// [*LostError], [ErrReleased], or what Err says. While the lock is held, an Acquire of
-// the same lock with this context enters it again if the handle is [Reentrant], and ends
-// in [ErrDeadlock] if not.
+// Context returns a child of parent that ends with the lock; its cause is a [*LostError],
+// [ErrReleased], or what Err returns. While the lock is held, an Acquire of the same lock
+// with this context enters it again if the handle is [Reentrant], and ends with
+// [ErrDeadlock] if not.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -123,8 +123,8 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the innermost acquisition that ctx holds by its
-// [Acquisition.Context], as in [Lock.Do].
+// FromContext returns the innermost acquisition that ctx carries, as in [Lock.Do]; see
+// [Acquisition.Context].
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)
 	if o == nil {
@@ -133,9 +133,8 @@ func FromContext(ctx context.Context) (*Acquisition, bool) {
 	return o.acquisition, true
 }
 
-// Disown returns ctx without the holding: an Acquire with it queues like any other, also
-// for a lock that ctx holds. It still ends with the lock; [context.WithoutCancel] of it
-// does not.
+// Disown returns a child of ctx that holds no lock: an Acquire with it queues like any
+// other. It still ends with the lock of ctx; [context.WithoutCancel] prevents that.
 func Disown(ctx context.Context) context.Context {
 	if ownerOf(ctx) == nil {
 		return ctx

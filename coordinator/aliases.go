@@ -12,7 +12,7 @@ type (
 	Lost = events.Lost
 	// Revoked reports a request to give a [Revocable] lock back.
 	Revoked = events.Revoked
-	// Contended reports a contender that a hold keeps out.
+	// Contended reports a contender that a holder keeps out.
 	Contended = events.Contended
 	// Ended reports the end of an acquisition.
 	Ended = events.Ended

@@ -19,10 +19,10 @@ const (
 	mostCachedData = 1 << 10
 )
 
-// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other
-// contender requests the lock. The next Acquire in this coordinator is then granted
-// without a request. A bounded number of such grants goes before a contender of another
-// session. The pair of Token and Turn grows. See docs/caching.md.
+// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender
+// requests the lock. The next Acquire in this coordinator is then granted without a
+// request. A bounded number of such grants precedes a contender of another session. The
+// pair of Token and Turn grows. See docs/caching.md.
 func Cached(options ...LockOption) LockOption {
 	return lockOption(func(c *lockConfig) {
 		for _, o := range options {
@@ -34,15 +34,15 @@ func Cached(options ...LockOption) LockOption {
 	})
 }
 
-// CacheHandoffs is [Cached], and bounds the grants within the process once another
+// CacheHandoffs is [Cached] with a limit for the grants within the process once another
 // contender is known: 0 to 1<<20. The default is 64.
 func CacheHandoffs(n int) LockOption {
 	handoffs := int32(min(max(n, -1), mostHandoffs+1)) //nolint:gosec // it is in the range
 	return lockOption(func(c *lockConfig) { c.terms().Handoffs = handoffs })
 }
 
-// CacheFor is [Cached], and bounds the time for these grants; see [CacheHandoffs]. The
-// default is 50 ms, and 0 is none.
+// CacheFor is [Cached] with a time limit for the grants that [CacheHandoffs] counts. The
+// default is 50 ms; 0 allows none.
 func CacheFor(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.terms().For = d })
 }
@@ -67,8 +67,8 @@ func WithCacheSize(n int) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Size = n }}
 }
 
-// WithCacheIdle bounds how long a node of a [Cached] lock stays idle: by default a
-// minute, at least a probe interval.
+// WithCacheIdle bounds how long the node of a [Cached] lock stays idle. The default is a
+// minute, the minimum a probe interval.
 func WithCacheIdle(d time.Duration) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Idle = d }}
 }

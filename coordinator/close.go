@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Close is [Coordinator.Shutdown] bounded by the session timeout, less if servers
+// Close is [Coordinator.Shutdown] within the session timeout, or less if the servers
 // already owe an answer.
 //
 //nolint:contextcheck,nolintlint // it ends whatever the caller's context does; the linter heeds this where Close is called
@@ -23,8 +23,8 @@ func (c *Coordinator) Close() error {
 
 // Shutdown ends every acquisition with [ErrClosed], waits for functions under a lock,
 // ends the session, which removes its nodes, and waits for every goroutine. It returns
-// when ctx ends, at the latest; see docs/failures.md. Do not call it inside such a
-// function. What may be left is returned, and logged.
+// when ctx ends, at the latest. Do not call it from a function under a lock. Its error,
+// also logged, names what may be left.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {

@@ -11,9 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Contended delivers a value when a contender has come that this hold keeps out: once for
-// each, at most one in a probe interval, and none before the Grant or after the end. The
-// first call arms it. See docs/kinds.md.
+// Contended delivers a value when a contender arrives that this holder keeps out: once
+// per contender, at most one per probe interval, and none before the Grant or after the
+// end. The first call arms it. See docs/kinds.md.
 func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
 
 // watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest,

@@ -16,17 +16,17 @@ type State uint8
 
 // The states of a session.
 const (
-	StateConnecting = State(session.Connecting) // there is no session
+	StateConnecting = State(session.Connecting) // no session
 	StateConnected  = State(session.Connected)  // a session and a connection
-	StateSuspended  = State(session.Suspended)  // a session, and no connection
+	StateSuspended  = State(session.Suspended)  // a session without a connection
 	StateClosed     = State(session.Closed)
 )
 
 // String names the state in lower case.
 func (s State) String() string { return session.State(s).String() }
 
-// Coordinator shares one ZooKeeper session among locks. Its methods may be called from
-// any goroutine.
+// Coordinator shares one ZooKeeper session among locks. Its methods are safe for
+// concurrent use.
 type Coordinator struct {
 	cfg     session.Config
 	hooks   hookSet
@@ -46,7 +46,7 @@ type Coordinator struct {
 	left    error         // what Close has left, written before that
 }
 
-// Ready waits for the first session, and returns nil from then on until Close. It fails
+// Ready waits for the first session; from then on it returns nil until Close. It fails
 // with [ErrNoAuth] if a server refuses an identity, with [ErrClosed], or with the cause
 // of ctx and the latest connection error.
 func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
@@ -64,9 +64,9 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 }
 
 // Events returns every event of every lock of this coordinator from now on, in order,
-// until ctx ends or Close. Of each acquisition come at most one Grant, at most one Lost,
-// then exactly one Ended; none of them is dropped. Others are coalesced for a slow
-// reader. A reader takes no Grant; a [Group] does.
+// until ctx ends or Close. Each acquisition sends at most one Grant, at most one Lost,
+// then exactly one Ended; none of these is dropped. Other events are coalesced for a slow
+// reader. Reading takes no Grant, unlike in a [Group].
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }
@@ -74,11 +74,11 @@ func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 // State returns the state of the session.
 func (c *Coordinator) State() State { return State(c.session.State()) }
 
-// LongTick returns the present session's [events.Connected.LongTick].
+// LongTick returns [events.Connected.LongTick] of the current session.
 func (c *Coordinator) LongTick() time.Duration { return c.session.LongTick() }
 
-// Nodes returns how full the session is.
+// Nodes returns how much of [WithNodeBudget] the session uses.
 func (c *Coordinator) Nodes() hooks.Nodes { return hooks.Nodes(c.session.Fill()) }
 
-// SessionID returns the ZooKeeper id of the session, or 0 if there is none.
+// SessionID returns the id of the ZooKeeper session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }

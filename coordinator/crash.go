@@ -2,7 +2,7 @@ package coordinator
 
 import "time"
 
-// DetectCrash makes the Grant report an earlier holder that has crashed:
+// DetectCrash makes the Grant report an earlier holder that crashed:
 // [events.Grant.Abandoned]. Every Grant reports the first such holder until a holder has
 // released.
 //
@@ -11,9 +11,9 @@ import "time"
 // [ErrKind].
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
-// LockDelay is [DetectCrash], and holds the next Grant back for d, at most a minute,
-// from when a contender finds the crash. Contenders with DetectCrash wait as well. [Try]
-// ends in [ErrNotAcquired].
+// LockDelay is [DetectCrash], and delays the next Grant by d, at most a minute, from when
+// a contender finds the crash. Contenders with DetectCrash wait as well. Try ends with
+// [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
 }

@@ -1,8 +1,8 @@
 // Package coordinator provides distributed locks on ZooKeeper. Grants and losses arrive
 // on channels.
 //
-// [Connect], or [Open] without waiting for a server, returns a [Coordinator]: one
-// ZooKeeper session, shared by all locks. Acquire asks for a lock and returns an
+// [Connect] returns a [Coordinator]: one ZooKeeper session, shared by all locks. [Open]
+// does the same without waiting for a server. Acquire requests a lock and returns an
 // [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)
@@ -15,14 +15,14 @@
 //		case grant := <-lock.Granted():
 //			job.Start(grant.Token)
 //		case <-lock.Lost():
-//			job.Stop() // from here on another contender may hold it
+//			job.Stop() // soon another contender may hold the lock
 //		case <-lock.Done():
 //			return lock.Err()
 //		}
 //	}
 //
-// [Lock.Do] runs a function under the lock, [Lock.Hold] waits for the lock and returns
-// it, and [Election.Terms] loops over times of leading. Every [Handle] has them.
+// [Lock.Do] runs a function under the lock, and [Lock.Hold] waits for the lock and
+// returns it; every [Handle] has both. [Election.Terms] loops over terms of leadership.
 //
 // # Everyday
 //
@@ -40,18 +40,18 @@
 //   - State in ZooKeeper: [Acquisition.Get], [Acquisition.Update], [Acquisition.Txn].
 //   - Re-entry: [Reentrant], with [Acquisition.Context]; [Disown].
 //   - Options of a lock: [Cached], [Revocable], [DetectCrash], [LockDelay].
-//   - Looking: [Lock.Queue], [Lock.Watch], [Coordinator.Locks], [Coordinator.Poll],
+//   - Inspection: [Lock.Queue], [Lock.Watch], [Coordinator.Locks], [Coordinator.Poll],
 //     [Election.Observe].
 //
 // # Promises
 //
-// One acquisition has at most one Grant, then at most one Lost, then Ended, and Done. A
-// Lost comes only for a Grant that was taken. Valid changes before a Grant or a loss is
-// heard.
+// An acquisition has at most one Grant, then at most one Lost, then Ended, and Done. Lost
+// follows only a Grant that was taken. Valid changes before a Grant or a Lost is
+// delivered.
 //
-// Suspended is not lost: without a connection the lock stays held until the lease runs
-// out. After a pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use
+// A suspended connection is no loss: the lock stays held until the lease runs out. After
+// a pause of the process, check [Acquisition.Valid]. To protect another system, pass it
 // the fencing token.
 //
-// See also the folder docs.
+// The folder docs has more.
 package coordinator

@@ -14,21 +14,20 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Election is the [Handle] of an election: a mutex whose holder leads, and publishes its
-// data.
+// Election is the [Handle] of an election: a mutex whose holder leads.
 type Election struct{ lock *Lock }
 
 // Election returns a handle for the election at the path. Candidates lead one at a time,
-// in the order of arrival. On the wire it is a mutex.
+// in the order of arrival. In ZooKeeper it is a mutex.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
 	return &Election{c.handle(path, kindElection, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)}
 }
 
-// Path returns the handle's path.
+// Path returns the path.
 func (e *Election) Path() string { return e.lock.path }
 
-// Acquire makes a candidate; see [Lock.Acquire]. The Grant begins the term, Lost ends it,
+// Acquire adds a candidate; see [Lock.Acquire]. The Grant begins the term, Lost ends it,
 // and Release resigns or withdraws. Observers see the [Data].
 func (e *Election) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.acquire(ctx, configOf(options))
@@ -43,13 +42,13 @@ func (e *Election) Do(ctx context.Context, f func(context.Context, events.Grant)
 	return do(ctx, e, f, options)
 }
 
-// Terms yields one term after another; the Grant is taken, see [Acquisition.Grant]. Each
-// is released when the body ends, also after a loss, and Terms queues up again. The body
-// must stop when [Acquisition.Context] ends, and must not wait for Done. After a body of
-// less than a second without a loss, Terms pauses, for at most 10 s.
+// Terms yields one term after another, with the Grant taken. It releases each term when
+// the body ends, even after a loss, and queues again. The body must stop when
+// [Acquisition.Context] ends, and must not wait for Done. After a body of less than a
+// second without a loss, Terms pauses for at most 10 s.
 //
-// ctx bounds the waits, not a term. The last pair is a nil acquisition and the error of
-// an acquisition or a release, or the cause of ctx. A lost term is not an error.
+// ctx bounds the waits, not a term. The last pair is a nil acquisition and an error: that
+// of an acquisition or a release, or the cause of ctx. A lost term is no error.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
 		var terms recipes.Terms
@@ -122,9 +121,9 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 // Queue returns the leader and then the candidates, in order; see [Lock.Queue].
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
-// Observe delivers the present leader, and then each change in order. A Leader without a
-// Node means that there is none. Changes not read in time merge into the latest. The
-// news may be old, and proves nothing. The channel is closed as that of [Lock.Watch].
+// Observe delivers the current leader, and then each change in order. A Leader without a
+// Node means that there is none. Changes not read in time merge into the latest. The news
+// may be stale. The channel is closed like that of [Lock.Watch].
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

@@ -21,77 +21,78 @@ var (
 
 	// Other ends of an acquisition.
 
-	// ErrReleased is what a context, Wait and Txn say after Release.
+	// ErrReleased reports, from a context, Wait or Txn, that the lock was released.
 	ErrReleased = errors.New("zkgrant: released")
 	// ErrNotAcquired reports a release before the Grant was taken, a [Try] that would
-	// have to queue, or a reader for a write lock that is no longer held.
+	// have to wait, or a downgrade of a write lock that is no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
-	// ErrTimeout reports that MaxWait ran out. It is [context.DeadlineExceeded] for
-	// errors.Is.
+	// ErrTimeout reports that [MaxWait] ran out. It matches [context.DeadlineExceeded].
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
-	// ErrReleasePending reports a release that the servers have not confirmed. It goes
-	// on.
+	// ErrReleasePending reports a release that the servers have not confirmed. The
+	// release continues.
 	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
 	// ErrNoSession reports that no server answered a [Try] in time, or before [MaxWait]
 	// ran out.
 	ErrNoSession = errors.New("zkgrant: no server answers")
-	// ErrDeadlock reports that the context holds the lock and would wait for
-	// itself.
+	// ErrDeadlock reports a context that holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.
 	ErrClosed = session.ErrClosed
 
 	// Errors of [Acquisition.Txn].
 
-	// ErrOutcomeUnknown reports a transaction that may have been executed, or may be yet.
+	// ErrOutcomeUnknown reports a transaction that may have been executed, or may yet be.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
-	// ErrOperation reports an operation that a transaction cannot have.
+	// ErrOperation reports an operation that a transaction does not support.
 	ErrOperation = session.ErrOperation
 
 	// Errors of [Coordinator.Revoke].
 
 	// ErrNotHeld reports that the lock to revoke has no holder.
 	ErrNotHeld = session.ErrNotHeld
-	// ErrNotRevocable reports a holder that has not agreed to it; see [Revocable].
+	// ErrNotRevocable reports a holder that is not [Revocable].
 	ErrNotRevocable = session.ErrNotRevocable
 	// ErrGrace reports a negative grace.
 	ErrGrace = session.Sentinel("zkgrant: negative grace", ErrInvalid)
 
 	// Errors of any request.
 
-	// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath]
-	// or an option out of range, and an [ErrKind] or [ErrPermits] if the call alone is
+	// ErrInvalid matches every error of a call that is invalid in itself: [ErrPath], an
+	// option out of range, and [ErrKind] or [ErrPermits] if the arguments alone are
 	// wrong.
 	ErrInvalid = session.ErrInvalid
-	// ErrConnectString reports a malformed list of servers.
+	// ErrConnectString reports a malformed connect string.
 	ErrConnectString = session.ErrConnectString
-	// ErrPath reports a path that is malformed, too long, the servers' own, or with a
-	// contender's name; see [PathEscape].
+	// ErrPath reports a path that is malformed, too long, reserved by the servers, or
+	// named like a contender; see [PathEscape].
 	ErrPath = session.ErrPath
-	// ErrTooLarge reports a request larger than servers accept.
+	// ErrTooLarge reports a request larger than the servers accept.
 	ErrTooLarge = session.ErrTooLarge
-	// ErrNoAuth reports a permission or an identity that a server denies.
+	// ErrNoAuth reports that a server denied a permission or an identity.
 	ErrNoAuth = session.ErrNoAuth
-	// ErrQuota reports an exhausted quota.
+	// ErrQuota reports an exceeded quota.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports used-up sequence numbers; see docs/production.md.
+	// ErrSequenceEnd reports a directory without sequence numbers left; see
+	// [events.ErrSequenceEnd].
 	ErrSequenceEnd = events.ErrSequenceEnd
-	// ErrSessionFull reports nodes beyond [WithNodeBudget].
+	// ErrSessionFull reports that the session's nodes would exceed [WithNodeBudget].
 	ErrSessionFull = session.ErrSessionFull
-	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have
-	// an option or be in a multi-lock.
+	// ErrKind reports a path in use as another kind of lock, or a kind that does not
+	// support an option or a multi-lock.
 	ErrKind = session.ErrKind
-	// ErrData reports data that begin with `__REVOKE__`, which asks for a lock back.
+	// ErrData reports data that begin with `__REVOKE__`, which marks a revocation
+	// request.
 	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
-	// ErrRecord reports another node in the place of the record of [DetectCrash].
+	// ErrRecord reports a foreign node at the path of the record of [DetectCrash].
 	ErrRecord = session.ErrRecord
-	// ErrMembers reports members that are missing, nil, or from another coordinator.
+	// ErrMembers reports a multi-lock without members, or with one that is nil or from
+	// another coordinator.
 	ErrMembers = session.Sentinel("zkgrant: invalid members of a multi-lock", ErrInvalid)
-	// ErrDuplicate reports a path twice in a multi-lock.
+	// ErrDuplicate reports a multi-lock with the same path twice.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
-	// ErrSizeMismatch reports another size of the semaphore on the servers.
+	// ErrSizeMismatch reports a semaphore with another size on the servers.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
-	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize]
+	// ErrSizeNode reports a size node without a positive number. [Semaphore.Resize]
 	// repairs it.
 	ErrSizeNode = session.ErrSizeNode
 	// ErrPermits reports a number of permits below 1 or above the size.
@@ -105,7 +106,8 @@ var (
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)
 )
 
-// LostError reports a lost lock and the reason. It unwraps to the sentinel of the reason.
+// LostError reports which lock was lost, and why. It unwraps to an error such as
+// [ErrLeaseRanOut].
 type LostError struct {
 	Path   string
 	Reason events.Reason
@@ -116,7 +118,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("zkgrant: lock %s lost: %v", e.Path, e.Reason)
 }
 
-// Unwrap returns the sentinel of the reason.
+// Unwrap returns the error of the reason.
 func (e *LostError) Unwrap() error {
 	sentinels := [...]error{
 		events.ReasonSessionExpired: ErrSessionExpired, events.ReasonLeaseRanOut: ErrLeaseRanOut, events.ReasonNodeRemoved: ErrNodeRemoved,

@@ -3,7 +3,7 @@ package coordinator
 import "context"
 
 // Handle is the path of a lock and how to take it: a [*Lock], a [*Semaphore] or an
-// [*Election]. The methods are those of [Lock]. All handles are reusable, and safe for
+// [*Election]. Its methods are those of [Lock]. All handles are reusable and safe for
 // concurrent use.
 type Handle interface {
 	Path() string
@@ -22,10 +22,9 @@ var (
 	_ Handle = (*Election)(nil)
 )
 
-// Hold waits for the lock and returns it, with its Grant taken. When ctx ends first, it
-// returns the cause at once, and the withdrawal goes on by itself. Its other errors are
-// those of [Acquisition.Err]. Only Release, a loss or Close ends the lock that it
-// returns.
+// Hold waits for the lock and returns it with its Grant taken. If ctx ends first, it
+// returns the cause at once and withdraws in the background. Its other errors are those
+// of [Acquisition.Err]. Only Release, a loss or Close ends the returned lock.
 func (l *Lock) Hold(ctx context.Context, options ...AcquireOption) (*Acquisition, error) {
 	return hold(ctx, l, options)
 }

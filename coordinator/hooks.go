@@ -22,8 +22,8 @@ type (
 	nodesHook   interface{ OnNodes(info hooks.Nodes) }
 )
 
-// WithHooks adds hooks, for metrics, traces and logs. Package hooks lists the methods
-// that a hook may have. One without any is [ErrInvalid] at [Open].
+// WithHooks adds hooks for metrics, traces and logs. Package hooks lists the methods that
+// a hook may have. With a hook that has none, Open fails with [ErrInvalid].
 func WithHooks(all ...any) Option {
 	return hooksOption{Option: session.OptionFunc(func(*session.Config) {}), all: slices.Clone(all)}
 }

@@ -78,12 +78,12 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	return c.handle(path, kindMutex, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)
 }
 
-// Path returns the handle's path.
+// Path returns the path.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire asks for the lock and returns at once. Every outcome arrives on a channel of
-// the acquisition, errors for bad arguments included. ctx bounds the wait until the
-// Grant is taken; afterwards only Release, a loss or Close ends the acquisition.
+// Acquire requests the lock and returns at once. Every outcome arrives on a channel of
+// the acquisition, errors for invalid arguments included. ctx bounds the wait until the
+// Grant is taken; after that, only Release, a loss or Close ends the acquisition.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }
@@ -271,12 +271,12 @@ func (l *Lock) acl() []zk.ACL {
 }
 
 // Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that
-// ends with a loss. ctx bounds both waits; if it had ended before f returned, the release
-// has one probe interval. Do returns f's error, or why there was no Grant, joined with a
+// ends with a loss. ctx bounds both waits; if it ended before f returned, the release
+// gets one probe interval. Do returns f's error, or why there was no Grant, joined with a
 // *LostError, ErrClosed after Close, a refusal of the release, or [ErrReleasePending].
 //
-// The node stays until f has returned, also after a loss, so f must not wait for the same
-// lock then. If f panics, the node is given up and the panic goes on.
+// The node stays until f returns, even after a loss, so f must not wait for the same lock
+// then. If f panics, Do abandons the lock, and the panic continues.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	return do(ctx, l, f, options)
 }

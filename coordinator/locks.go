@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Locks walks the tree from root and yields each lock with a holder or a waiter, of any
-// library, and each semaphore with a size. Unreadable nodes are yielded with their
-// error. The walk ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
+// Locks walks the tree from root and yields each lock, of any library, with a holder or a
+// waiter, and each semaphore with a size. It yields an unreadable node with its error.
+// The walk ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[events.LockInfo, error] {
 	return func(yield func(events.LockInfo, error) bool) {
 		fail := func(err error) { yield(events.LockInfo{Path: root, Kind: events.LockUnknown}, err) }

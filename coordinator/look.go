@@ -16,9 +16,9 @@ import (
 
 // This file is for callers that look at a lock and do not ask for it.
 
-// Queue returns the holders and waiters of the lock in order, other libraries' included.
-// It is a snapshot for people: Holding proves no Grant. It waits for a connection until
-// ctx ends.
+// Queue returns the lock's holders and then its waiters, in order, those of other
+// libraries included. It is a snapshot for people: Holding proves no Grant. It waits for
+// a connection until ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if m := l.members; m != nil && l.err != nil {
 		return nil, l.err

@@ -12,9 +12,9 @@ import (
 )
 
 // Multi returns a handle that takes several mutexes and sides of read/write locks
-// together, all or none, with one Grant and one Lost. Bad ones end the acquisition with
-// [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath] or [ErrTooLarge]; a [*MemberError]
-// may name the lock at fault. See docs/kinds.md.
+// together, all or none, with one Grant and one Lost. Invalid members end the acquisition
+// with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath] or [ErrTooLarge]; a
+// [*MemberError] may name the lock at fault. See docs/kinds.md.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: recipes.Multi(""), members: m}

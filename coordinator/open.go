@@ -12,7 +12,7 @@ import (
 )
 
 // Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx
-// ends. If it fails, it leaves nothing behind.
+// ends. If it fails, nothing is left open.
 func Connect(ctx context.Context, servers string, options ...Option) (*Coordinator, error) {
 	c, err := Open(servers, options...)
 	if err != nil {
@@ -27,9 +27,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	return c, nil
 }
 
-// Open returns a coordinator at once, and fails only if an argument is wrong. The servers
-// are in ZooKeeper's form, `host:port,host:port/chroot`, and are resolved at each dial.
-// Calls wait for the session while their contexts allow.
+// Open returns a coordinator at once, and fails only if an argument is invalid. servers
+// has ZooKeeper's form, `host:port,host:port/chroot`; names are resolved at each dial.
+// Calls wait for the session as long as their contexts allow.
 func Open(servers string, options ...Option) (*Coordinator, error) {
 	parsed, err := session.ParseConnectString(servers)
 	if err != nil {

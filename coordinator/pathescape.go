@@ -19,9 +19,9 @@ const (
 	hashed = "%~"
 )
 
-// PathEscape makes one path component, of 1 to 200 bytes, of any text, such as a user's
-// input. Different texts become different components, and none means anything to a lock
-// or to ZooKeeper. A long text becomes a prefix and a hash.
+// PathEscape returns a path component of 1 to 200 bytes for any text, such as user input.
+// Different texts yield different components, and none has a special meaning to a lock or
+// to ZooKeeper. A long text yields a prefix and a hash.
 func PathEscape(text string) string {
 	c := url.PathEscape(text)
 	switch {
@@ -42,8 +42,8 @@ func PathEscape(text string) string {
 	return c + hash
 }
 
-// PathUnescape is the inverse of [PathEscape]. Any other component, and one with a hash,
-// is [ErrPath].
+// PathUnescape is the inverse of [PathEscape]. It fails with [ErrPath] for any other
+// component, and for one with a hash.
 func PathUnescape(component string) (string, error) {
 	if component == emptyText {
 		return "", nil

@@ -28,9 +28,9 @@ const (
 	trusted = 5 * time.Second
 )
 
-// Poll returns [Coordinator.Locks] for repeated looks. Each takes a few seconds at most,
-// yields what is known by then, and the next one goes on from there. One goroutine may
-// look at a time.
+// Poll returns [Coordinator.Locks] for repeated calls. Each call takes a few seconds at
+// most and yields what is known by then; the next one continues from there. Calls must
+// not overlap.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[events.LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
 	return func(ctx context.Context) iter.Seq2[events.LockInfo, error] {

@@ -15,13 +15,12 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	}
 }
 
-// Read returns the side that is held together with other readers. Its Token is not a
-// fencing token.
+// Read returns the side that readers hold together. Its Token is not a fencing token.
 //
 // A writer becomes a reader, with no other writer in between: it acquires this side with
-// the [Acquisition.Context] of the write lock, and then releases that.
+// the [Acquisition.Context] of the write lock, and then releases the write lock.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
-// Write returns the side that is held alone. With the context of a held read lock it is
-// [ErrDeadlock]; docs/kinds.md has two ways out.
+// Write returns the side that one writer holds alone. With the context of a held read
+// lock, Acquire is [ErrDeadlock]; docs/kinds.md has two ways out.
 func (rw *ReadWrite) Write() *Lock { return rw.write }

@@ -11,13 +11,13 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Release gives the lock back, or withdraws from the queue. It may be called in every
-// state, and again. No Grant can be taken after it has returned.
+// Release gives the lock back, or leaves the queue. It may be called in any state, and
+// more than once. After it returns, no Grant can be taken.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
-// ReleaseAndWait releases the lock, waits until the servers have confirmed it, and
-// returns what Err says; after a loss it does so at once. If ctx ends first, it returns
-// [ErrReleasePending] with the cause of ctx. It may be called again.
+// ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
+// after a loss it returns at once. If ctx ends first, it returns [ErrReleasePending] with
+// the cause of ctx. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
 	// The end is known by now, although the event of a loss may still be on its way to

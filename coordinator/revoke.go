@@ -8,17 +8,18 @@ import (
 )
 
 // Revocable lets every client that may write to the lock's nodes request the lock with
-// [Coordinator.Revoke]. The holder reads the request from [Acquisition.Revoked], and
-// loses the lock with [ErrRevoked] if it has not released by the deadline. A multi-lock
-// is revocable if each member is, an unfair lock never ([ErrKind]).
+// [Coordinator.Revoke]. The holder receives the request from [Acquisition.Revoked], and
+// loses the lock with [ErrRevoked] if it has not released it by the deadline. A
+// multi-lock is revocable if each member is, an unfair lock never ([ErrKind]).
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
-// Revoke requests the lock from every present holder, and returns nil when all of them
-// are gone. A [Revocable] holder loses the lock at the end of the grace. A node that is
-// left is removed later.
+// Revoke requests the lock from every current holder, and returns nil when all of them
+// are gone. A [Revocable] holder loses the lock at the end of the grace; a node that
+// remains is deleted later.
 //
-// When ctx ends it returns the cause and evicts no holder, but the request stands. It
-// asks none after [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind].
+// If ctx ends first, Revoke returns the cause and evicts no holder, but the request
+// stands. [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that
+// no request was made.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

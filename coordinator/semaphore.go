@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Semaphore is the [Handle] of a number of permits.
+// Semaphore is the [Handle] of a semaphore.
 type Semaphore struct {
 	lock *Lock // its rule is for one permit
 
@@ -22,10 +22,10 @@ type Semaphore struct {
 	resizing int          // calls of Resize of which the outcome is open
 }
 
-// Semaphore returns a handle for the semaphore at the path, with so many permits,
-// granted in the order of arrival. The first contender writes the size to the node
-// `size` below the path, which stays. Another size is [ErrSizeMismatch], unless the
-// handle has [AdoptSize].
+// Semaphore returns a handle for the semaphore at the path, with that many permits,
+// granted in the order of arrival. The first contender writes the size to the node `size`
+// below the path, which stays. Another size is [ErrSizeMismatch], unless the handle has
+// [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: c.handle(path, kindSemaphore, recipes.Semaphore{Permits: 1}, lockConfigOf(options)),
@@ -33,12 +33,12 @@ func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption)
 	}
 }
 
-// Path returns the handle's path.
+// Path returns the path.
 func (s *Semaphore) Path() string { return s.lock.path }
 
-// Acquire requests one permit, or [Permits]; see [Lock.Acquire]. All come with one Grant,
-// and go with one Lost or one Release. The Token fences only if the size is 1. A context
-// that holds permits may ask for more, up to the size ([ErrDeadlock]).
+// Acquire requests one permit, or [Permits]. All come with one Grant, and end with one
+// Lost or one Release. The Token fences only if the size is 1. A context that holds
+// permits may request more, up to the size ([ErrDeadlock]).
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -56,7 +56,7 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 
 // Resize sets the number of permits for every process and for this handle. Waiters follow
 // it; later acquisitions of other handles end with [ErrSizeMismatch], unless they have
-// [AdoptSize]. No permit is revoked. After [ErrClosed] or the cause of ctx it may have
+// [AdoptSize]. No permit is revoked. After [ErrClosed] or the cause of ctx, it may have
 // happened.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// WithSlog is [WithLogger] for a handler of log/slog; the later option counts.
+// WithSlog is [WithLogger] for a [slog.Handler]; the later option counts.
 func WithSlog(handler slog.Handler) Option {
 	if handler == nil {
 		return WithLogger(nil)

@@ -15,15 +15,15 @@ import (
 // This file is for state that is kept in ZooKeeper. A write in one transaction with a
 // check of the lock's node is made by the holder, or not at all; clocks do not matter.
 
-// Txn executes the operations in one transaction, and only if every node of the lock
-// still exists: [*zk.CreateRequest] (with an ACL), [*zk.SetDataRequest],
-// [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths below the chroot. It
-// waits for a connection until ctx ends. It returns the responses in order, also if an
+// Txn executes the operations in one transaction, if every node of the lock still exists.
+// Operations are [*zk.CreateRequest] (with an ACL), [*zk.SetDataRequest],
+// [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths below the chroot. Txn
+// waits for a connection until ctx ends. It returns the responses in order, even if an
 // operation was refused.
 //
-// After [ErrOutcomeUnknown] it may have been executed. After any other error it was not:
-// [ErrNotAcquired], [ErrReleased] or a result of Err without the lock, [ErrOperation],
-// [ErrSessionFull], or as of other requests.
+// After [ErrOutcomeUnknown] the transaction may have been executed; after any other error
+// it was not. Without the lock, the error is [ErrNotAcquired], [ErrReleased], or what Err
+// returns.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	seat, grant, epoch, done, err := a.use()
 	if err != nil {
@@ -60,10 +60,10 @@ func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recip
 	return seat, grant, epoch, done, nil
 }
 
-// SetData replaces the data of the lock's nodes, which Queue and Observe show; of several
-// permits, those of the first. Acquisitions that entered the lock again share its node.
-// The node of a [Cached] lock goes at the Release. The errors are those of
-// [Acquisition.Txn], and [ErrData].
+// SetData replaces the data of the lock's nodes, which Queue and Observe show; with
+// several permits, those of the first node. Acquisitions that entered the lock again
+// share its node. The node of a [Cached] lock is deleted at the Release. The errors are
+// those of Txn, and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	if err := checkData(data, a.lock.path); err != nil {
 		return err

@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Get reads a node on the lock's session, while the lock is held: it shows what every
-// earlier holder wrote, on a server that lags, too. A missing node is [zk.ErrNoNode];
-// other errors are those of [Acquisition.Txn].
+// Get reads a node on the lock's session while the lock is held. It shows what every
+// earlier holder wrote, even on a server that lags. A missing node is [zk.ErrNoNode];
+// other errors are those of Txn.
 func (a *Acquisition) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	n, err := a.read(ctx, path)
 	if err == nil {
@@ -42,10 +42,10 @@ func (a *Acquisition) read(ctx context.Context, path string) (session.Node, erro
 	}
 }
 
-// Update writes to a node what f returns, or makes it with the lock's ACL, only while
-// the lock is held and if nothing else has written since f got old. f runs again after
-// another write. Its error, or old returned, writes nothing. After [ErrOutcomeUnknown]
-// the write may have been executed; after any other error it was not.
+// Update sets a node's data to what f returns, or creates the node with the lock's ACL.
+// It writes only while the lock is held, and only if nothing else has written since f got
+// old; otherwise f runs again. If f fails or returns old, nothing is written. After
+// [ErrOutcomeUnknown] the write may have been executed; after any other error it was not.
 func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte, exists bool) ([]byte, error)) error {
 	if f == nil {
 		return fmt.Errorf("%w: Update without a function, at %s", ErrInvalid, path)

@@ -12,9 +12,9 @@ import (
 )
 
 // Watch delivers what [Lock.Queue] returns, and again after each change: the newest
-// queue, at most one in a probe interval. Data are those with which a contender came. The
-// channel is closed when ctx ends, after Close, or if the path cannot be read; Queue then
-// returns the error.
+// queue, at most one per probe interval. Data are those with which a contender arrived.
+// The channel is closed when ctx ends, after Close, or if the path cannot be read; Queue
+// then returns the error.
 func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {
 	locks, err := []*Lock{l}, error(nil)
 	if l.members != nil {
@@ -56,7 +56,8 @@ func (l *Lock) form() session.Form {
 // Watch is [Lock.Watch] for both sides.
 func (rw *ReadWrite) Watch(ctx context.Context) <-chan []events.Contender { return rw.write.Watch(ctx) }
 
-// Watch is [Lock.Watch]. With a permit for each contender the queue is a list of members.
+// Watch is [Lock.Watch]. With a permit for each contender, the queue is a list of
+// members.
 func (s *Semaphore) Watch(ctx context.Context) <-chan []events.Contender { return s.lock.Watch(ctx) }
 
 // Watch is [Lock.Watch].
