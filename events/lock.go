@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LockInfo describes the lock at a path, as a look at the servers found it.
+// LockInfo describes the lock at a path, as it was when the servers were read.
 type LockInfo struct {
 	Path       string
 	Kind       LockKind
@@ -18,7 +18,7 @@ type LockInfo struct {
 // LockKind is the kind of lock at a path, as its nodes show it.
 type LockKind uint8
 
-// The kinds of locks that a look at the servers finds.
+// The kinds of lock that a read of the servers can find.
 const (
 	LockMutex     LockKind = iota + 1 // a mutex or an election: their nodes are the same
 	LockReadWrite                     // a contender has the name of a reader or a writer
@@ -27,7 +27,7 @@ const (
 	LockUnknown                       // an unreadable path, or nodes of no session that block the lock
 )
 
-// String names the kind in lower case.
+// String returns the name of the kind in lower case.
 func (k LockKind) String() string {
 	names := [...]string{
 		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair", LockUnknown: "unknown",
@@ -38,10 +38,10 @@ func (k LockKind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// HeldError names the holder of an unfair lock that coordinator.Try found taken.
+// HeldError names the holder of an unfair lock that coordinator.Try found held.
 type HeldError struct {
 	Path string
-	// Holder had the lock when it was read, and may be gone.
+	// Holder held the lock when it was read, and may be gone since.
 	Holder Contender
 }
 

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Marks is what the names of this library's nodes say of their owner, beside what the
-// names of every library say. They are the bits of one hexadecimal digit, the fourteenth
-// of the GUID with which a name begins. The GUID is a UUID of version 8, as its
-// thirteenth digit says. RFC 9562 leaves the other bits of that version to its maker. The
-// GUIDs of Curator and kazoo are of version 4, and go-zookeeper's look different.
+// Marks are properties of the owner in the names of this library's nodes. They are the
+// bits of one hexadecimal digit, the fourteenth of the GUID with which a name begins. The
+// GUID is a UUID of version 8, as its thirteenth digit says; RFC 9562 leaves the other
+// bits of that version to its maker. The GUIDs of Curator and kazoo have version 4, and
+// those of go-zookeeper look different.
 type Marks uint8
 
 const (
-	// MarkRevocable says that the owner of the node gives the lock back by the deadline
-	// that a request names.
+	// MarkRevocable means that the node's owner releases the lock by the deadline of a
+	// revocation request.
 	MarkRevocable Marks = 1 << iota
-	// MarkPermits says that the name tells how many permits of a semaphore the contender
-	// asks for; see [PermitsOf].
+	// MarkPermits means that the name has the number of a semaphore's permits that the
+	// contender requests; see [PermitsOf].
 	MarkPermits
-	// MarkCached says that the node stays while no other contender wants the lock. The
-	// node may be idle.
+	// MarkCached means that the node stays while no other contender requests the lock.
+	// The node may be idle.
 	MarkCached
 )
 
@@ -31,8 +31,8 @@ var ownGUID = regexp.MustCompile(`^(?:` +
 	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])([0-9a-f]{2})-[89ab][0-9a-f]([0-9a-f]{2})-[0-9a-f]{12}-|` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
 
-// MarksOf returns the marks of a node, and reports whether this library made it. It takes
-// names of contenders and of a semaphore's permits, and their paths.
+// MarksOf returns the marks of a node, and whether this library created it. It accepts
+// the names and paths of contenders and of a semaphore's permits.
 func MarksOf(node string) (marks Marks, ours bool) {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if found == nil {
@@ -42,9 +42,9 @@ func MarksOf(node string) (marks Marks, ours bool) {
 	return Marks(digit), err == nil
 }
 
-// PermitsOf returns how many permits of a semaphore a contender asks for, or 0 if its
-// name does not tell. It takes names and paths, as [MarksOf] does. The number has 16
-// bits: the two digits behind the Marks, and the last two of the next group.
+// PermitsOf returns how many permits of a semaphore a contender requests, or 0 if its
+// name does not say. It accepts names and paths, like [MarksOf]. The number has 16 bits:
+// the two digits after the [Marks], and the last two of the next group.
 func PermitsOf(node string) int {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if marks, ours := MarksOf(node); !ours || marks&MarkPermits == 0 || found[2] == "" { // kazoo has no such semaphore

@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of lock that a contender's name stands for. Its zero value
-// is no contender.
+// Kind is the kind of lock that a contender's name belongs to. The zero value is no
+// contender.
 type Kind uint8
 
-// The eight forms of names found in lock directories. %010d is the number that
-// the server appends; it is wider when negative.
+// The eight forms of names found in lock directories. %010d is the number that the server
+// appends; a negative one is wider.
 const (
 	// KindLock is `lock-%010d`: ours, Curator's mutex, go-zookeeper's Lock, the recipe.
 	KindLock Kind = iota + 1
@@ -34,8 +34,8 @@ const (
 	// KindWriteLock is `x-<session>-%010d`: ZooKeeper's own WriteLock.
 	KindWriteLock
 
-	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is
-	// at the lock's own path, not in a directory, and may have any name. So ParseName
+	// KindUnfair is the one node of an unfair lock. It has no form of name: the node is
+	// at the lock's own path, not in a directory, and may have any name. So [ParseName]
 	// never returns it.
 	KindUnfair
 )
@@ -59,7 +59,7 @@ var forms = [...]struct {
 	{"write-", KindRecipeWrite, "recipe write lock"},
 }
 
-// String names the kind, such as "read lock".
+// String returns the name of the kind, such as "read lock".
 func (k Kind) String() string {
 	for _, f := range forms {
 		if f.kind == k {
@@ -76,8 +76,8 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Marker returns what stands right before the number in the names of the kind. It is
-// empty for KindWriteLock, whose names have a session there, and for KindUnfair.
+// Marker returns the text right before the number in names of the kind. It is empty for
+// [KindWriteLock], whose names have a session there, and for [KindUnfair].
 func (k Kind) Marker() string {
 	for _, f := range forms {
 		if f.kind == k {
@@ -87,13 +87,13 @@ func (k Kind) Marker() string {
 	return ""
 }
 
-// Reads tells whether contenders of the kind share a lock among themselves.
+// Reads reports whether contenders of the kind share the lock with each other.
 func (k Kind) Reads() bool { return k == KindRead || k == KindKazooRead || k == KindRecipeRead }
 
-// Kazoo tells whether contenders of the kind bear kazoo's names.
+// Kazoo reports whether contenders of the kind have kazoo's names.
 func (k Kind) Kazoo() bool { return k == KindKazooLock || k == KindKazooRead }
 
-// Name is a contender's name, taken apart.
+// Name is the parsed name of a contender.
 type Name struct {
 	Text   string // the whole name, the last component of the node's path
 	Kind   Kind
@@ -101,21 +101,21 @@ type Name struct {
 	Seq    int64 // the number that the server appended
 }
 
-// Same reports whether both name one node of a lock. A request names it by its text and
-// its member.
+// Same reports whether both names belong to the same node of a lock. A request identifies
+// a node by its text and its member.
 func (n Name) Same(other Name) bool { return n.Text == other.Text && n.Member == other.Member }
 
 // SeqEnd is the first sequence number that is refused. The servers' counter has 32 bits.
-// At its end real servers hand out one number several times, or negative ones that sort
-// before the holder. SeqEnd leaves a margin of 2^20 creates before that.
+// At its end, real servers assign one number several times, or negative numbers, which
+// sort before the holder. SeqEnd leaves a margin of 2^20 creates before that.
 const SeqEnd = 1<<31 - 1<<20
 
 // SeqLate is the first sequence number at which a directory is renewed, if it is empty
 // then.
 const SeqLate = SeqEnd - 1<<20
 
-// Late tells whether the number at the end of a node's name or path is at SeqLate or
-// beyond it: the node's directory is to be renewed.
+// Late reports whether the number at the end of a node's name or path is at least
+// [SeqLate], so that the node's directory must be renewed.
 func Late(node string) bool {
 	const digits = 10
 	if len(node) < digits {
@@ -125,18 +125,16 @@ func Late(node string) bool {
 	return err == nil && (seq >= SeqLate || seq < 0)
 }
 
-// ErrSequenceEnd says that the order of a directory's contenders is lost: its sequence
+// ErrSequenceEnd reports that a directory no longer orders its contenders: its sequence
 // numbers are used up, or two contenders have the same one. A directory that this library
-// has made is renewed, so it is enough to ask again. Exception: another library has made
-// the directory, or we may not delete from its parent. Then delete the directory while no
-// process uses it.
+// created is renewed, so retry. If another library created it, or we may not delete from
+// its parent, delete the directory while no process uses it.
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up or not unique")
 
-// ParseName takes the name of a child of a lock directory apart. It reports false for a
-// name that does not end in one of the eight forms; such a child is no contender. What
-// stands before the form may be any text, unless it makes another word of the form:
-// `thread-1234567890` is no contender. A number beyond the usable range is parsed all the
-// same: see [Name.Check].
+// ParseName parses the name of a child of a lock directory. It returns false for a name
+// that does not end in one of the eight forms; such a child is not a contender. Any text
+// may precede the form, unless it makes another word of it: `thread-1234567890` is not a
+// contender. A number outside the usable range is parsed, too: see [Name.Check].
 func ParseName(text string) (Name, bool) {
 	if text == "" || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
 		return Name{}, false // most names that are none, without an allocation
@@ -203,8 +201,8 @@ func isWriteLockSession(s string) bool {
 	return true
 }
 
-// Check returns an error that is [ErrSequenceEnd] if the number is outside the
-// range that servers hand out once and in order.
+// Check returns an error that wraps [ErrSequenceEnd] if the number is outside the range
+// that servers assign once and in order.
 func (n Name) Check() error {
 	if n.Seq < 0 || n.Seq >= SeqEnd {
 		return fmt.Errorf("%w: %q", ErrSequenceEnd, n.Text)
@@ -212,8 +210,8 @@ func (n Name) Check() error {
 	return nil
 }
 
-// CompareNames orders names by sequence number, and names that share one by
-// their text, so that sorting is deterministic.
+// CompareNames orders names by sequence number, and names with the same number by their
+// text, so that sorting is deterministic.
 func CompareNames(a, b Name) int {
 	if c := cmp.Compare(a.Seq, b.Seq); c != 0 {
 		return c

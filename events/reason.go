@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// Reason tells why a lock was lost. Its zero value is no reason at all.
+// Reason is the reason why a lock was lost. Its zero value is not a reason.
 type Reason uint8
 
 // The reasons for a loss.
 const (
-	// ReasonSessionExpired: a server said that the session is over.
+	// ReasonSessionExpired: a server reported that the session is over.
 	ReasonSessionExpired Reason = iota + 1
 	// ReasonLeaseRanOut: nothing has proved the session alive for so long that the
-	// ensemble may soon end it. The loss is reported before the ensemble can end it.
+	// ensemble may soon end it. The loss is reported before the ensemble can do so.
 	ReasonLeaseRanOut
-	// ReasonNodeRemoved: the node was deleted, and not by its owner.
+	// ReasonNodeRemoved: another client deleted the node.
 	ReasonNodeRemoved
-	// ReasonSuspended: the connection was lost, and the caller had asked to treat that as
-	// a loss.
+	// ReasonSuspended: the connection was lost, and the caller had chosen to treat that
+	// as a loss.
 	ReasonSuspended
-	// ReasonRevoked: the lock was asked back, and the grace ran out.
+	// ReasonRevoked: the lock was revoked, and its grace ran out.
 	ReasonRevoked
 )
 
-// String names the reason in lower case, as in a log line.
+// String returns the reason in lower case, as in a log line.
 func (r Reason) String() string {
 	names := [...]string{
 		ReasonSessionExpired: "session expired", ReasonLeaseRanOut: "lease ran out", ReasonNodeRemoved: "node removed",
@@ -36,7 +36,7 @@ func (r Reason) String() string {
 	return "reason " + strconv.Itoa(int(r))
 }
 
-// MarshalText returns String, so that JSON and logs have the text.
+// MarshalText returns String, so JSON and logs contain the text.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText accepts what MarshalText returns.

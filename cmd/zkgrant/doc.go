@@ -1,11 +1,14 @@
-// Command zkgrant takes locks on ZooKeeper and shows their queues. docs/command.md is its manual, and zkgrant help its reference.
+// Command zkgrant takes locks on ZooKeeper and shows their queues. docs/command.md is its
+// manual, and zkgrant help its reference.
 //
-// The commands that hold a lock (run, elect, hold) have work, which holding.go starts at the grant and ends at the loss. The commands
-// that look (queue, ls, watch, top, board, elect --watch) or steer (revoke, resize) get a coordinator from settings.ask. The exporter
-// opens one without waiting for a server, and the doctor opens a session of its own. Messages go through the console, for people or as
-// JSON.
+// The commands that hold a lock (run, elect, hold) have a job, which holding.go starts at
+// the grant and ends at the loss. The commands that read (queue, ls, watch, top, board,
+// elect --watch) or change (revoke, resize) get a coordinator from settings.ask. The
+// exporter opens one without waiting for a server, and the doctor opens its own session.
+// Messages go through the console, for people or as JSON.
 //
-// On Linux a command dies with zkgrant, even if KILL ends zkgrant; the command's own children do not. While STOP halts zkgrant, the
-// lock is not watched, as no program can catch STOP. With TSTP (Ctrl-Z), zkgrant halts the command first, and CONT lets the command go
-// on only if the lock is still held.
+// On Linux a command dies with zkgrant, even if KILL ends zkgrant; the command's own
+// children do not. While zkgrant is halted by STOP, which no program can catch, it does
+// not watch the lock. On TSTP (Ctrl-Z), zkgrant halts the command first; on CONT, it
+// resumes the command only if the lock is still held.
 package main

@@ -15,7 +15,7 @@ import (
 // [WithInterval] says otherwise.
 const interval = 500 * time.Millisecond
 
-// Board is an http.Handler that shows locks. It may be used from any goroutine.
+// Board is an http.Handler that shows locks. Its methods are safe for concurrent use.
 type Board struct {
 	c         *coordinator.Coordinator
 	root      string
@@ -43,25 +43,27 @@ type Board struct {
 // Option configures [New].
 type Option func(*Board)
 
-// WithRevoke lets the page revoke locks if authorise returns nil for a request. It is called
-// for each open page, to decide whether to show the button, and for each revocation: a
-// refusal shows the text of its error. With nil the board is read-only, as without it.
+// WithRevoke lets the page request locks, if authorise returns nil for the HTTP request.
+// The board calls authorise for each open page, to decide whether to show the button, and
+// for each revocation; a refusal shows the text of its error. With a nil authorise, the
+// board is read-only.
 func WithRevoke(authorise func(*http.Request) error) Option {
 	return func(b *Board) { b.authorise = authorise }
 }
 
-// WithLease draws the lease of this process's own locks. The same Lease must be given to [coordinator.WithHooks]. With nil nothing is drawn,
-// as without it.
+// WithLease draws the lease of this process's own locks. Pass the same Lease to
+// [coordinator.WithHooks]. A nil lease draws nothing.
 func WithLease(lease *Lease) Option { return func(b *Board) { b.lease = lease } }
 
-// WithInterval sets the least time between two searches for locks: half a second by
-// default. Values below 10 ms are 10 ms. A lock that was found is watched.
+// WithInterval sets the minimum time between two searches for locks. The default is half
+// a second. Values below 10 ms become 10 ms. A lock that was found is watched.
 func WithInterval(d time.Duration) Option {
 	return func(b *Board) { b.interval = max(d, 10*time.Millisecond) }
 }
 
-// New returns a board of the locks below root, which is one of the coordinator's paths; "/" shows all. It fails with
-// [coordinator.ErrPath] or [coordinator.ErrClosed]. The board asks ZooKeeper nothing until a page is open.
+// New returns a board of the locks below root, a path of the coordinator; "/" shows all.
+// It fails with [coordinator.ErrPath] or [coordinator.ErrClosed]. The board sends
+// ZooKeeper no request until a page is open.
 //
 //nolint:contextcheck,nolintlint // it lasts until Close, whatever the caller's context does; the linter heeds this where New is called
 func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, error) {
@@ -86,8 +88,9 @@ func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, er
 	return b, nil
 }
 
-// Close ends every open page's stream and every revocation under way, and waits for the poller. Requests are then answered with 503. It
-// may be called more than once. The end of the coordinator does the same.
+// Close ends the stream of every open page and every revocation in progress, and waits
+// for the poller. After that, requests are answered with 503. It may be called more than
+// once. Closing the coordinator has the same effect.
 func (b *Board) Close() {
 	b.mu.Lock()
 	b.end()

@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
 )
 
-// Lease hears of each new deadline of the session's lease. Give one to
-// [coordinator.WithHooks] and to [WithLease]. The zero value is ready.
+// Lease records each new deadline of the session's lease. Pass one to
+// [coordinator.WithHooks] and to [WithLease]. The zero value is ready to use.
 type Lease struct {
 	mu       sync.Mutex
 	session  int64

@@ -7,20 +7,22 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Callbacks are what [Run] calls, in the shape of client-go's leader election.
+// Callbacks are the functions that [Run] calls, in the shape of client-go's leader
+// election.
 type Callbacks struct {
-	// OnStartedLeading leads until it returns. It must return when its context ends,
-	// which carries the term for [coordinator.FromContext].
+	// OnStartedLeading leads until it returns. It must return when its context ends. The
+	// context carries the term for [coordinator.FromContext].
 	OnStartedLeading func(context.Context)
-	// OnStoppedLeading is called once after OnStartedLeading. It may be nil.
+	// OnStoppedLeading is called once, after OnStartedLeading. It may be nil.
 	OnStoppedLeading func()
-	// OnNewLeader gets what [coordinator.Election.Observe] delivers. It may be nil.
+	// OnNewLeader receives what [coordinator.Election.Observe] delivers. It may be nil.
 	OnNewLeader func(coordinator.Leader)
 }
 
-// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that has
-// returned. OnStoppedLeading follows when the node is gone or ctx has ended. Run returns
-// what [coordinator.Election.Do] does, with the cause of ctx if that has ended.
+// Run campaigns once, calls OnStartedLeading when it leads, and resigns when that
+// function returns. It calls OnStoppedLeading once the node is gone or ctx has ended. Run
+// returns what [coordinator.Election.Do] returns, with the cause of ctx if that has
+// ended.
 func Run(
 	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
 ) error {

@@ -12,10 +12,11 @@ import (
 // ErrNotLeader reports that this process does not lead.
 var ErrNotLeader = errors.New("zkgrant: not the leader")
 
-// Elector knows whether this process leads, while Run runs. It is gocron's Elector.
+// Elector reports whether this process leads, while [Elector.Run] runs. It implements
+// gocron's Elector.
 //
-// A loss is told by [OnLost], and from then on IsLeader fails. gocron does not stop a job that runs: a job takes its context and its fencing
-// token from Term.
+// [OnLost] reports a loss, and from then on IsLeader fails. gocron does not stop a
+// running job, so a job takes its context and its fencing token from [Elector.Term].
 type Elector struct {
 	election *coordinator.Election
 	cfg      config
@@ -26,13 +27,14 @@ type Elector struct {
 	err     error // of the last Run
 }
 
-// NewElector returns an elector that is no candidate yet.
+// NewElector returns an elector that is not a candidate until [Elector.Run].
 func NewElector(election *coordinator.Election, options ...Option) *Elector {
 	return &Elector{election: election, cfg: configOf(options)}
 }
 
-// Run campaigns, leads, and campaigns again after a loss, until ctx ends. It then resigns, so stop the scheduler before. It returns the cause
-// of ctx, or the error of a campaign. It fails with [coordinator.ErrInvalid] while it runs already.
+// Run campaigns, leads, and campaigns again after a loss, until ctx ends. Then it
+// resigns, so stop the scheduler first. It returns the cause of ctx, or the error of a
+// campaign. If Run is already running, it fails with [coordinator.ErrInvalid].
 func (e *Elector) Run(ctx context.Context) (err error) {
 	e.mu.Lock()
 	if e.running {
@@ -64,7 +66,7 @@ func (e *Elector) lead(term *coordinator.Acquisition) {
 	e.mu.Unlock()
 }
 
-// Term returns the present term. ok is false if this process does not lead.
+// Term returns the current term. ok is false if this process does not lead.
 func (e *Elector) Term() (term *coordinator.Acquisition, ok bool) {
 	e.mu.Lock()
 	term = e.term
@@ -75,8 +77,8 @@ func (e *Elector) Term() (term *coordinator.Acquisition, ok bool) {
 	return term, true
 }
 
-// IsLeader returns nil while this process leads. Otherwise it returns [ErrNotLeader], with the error of Run if that has ended. It returns at
-// once.
+// IsLeader returns nil while this process leads. Otherwise it returns [ErrNotLeader],
+// with the error of Run if Run has ended. It does not block.
 func (e *Elector) IsLeader(context.Context) error {
 	if _, leads := e.Term(); leads {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// ErrNotLocked reports an unlock without a lock.
+// ErrNotLocked reports an unlock of a lock that is not locked.
 var ErrNotLocked = errors.New("zkgrant: unlock of a lock that is not locked")
 
-// Option adjusts an adapter.
+// Option configures an adapter.
 type Option func(*config)
 
 type config struct {
@@ -21,9 +21,9 @@ type config struct {
 	acquire []coordinator.AcquireOption
 }
 
-// OnLost has f called when a held lock is lost, before another contender can hold it. The
+// OnLost calls f when a held lock is lost, before another contender can hold it. The
 // error is a [*coordinator.LostError], or [coordinator.ErrClosed] if the coordinator was
-// closed. f runs in a goroutine of its own. A [context.CancelCauseFunc] serves as f.
+// closed. f runs in its own goroutine. A [context.CancelCauseFunc] fits.
 func OnLost(f func(error)) Option { return func(c *config) { c.onLost = f } }
 
 // WithAcquire adds options to each acquisition, such as [coordinator.Data].
@@ -84,8 +84,8 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	}
 }
 
-// Path returns the path of a lock for any name: below root, its [coordinator.PathEscape].
-// Different names have different paths.
+// Path returns a lock's path for any name: the name's [coordinator.PathEscape], below
+// root. Different names have different paths.
 func Path(root, name string) string {
 	return strings.TrimSuffix(root, "/") + "/" + coordinator.PathEscape(name)
 }

@@ -9,11 +9,13 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Migrations lets one process at a time migrate a database. It is lock.Locker and lock.SessionLocker of goose; the database is not used.
-// Within one Migrations, the lock stays taken until the unlock, even after a loss.
+// Migrations lets one process at a time migrate a database. It implements goose's
+// lock.Locker and lock.SessionLocker, and does not use the database. Within one
+// Migrations, the lock stays locked until the unlock, even after a loss.
 //
-// A loss is told by [OnLost], and the unlock returns it, as goose's provider does in the end. goose works on until the context of its caller
-// ends, so let OnLost cancel that.
+// [OnLost] reports a loss. The unlock returns it, and so does goose's provider in the
+// end. goose keeps working until its caller's context ends, so let OnLost cancel that
+// context.
 type Migrations struct {
 	lock *coordinator.Lock
 	cfg  config
@@ -23,12 +25,13 @@ type Migrations struct {
 	held *coordinator.Acquisition
 }
 
-// NewMigrations returns a locker with the lock of the handle.
+// NewMigrations returns a locker for the lock of the handle.
 func NewMigrations(lock *coordinator.Lock, options ...Option) *Migrations {
 	return &Migrations{lock: lock, cfg: configOf(options), turn: make(chan struct{}, 1)}
 }
 
-// Lock waits for the lock, at most until ctx ends. Its errors are those of [coordinator.Acquisition.Wait].
+// Lock waits for the lock until ctx ends. Its errors are those of
+// [coordinator.Acquisition.Wait].
 func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -46,8 +49,8 @@ func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock gives the lock back, and waits until its node is gone or ctx ends. It returns a [*coordinator.LostError] if the lock was lost, and
-// [ErrNotLocked] if it is not locked.
+// Unlock releases the lock, and waits until its node is gone or ctx ends. It returns a
+// [*coordinator.LostError] if the lock was lost, and [ErrNotLocked] if it is not locked.
 func (m *Migrations) Unlock(ctx context.Context, _ *sql.DB) error {
 	m.mu.Lock()
 	a := m.held

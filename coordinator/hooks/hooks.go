@@ -1,19 +1,19 @@
-// Package hooks describes what the hooks of coordinator.WithHooks receive. A hook is a
-// value with one or more of these methods:
+// Package hooks describes the arguments of the hooks that coordinator.WithHooks adds. A
+// hook is a value with one or more of these methods:
 //
 //	OnAcquire(context.Context, hooks.Acquire) // an acquisition, before its events, in the caller's goroutine
 //	OnEvent(events.Event)                     // an event, in order; a Grant before the caller can take it
 //	OnRequest(hooks.Request)                  // a request that was answered, or whose connection ended
-//	OnLease(hooks.Lease)                      // a new deadline of the lease, or its end under a lock
+//	OnLease(hooks.Lease)                      // a new deadline of the lease, or its end while a lock is held
 //	OnNodes(hooks.Nodes)                      // how full the session is
 //
-// They are called from any goroutine, with locks of the library held: they must not
-// block, panic, or call the library.
+// The coordinator calls them from any goroutine, with internal mutexes held, so they must
+// not block, panic, or call the library.
 package hooks
 
 import "time"
 
-// Acquire describes an acquisition, bad arguments included.
+// Acquire describes an acquisition, including one with invalid arguments.
 type Acquire struct {
 	ID      uint64 // as in its events
 	Path    string // of a multi-lock, the first one

@@ -11,8 +11,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 )
 
-// DigestMD5 is the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's DigestLoginModule serves. Both sides prove that they know the password,
-// which is not sent. An eavesdropper can try the proofs against a list of passwords; TLS keeps the proofs from eavesdroppers.
+// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831), which ZooKeeper's
+// DigestLoginModule serves. Both sides prove that they know the password, which is not
+// sent. An eavesdropper can try a list of passwords against the proofs; TLS prevents
+// that.
 func DigestMD5(user, password string) Mechanism { return digest{user, password} }
 
 type digest struct{ user, password string }

@@ -13,19 +13,19 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/bridge"
 )
 
-// ErrShutdown reports a lock that was asked for after Shutdown or Close.
+// ErrShutdown reports a Lock after Shutdown or Close.
 var ErrShutdown = errors.New("gocronlock: shut down")
 
-// Option adjusts a [Locker].
+// Option configures a Locker.
 type Option func(*Locker)
 
-// OnLost has f called when a held lock is lost, before another process can hold it. The
-// error is a [*coordinator.LostError], or [coordinator.ErrClosed] if the coordinator was
-// closed. f runs in a goroutine of its own. gocron does not stop the job.
+// OnLost calls f when a held lock is lost, before another process can hold it. The error
+// is a [*coordinator.LostError], or [coordinator.ErrClosed] if the coordinator was
+// closed. f runs in its own goroutine. gocron does not stop the job.
 func OnLost(f func(error)) Option { return func(l *Locker) { l.onLost = f } }
 
-// Locker is gocron's Locker. Each job has an unfair lock at the [bridge.Path] of its
-// name.
+// Locker implements gocron's Locker. Each job has an unfair lock at the [bridge.Path] of
+// its name.
 type Locker struct {
 	c       *coordinator.Coordinator
 	root    string
@@ -40,9 +40,8 @@ type Locker struct {
 	idle chan struct{}         // closed when over and nothing is held
 }
 
-// New returns a locker of jobs below the root. It keeps each lock for at least the
-// minimum time after its grant. End it with Shutdown or Close after the scheduler has
-// stopped.
+// New returns a locker for jobs below root. It keeps each lock for at least the minimum
+// time after its grant. Call Shutdown or Close after the scheduler has stopped.
 func New(c *coordinator.Coordinator, root string, minimum time.Duration, options ...Option) *Locker {
 	l := &Locker{c: c, root: root, minimum: minimum, kept: map[*lock]*time.Timer{}, idle: make(chan struct{})}
 	for _, o := range options {
@@ -53,10 +52,10 @@ func New(c *coordinator.Coordinator, root string, minimum time.Duration, options
 	return l
 }
 
-// Lock locks the job if no process has it, and does not wait for it. Its errors are those
-// of [coordinator.Acquisition.Wait], among them a *events.HeldError;
+// Lock locks the job if no process holds its lock, and does not wait. Its errors are
+// those of [coordinator.Acquisition.Wait], among them a [*events.HeldError];
 // [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then
-// skips the job, and tells only the listener AfterLockError.
+// skips the job, and reports the error only to the listener AfterLockError.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.minimum < 0 {
 		return nil, fmt.Errorf("%w: gocronlock: a minimum of %v", coordinator.ErrInvalid, l.minimum)
@@ -101,9 +100,9 @@ func (l *Locker) given() {
 	}
 }
 
-// Shutdown refuses further locks, and waits until jobs and minimum times are over. When
-// ctx ends it returns the cause. By then it has given back the locks whose jobs are done,
-// and others are given back as soon as their jobs are done.
+// Shutdown refuses further locks, and waits until all jobs are done and their minimum
+// times are over. If ctx ends first, it returns the cause: by then it has released the
+// locks of finished jobs, and each other lock is released as soon as its job is done.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.over {
@@ -131,9 +130,9 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close is Shutdown without waiting: it refuses further locks and gives back the locks
-// whose jobs are done, within their minimum too. A job that runs keeps its lock until it
-// is done.
+// Close is [Locker.Shutdown] without waiting: it refuses further locks and releases those
+// of finished jobs, even within their minimum time. The lock of a running job is released
+// when the job is done.
 func (l *Locker) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

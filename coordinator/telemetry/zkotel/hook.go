@@ -19,7 +19,7 @@ import (
 // election is the kind of an election's acquisitions.
 const election = "election"
 
-// Hook reports one coordinator to OpenTelemetry. It is for [coordinator.WithHooks].
+// Hook reports one coordinator to OpenTelemetry. Pass it to [coordinator.WithHooks].
 type Hook struct {
 	tracer trace.Tracer
 	in     instruments
@@ -59,12 +59,12 @@ type acquisition struct {
 // The interfaces of hooks.
 
 // New returns a hook for one coordinator. It reports to the global providers, unless
-// options say otherwise; they may be set later. An error of a provider goes to the global
-// error handler, [otel.Handle].
+// options say otherwise; the global providers may be set later. Errors of a provider go
+// to the global error handler, [otel.Handle].
 //
-// Span processors run inside of the library: they must not block or call it. Those that
-// batch do not (sdktrace.WithBatcher). An exporter that is called at the end of each span
-// does (sdktrace.WithSyncer): use it in tests only.
+// Span processors run inside the library, so they must not block or call it. Batching
+// processors do not (sdktrace.WithBatcher). An exporter that is called at the end of each
+// span does (sdktrace.WithSyncer): use it in tests only.
 func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
@@ -82,9 +82,9 @@ func New(options ...Option) *Hook {
 	return h
 }
 
-// Close ends the gauges, and frees what the meter provider keeps of the hook. It is for
-// programs that close coordinators and go on: call it after the coordinator's Close. It
-// returns the provider's error.
+// Close removes the gauges, and frees what the meter provider keeps for the hook. A
+// program that closes coordinators and keeps running calls it after the coordinator's
+// Close. It returns the provider's error.
 func (h *Hook) Close() error {
 	if h.stop == nil {
 		return nil

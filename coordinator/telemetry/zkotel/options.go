@@ -28,19 +28,23 @@ func configOf(options []Option) config {
 	return cfg
 }
 
-// WithTracerProvider sets where spans go; the default is the global provider. One of package trace/noop makes none.
+// WithTracerProvider sets the provider of spans; the default is the global provider. One
+// from package trace/noop records none.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithMeterProvider sets where metrics go; the default is the global provider. One of package metric/noop makes none.
+// WithMeterProvider sets the provider of metrics; the default is the global provider. One
+// from package metric/noop records none.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) { c.meters = p } }
 
-// WithLockLabel has the attribute lock of metrics chosen by a function of the lock's path, instead of the default of [WithMaxLocks]. The
-// function is called in Acquire and at the Grant of a multi-lock, by any goroutine: it must be quick, and must not call the library.
-// Beyond 500 labels (see [WithMaxLocks]), each further one is *.
+// WithLockLabel sets the function that maps a lock's path to the attribute lock of
+// metrics, instead of the default of [WithMaxLocks]. It is called in Acquire, and at the
+// Grant of a multi-lock, from any goroutine: it must be fast and must not call the
+// library. After 500 labels (see WithMaxLocks), each further one is *.
 func WithLockLabel(choose func(path string) string) Option {
 	return func(c *config) { c.choose = choose }
 }
 
-// WithMaxLocks sets how many locks below one parent have the attribute lock of their own, by default 50. If there are more, parent/*
-// replaces those of them all from then on. In all there are ten times as many, and not less than 100; each further lock has *.
+// WithMaxLocks sets how many locks below one parent have their own attribute lock; the
+// default is 50. Once there are more, parent/* replaces them all. The total is limited to
+// ten times as many, and to no less than 100; each further lock is *.
 func WithMaxLocks(n int) Option { return func(c *config) { c.most = max(0, n) } }

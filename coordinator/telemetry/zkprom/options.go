@@ -59,26 +59,30 @@ func queueConfigOf(options []QueueOption) config {
 	return cfg
 }
 
-// WithLockLabel has the label `lock` of each path chosen by a function, instead of the default of [WithMaxLocks]. The function is called in
-// Acquire and at the Grant of a multi-lock, by any goroutine: it must be quick, and must not call the library.
-// Beyond 500 labels (see [WithMaxLocks]), each further one is `*`.
+// WithLockLabel sets the function that maps a path to the label `lock`, instead of the
+// default of [WithMaxLocks]. It is called in Acquire, and at the Grant of a multi-lock,
+// from any goroutine: it must be fast and must not call the library. After 500 labels
+// (see WithMaxLocks), each further one is `*`.
 func WithLockLabel(choose func(path string) string) LabelOption {
 	return labelOption(func(cfg *config) { cfg.choose = choose })
 }
 
-// WithMaxLocks sets how many locks below one parent have the label `lock` of their own, by default 50. If there are more, `parent/*`
-// replaces the labels of them all, for good, with what was counted of them. In all there are at most ten times as many labels, and not
-// less than 100; each further lock has the label `*`.
+// WithMaxLocks sets how many locks below one parent have their own label `lock`; the
+// default is 50. Once there are more, `parent/*` replaces all of their labels for good,
+// and takes over what they have counted. The total is limited to ten times as many
+// labels, and to no less than 100; each further lock is `*`.
 func WithMaxLocks(n int) LabelOption {
 	return labelOption(func(cfg *config) { cfg.most = max(0, n) })
 }
 
-// WithPollInterval sets the least time between two looks of [NewQueues], by default 5 s. More frequent scrapes see the last one again.
+// WithPollInterval sets the minimum time between two reads by [NewQueues]; the default is
+// 5 s. Scrapes within that time export the previous read again.
 func WithPollInterval(d time.Duration) QueueOption {
 	return queueOption(func(cfg *config) { cfg.interval = d })
 }
 
-// WithPollTimeout bounds how long a scrape waits for a look of [NewQueues], by default 1 s. The scrape then exports what is known.
+// WithPollTimeout bounds how long a scrape waits for a read by [NewQueues]; the default
+// is 1 s. The scrape then exports what is known.
 func WithPollTimeout(d time.Duration) QueueOption {
 	return queueOption(func(cfg *config) { cfg.patience = d })
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Queues are the metrics of the locks below a path, as the nodes of all processes show
-// them, of any library. It is a [prometheus.Collector] that looks at the tree when it is
-// collected. Its methods may be called from any goroutine.
+// Queues are the metrics of the locks below a path, of all processes and libraries, as
+// their nodes show them. It is a [prometheus.Collector] that reads the tree when it is
+// collected. Its methods are safe for concurrent use.
 type Queues struct {
 	walk     func(context.Context) iter.Seq2[events.LockInfo, error]
 	root     string
@@ -31,10 +31,10 @@ type Queues struct {
 
 var _ prometheus.Collector = (*Queues)(nil)
 
-// NewQueues returns the metrics of the locks below root, which
-// [coordinator.Coordinator.Poll] reads. A bad root shows as errors of each look. Looks
-// use the coordinator's connection: a program with tight leases gives them a coordinator
-// of its own.
+// NewQueues returns the metrics of the locks below root, as
+// [coordinator.Coordinator.Poll] yields them. With an invalid root, every read fails.
+// Reads share the coordinator's connection, so a program with short leases should give
+// them their own coordinator.
 func NewQueues(c *coordinator.Coordinator, root string, options ...QueueOption) *Queues {
 	cfg := queueConfigOf(options)
 	return &Queues{walk: c.Poll(root), root: root, interval: cfg.interval, patience: cfg.patience, queues: newQueues(cfg)}
@@ -50,11 +50,11 @@ func (q *Queues) Describe(to chan<- *prometheus.Desc) {
 // silence is how long a look waits for answers.
 const silence = 8 * time.Second
 
-// Collect implements [prometheus.Collector]. It begins a look unless the last one ended
-// less than [WithPollInterval] ago, waits for a look that is under way no longer than
-// [WithPollTimeout] says, and exports what is known by then, with its age. The look goes
-// on by itself, and takes a few seconds at most. If it gets no answer, no locks are
-// exported, but the error is.
+// Collect implements [prometheus.Collector]. It starts a read, unless the last one ended
+// less than [WithPollInterval] ago, waits up to [WithPollTimeout] for the read in
+// progress, and exports what is known by then, with its age. The read continues in the
+// background, for a few seconds at most. If it gets no answer, Collect exports the error
+// and no locks.
 func (q *Queues) Collect(to chan<- prometheus.Metric) {
 	q.mu.Lock()
 	if now := time.Now(); q.over == nil && now.Sub(q.ended) >= q.interval {

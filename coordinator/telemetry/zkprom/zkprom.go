@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Metrics are those of one coordinator: a hook for [coordinator.WithHooks], and a
-// [prometheus.Collector]. Its methods may be called from any goroutine.
+// Metrics are the metrics of one coordinator: a hook for [coordinator.WithHooks], and a
+// [prometheus.Collector]. Its methods are safe for concurrent use.
 type Metrics struct {
 	choose func(path string) string // nil: the default
 
@@ -25,8 +25,8 @@ var (
 )
 
 // New returns the metrics of one coordinator. Register them, and pass them to
-// [coordinator.WithHooks]. Each coordinator needs metrics of its own: a second one is
-// registered with [prometheus.WrapRegistererWith] and a label.
+// [coordinator.WithHooks]. Each coordinator needs its own: register a second one through
+// [prometheus.WrapRegistererWith] and a label.
 func New(options ...Option) *Metrics {
 	cfg := configOf(options)
 	return &Metrics{choose: cfg.choose, state: newState(cfg.most)}

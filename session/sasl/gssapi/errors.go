@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	// ErrConfig says that krb5.conf cannot be read, or does not say what is needed.
+	// ErrConfig reports that krb5.conf cannot be read, or lacks something that is needed.
 	ErrConfig = errors.New("gssapi: krb5.conf")
-	// ErrCredentials says that the keytab or the credential cache cannot be used: it cannot be read, or the principal's key or ticket is not
-	// in it.
+	// ErrCredentials reports a keytab or credential cache that cannot be read, or that
+	// lacks the principal's key or ticket.
 	ErrCredentials = errors.New("gssapi: no credentials")
-	// ErrExpired says that the ticket in the credential cache has expired.
+	// ErrExpired reports that the ticket in the credential cache has expired.
 	ErrExpired = errors.New("gssapi: the credentials have expired")
-	// ErrClockSkew says that two clocks differ by more than Kerberos allows.
+	// ErrClockSkew reports that two clocks differ by more than Kerberos allows.
 	ErrClockSkew = errors.New("gssapi: clock skew")
-	// ErrKDC says that a KDC has refused a ticket, or that its answer is not right.
+	// ErrKDC reports that a KDC refused a ticket, or that its answer is invalid.
 	ErrKDC = errors.New("gssapi: no ticket")
 )
 

@@ -14,9 +14,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// Keytab returns the mechanism for a principal with a key in the keytab: app, app/host or app/host@REALM. If the realm is not named it is
-// default_realm of krb5.conf. Keytab fails with [ErrConfig] or [ErrCredentials] if a file cannot be read, or the keytab has no key of the
-// principal. It asks no KDC yet.
+// Keytab returns the mechanism for a principal with a key in the keytab: app, app/host or
+// app/host@REALM. The default realm is default_realm of krb5.conf. It fails with
+// [ErrConfig] or [ErrCredentials] if a file cannot be read, or if the keytab has no key
+// for the principal. It does not contact a KDC.
 func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
 	m, err := newMechanism(options)
 	if err != nil {
@@ -37,11 +38,13 @@ func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
 	return m, nil
 }
 
-// CredentialCache returns the mechanism for the principal of a credential cache, as kinit leaves it. The path may begin with FILE:. If it
-// is empty, KRB5CCNAME counts, and /tmp/krb5cc_UID if that is not set. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be
-// read. The tickets may come later.
+// CredentialCache returns the mechanism for the principal of a credential cache, as
+// written by kinit. The path may begin with FILE:. If it is empty, KRB5CCNAME is used, or
+// else /tmp/krb5cc_UID. It fails with [ErrConfig] or [ErrCredentials] if a file cannot be
+// read. The tickets may be added later.
 //
-// The cache is read again at each connection, and never written: kinit, k5start or the like has to renew it.
+// The cache is read again at each connection and never written, so kinit, k5start or a
+// similar program has to renew it.
 func CredentialCache(path string, options ...Option) (sasl.Mechanism, error) {
 	m, err := newMechanism(options)
 	if err != nil {
@@ -59,18 +62,21 @@ func CredentialCache(path string, options ...Option) (sasl.Mechanism, error) {
 	return m, nil
 }
 
-// Option is an option of a mechanism.
+// Option configures a mechanism.
 type Option func(*mechanism)
 
-// Config names the krb5.conf. The default is KRB5_CONFIG, or /etc/krb5.conf if there is none.
+// Config names the krb5.conf. The default is KRB5_CONFIG, or /etc/krb5.conf if that is
+// not set.
 func Config(path string) Option { return func(m *mechanism) { m.conf = path } }
 
-// ServerPrincipal names the servers' principal. In it, _HOST stands for the name of the server's host. The default is zookeeper/_HOST. It
-// is like zookeeper.server.principal of Java's client.
+// ServerPrincipal names the servers' principal. In it, _HOST is replaced by the name of
+// the server's host. The default is zookeeper/_HOST. It is like
+// zookeeper.server.principal of Java's client.
 func ServerPrincipal(name string) Option { return func(m *mechanism) { m.serverName = name } }
 
-// CanonicalHost uses DNS's name for the server's address as the name of the server's host. It is for servers that are dialled by address or
-// by another name. Limitations: of a name with several addresses it takes the first; and a forged answer of DNS then chooses the server.
+// CanonicalHost uses the name that DNS gives for the server's address as the name of the
+// server's host. It is for servers that are dialed by address or by another name. It uses
+// the first of several addresses. A forged DNS answer then chooses the server.
 func CanonicalHost() Option { return func(m *mechanism) { m.canonical = true } }
 
 // mechanism is GSSAPI for one principal.
