@@ -33,11 +33,11 @@ func (l *Lock) log(ev events.Event) {
 			fields = append(fields, zap.Duration("delay", ev.Delay))
 		}
 	case events.Requeued:
-		what += " queued anew"
+		what += " queued again"
 	case events.Grant:
 		what, fields = what+" granted", append(fields, zap.Int64("token", ev.Token), zap.String("node", ev.Node), zap.Duration("waited", ev.Waited))
 	case events.Revoked:
-		what += " asked back"
+		what += " requested by a revocation"
 		if !ev.Deadline.IsZero() {
 			fields = append(fields, zap.Time("deadline", ev.Deadline))
 		}

@@ -197,7 +197,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
+			return nil, nil, fmt.Errorf("%w: %s is used as %s in this context, not as %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && permits > 0: // they add up
 			permits += int64(held.lock.permits())
 		case l.cfg.reentrant && held.lock.rule == l.rule:
@@ -210,7 +210,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		}
 	}
 	if permits > int64(semaphore.Size) && !semaphore.Adopt {
-		deadlock = fmt.Errorf("%w: it would hold %d permits of %s, which has %d", ErrDeadlock, permits, l.path, semaphore.Size)
+		deadlock = fmt.Errorf("%w: the context would hold %d permits of %s, which has %d", ErrDeadlock, permits, l.path, semaphore.Size)
 	}
 	if deadlock != nil && owners == nil {
 		return nil, nil, deadlock
@@ -222,8 +222,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 // holds. It names the way out if there is one.
 func (l *Lock) deadlockWith(held *Lock) error {
 	if held.rule.Kind().Reads() && !l.rule.Kind().Reads() {
-		return fmt.Errorf("%w to read: %s: write with Acquisition.Txn and a check of the version that was read, "+
-			"or release the read lock before asking to write", ErrDeadlock, l.path)
+		return fmt.Errorf("%w for reading: %s: write with Acquisition.Txn and a check of the version that was read, "+
+			"or release the read lock before acquiring the write lock", ErrDeadlock, l.path)
 	}
 	return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-const longTickMessage = "the servers' tickTime seems longer than WithTickTime says, so a loss may be told too late"
+const longTickMessage = "the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late"
 
 // connected is a hook that keeps the news of new sessions.
 type connected chan events.Connected

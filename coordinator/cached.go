@@ -86,9 +86,9 @@ func (l *Lock) checkCached() error {
 	case c == nil:
 		return nil
 	case l.kind != kindMutex || l.cfg.detect:
-		return fmt.Errorf("%w: %s cannot be cached, at %s", errInvalidKind, l.usedAs(), l.path)
+		return fmt.Errorf("%w: %s cannot be cached: %s", errInvalidKind, l.usedAs(), l.path)
 	case c.Handoffs < 0 || c.Handoffs > mostHandoffs || c.For < 0:
-		return fmt.Errorf("%w: CacheHandoffs is not between 0 and %d, or CacheFor(%v) is below 0, at %s", ErrInvalid, mostHandoffs, c.For, l.path)
+		return fmt.Errorf("%w: CacheHandoffs is not between 0 and %d, or CacheFor(%v) is negative: %s", ErrInvalid, mostHandoffs, c.For, l.path)
 	default:
 		return nil
 	}

@@ -82,7 +82,7 @@ func cacheConfig(options []Option) (cache.Config, error) {
 		}
 	}
 	if cfg.Size < 0 || cfg.Idle < 0 {
-		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is below 0", ErrInvalid, cfg.Size, cfg.Idle)
+		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is negative", ErrInvalid, cfg.Size, cfg.Idle)
 	}
 	return cfg, nil
 }

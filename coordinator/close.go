@@ -80,17 +80,17 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	defer cancel()
 	var err error
 	if running > 0 {
-		err = fmt.Errorf("zkgrant: closed, and functions under a lock still run: %d", running)
+		err = fmt.Errorf("zkgrant: closed, but functions under a lock are still running: %d", running)
 	}
 	if !c.session.Close(farewell) && left > 0 {
-		err = joined(err, fmt.Errorf("zkgrant: closed, and no server has said that the session is over; acquisitions whose nodes may be left until it expires: %d", left))
+		err = joined(err, fmt.Errorf("zkgrant: closed, but no server has confirmed the end of the session; acquisitions whose nodes may stay until it expires: %d", left))
 	}
 	if records > 0 {
-		err = joined(err, fmt.Errorf("zkgrant: closed, and records left that may tell of a crash that did not happen: %d", records))
+		err = joined(err, fmt.Errorf("zkgrant: closed, but crash records may stay for crashes that did not happen: %d", records))
 	}
 	if err != nil {
 		err = joined(context.Cause(ctx), err)
-		c.cfg.Logger.Warn("something may be left", zap.Error(err))
+		c.cfg.Logger.Warn("closed, but not everything is cleaned up", zap.Error(err))
 		c.left = err
 	}
 	<-empty // the end of the session ends the acquisitions that are left

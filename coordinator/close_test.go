@@ -596,7 +596,7 @@ func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 				shut = closing.Close
 			}
 			err := shut()
-			said := logs.FilterMessage("something may be left").All()
+			said := logs.FilterMessage("closed, but not everything is cleaned up").All()
 			if err == nil || len(said) != 1 {
 				t.Fatalf("it returned %v, and logged %d lines, want an error, and one line of it", err, len(said))
 			}

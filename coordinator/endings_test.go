@@ -68,7 +68,7 @@ func isRefused(t *testing.T, servers string, words []string, more ...coordinator
 }
 
 const (
-	connectionLost = "connection lost; the session may live on"
+	connectionLost = "connection lost; the session may still be alive"
 	netty          = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 )
 
@@ -92,7 +92,7 @@ func TestRealEndings(t *testing.T) {
 			eventstest.Must(t, e.Kill(0))
 			eventstest.Must(t, os.RemoveAll(filepath.Join(e.DataDir(0), "version-2")))
 			eventstest.Must(t, e.Restart(0))
-			v.reads(t, "no server takes the session back; giving it up", "it is behind what this client has seen")
+			v.reads(t, "no server resumes the session; giving it up", "its data are older than what this client has seen")
 			coordtest.Hold(t, v.Mutex(lockPath))
 		}},
 		{"the server is shut down", "3.4", 1, nil, func(t *testing.T, e *ensemble.Ensemble) {

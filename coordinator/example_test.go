@@ -423,7 +423,7 @@ func ExampleCoordinator_Semaphore() {
 	small.Release()
 	// Output:
 	// /limits/exports /limits/exports
-	// true zkgrant: semaphore size mismatch: /limits/exports has 3 permits, and not 5
+	// true zkgrant: semaphore size mismatch: /limits/exports has 3 permits, not 5
 }
 
 func ExampleSemaphore_Resize() {
@@ -468,7 +468,7 @@ func ExamplePermits() {
 	// Output:
 	// zkgrant: invalid number of permits: 0 of /limits/exports
 	// zkgrant: invalid number of permits: 4 of /limits/exports, which has 3
-	// zkgrant: wrong kind of lock: a mutex has no permits, at /locks/a
+	// zkgrant: wrong kind of lock: a mutex has no permits: /locks/a
 }
 
 // Money goes from one account to another: both are locked, or none.

@@ -39,12 +39,12 @@ func explain(l *Lock, end actors.End) error {
 	case recipes.WhySequenceEnd:
 		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
 	case recipes.WhyMixed:
-		return fmt.Errorf("%w: a contender queues at %s that kazoo does not see", ErrKind, path)
+		return fmt.Errorf("%w: %s has a contender that kazoo does not see", ErrKind, path)
 	case recipes.WhySizeMismatch, recipes.WhyPermits:
 		return l.kind.explain(l, end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
-			return fmt.Errorf("%w: %s: the write lock is not held any more, and its place is lost", ErrNotAcquired, path)
+			return fmt.Errorf("%w: %s: the write lock is no longer held, and its place is lost", ErrNotAcquired, path)
 		}
 		cause := end.Cause
 		if at := (*session.MemberError)(nil); errors.As(cause, &at) {

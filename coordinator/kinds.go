@@ -48,9 +48,9 @@ var (
 		check: (*Lock).checkPermits, place: (*Lock).placePermits, explain: (*Lock).explainSize,
 	}
 
-	kazooMutex     = &kind{name: "a mutex as kazoo's", word: "mutex", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
-	kazooReadWrite = &kind{name: "a read/write lock as kazoo's", word: "write", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
-	kazooElection  = &kind{name: "an election as kazoo's", word: "election", can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
+	kazooMutex     = &kind{name: "a mutex with kazoo's names", word: "mutex", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooReadWrite = &kind{name: "a read/write lock with kazoo's names", word: "write", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooElection  = &kind{name: "an election with kazoo's names", word: "election", can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
 )
 
 // as returns the kind with kazoo's names, if the config asks for them and kazoo has the
@@ -69,17 +69,17 @@ func (l *Lock) checkOptions() error {
 	case l.cfg.acl != nil && len(l.cfg.acl) == 0:
 		return fmt.Errorf("%w: empty access control list for %s", ErrInvalid, l.path)
 	case l.cfg.detect && l.kind.can&canDetect == 0:
-		return fmt.Errorf("%w: %s does not tell of crashes, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s cannot report crashes: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
-		return fmt.Errorf("%w: a lock-delay of %v, which is not between 0 and %v, at %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
+		return fmt.Errorf("%w: a lock-delay of %v is not between 0 and %v: %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
 	case l.cfg.revocable && l.kind.can&canRevoke == 0:
-		return fmt.Errorf("%w: %s cannot be revoked, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s cannot be revoked: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
-		return fmt.Errorf("%w: kazoo has no counterpart of %s, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: kazoo has no counterpart of %s: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.reentrant && l.kind.can&canReenter == 0:
-		return fmt.Errorf("%w: %s cannot be entered again, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s cannot be reentrant: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.adopt && !l.kind.permits:
-		return fmt.Errorf("%w: %s has no size to adopt, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s has no size to adopt: %s", errInvalidKind, l.kind.name, l.path)
 	default:
 		return l.checkCached()
 	}
@@ -91,7 +91,7 @@ func (l *Lock) isOfKind(o *Lock) bool { return l.kind == o.kind && l.cfg.detect 
 // usedAs names what isOfKind compares, for an error, with its article.
 func (l *Lock) usedAs() string {
 	if l.cfg.detect {
-		return l.kind.name + " that tells of crashes"
+		return l.kind.name + " with crash reports"
 	}
 	return l.kind.name
 }

@@ -107,7 +107,7 @@ func (l *live) checkKind(lock *Lock) error {
 	}
 	for other := latest; other != nil; other = other.earlier {
 		if !other.lock.isOfKind(lock) && !other.isDone() { // if it is done, its end is known, and its node is about to go
-			return fmt.Errorf("%w: %s is %s here, and not %s", ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
+			return fmt.Errorf("%w: %s is already used as %s, not as %s", ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
 		}
 	}
 	return nil

@@ -108,9 +108,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
 	}
-	house, level, what := &c.house, zap.DebugLevel, "lock asked for"
+	house, level, what := &c.house, zap.DebugLevel, "lock requested"
 	if l.kind.leads {
-		house, level, what = &c.terms, zap.InfoLevel, "leadership asked for"
+		house, level, what = &c.terms, zap.InfoLevel, "leadership requested"
 	}
 	if ce := c.cfg.Logger.Check(level, what); ce != nil {
 		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id), zap.String("kind", l.word()), zap.Bool("try", cfg.try))
@@ -198,7 +198,7 @@ func (l *Lock) wrong() error {
 		return err
 	}
 	if l.path == "/" && l.cfg.detect {
-		return fmt.Errorf("%w: a lock at / cannot tell of crashes, because its record would stand beside /", ErrPath)
+		return fmt.Errorf("%w: a lock at / cannot report crashes, because its record would be next to /", ErrPath)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (l *Lock) check(cfg acquireConfig) error {
 	case cfg.bounded && cfg.maxWait <= 0:
 		return ErrTimeout
 	case cfg.permits != nil && !l.kind.permits:
-		return fmt.Errorf("%w: %s has no permits, at %s", errInvalidKind, l.kind.name, l.path)
+		return fmt.Errorf("%w: %s has no permits: %s", errInvalidKind, l.kind.name, l.path)
 	case l.kind.check != nil:
 		return l.kind.check(l, cfg, size)
 	default:
@@ -249,7 +249,7 @@ func (c *Coordinator) checkPath(path string) error {
 		return err
 	}
 	if full == systemTree || strings.HasPrefix(full, systemTree+"/") {
-		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
+		return fmt.Errorf("%w: %s is reserved by the servers", ErrPath, full)
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) err
 // do runs f under the lock of the handle.
 func do(ctx context.Context, h Handle, f func(context.Context, events.Grant) error, options []AcquireOption) error {
 	if f == nil {
-		return fmt.Errorf("%w: Do without a function, at %s", ErrInvalid, h.Path())
+		return fmt.Errorf("%w: Do without a function: %s", ErrInvalid, h.Path())
 	}
 	cfg := configOf(options)
 	cfg.keep = true

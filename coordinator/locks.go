@@ -301,7 +301,7 @@ func (n inspected) locks() (all []sighting) {
 
 // unseen is what is yielded for a lock that cannot be read.
 func (n inspected) unseen(kind events.LockKind, err error) sighting {
-	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
+	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: reading %s: %w", n.path, err)}
 }
 
 // below returns the nodes below n that may be locks, or have locks below them, in order.

@@ -60,25 +60,25 @@ func slogTo(p *page, level slog.Level) coordinator.Option {
 func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	lines := []string{
 		`level=INFO msg="session established" timeout=10s`,
-		`level=DEBUG msg="lock asked for" path=/locks/reindex id=1 kind=mutex try=false`,
+		`level=DEBUG msg="lock requested" path=/locks/reindex id=1 kind=mutex try=false`,
 		`level=DEBUG msg="lock granted" path=/locks/reindex id=1 token=T1 waited=0s`,
-		`level=DEBUG msg="lock asked for" path=/locks/reindex id=2 kind=mutex try=false`,
+		`level=DEBUG msg="lock requested" path=/locks/reindex id=2 kind=mutex try=false`,
 		`level=DEBUG msg="lock queued" path=/locks/reindex id=2 ahead=1`,
-		`level=INFO msg="lock waited for" path=/locks/reindex id=2 waited=10s waiters=1 ahead=1 data=""`,
+		`level=INFO msg="still waiting for the lock" path=/locks/reindex id=2 waited=10s waiters=1 ahead=1 data=""`,
 		`level=DEBUG msg="lock released" path=/locks/reindex id=1 token=T1 waited=0s held=1m0s`,
 		`level=DEBUG msg="lock granted" path=/locks/reindex id=2 token=T2 waited=1m0s`,
-		`level=DEBUG msg="lock asked for" path=/locks/reindex id=3 kind=mutex try=false`,
+		`level=DEBUG msg="lock requested" path=/locks/reindex id=3 kind=mutex try=false`,
 		`level=DEBUG msg="lock queued" path=/locks/reindex id=3 ahead=1`,
-		`level=INFO msg="lock waited for" path=/locks/reindex id=3 waited=10s waiters=1 ahead=1 data=""`,
+		`level=INFO msg="still waiting for the lock" path=/locks/reindex id=3 waited=10s waiters=1 ahead=1 data=""`,
 		`level=DEBUG msg="lock given up" path=/locks/reindex id=3 error="context canceled" waited=1m0s`,
 		`level=WARN msg="session expired"`,
 		`level=WARN msg="lock lost" path=/locks/reindex id=2 token=T2 reason="session expired" held=2m0s`,
 		`level=INFO msg="session established" timeout=10s`,
-		`level=INFO msg="leadership asked for" path=/service/leader id=4 kind=election try=false`,
+		`level=INFO msg="leadership requested" path=/service/leader id=4 kind=election try=false`,
 		`level=INFO msg="leadership granted" path=/service/leader id=4 token=T4 waited=0s`,
-		`level=INFO msg="leadership asked back" path=/service/leader id=4`,
+		`level=INFO msg="leadership requested by a revocation" path=/service/leader id=4`,
 		`level=WARN msg="leadership lost" path=/service/leader id=4 token=T4 reason=revoked held=1m0s`,
-		`level=DEBUG msg="lock asked for" path=none id=5 kind=mutex try=false`,
+		`level=DEBUG msg="lock requested" path=none id=5 kind=mutex try=false`,
 		`level=DEBUG msg="lock given up" path=none id=5 error="zkgrant: malformed path: \"none\" does not start with a slash" waited=0s`,
 		`level=INFO msg="session closed" confirmed=true`,
 	}
@@ -223,7 +223,7 @@ func TestALongWaitIsLogged(t *testing.T) {
 		coordtest.Queue(coordtest.Connect(t, srv, log).Mutex(lockPath)) // has no line of its own
 		coordtest.Queue(c.Mutex("/locks/of/another")).Release()
 		before := srv.Requests(zktest.OpGetData)
-		lines := func() *observer.ObservedLogs { return logs.FilterMessage("lock waited for") }
+		lines := func() *observer.ObservedLogs { return logs.FilterMessage("still waiting for the lock") }
 		for _, step := range []struct {
 			wait time.Duration
 			want int

@@ -88,7 +88,7 @@ func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
 		return nil, err
 	}
 	if !session.Ephemeral(found[0].Stat) {
-		return nil, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, l.path)
+		return nil, fmt.Errorf("%w: the node %s is not a lock", ErrKind, l.path)
 	}
 	return l.contenders(session.QueueNodes{Queue: found}), nil
 }
@@ -127,7 +127,7 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 	err := c.whileOpen(ctx, func(bounded context.Context) (err error) {
 		found, err = read(bounded)
 		if err != nil && bounded.Err() == nil { // the server's error
-			return fmt.Errorf("zkgrant: looking at %s: %w", at, err)
+			return fmt.Errorf("zkgrant: reading %s: %w", at, err)
 		}
 		return err
 	})

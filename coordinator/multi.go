@@ -62,22 +62,22 @@ func (l *Lock) at(path string) *Lock {
 // check finds what is wrong with the members.
 func (m *members) check(c *Coordinator) error {
 	if len(m.locks) == 0 {
-		return fmt.Errorf("%w: there are none", ErrMembers)
+		return fmt.Errorf("%w: the list is empty", ErrMembers)
 	}
 	for i, l := range m.locks {
 		switch {
 		case l == nil:
 			return fmt.Errorf("%w: lock %d is nil", ErrMembers, i)
 		case l.members != nil:
-			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
+			return fmt.Errorf("%w: lock %d is itself a multi-lock", errInvalidKind, i)
 		case l.c != c:
-			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
+			return fmt.Errorf("%w: lock %d is from another coordinator", ErrMembers, i)
 		case l.checkOptions() != nil:
 			return l.failed(l.checkOptions())
 		case l.kind.can&canJoin == 0:
 			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.name))
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect, l.cfg.cached != nil:
-			return l.failed(fmt.Errorf("%w: a lock that is reentrant or cached, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
+			return l.failed(fmt.Errorf("%w: a lock with Reentrant, Cached, DetectCrash or AsKazoo cannot be part of a multi-lock", errInvalidKind))
 		}
 	}
 	return m.checkPaths(c)

@@ -208,7 +208,7 @@ func TestRealHeadlessService(t *testing.T) {
 		}
 		return seen
 	}
-	failed := func() int { return logs.FilterMessage("name not resolved; dialling the addresses known before").Len() }
+	failed := func() int { return logs.FilterMessage("name not resolved; dialing its earlier addresses").Len() }
 	from, to := one, two
 	for _, x := range []struct {
 		what       string

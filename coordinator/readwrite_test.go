@@ -142,8 +142,8 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 		rw, kazoo := c.ReadWrite(coordtest.LockPath), c.ReadWrite("/locks/kazoo", coordinator.AsKazoo())
 		const short = "zkgrant: the context already holds this lock"
 		wayOut := func(path string) string {
-			return short + " to read: " + path + ": write with Acquisition.Txn and a check of the version that was read, " +
-				"or release the read lock before asking to write"
+			return short + " for reading: " + path + ": write with Acquisition.Txn and a check of the version that was read, " +
+				"or release the read lock before acquiring the write lock"
 		}
 		for name, tt := range map[string]struct {
 			held, asked *coordinator.Lock

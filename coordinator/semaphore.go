@@ -137,7 +137,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	switch {
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s, which has to be from 1 to %d", errInvalidPermits, l.path, math.MaxInt32)
+		return fmt.Errorf("%w: the size of %s is not between 1 and %d", errInvalidPermits, l.path, math.MaxInt32)
 	case s.Permits <= 0:
 		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:
@@ -154,7 +154,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 func (l *Lock) explainSize(end actors.End) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	if end.Why == recipes.WhySizeMismatch {
-		return fmt.Errorf("%w: %s has %d permits, and not %d", ErrSizeMismatch, l.path, end.Size, s.Size)
+		return fmt.Errorf("%w: %s has %d permits, not %d", ErrSizeMismatch, l.path, end.Size, s.Size)
 	}
 	return fmt.Errorf("%w: %d of %s, which has %d", ErrPermits, s.Permits, l.path, end.Size)
 }

@@ -48,7 +48,7 @@ func (a *Acquisition) read(ctx context.Context, path string) (session.Node, erro
 // [ErrOutcomeUnknown] the write may have been executed; after any other error it was not.
 func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte, exists bool) ([]byte, error)) error {
 	if f == nil {
-		return fmt.Errorf("%w: Update without a function, at %s", ErrInvalid, path)
+		return fmt.Errorf("%w: Update without a function: %s", ErrInvalid, path)
 	}
 	if err := session.ValidateNew(a.lock.c.chroot+path, false); err != nil {
 		return err

@@ -80,9 +80,9 @@ func (c *Coordinator) logWaits() {
 
 // logWait reads the contender directly ahead, and logs what it is.
 func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int) {
-	what := "lock waited for"
+	what := "still waiting for the lock"
 	if a.lock.kind.leads {
-		what = "leadership waited for"
+		what = "still waiting for leadership"
 	}
 	fields := []zap.Field{
 		zap.String("path", a.lock.path), zap.Uint64("id", a.id), zap.Duration("waited", waited.Round(time.Millisecond)),

@@ -47,5 +47,5 @@ type HeldError struct {
 
 // Error implements error.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s is held by session 0x%x since %s", e.Path, uint64(e.Holder.Session), e.Holder.Since.Format(time.RFC3339))
+	return fmt.Sprintf("%s has been held by session 0x%x since %s", e.Path, uint64(e.Holder.Session), e.Holder.Since.Format(time.RFC3339))
 }

@@ -47,5 +47,5 @@ func (r *Reason) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("zkgrant: %.64q is no reason", text)
+	return fmt.Errorf("zkgrant: %.64q is not a reason", text)
 }

@@ -79,7 +79,7 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 		on, _ := c.dialer.Owing()
 		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
 		if c.containers.heard(on, err) {
-			c.logger.Warn("the servers have no container nodes: directories of locks stay when they are empty", zap.Error(err))
+			c.logger.Warn("the servers have no container nodes; empty lock directories may stay", zap.Error(err))
 		}
 		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
 			return err

@@ -89,16 +89,16 @@ func NewConfig(options ...Option) Config {
 func (c Config) Check() error {
 	switch {
 	case c.Timeout < minTimeout || c.Timeout > maxTimeout:
-		return fmt.Errorf("%w: a session timeout of %v: from %v to %v", ErrInvalid, c.Timeout, minTimeout, maxTimeout)
+		return fmt.Errorf("%w: a session timeout of %v is not between %v and %v", ErrInvalid, c.Timeout, minTimeout, maxTimeout)
 	case len(c.ACL) == 0:
 		return fmt.Errorf("%w: empty access control list", ErrInvalid)
 	case c.Tick < 0 || c.Tick > c.Timeout/2:
 		// Servers refuse timeouts below two ticks, unless they are told otherwise.
-		return fmt.Errorf("%w: a tick of %v, with a session timeout of %v: at most half of it", ErrInvalid, c.Tick, c.Timeout)
+		return fmt.Errorf("%w: a tickTime of %v is not between 0 and half the session timeout of %v", ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
-		return fmt.Errorf("%w: a probe each %v, with a session timeout of %v: at most a quarter of it", ErrInvalid, c.ProbeInterval, c.Timeout)
+		return fmt.Errorf("%w: a probe interval of %v is not between 0 and a quarter of the session timeout of %v", ErrInvalid, c.ProbeInterval, c.Timeout)
 	case c.NodeBudget < 1 || c.NodeBudget > math.MaxInt32:
-		return fmt.Errorf("%w: a node budget of %d bytes: from 1 to %d", ErrInvalid, c.NodeBudget, math.MaxInt32)
+		return fmt.Errorf("%w: a node budget of %d bytes is not between 1 and %d", ErrInvalid, c.NodeBudget, math.MaxInt32)
 	}
 	if checker, is := c.SASL.(sasl.Checker); is {
 		if err := checker.Check(); err != nil {

@@ -23,7 +23,7 @@ import (
 
 // TurnedAway is the message of the log for requests that servers turn away, or fail at,
 // for seconds.
-const TurnedAway = "requests are turned away and made again"
+const TurnedAway = "requests are turned away and retried"
 
 // connect makes the client of an epoch.
 func (s *Session) connect(epoch recipes.Epoch) {
@@ -33,7 +33,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	}
 	c, err := s.newClient(epoch, failures)
 	if err != nil { // only a list without servers does that, and the parser refuses it
-		s.cfg.Logger.Error("could not start a client", zap.Error(err))
+		s.cfg.Logger.Error("could not start a ZooKeeper client", zap.Error(err))
 		s.tellFirst(err)
 		return
 	}
@@ -157,7 +157,7 @@ func (s *Session) compareTimeout(c *client) {
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
 		if tick := s.longTick(c); tick > 0 {
-			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be told too late", zapSession(c),
+			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late", zapSession(c),
 				zap.Duration("tickTime", tick), zap.Duration("told", lease.Tick(s.cfg.Tick, granted)), zapServer(c))
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Session) suspend(c *client) {
 	s.noteAway(true)
 	lost := "connection lost"
 	if time.Now().Before(c.deadline()) { // else its locks are lost, which has been logged
-		lost += "; the session may live on"
+		lost += "; the session may still be alive"
 	}
 	c.logger.Warn(lost, zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Session: c.link.Session(), Deadline: c.deadline()})
@@ -250,7 +250,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	time.AfterFunc(grace, func() {
 		s.loop.Post(func() {
 			if !c.is(phaseEnding) {
-				c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", c.inflight))
+				c.logger.Warn("requests are not answered; closing the connection", zap.Int("requests", c.inflight))
 				c.hangUp() // which answers them, and the last answer ends the client
 			}
 		})
@@ -310,7 +310,7 @@ func (s *Session) turnedAway(c *client, err error) {
 	if end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
 		return
 	}
-	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
+	c.logger.Warn("no server resumes the session; giving it up", zap.Error(err))
 	s.expire(c)
 }
 
@@ -366,7 +366,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	c.link = wire.NewLink(wire.Events{
 		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
 		OnUnresolved: func(server string, err error) {
-			c.logger.Warn("name not resolved; dialling the addresses known before", zap.String("server", server), zap.Error(err))
+			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server), zap.Error(err))
 		},
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))

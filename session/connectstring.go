@@ -61,7 +61,7 @@ func ParseConnectString(s string) (Servers, error) {
 		return Servers{}, fmt.Errorf("%w: no host in %q", ErrConnectString, s)
 	}
 	if strings.Contains(chroot, ",") {
-		return Servers{}, fmt.Errorf("%w: chroot %q: it comes once, behind the last host", ErrConnectString, chroot)
+		return Servers{}, fmt.Errorf("%w: chroot %q: it may appear only once, after the last host", ErrConnectString, chroot)
 	}
 	switch chroot {
 	case "", "/":
@@ -95,17 +95,17 @@ func parseHost(entry string) (string, error) {
 		}
 		addr, err := netip.ParseAddr(literal)
 		if err != nil || !addr.Is6() || strings.IndexFunc(addr.Zone(), isForeign) >= 0 {
-			return "", fmt.Errorf("%q is no IPv6 address", literal)
+			return "", fmt.Errorf("%q is not an IPv6 address", literal)
 		}
 		host = addr.String()
 		if tail != "" {
 			if port, hasPort = strings.CutPrefix(tail, ":"); !hasPort {
-				return "", fmt.Errorf("unexpected %q behind the bracket", tail)
+				return "", fmt.Errorf("unexpected %q after the bracket", tail)
 			}
 		}
 	} else {
 		if strings.Count(entry, ":") > 1 {
-			return "", errors.New("more than one colon: an IPv6 address stands in brackets")
+			return "", errors.New("more than one colon: put an IPv6 address in brackets")
 		}
 		host, port, hasPort = strings.Cut(entry, ":")
 		if err := checkHostName(host); err != nil {

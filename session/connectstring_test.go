@@ -69,7 +69,7 @@ func TestParseConnectStringRefuses(t *testing.T) {
 		{"::1", "brackets"},
 		{"::1:2181", "brackets"},
 		{"[::1", "not closed"},
-		{"[::1]2181", "behind the bracket"},
+		{"[::1]2181", "after the bracket"},
 		{"[::1]:", `port ""`},
 		{"[127.0.0.1]:2181", "IPv6"},
 		{"[h]:2181", "IPv6"},
@@ -80,8 +80,8 @@ func TestParseConnectStringRefuses(t *testing.T) {
 		{".", "part of the host name"},
 		{strings.Repeat("a", 64), "longer than 63"},
 		{strings.Repeat("a.", 127) + "b", "more than 253"},
-		{"h:2181/app,h2:2181", "behind the last host"},
-		{"h1/a,h2/a", "behind the last host"},
+		{"h:2181/app,h2:2181", "after the last host"},
+		{"h1/a,h2/a", "after the last host"},
 	} {
 		got, err := ParseConnectString(c.in)
 		if !errors.Is(err, ErrConnectString) || !strings.Contains(err.Error(), c.says) {

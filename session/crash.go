@@ -34,7 +34,7 @@ const RecordSuffix = ".holder"
 const recordMagic = "zkgrant holder\n"
 
 // ErrRecord says that a node which is no record is in the place of a lock's record.
-var ErrRecord = errors.New("zkgrant: not a record of a holder")
+var ErrRecord = errors.New("zkgrant: not a crash record")
 
 // holding is what a record says. Its node is the name alone, because the reader may have
 // another chroot.
@@ -145,7 +145,7 @@ func (c *client) readRecord(t *Seat, x recipes.Errand) (m recipes.Meaning, _ err
 		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token, Since: h.since,
 	})
 	if next.Then != recipes.ThenTell && !found.Gone && len(found.Mark)+2*len(node)+MarkRoom/2 > MaxRequest {
-		return m, fmt.Errorf("%w: the record %s of %d bytes, to which its delay is to be added", ErrTooLarge, node, len(data))
+		return m, fmt.Errorf("%w: the record %s has %d bytes and no room for its lock-delay", ErrTooLarge, node, len(data))
 	}
 	return next, nil
 }

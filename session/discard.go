@@ -59,7 +59,7 @@ func (c *client) discard(node string) (again, gone bool) {
 	case !outcome.Settled():
 		return true, false
 	default:
-		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
+		c.logger.Error("could not delete a node of an earlier session", zap.String("node", node), zap.Error(err))
 		return false, false
 	}
 }

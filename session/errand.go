@@ -261,9 +261,9 @@ func (t *Seat) explain(p recipes.Plan, a recipes.Answer, op recipes.Op, err erro
 // recordStays is the error of a release that could not remove the record.
 func (c *client) recordStays(t *Seat, err error) error {
 	record := t.recordPath()
-	c.logger.Warn("could not remove the record of a holder that has released; the next holder is told of a crash",
+	c.logger.Warn("could not delete the crash record of a holder that has released; the next Grant reports a crash",
 		zap.String("record", record), zap.Error(err))
-	return fmt.Errorf("released, and its record stays at %s: %w", record, err)
+	return fmt.Errorf("released, but its crash record stays at %s: %w", record, err)
 }
 
 // makeParentsOf makes a directory that an errand did not find, and returns it. For a

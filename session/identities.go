@@ -59,7 +59,7 @@ func (w *credentials) dial(c *client) []Auth {
 	before := w.now
 	w.now = before.dial(said, w.nodes && c.link.Session() != 0) // a session that is to begin has no node
 	if w.now.waits() && !slices.EqualFunc(before.told, said, sameIdentity) {
-		c.logger.Warn("the identities have changed; the former ones are used until the session has no node", zapSession(c))
+		c.logger.Warn("the identities have changed; the old ones are used until the session has no nodes", zapSession(c))
 	}
 	return w.now.used
 }
@@ -95,7 +95,7 @@ func (s *Session) noteNodes() {
 	}
 	c := s.client
 	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.isOver() {
-		c.logger.Info("connecting again, as the identities have changed", zapSession(c))
+		c.logger.Info("reconnecting because the identities have changed", zapSession(c))
 		c.hangUp() // the next connection gets the present ones
 	}
 }

@@ -29,7 +29,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	if s.clock.asleep == nil {
 		var err error
 		if s.clock.asleep, err = asleep(); err != nil {
-			cfg.Logger.Warn("the boot-time clock cannot be read, so the time of a suspended machine does not count", zap.Error(err))
+			cfg.Logger.Warn("cannot read the boot-time clock; time while the machine is suspended does not count", zap.Error(err))
 		}
 	}
 	if cfg.Lookup != nil || cfg.Dial == nil {

@@ -173,7 +173,7 @@ func (q *queueWatch) node(c *client) ([]Found, error) {
 			continue // it was made meanwhile
 		}
 		if err == nil && !Ephemeral(s.stat) {
-			err = verdict{fmt.Errorf("there is a node %s that is no lock", q.at)}
+			err = verdict{fmt.Errorf("the node %s is not a lock", q.at)}
 		}
 		if err != nil {
 			return nil, err

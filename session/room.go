@@ -109,10 +109,10 @@ func (s *Session) fullness(need budget.Load) error {
 	used := s.budget.Used()
 	if need.Bytes > s.budget.Limit() {
 		return fmt.Errorf("%w: one request needs %d bytes for its nodes, and the budget is %d: "+
-			"ask for less, or raise WithNodeBudget up to what the servers bear", ErrSessionFull, need.Bytes, s.budget.Limit())
+			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull, need.Bytes, s.budget.Limit())
 	}
-	return fmt.Errorf("%w: it has %d nodes that take %d of %d bytes, and %d bytes more are asked for: "+
-		"release locks, spread them over several coordinators, or raise WithNodeBudget up to what the servers bear",
+	return fmt.Errorf("%w: its %d nodes take %d of %d bytes, and this acquisition needs %d more: "+
+		"release locks, spread them over several coordinators, or raise WithNodeBudget as far as the servers can read",
 		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
 }
 
@@ -173,7 +173,7 @@ func (r *seatRequest) enter(s *Session) {
 }
 
 func (r *seatRequest) full(s *Session, err error) {
-	s.cfg.Logger.Warn("the session is full", zap.String("path", r.seat.path()), zap.Error(err))
+	s.cfg.Logger.Warn("session full; acquisition refused", zap.String("path", r.seat.path()), zap.Error(err))
 	r.seat.unsent = nil
 	r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
 }

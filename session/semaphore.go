@@ -90,7 +90,7 @@ func InnerOf(at string) (semaphore string) {
 
 // ErrInner is the error of a lock at a part of a semaphore.
 func ErrInner(at string) error {
-	return fmt.Errorf("%w: %q is a part of the semaphore at %s, and no place for a lock; %s",
+	return fmt.Errorf("%w: %q belongs to the semaphore at %s and cannot be a lock; %s",
 		ErrKind, path.Base(at), path.Dir(at), escaping)
 }
 

@@ -85,7 +85,7 @@ func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 	if _, refused := in.(recipes.Refused); refused {
 		level, what = zap.WarnLevel, "request refused"
 		if r.op == recipes.OpDelete {
-			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
+			level, what = zap.ErrorLevel, "could not delete a node; it stays until the session ends"
 		}
 	}
 	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()), zap.Error(err))

@@ -69,7 +69,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		return unanswered(e.Epoch, recipes.OpList, err)
 	case !Ephemeral(stat):
 		c.owners.leave(t)
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: the node %s is not a lock", ErrKind, node)
 	}
 	name := recipes.TheNode(node)
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{name}}

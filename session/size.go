@@ -16,7 +16,7 @@ import (
 // This file is about the node that says how many permits a semaphore has.
 
 // ErrSizeNode says that the data of a semaphore's size node are no size.
-var ErrSizeNode = errors.New("zkgrant: not a size of a semaphore")
+var ErrSizeNode = errors.New("zkgrant: not a semaphore size")
 
 // size reads how many permits there are. If no size is written it writes the seat's own.
 func (c *client) size(t *Seat) (size, version int32, _ error) {
@@ -124,7 +124,7 @@ func (c *client) resizeUnheard(node string, size int32, unheard error) (done boo
 		return false, err
 	}
 	if !errors.Is(unheard, zk.ErrNoNode) {
-		c.logger.Warn("resized; waiters hear of it when the next permit is taken or given back",
+		c.logger.Warn("semaphore resized; waiters see the new size when the next permit is taken or released",
 			zap.String("node", node), zap.Error(unheard))
 		return true, nil
 	}

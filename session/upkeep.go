@@ -39,7 +39,7 @@ func (s *Session) cover(c *client) {
 
 // ranOut ends the holds: the holders get LeaseRanOut, and hold nothing from then on.
 func (s *Session) ranOut(c *client) {
-	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
 		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
 	}
@@ -147,7 +147,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	case wire.MoveHangUp:
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
-	c.logger.Warn("server does not answer, and another one does; hanging up", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
+	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
 	_ = w.Fail(wire.ErrSilent) // the client hears of it from Read, and goes on to the next server
 	return wait
 }
@@ -174,7 +174,7 @@ func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
 		return
 	}
 	if !serves {
-		c.logger.Warn("server does not answer, and no other one does; waiting", zapSession(c), zapServer(c))
+		c.logger.Warn("server does not answer, nor does another one; waiting", zapSession(c), zapServer(c))
 		return
 	}
 	c.others = wire.OthersServe

@@ -168,7 +168,7 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
 	g.CutAll()
 	p.Await(t, "connected again", 2)
-	p.Must(t, "the identities have changed; the former ones are used until the session has no node")
+	p.Must(t, "the identities have changed; the old ones are used until the session has no nodes")
 	g.nodes(1, "after the renewal")
 	if p.Count("LOST") > 0 {
 		t.Errorf("the lock is lost:\n%s", p)

@@ -27,7 +27,7 @@ func Run(
 	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
 ) error {
 	if callbacks.OnStartedLeading == nil {
-		return fmt.Errorf("%w: Run without OnStartedLeading, at %.256s", coordinator.ErrInvalid, election.Path())
+		return fmt.Errorf("%w: Run without OnStartedLeading: %.256s", coordinator.ErrInvalid, election.Path())
 	}
 	if callbacks.OnNewLeader != nil {
 		defer announce(ctx, election, callbacks.OnNewLeader)()

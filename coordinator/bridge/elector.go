@@ -39,7 +39,7 @@ func (e *Elector) Run(ctx context.Context) (err error) {
 	e.mu.Lock()
 	if e.running {
 		e.mu.Unlock()
-		return fmt.Errorf("%w: the elector at %s runs already", coordinator.ErrInvalid, e.election.Path())
+		return fmt.Errorf("%w: the elector at %s is already running", coordinator.ErrInvalid, e.election.Path())
 	}
 	e.running, e.err = true, nil
 	e.mu.Unlock()

@@ -80,7 +80,7 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	case <-a.Done():
 		return a.Err()
 	default:
-		return fmt.Errorf("zkgrant: the lock is released, and its node may still be there: %w", context.Cause(ctx))
+		return fmt.Errorf("zkgrant: the lock is released, but its node may still exist: %w", context.Cause(ctx))
 	}
 }
 

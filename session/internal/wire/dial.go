@@ -254,7 +254,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 		if err == nil {
 			return conn, nil
 		}
-		failed = fmt.Errorf("%w; addresses known before: %w", errSlow, err)
+		failed = fmt.Errorf("%w; earlier addresses: %w", errSlow, err)
 		select {
 		case <-lookup.done:
 		case <-ctx.Done():
@@ -273,7 +273,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 	d.link.Events.OnUnresolved(server, err)
 	conn, failed := d.race(ctx, network, server, addrs)
 	if failed != nil {
-		failed = fmt.Errorf("%w; addresses known before: %w", err, failed)
+		failed = fmt.Errorf("%w; earlier addresses: %w", err, failed)
 	}
 	return conn, failed
 }

@@ -21,11 +21,11 @@ func TestTheEndOfAConnectionIsExplained(t *testing.T) {
 		not    []string
 	}{
 		{"a new session in plain text", ending{handshaking: true}, io.EOF, errHandshakeRefused,
-			[]string{"one of:", "without a quorum", "read-only", "maxClientCnxns", "maxCnxns", "port for TLS", "load balancer"}, []string{"certificate", "behind"}},
+			[]string{"one of:", "without a quorum", "read-only", "maxClientCnxns", "maxCnxns", "port for TLS", "load balancer"}, []string{"certificate", "older than"}},
 		{"a new session, reset", ending{handshaking: true}, reset, errHandshakeRefused, []string{"one of:", "maxClientCnxns"}, nil},
-		{"a new session over TLS", ending{handshaking: true, secured: true}, io.EOF, errHandshakeRefused, []string{"one of:", "certificate"}, []string{"port for TLS", "behind"}},
-		{"a session is resumed", ending{handshaking: true, resuming: true}, io.EOF, errHandshakeRefused, []string{"one of:", "behind"}, []string{"port for TLS", "certificate"}},
-		{"a session is resumed over TLS", ending{handshaking: true, resuming: true, secured: true}, reset, errHandshakeRefused, []string{"behind", "certificate"}, nil},
+		{"a new session over TLS", ending{handshaking: true, secured: true}, io.EOF, errHandshakeRefused, []string{"one of:", "certificate"}, []string{"port for TLS", "older than"}},
+		{"a session is resumed", ending{handshaking: true, resuming: true}, io.EOF, errHandshakeRefused, []string{"one of:", "older than"}, []string{"port for TLS", "certificate"}},
+		{"a session is resumed over TLS", ending{handshaking: true, resuming: true, secured: true}, reset, errHandshakeRefused, []string{"older than", "certificate"}, nil},
 		{"later", ending{}, io.EOF, errEnded, []string{"closed the connection"}, []string{"quorum", "jute"}},
 		{"later, reset", ending{request: 100}, reset, errEnded, []string{"closed the connection"}, []string{"jute"}},
 		{"under a large request", ending{request: 200_000}, reset, errEnded, []string{"200000 bytes", "if this happens again", "jute.maxbuffer", "largeRequestMaxBytes"}, nil},

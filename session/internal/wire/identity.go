@@ -95,7 +95,7 @@ func (l *login) begin(mechanism sasl.Mechanism, server string) (err error) {
 	case l.ctx.Err() != nil:
 		err = l.ctx.Err()
 	case l.exchange == nil:
-		err = errors.New("the mechanism has begun no exchange")
+		err = errors.New("the mechanism has not begun an exchange")
 	default:
 		return nil
 	}
@@ -151,7 +151,7 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 			said = body[prefixLength : prefixLength+length]
 		}
 	}
-	return errors.New("the exchange has no end")
+	return errors.New("the exchange does not end")
 }
 
 // appendBytes appends what as the protocol has it: with its length in front.
@@ -211,7 +211,7 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	s.Conn = tls.Client(socket, cfg)
 	if err := s.HandshakeContext(ctx); err != nil {
 		if err = s.explain(err); isEnd(err) {
-			const causes = "the port is for plain text; the server takes no more connections; " + nobodyThere
+			const causes = "the port is for plain text; the server accepts no more connections; " + nobodyThere
 			err = fmt.Errorf("%w (one of: %s)", err, causes)
 		}
 		return nil, fmt.Errorf("tls: %w", err)

@@ -758,7 +758,7 @@ var (
 
 // Two reasons why a connection ends that has hardly begun.
 const (
-	noRoom      = "it takes no more connections, from here or in all (maxClientCnxns, maxCnxns, connection throttling)"
+	noRoom      = "it accepts no more connections, from here or in all (maxClientCnxns, maxCnxns, connection throttling)"
 	nobodyThere = "it is a load balancer without a server"
 )
 
@@ -804,7 +804,7 @@ func (e ending) explain(err error) error {
 	reasons := []string{"it is starting, or without a quorum, also in read-only mode", noRoom, nobodyThere}
 	switch {
 	case e.resuming:
-		reasons = append(reasons, "it is behind what this client has seen")
+		reasons = append(reasons, "its data are older than what this client has seen")
 	case !e.secured:
 		reasons = append(reasons, "it is a port for TLS")
 	}

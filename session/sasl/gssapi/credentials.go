@@ -74,7 +74,7 @@ func loadKeytab(path string) (table *keytab.Keytab, err error) {
 	}
 	table = keytab.New()
 	if table.Unmarshal(bytes) != nil { // its error may have the bytes in it
-		return nil, errors.New("it is no keytab")
+		return nil, errors.New("it is not a keytab")
 	}
 	return table, nil
 }
@@ -118,7 +118,7 @@ func (f file) granting(_ context.Context, m *mechanism, peer principal) (ticket,
 		return ticket{}, fmt.Errorf("%w: %w", sasl.ErrTemporary, err) // it was right, and is being changed
 	}
 	if found := owner(c); !found.equal(m.client) {
-		return ticket{}, fmt.Errorf("%w: the tickets in %s are those of %s by now, not of %s", ErrCredentials, f.path, found, m.client)
+		return ticket{}, fmt.Errorf("%w: the tickets in %s now belong to %s, not to %s", ErrCredentials, f.path, found, m.client)
 	}
 	now := m.now()
 	var old ticket

@@ -29,11 +29,11 @@ func parsePrincipal(s string) (principal, error) {
 	p := principal{types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, name), realm}
 	for _, part := range p.name.NameString {
 		if part == "" {
-			return p, fmt.Errorf("%q is no principal, want one as in app/host@REALM", s)
+			return p, fmt.Errorf("%q is not a principal such as app/host@REALM", s)
 		}
 	}
 	if strings.Contains(realm, "@") || strings.HasSuffix(s, "@") {
-		return p, fmt.Errorf("%q is no principal, want one as in app/host@REALM", s)
+		return p, fmt.Errorf("%q is not a principal such as app/host@REALM", s)
 	}
 	return p, nil
 }

@@ -38,11 +38,11 @@ func unframe(token []byte) (kind uint16, message []byte, err error) {
 	var name asn1.ObjectIdentifier
 	rest, err := asn1.Unmarshal(token, &outer)
 	if err != nil || len(rest) > 0 || outer.Class != asn1.ClassApplication || outer.Tag != 0 || !outer.IsCompound {
-		return 0, nil, errors.New("it is no token of GSSAPI")
+		return 0, nil, errors.New("it is not a GSSAPI token")
 	}
 	inner, err := asn1.Unmarshal(outer.Bytes, &name)
 	if err != nil || !name.Equal(kerberos()) || len(inner) < 2 {
-		return 0, nil, errors.New("it is no token of Kerberos")
+		return 0, nil, errors.New("it is not a Kerberos token")
 	}
 	return binary.BigEndian.Uint16(inner), inner[2:], nil
 }

@@ -136,7 +136,7 @@ func messages(t *testing.T, script string) (all []tea.Msg) {
 		case indent > 1:
 			last := &walk.locks[len(walk.locks)-1]
 			if words[0] == "error" {
-				last.err = fmt.Errorf("zkgrant: looking at %s: %w", last.Path, errors.New(rest))
+				last.err = fmt.Errorf("zkgrant: reading %s: %w", last.Path, errors.New(rest))
 				break
 			}
 			last.Contenders = append(last.Contenders, contenderOf(t, last.Path, words, number))
