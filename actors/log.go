@@ -37,7 +37,7 @@ func (l *Lock) log(ev events.Event) {
 	case events.Grant:
 		what, fields = what+" granted", append(fields, zap.Int64("token", ev.Token), zap.String("node", ev.Node), zap.Duration("waited", ev.Waited))
 	case events.Revoked:
-		what += " requested by a revocation"
+		what += " revocation requested"
 		if !ev.Deadline.IsZero() {
 			fields = append(fields, zap.Time("deadline", ev.Deadline))
 		}

@@ -202,8 +202,8 @@ func TestCloseLeavesAFloor(t *testing.T) {
 // TestCloseSaysWhatIsLeft: nothing, if a server has said that the session is over.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second
-	const left = "zkgrant: closed, and no server has said that the session is over; " +
-		"acquisitions whose nodes may be left until it expires: 76"
+	const left = "zkgrant: closed, but no server has confirmed the end of the session; " +
+		"acquisitions whose nodes may stay until it expires: 76"
 	for name, c := range map[string]struct {
 		latency time.Duration
 		end     zktest.Action
@@ -550,7 +550,7 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 			start := time.Now()
 			err := closing.Shutdown(ctx)
 			took := time.Since(start)
-			told := err != nil && strings.Contains(err.Error(), "functions under a lock still run: 1")
+			told := err != nil && strings.Contains(err.Error(), "functions under a lock are still running: 1")
 			expect(t, told == (c.runs > c.waited) && (err == nil || told),
 				"Shutdown = %v, want to be told of a function that runs", err)
 			expect(t, took >= c.waited && took <= c.waited+100*time.Millisecond,
@@ -566,8 +566,8 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 // TestWhatIsLeftIsReturnedAndLogged also if the caller ignores it, as in a deferred
 // Close.
 func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
-	const nodes = "may be left until it expires: 3"
-	const records = "records left that may tell of a crash that did not happen: 1"
+	const nodes = "may stay until it expires: 3"
+	const records = "crash records may stay for crashes that did not happen: 1"
 	for name, c := range map[string]struct {
 		bound time.Duration
 		after time.Duration // when the caller ends its context

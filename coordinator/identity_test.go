@@ -101,7 +101,7 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		coordtest.NotLost(t, held)
 		srv.CutAll()
 		want("on one more connection", "u:old")
-		if n := logs.FilterMessageSnippet("the identities have changed; the former ones").Len(); n != 1 {
+		if n := logs.FilterMessageSnippet("the identities have changed; the old ones").Len(); n != 1 {
 			t.Errorf("the change is logged %d times, want once", n)
 		}
 		coordtest.End(held)

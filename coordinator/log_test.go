@@ -76,7 +76,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 		`level=INFO msg="session established" timeout=10s`,
 		`level=INFO msg="leadership requested" path=/service/leader id=4 kind=election try=false`,
 		`level=INFO msg="leadership granted" path=/service/leader id=4 token=T4 waited=0s`,
-		`level=INFO msg="leadership requested by a revocation" path=/service/leader id=4`,
+		`level=INFO msg="leadership revocation requested" path=/service/leader id=4`,
 		`level=WARN msg="leadership lost" path=/service/leader id=4 token=T4 reason=revoked held=1m0s`,
 		`level=DEBUG msg="lock requested" path=none id=5 kind=mutex try=false`,
 		`level=DEBUG msg="lock given up" path=none id=5 error="zkgrant: malformed path: \"none\" does not start with a slash" waited=0s`,

@@ -35,7 +35,7 @@ func parseACL(list string) (acl []zk.ACL, err error) {
 		}
 	}
 	if rest != "" {
-		return nil, fmt.Errorf("%s: want world, creator, or scheme:id:perms,... with perms of c, d, r, w and a", strings.TrimSuffix(rest, ","))
+		return nil, fmt.Errorf("%s: must be world, creator, or scheme:id:perms,... with perms made of c, d, r, w and a", strings.TrimSuffix(rest, ","))
 	}
 	return acl, nil
 }
@@ -68,7 +68,7 @@ func (s *settings) access() ([]coordinator.Option, error) {
 		return nil, fmt.Errorf("--acl %w", err)
 	}
 	if s.acl == aclCreator && !s.identified() {
-		return nil, errors.New("--acl creator: want an identity, by --auth-file, --sasl-file or --tls-cert")
+		return nil, errors.New("--acl creator needs an identity: give --auth-file, --sasl-file or --tls-cert")
 	}
 	return []coordinator.Option{coordinator.WithACL(acl)}, nil
 }
@@ -80,6 +80,6 @@ func (s *settings) identified() bool { return s.authFile != "" || s.saslFile != 
 func (s *settings) warnOfOpenNodes() {
 	if s.acl == "" && s.identified() {
 		s.say(report{Event: "warned", Error: "no access list", loud: true},
-			"every client may delete the nodes of the lock: close them by --acl creator or another list, or open them by --acl world")
+			"every client may delete the lock's nodes: protect them with --acl creator or another list, or allow it with --acl world")
 	}
 }

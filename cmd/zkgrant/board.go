@@ -18,11 +18,11 @@ func newBoard(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "board [ROOT]",
 		Short: "Serve a web page that shows the locks",
-		Long: `board serves a live page of the locks below a path, prints its address, and goes on until it
-is interrupted. Every client that can reach the address sees paths and data, so it listens on
-this machine only unless --listen says otherwise. With --allow-revoke every client that can reach
-the address may take locks away. A proxy in front of it must authenticate its users. Without a path
-it shows the locks below the chroot of --servers, if there is one.`,
+		Long: `board serves a live web page of the locks below a path, prints its address, and runs until it
+is interrupted. Every client that can reach the address sees paths and data, so by default it
+listens on this machine only; see --listen. With --allow-revoke every such client may revoke
+locks, so a proxy in front of it must authenticate its users. Without a path it shows the locks
+below the chroot of --servers, if there is one.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -32,7 +32,7 @@ it shows the locks below the chroot of --servers, if there is one.`,
 			case err != nil:
 				return fmt.Errorf("--listen %s: %w", w.listen, err)
 			case w.revoke && !address.IP.IsLoopback():
-				return fmt.Errorf("--allow-revoke with --listen %s: want an address of this machine only, as 127.0.0.1:8080", w.listen)
+				return fmt.Errorf("--allow-revoke needs a loopback address such as 127.0.0.1:8080, not --listen %s", w.listen)
 			}
 			root, err := s.rootOf(args)
 			if err != nil {
@@ -45,8 +45,8 @@ it shows the locks below the chroot of --servers, if there is one.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&w.listen, "listen", "127.0.0.1:8080", "the `address` to serve at; port 0 is a free one")
-	cmd.Flags().BoolVar(&w.revoke, "allow-revoke", false, "let the page revoke locks; on this machine only")
+	cmd.Flags().StringVar(&w.listen, "listen", "127.0.0.1:8080", "the `address` to listen on; port 0 picks a free port")
+	cmd.Flags().BoolVar(&w.revoke, "allow-revoke", false, "let the page revoke locks; needs a loopback address")
 	return cmd
 }
 

@@ -176,7 +176,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 			}
 			orphaned.Store(true)
 			_ = family.signal(syscall.SIGKILL) // before anything else: no process but this one ends the group now
-			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed, and the command gets KILL")
+			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed; killing the command")
 		}
 		if bereave(); !leaves.Load() {
 			c.status = syscall.WaitStatus(number)
@@ -198,7 +198,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 
 // hearStart returns the number of the command's process, or why there is none.
 func hearStart(said *bufio.Reader, path string) (group int, err error) {
-	const ended = "the supervisor of the command has ended before it started the command"
+	const ended = "the supervisor ended before it started the command"
 	switch what, _, err := hear(said); {
 	case err == nil && what == reportLate:
 		return 0, errTooLate
@@ -211,7 +211,7 @@ func hearStart(said *bufio.Reader, path string) (group int, err error) {
 	case err == nil && what == reportFailed:
 		return 0, notStarted(&fs.PathError{Op: "exec", Path: path, Err: syscall.Errno(number)})
 	}
-	return 0, mayHaveBegunError{errors.New(ended + ", or just after that")}
+	return 0, mayHaveBegunError{errors.New(ended + ", or just after")}
 }
 
 // hear returns the supervisor's next report.
@@ -328,7 +328,7 @@ func (c *child) inspect(family family, sig syscall.Signal, err error) {
 	} else if missed == nil {
 		return
 	}
-	c.say(report{Event: "failed", Error: err.Error(), Processes: missed, loud: true, bad: true}, "%s does not reach %s of the command: %v",
+	c.say(report{Event: "failed", Error: err.Error(), Processes: missed, loud: true, bad: true}, "cannot send %s to %s of the command: %v",
 		unix.SignalName(sig), processes(missed), err)
 }
 
@@ -444,7 +444,7 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		c.signal(syscall.SIGCONT)
 	case jobs.Wait:
 		if !c.begged {
-			c.say(report{Event: "halted", Error: by.String(), loud: true, bad: true}, "the command is halted: it needs the terminal, and zkgrant is in the background")
+			c.say(report{Event: "halted", Error: by.String(), loud: true, bad: true}, "the command is stopped: it needs the terminal, but zkgrant is in the background; use fg")
 		}
 		c.begged = true
 		halting := c.halting

@@ -8,15 +8,15 @@ import (
 // codes are the exit codes, as --help and docs/command.md have them.
 func codes() [][2]string {
 	return [][2]string{
-		{"0", "it is done; of run and elect, the command has ended with 0"},
-		{"1", "queue --held, revoke: not held; ls: no such path; doctor: something is bad"},
-		{"1 to 122", "of run and elect: the command's own, as are those below if it chooses to use them"},
-		{"123", "the lock was lost, and the command, if it was started, was ended"},
-		{"124", "the lock was not granted, with --try or within --wait; see --conflict-code"},
-		{"125", "zkgrant failed: wrong arguments, no server, no permission, a run that would wait for itself"},
+		{"0", "success; run and elect: the command ended with 0"},
+		{"1", "queue --held, revoke: not held; ls: no such path; doctor: a finding is bad"},
+		{"1 to 122", "run and elect: the command's own code; it may also use any code below"},
+		{"123", "the lock was lost; the command, if started, was ended"},
+		{"124", "the lock was not granted with --try or within --wait; see --conflict-code"},
+		{"125", "zkgrant failed: wrong arguments, no server, no permission, or it would wait for itself"},
 		{"126", "the command cannot be started"},
 		{"127", "the command was not found"},
-		{"128 + n", "signal n ended the command, the waiting for the lock, or a command that only asks"},
+		{"128 + n", "signal n ended the command, the wait for the lock, or another zkgrant command"},
 	}
 }
 

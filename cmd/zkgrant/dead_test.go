@@ -134,9 +134,9 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 				t.Skip("there is no /proc: run the tests on Linux")
 			}
 			g.handsOver(func() {
-				run.Await(t, "the command has ended, and /locks/run is held for process", 1)
+				run.Await(t, "the command has ended, but /locks/run stays held for process", 1)
 				if _, ok := processStat(pid); ok {
-					run.Must(t, "is held for process "+strconv.Itoa(pid)+", which it has left behind")
+					run.Must(t, "stays held for process "+strconv.Itoa(pid)+" that it started")
 				}
 				if left != "headless" && gone(t, pid) {
 					t.Error("the process that outlives the command was ended, want it to work on")
@@ -155,7 +155,7 @@ func TestReleaseOnExit(t *testing.T) {
 	g := double(t)
 	run := g.begin("run -v --release-on-exit " + lockPath + " -- part leader FILE obedient 7")
 	pid := g.pid(run, "command")
-	run.Await(t, "gave /locks/run back", 1)
+	run.Await(t, "released /locks/run", 1)
 	if gone(t, pid) {
 		t.Error("the process that outlives the command was ended, want it to work on")
 	}
@@ -219,8 +219,8 @@ func TestABrokenConnection(t *testing.T) {
 				_, holder := g.first()
 				g.Cut(holder)
 				if where == "job" {
-					run.Await(t, "no connection; what is held is good for another", n+1)
-					run.Await(t, "connected again", n+1)
+					run.Await(t, "no connection; held locks stay valid for another", n+1)
+					run.Await(t, "reconnected", n+1)
 				}
 				eventstest.Eventually(t, "it is connected again", func() bool { return g.Connections() > 0 })
 			}
@@ -266,7 +266,7 @@ func TestTheSupervisorIsHalted(t *testing.T) {
 	run := g.works("run -v " + lockPath + " -- part wait")
 	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGSTOP))
 	g.stop(run, syscall.SIGTERM, 0)
-	run.Must(t, "gave /locks/run back")
+	run.Must(t, "released /locks/run")
 }
 
 // That the lock was given back is said when the servers have said it, and not before.
@@ -277,8 +277,8 @@ func TestGivenBackIsSaidWhenItIsTrue(t *testing.T) {
 	g.MuteAll(true)
 	run.Send(syscall.SIGTERM)
 	run.Exits(0) // the command's own
-	run.Must(t, "giving back: closed, and no server has said that the session is over")
-	if strings.Contains(run.String(), "gave /locks/run back") {
+	run.Must(t, "releasing the lock: closed, but no server has confirmed the end of the session")
+	if strings.Contains(run.String(), "released /locks/run") {
 		t.Errorf("no server has answered, and run says\n%s\nwant no word of a lock that was given back", run)
 	}
 }

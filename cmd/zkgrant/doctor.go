@@ -26,11 +26,12 @@ func newDoctor(s *settings) *cobra.Command {
 	var limit rate
 	cmd := &cobra.Command{
 		Use:   "doctor [PATH]",
-		Short: "Look for trouble in the ensemble, and in the locks below a path",
-		Long: `doctor asks each server of the connect string how it does, and looks at the locks at PATH and
-below it. It prints a line for each finding: ok, note, warn or bad, where, what was seen, and what
-to do. Without PATH it looks at the locks below the chroot of --servers, or at the servers only. It opens sessions, and writes nothing else. The exit code is 1 if anything is bad, 125 if it
-could not look.`,
+		Short: "Check the ensemble, and the locks below a path",
+		Long: `doctor checks each server of the connect string, and the locks at PATH and below it. It prints
+one line per finding: its level (ok, note, warn or bad), its place, what was seen, and what to
+do. Without PATH it checks the locks below the chroot of --servers, or else the servers only. It
+opens sessions, and writes nothing else. The exit code is 1 if a finding is bad, and 125 if
+doctor could not check.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -47,7 +48,7 @@ could not look.`,
 				root = "/"
 			}
 			if patience <= 0 {
-				return fmt.Errorf("--patience %v: want a time above 0", patience)
+				return fmt.Errorf("--patience must be above 0, not %v", patience)
 			}
 			if err := limit.set(); err != nil {
 				return err
@@ -64,7 +65,7 @@ could not look.`,
 		},
 	}
 	limit.bind(cmd)
-	cmd.Flags().DurationVar(&patience, "patience", patience, "how long a server may take for an answer")
+	cmd.Flags().DurationVar(&patience, "patience", patience, "how long to wait for each answer of a server")
 	return cmd
 }
 
@@ -77,7 +78,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	if err != nil {
 		return err
 	}
-	s.progress("asking %d servers", len(servers.Hosts))
+	s.progress("checking %d servers", len(servers.Hosts))
 	defer s.hide()
 	p, begun := newProbe(cfg, patience), time.Now()
 	o.Servers = each(servers.Hosts, func(addr string) doctor.Server { return p.examine(ctx, addr) })
@@ -92,7 +93,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 		}
 		found.print(ctx, doctor.Findings(o)) // a walk may take long
 		looking := session.WithProgress(ctx, func(p session.Progress) {
-			s.progress("looking at what is below %s, %d nodes so far", root, p.Nodes)
+			s.progress("reading the tree below %s, %d nodes so far", root, p.Nodes)
 		})
 		o.Tree, err = lookBelow(looking, paced{live}, servers.Chroot, root, func(n doctor.Node) {
 			found.print(ctx, n.Findings())

@@ -115,7 +115,7 @@ func TestRealDoctor(t *testing.T) {
 	g.examined(codeBad, "/sick/mixed").has(t, doctor.Bad, "kinds", "/sick/mixed", "as a semaphore and")
 	g.examined(codeBad, "--tick-time 400ms").has(t, doctor.Bad, "tick", "tickTime", "locks are told 400ms")
 	g.examined(0, "--session-timeout 30s").has(t, doctor.Warn, "timeout", "session timeout",
-		"30s was asked for and 10s was granted")
+		"30s was requested, but 10s was granted")
 
 	holder.Send(syscall.SIGKILL)
 	eventstest.Eventually(t, "the session of the killed holder is over", func() bool {
@@ -138,7 +138,7 @@ func TestRealDoctor(t *testing.T) {
 	eventstest.Eventually(t, "the last server serves no more", func() bool {
 		said, err := g.command("zkgrant doctor --json").Output()
 		var end *exec.ExitError
-		return errors.As(err, &end) && end.ExitCode() == codeFailed && strings.Contains(string(said), "No server takes a session.")
+		return errors.As(err, &end) && end.ExitCode() == codeFailed && strings.Contains(string(said), "No server accepts a session.")
 	})
 }
 
@@ -153,7 +153,7 @@ func TestRealDoctorOfDefaults(t *testing.T) {
 	all := g.examined(codeBad, c.flags())
 	all.has(t, doctor.OK, "serving", addr, "standalone, version 3.")
 	all.has(t, doctor.Bad, "tick", "tickTime",
-		"by their bounds of the session timeout, the servers have a tickTime of 3s, and locks are told 2s")
+		"their bounds for the session timeout, the servers have a tickTime of 3s, and locks assume 2s")
 	all.has(t, doctor.Note, "words", addr, "conf,ruok,isro,cons are refused")
 	g.examined(0, c.flags()+"--tick-time 3s").has(t, doctor.Note, "tick", "tickTime", "locks are told 3s")
 	g.ends(codeFailed, "doctor", "takes connections, but no session")
@@ -232,5 +232,5 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 		_ = near.Close()
 	})
 	g.ends(0, "doctor --json --patience 2s --servers "+addr,
-		`"check":"serving","subject":"`+addr+`","seen":"It serves, with a round trip`)
+		`"check":"serving","subject":"`+addr+`","seen":"Serving, with a round trip`)
 }

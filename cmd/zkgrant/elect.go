@@ -22,10 +22,10 @@ func newElect(s *settings) *cobra.Command {
 	var again, watch bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
-		Short: "Run a command while leading, or watch the leader",
-		Long: `elect campaigns, and runs the command while it leads. It ends with the command's exit
-code. With --again it campaigns again after a loss. With --watch it takes no part:
-it prints the leader, and each change, until it is interrupted.
+		Short: "Run a command while leading an election, or watch its leader",
+		Long: `elect campaigns in an election, runs the command while it leads, and exits with the
+command's exit code. With --again it campaigns again after a loss. With --watch it is no
+candidate: it prints the leader, and each change, until it is interrupted.
 ` + commandText + codesHelp(),
 		Example:           "  zkgrant elect --again /elections/scheduler -- scheduler\n  zkgrant elect --watch /elections/scheduler",
 		GroupID:           "hold",
@@ -33,7 +33,7 @@ it prints the leader, and each change, until it is interrupted.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch {
 				if len(args) != 1 {
-					return errors.New("--watch: want one path, and no command")
+					return errors.New("--watch takes one path and no command")
 				}
 				return s.observe(cmd.OutOrStdout(), args[0])
 			}
@@ -42,7 +42,7 @@ it prints the leader, and each change, until it is interrupted.
 				return err
 			}
 			if w.paths = paths; len(paths) > 1 {
-				return errors.New("an election has one path")
+				return errors.New("elect takes one path")
 			}
 			return w.work(command, flags.program(command), again)
 		},
@@ -51,7 +51,7 @@ it prints the leader, and each change, until it is interrupted.
 	w.bindWait(cmd)
 	flags.bind(cmd)
 	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")
-	cmd.Flags().BoolVar(&watch, "watch", false, "print the leader, and each change")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print the leader, and each change, without being a candidate")
 	return cmd
 }
 

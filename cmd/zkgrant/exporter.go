@@ -34,16 +34,17 @@ func newExporter(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exporter [ROOT]",
 		Short: "Export the locks below a path as Prometheus metrics",
-		Long: `exporter shows Prometheus the locks below a path as their nodes show them, whichever library and process they are of.
-It looks at the tree when it is scraped, and at most once per interval. Of a large tree it exports what it has found so far, with its age.
-Without a path it exports the locks below the chroot of --servers, if there is one. It prints the address of its metrics, and serves them
-until it is interrupted. Every client that can reach the address sees paths.`,
+		Long: `exporter serves metrics of the locks below a path to Prometheus, for all processes and libraries.
+It reads the tree when it is scraped, at most once per --interval. For a large tree it exports
+what it has found so far, with its age. Without a path it exports the locks below the chroot of
+--servers, if there is one. It prints the address of its metrics, and runs until it is
+interrupted. Every client that can reach the address sees paths.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if e.interval <= 0 || e.timeout <= 0 {
-				return fmt.Errorf("--interval %v --poll-timeout %v: want times above 0", e.interval, e.timeout)
+				return fmt.Errorf("--interval and --poll-timeout must be above 0, not %v and %v", e.interval, e.timeout)
 			}
 			var err error
 			if e.root, err = s.rootOf(args); err != nil {
@@ -55,10 +56,10 @@ until it is interrupted. Every client that can reach the address sees paths.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&e.listen, "listen", "127.0.0.1:9142", "the `address` to serve at; other machines see it only if it is one of theirs")
-	f.DurationVar(&e.interval, "interval", 5*time.Second, "the least time between two looks at the tree")
-	f.DurationVar(&e.timeout, "poll-timeout", time.Second, "how long a scrape waits for a look; then it shows what is known")
-	f.IntVar(&e.most, "max-locks", 50, "how many locks below one parent have a label of their own")
+	f.StringVar(&e.listen, "listen", "127.0.0.1:9142", "the `address` to listen on; by default, this machine only")
+	f.DurationVar(&e.interval, "interval", 5*time.Second, "the minimum time between two reads of the tree")
+	f.DurationVar(&e.timeout, "poll-timeout", time.Second, "how long a scrape waits for a read; then it exports what is known")
+	f.IntVar(&e.most, "max-locks", 50, "how many locks below one parent have their own label")
 	return cmd
 }
 

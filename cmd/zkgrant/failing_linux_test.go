@@ -58,9 +58,9 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 		run.Send(syscall.SIGTERM)
 		who := "process " + strconv.Itoa(climber)
 		for _, sig := range []string{"SIGTERM", "SIGKILL"} {
-			run.Await(t, sig+" does not reach "+who+" of the command: operation not permitted", 1)
+			run.Await(t, "cannot send "+sig+" to "+who+" of the command: operation not permitted", 1)
 		}
-		run.Await(t, "the command has ended, and /locks/run is held for "+who, 1)
+		run.Await(t, "the command has ended, but /locks/run stays held for "+who, 1)
 		g.nodes(2, "while a process of the group lives")
 		kill()
 		run.Exits(codeSignal + int(syscall.SIGTERM))
@@ -80,7 +80,7 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 			_, holder := g.first()
 			g.Mute(holder, true)
 			run.Await(t, "LOST "+lockPath, 1)
-			run.Await(t, "which may go on WITHOUT the lock "+lockPath, 1)
+			run.Await(t, "which may keep running WITHOUT the lock "+lockPath, 1)
 			if gone(t, leader) || gone(t, climber) {
 				t.Error("a process of root's has ended, want both alive")
 			}
@@ -89,8 +89,8 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 			g.Mute(holder, false)
 			run.Exits(codeLost)
 			both := fmt.Sprint(min(leader, climber), " ", max(leader, climber))
-			run.Must(t, "SIGTERM does not reach processes ", "SIGKILL does not reach processes ",
-				"KILL has not ended processes "+both+", which may go on")
+			run.Must(t, "cannot send SIGTERM to processes ", "cannot send SIGKILL to processes ",
+				"KILL has not ended processes "+both+", which may keep running")
 			if said := run.String(); strings.Contains(said, "was killed") {
 				t.Errorf("it said that a process was killed, and none was:\n%s", said)
 			}
@@ -107,9 +107,9 @@ func TestATermThatReachesNobody(t *testing.T) {
 	leader, _ := g.root(run, "command")
 	climber, kill := g.root(run, "climber")
 	run.Send(syscall.SIGTERM)
-	run.Await(t, "SIGTERM does not reach processes ", 1)
+	run.Await(t, "cannot send SIGTERM to processes ", 1)
 	eventstest.Check(t, syscall.Kill(leader, syscall.SIGUSR1))
-	run.Await(t, "the command has ended, and /locks/run is held for process "+strconv.Itoa(climber), 1)
+	run.Await(t, "the command has ended, but /locks/run stays held for process "+strconv.Itoa(climber), 1)
 	if said := run.String(); strings.Contains(said, "SIGKILL") {
 		t.Errorf("the rest of the group was sent KILL, want it left alone:\n%s", said)
 	}
@@ -126,8 +126,8 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	climber, kill := g.root(run, "climber")
 	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGKILL))
 	who := "process " + strconv.Itoa(climber)
-	run.Await(t, "SIGKILL does not reach "+who+" of the command: operation not permitted", 1)
-	run.Await(t, "the command has ended, and /locks/run is held for "+who, 1)
+	run.Await(t, "cannot send SIGKILL to "+who+" of the command: operation not permitted", 1)
+	run.Await(t, "the command has ended, but /locks/run stays held for "+who, 1)
 	g.nodes(1, "while the command lives")
 	kill()
 	run.Exits(codeFailed)
@@ -153,7 +153,7 @@ func TestAStrangerThatCannotBeSeen(t *testing.T) {
 			g.pid(run, "command")
 			_, kill := g.root(run, "climber")
 			run.Send(syscall.SIGTERM)
-			run.Await(t, "SIGKILL does not reach processes of the command: operation not permitted", 1)
+			run.Await(t, "cannot send SIGKILL to processes of the command: operation not permitted", 1)
 			g.nodes(1, "while a process of the group lives")
 			kill()
 			run.Exits(codeSignal + int(syscall.SIGTERM))

@@ -29,13 +29,13 @@ type force struct {
 func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) error {
 	if !f.force {
 		if f.yes {
-			return errors.New("--yes is for --force")
+			return errors.New("--yes needs --force")
 		}
 		return nil
 	}
 	asks := isTerminal(os.Stdin)
 	if !f.yes && !asks {
-		return errors.New("--force: give --yes too, where standard input is no terminal")
+		return errors.New("--force cannot ask for confirmation, because standard input is not a terminal: add --yes")
 	}
 	var err error
 	if f.holders, err = f.now(ctx); err != nil {
@@ -46,22 +46,22 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 	}
 	for _, c := range f.holders {
 		s.say(report{Event: "forcing", Path: f.path, Node: c.Node, Token: c.Token, Session: sessionID(c.Session), loud: true, always: true, bad: true},
-			"--force removes the node of %q, token %d, in %v, if that holder has not agreed to a revocation: %s", c.Data, c.Token, grace, c.Node)
+			"--force deletes the node of %q, token %d, in %v, if that holder is not revocable: %s", c.Data, c.Token, grace, c.Node)
 	}
 	s.say(report{Event: "risk", Path: f.path, loud: true, always: true, bad: true},
-		"A holder that is alive works on until it notices, and the next holder starts at once beside it. Make sure that its process has ended, or its machine is off.")
+		"A live holder keeps working until it notices, and the next holder starts at once. First make sure that its process has ended, or that its machine is off.")
 	if f.yes {
 		return nil
 	}
 	s.out.flush(time.Second)
-	_, _ = fmt.Fprint(os.Stderr, "Remove them? Type yes: ")
+	_, _ = fmt.Fprint(os.Stderr, "Delete them? Type yes: ")
 	f.until = time.Now().Add(grace) // should the answer fail
 	answer, err := line(ctx, os.Stdin)
 	if err != nil {
 		return err
 	}
 	if answer != "yes" {
-		return errors.New("nothing was done")
+		return errors.New("nothing was deleted")
 	}
 	f.until = time.Now().Add(grace)
 	return nil
@@ -134,9 +134,9 @@ func (f *force) delete(ctx context.Context, s *settings, holders []events.Conten
 	return s.inSession(ctx, func(live *session.Session) error {
 		for _, c := range holders {
 			if err := live.Remove(ctx, c.Node); err != nil {
-				return fmt.Errorf("removing %s: %w", c.Node, err)
+				return fmt.Errorf("deleting %s: %w", c.Node, err)
 			}
-			s.say(report{Event: "removed", Path: f.path, Node: c.Node, Token: c.Token, loud: true, bad: true}, "removed %s of %q", c.Node, c.Data)
+			s.say(report{Event: "removed", Path: f.path, Node: c.Node, Token: c.Token, loud: true, bad: true}, "deleted %s of %q", c.Node, c.Data)
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ func TestRevokeByForce(t *testing.T) {
 	g := double(t)
 	run := g.works("run " + lockPath + " --data holder -- part wait")
 	const firm = "revoke --grace 200ms " + lockPath
-	g.ends(codeFailed, firm, "has not agreed")
+	g.ends(codeFailed, firm, "is not revocable")
 	for _, flag := range []string{" --force", " --yes"} {
 		cmd := g.command("zkgrant " + firm + flag)
 		cmd.Stdin = strings.NewReader("yes\n")
@@ -29,8 +29,8 @@ func TestRevokeByForce(t *testing.T) {
 	node, _ := g.first()
 	next := g.begin("run -v " + lockPath + " -- true")
 	next.Await(t, "1 ahead", 1)
-	g.ends(0, firm+" --force --yes", `removes the node of "holder", token `, node,
-		"works on until it notices", "removed "+node, "is not held any more")
+	g.ends(0, firm+" --force --yes", `deletes the node of "holder", token `, node,
+		"keeps working until it notices", "deleted "+node, "is no longer held")
 	next.Exits(0)
 	run.Exits(codeLost)
 	run.Must(t, "LOST "+lockPath+": node removed")
@@ -50,12 +50,12 @@ func TestForceIsNotNeeded(t *testing.T) {
 			forced.Await(t, "loses it at", 1)
 			run.Send(syscall.SIGTERM)
 		} else {
-			run.Await(t, "is asked back", 1)
+			run.Await(t, "is being revoked", 1)
 		}
 		run.Exits(0)
 		g.pid(next, "command")
 		forced.Exits(0)
-		if forced.Count("removed ") > 0 {
+		if forced.Count("deleted ") > 0 {
 			t.Errorf("revoke removed a node that was not left:\n%s", forced)
 		}
 		g.nodes(1, "when the first holder has given the lock back")

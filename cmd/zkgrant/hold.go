@@ -21,10 +21,10 @@ func newHold(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold [flags] PATH...",
 		Short: "Hold a lock until standard input ends",
-		Long: `hold waits for the lock and prints one line of JSON when it is granted. It gives the
-lock back at the end of standard input, or on INT, TERM, HUP or QUIT. It ends with 123
-if the lock is lost, and with 124 if it was not granted before standard input ended, or within
---wait. Where standard input is /dev/null, only a signal ends it.
+		Long: `hold waits for the lock and prints one line of JSON when it is granted. It releases the
+lock when standard input ends, or on INT, TERM, HUP or QUIT. It exits with 123 if the
+lock is lost, and with 124 if it is not granted before standard input ends, or within
+--wait. If standard input is /dev/null, only a signal or a loss ends it.
 ` + codesHelp(),
 		Example:           "  mkfifo held granted; zkgrant hold /locks/disk < held > granted & exec 3> held; read -r grant < granted",
 		GroupID:           "hold",
@@ -36,7 +36,7 @@ if the lock is lost, and with 124 if it was not granted before standard input en
 		},
 	}
 	w.grace, w.lead, w.readyAtGrant = new(time.Duration), true, true
-	cmd.Flags().DurationVar(w.grace, "lead", 0, "how long before the end of the lock a service manager is told, so that it ends the work in that `time`;\nat most a quarter of the session timeout; the lock is given back so long after a signal, too")
+	cmd.Flags().DurationVar(w.grace, "lead", 0, "notify the service manager this `time` before the lease runs out, so that it can stop the work;\nafter a signal, too, the lock is released only after that time; at most a quarter of the session timeout")
 	w.bindKind(cmd)
 	w.bindWait(cmd)
 	return cmd

@@ -85,9 +85,9 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	defer func() {
 		w.manager.close()
 		if closing := c.Close(); closing != nil { // the servers will end the session without it
-			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %s", plainly(closing))
+			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "releasing the lock: %s", plainly(closing))
 		} else if w.gave { // the servers have said so
-			w.say(report{Event: "ended", Path: w.name(), Seconds: w.last.Held.Seconds()}, "gave %s back after %s", w.name(), since(w.last.Held))
+			w.say(report{Event: "ended", Path: w.name(), Seconds: w.last.Held.Seconds()}, "released %s after %s", w.name(), since(w.last.Held))
 		}
 	}()
 	for {
@@ -155,7 +155,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			h.out.flush(time.Second / 10) // the command may use the same terminal
 			if !h.lock.Valid() {          // this process may have slept
 				h.leave(duty.NotBegun)
-				return w.tooLate("it was not valid any more"), nil
+				return w.tooLate("it was no longer valid"), nil
 			}
 			if err := h.begin(grant, kind); err != nil {
 				end := duty.NotBegun
@@ -243,7 +243,7 @@ func (w *wanted) inTheWay(ctx context.Context, lock acquirer, session int64, out
 	}
 	contender := nested.Contender{Session: session, Reads: w.kind == "read", Permits: w.permits, Size: w.size}
 	if node, is := contender.InTheWay(queue, outer); is {
-		return fmt.Errorf("%s would wait for itself: the zkgrant that has started this command holds %s", w.name(), node)
+		return fmt.Errorf("%s would wait for itself: the zkgrant that started this command holds %s", w.name(), node)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (h *holding) act() (code int, over bool, err error) {
 		h.duty.Ended = now
 	}
 	if over := h.duty.Empty || h.leaves && !h.duty.Ended.IsZero(); over && !h.duty.Done() && !h.duty.GivenUp() && !h.lock.Valid() {
-		reason := any("it was not valid any more when the command ended")
+		reason := any("it was no longer valid when the command ended")
 		if !time.Now().Before(h.duty.Lease) { // the supervisor was first, or this process has slept
 			reason = events.ReasonLeaseRanOut
 		}
@@ -318,15 +318,15 @@ func (h *holding) act() (code int, over bool, err error) {
 		case duty.Leave:
 			left := h.job.left()
 			h.say(report{Event: "failed", Path: h.name(), Error: "still running", Processes: left, loud: true, bad: true},
-				"KILL has not ended %s, which may go on WITHOUT the lock %s", processes(left), h.name())
+				"KILL has not ended %s, which may keep running WITHOUT the lock %s", processes(left), h.name())
 			h.left = true
 			return codeLost, true, nil
 		case duty.Remind:
 			h.say(report{Event: "outlived", Path: h.name(), Processes: h.job.left(), loud: true},
-				"the command has ended, and %s is held for %s, which it has left behind", h.name(), processes(h.job.left()))
+				"the command has ended, but %s stays held for %s that it started; see --release-on-exit", h.name(), processes(h.job.left()))
 		case duty.Stay:
 			h.say(report{Event: "stays", Path: h.name(), Seconds: h.duty.Until.Sub(now).Seconds()},
-				"the command has ended, and %s is held for another %s", h.name(), since(h.duty.Until.Sub(now)))
+				"the command has ended, and %s stays held for another %s", h.name(), since(h.duty.Until.Sub(now)))
 		case duty.Release:
 			h.manager.turn(h.notice(true))
 			code, err := h.outcome()
@@ -425,7 +425,7 @@ func (h *holding) leave(end duty.End) {
 }
 
 func (h *holding) sayAsked(revoked events.Revoked) {
-	h.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", h.name())
+	h.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is being revoked", h.name())
 }
 
 // sayLost says that the lock is lost, or that it was given up before it is.
@@ -483,7 +483,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 		return 0, w.taken("another process has %s", w.name())
 	case errors.Is(err, coordinator.ErrTimeout):
 		most, _ := w.most()
-		silent := fmt.Errorf("no server has answered within %v", most)
+		silent := fmt.Errorf("no server answered within %v", most)
 		now, cancel := context.WithCancelCause(context.Background())
 		cancel(silent)
 		if err := c.Ready(now); err != nil {
@@ -521,17 +521,17 @@ func (s *settings) tell(ev events.Event) {
 	case events.Queued:
 		s.say(report{Event: "queued", Path: ev.Path, Ahead: ev.Ahead}, "waiting for %s, %d ahead", ev.Path, ev.Ahead)
 	case events.Requeued:
-		s.say(report{Event: "requeued", Path: ev.Path}, "waiting for %s again, the place was lost", ev.Path)
+		s.say(report{Event: "requeued", Path: ev.Path}, "queued again for %s, because its place was lost", ev.Path)
 	case events.Grant:
 		s.say(report{Event: "granted", Path: ev.Path, Node: ev.Node, Token: ev.Token, Session: sessionID(ev.Session), Seconds: ev.Waited.Seconds(), good: true},
 			"granted %s after %s, token %d", ev.Path, since(ev.Waited), ev.Token)
 	case events.Suspended:
 		left := time.Until(ev.Deadline)
-		s.say(report{Event: "suspended", Seconds: left.Seconds()}, "no connection; what is held is good for another %s", since(left))
+		s.say(report{Event: "suspended", Seconds: left.Seconds()}, "no connection; held locks stay valid for another %s", since(left))
 	case events.Resumed:
-		s.say(report{Event: "resumed"}, "connected again")
+		s.say(report{Event: "resumed"}, "reconnected")
 	case events.SessionExpired:
-		s.say(report{Event: "expired", Session: sessionID(ev.Session)}, "the session is over")
+		s.say(report{Event: "expired", Session: sessionID(ev.Session)}, "the session has expired")
 	default:
 	}
 }

@@ -178,7 +178,7 @@ func TestWithLess(t *testing.T) {
 		{g.hiding(noProc, program+run), 3, ""},
 		{g.hiding(noProc, "zkgrant"+run), 3, ""},
 		{g.hiding(noProc, "zkgrant doctor "+lockPath), 0, ""},
-		{g.hiding(noProc, unnamed+program+run), codeFailed, "zkgrant does not find its own program without /proc"},
+		{g.hiding(noProc, unnamed+program+run), codeFailed, "zkgrant cannot find its own program without /proc"},
 		{g.hiding(noDNS, "zkgrant"+run), 3, ""},
 		{g.hiding(noDNS, "zkgrant run --servers zk.example:2181 --wait 1s "+lockPath+" -- true"), codeFailed,
 			"no name server is configured: open /etc/resolv.conf: no such file or directory"},

@@ -19,9 +19,9 @@ func testLines(t *testing.T, g *rig) {
 		some    = `(?s).`
 		taken   = `^zkgrant: another process has /lines/held\n$`
 		quarter = `a quarter of the session timeout`
-		root    = `name the path below which to look`
-		servers = `name the ZooKeeper servers with --servers`
-		usage   = `zkgrant: no command, or no path: write -- between them\nusage: zkgrant run \[flags\] PATH... -- COMMAND`
+		root    = `give the path to search below`
+		servers = `give the ZooKeeper servers with --servers`
+		usage   = `zkgrant: give a path and a command, with -- between them\nusage: zkgrant run \[flags\] PATH... -- COMMAND`
 		regular = `: not a regular file`
 	)
 	for _, test := range []struct {
@@ -38,12 +38,12 @@ func testLines(t *testing.T, g *rig) {
 		{"elect --again /lines/free -- part exit 123", 123, ``}, // it has ended all the same
 		{`run --shell /lines/free -- 'test "$ZKGRANT_PATH" = /lines/free && exit 3'`, 3, ``},
 		{"run --shell /lines/free -- 'kill -KILL $$'", codeSignal + int(syscall.SIGKILL), ``},
-		{"run -v --signal 15 /lines/free -- true", 0, `gave /lines/free back`},
+		{"run -v --signal 15 /lines/free -- true", 0, `released /lines/free`},
 		{"run --grace 2500ms /lines/free -- true", 0, ``},
 		{"run --grace 0 /lines/free -- true", 0, ``},
 		{"run --textfile /none/a.prom /lines/free -- part exit 7", 7, `/none/a.prom: .*no such file`},
 		{"env NOTIFY_SOCKET=/nowhere zkgrant run /lines/free -- part exit 7", 7, `NOTIFY_SOCKET: .*no such file`},
-		{"env NOTIFY_SOCKET=vsock:2:1 zkgrant run /lines/free -- true", 0, `NOTIFY_SOCKET: .*want a path, or @ and a name`},
+		{"env NOTIFY_SOCKET=vsock:2:1 zkgrant run /lines/free -- true", 0, `NOTIFY_SOCKET: .*must be a path, or @ and a name`},
 
 		// What cannot run.
 		{"run /lines/free -- no-such-command", codeNotFound, `not found`},
@@ -59,34 +59,34 @@ func testLines(t *testing.T, g *rig) {
 		{"env ZKGRANT_SESSION_TIMEOUT=soon zkgrant run /lines/free -- true", codeFailed, `ZKGRANT_SESSION_TIMEOUT`},
 		{"run --grace -1s /lines/free -- true", codeFailed, `--grace`},
 		{"run --grace 3s /lines/free -- true", codeFailed, quarter},
-		{"run --signal NONE /lines/free -- true", codeFailed, `no such signal`},
-		{"run --signal 99 /lines/free -- true", codeFailed, `no such signal`},
-		{"run --kind spin /lines/free -- true", codeFailed, `want mutex, read, write or unfair`},
+		{"run --signal NONE /lines/free -- true", codeFailed, `unknown signal`},
+		{"run --signal 99 /lines/free -- true", codeFailed, `unknown signal`},
+		{"run --kind spin /lines/free -- true", codeFailed, `--kind must be mutex, read, write or unfair, not spin`},
 		{"run --permits 2 /lines/free -- true", codeFailed, `--size`},
 		{"run --size -1 /lines/free -- true", codeFailed, `--size`},
 		{"run -q --size x /lines/free -- true", codeFailed, `^zkgrant: invalid argument "x" for "--size" flag: .*: invalid syntax\n$`},
-		{"run --min-hold -1s /lines/free -- true", codeFailed, `--min-hold: want a time of 0 or more`},
+		{"run --min-hold -1s /lines/free -- true", codeFailed, `--min-hold must not be negative`},
 		{"run --textfile /dev/null /lines/free -- true", codeFailed, `--textfile /dev/null` + regular},
 		{"run --textfile /tmp /lines/free -- true", codeFailed, `--textfile /tmp` + regular},
-		{"run --acl creator /lines/free -- true", codeFailed, `--acl creator: want an identity`},
-		{"run --acl world:anyone:x /lines/free -- true", codeFailed, `--acl world:anyone:x: want world, creator, or scheme:id:perms`},
+		{"run --acl creator /lines/free -- true", codeFailed, `--acl creator needs an identity`},
+		{"run --acl world:anyone:x /lines/free -- true", codeFailed, `--acl world:anyone:x: must be world, creator, or scheme:id:perms`},
 		{"run locks -- true", codeFailed, `path`},
 		{"run -h", 0, `Usage`},
 		{"hold", codeFailed, `at least 1 arg`},
-		{"hold --lead 2.501s /lines/free", codeFailed, `--lead 2.501s: .*` + quarter},
-		{"hold --lead -1s /lines/free", codeFailed, `--lead -1s: .*` + quarter},
+		{"hold --lead 2.501s /lines/free", codeFailed, `--lead 2.501s .*` + quarter},
+		{"hold --lead -1s /lines/free", codeFailed, `--lead -1s .*` + quarter},
 		{"elect /lines/free /lines/free -- true", codeFailed, `one path`},
 		{"resize /lines/free 0", codeFailed, `1 or more`},
 		{"ls locks", codeFailed, `zkgrant: malformed path`},
-		{"ls --rate 0 /lines", codeFailed, `--rate 0: want 1 or more`},
+		{"ls --rate 0 /lines", codeFailed, `--rate must be at least 1, not 0`},
 		{"ls /lines/none", codeNotThere, `/lines/none does not exist`},
 		{"ls --json /lines/none", codeNotThere, `/lines/none does not exist`},
 		{"ls --servers " + g.servers + "/nowhere", codeNotThere, some},
 		{"revoke /lines/free", codeNotHeld, `the lock is not held`},
 		{"revoke --force --yes /lines/free", codeNotHeld, `the lock is not held`},
 		{"doctor locks", codeFailed, `^zkgrant: malformed path: "locks" does not start with a slash`},
-		{"doctor --tick-time 20s", codeFailed, `^zkgrant: invalid use: a tick of 20s`},
-		{"board --listen 0.0.0.0:0 --allow-revoke", codeFailed, `want an address of this machine only`},
+		{"doctor --tick-time 20s", codeFailed, `^zkgrant: invalid use: a tickTime of 20s`},
+		{"board --listen 0.0.0.0:0 --allow-revoke", codeFailed, `--allow-revoke needs a loopback address`},
 		{"top /lines", codeFailed, `top needs a terminal; zkgrant ls lists the locks once`},
 		{"top --json /lines", codeFailed, `top needs a terminal; zkgrant ls lists the locks once`},
 		{"ls", codeFailed, root},

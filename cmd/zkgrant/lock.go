@@ -71,7 +71,7 @@ func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
 		if w.lead {
 			flag = "--lead"
 		}
-		return 0, fmt.Errorf(flag+" %v: want a quarter of the session timeout of %v at most, which is %v", *w.grace, timeout, timeout/4)
+		return 0, fmt.Errorf(flag+" %v is not between 0 and a quarter of the session timeout of %v, which is %v", *w.grace, timeout, timeout/4)
 	}
 	return *w.grace, nil
 }
@@ -85,9 +85,9 @@ const (
 // bindKind gives a command the flags that choose a lock.
 func (w *wanted) bindKind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&w.kind, "kind", "k", "mutex", "mutex, read, write or unfair")
-	f.IntVarP(&w.permits, "permits", "n", 1, "take so many permits of the semaphore")
-	f.IntVar(&w.size, "size", 0, "the lock is a semaphore with so many permits")
+	f.StringVarP(&w.kind, "kind", "k", "mutex", "the kind of lock: mutex, read, write or unfair")
+	f.IntVarP(&w.permits, "permits", "n", 1, "how many of the semaphore's permits to take")
+	f.IntVar(&w.size, "size", 0, "make the lock a semaphore with this many permits")
 	w.bindHolding(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -95,18 +95,18 @@ func (w *wanted) bindKind(cmd *cobra.Command) {
 // bindHolding gives a command the flags for what a holder agrees to.
 func (w *wanted) bindHolding(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&w.detectCrash, "detect-crash", false, "tell of an earlier holder that has crashed")
-	f.DurationVar(&w.lockDelay, "lock-delay", 0, "as --detect-crash, and wait for so long behind a crash; at most 1m")
-	f.BoolVar(&w.revocable, "revocable", false, "give the lock back when it is asked for, as zkgrant revoke does")
+	f.BoolVar(&w.detectCrash, "detect-crash", false, "report an earlier holder that crashed")
+	f.DurationVar(&w.lockDelay, "lock-delay", 0, "like --detect-crash, and wait this long after a crash; at most 1m")
+	f.BoolVar(&w.revocable, "revocable", false, "let zkgrant revoke, and other clients, take the lock back")
 }
 
 // bindWait gives a command the flags for how long it waits.
 func (w *wanted) bindWait(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&w.try, "try", false, "do not wait for the lock, and not longer than --wait or 10s for a server")
-	f.DurationVarP(&w.wait, "wait", "w", 0, "wait no longer than that `time` for the lock; 0 is --try (default as long as it takes)")
-	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not granted in that time")
-	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the program, without its arguments")
+	f.BoolVar(&w.try, "try", false, "do not wait for the lock; wait for a server for --wait or 10s")
+	f.DurationVarP(&w.wait, "wait", "w", 0, "the longest `time` to wait for the lock; 0 is --try (default: no limit)")
+	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not granted with --try or within --wait")
+	f.StringVar(&w.data, "data", "", "the text that others see in the queue (default: the host, the process and the program, without its arguments)")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.waits = cmd.Flags().Changed("wait") }
 }
 
@@ -117,17 +117,17 @@ func (w *wanted) check() error {
 	case graceErr != nil:
 		return graceErr
 	case w.minHold < 0:
-		return errors.New("--min-hold: want a time of 0 or more")
+		return errors.New("--min-hold must not be negative")
 	case w.wait < 0:
-		return errors.New("--wait: want a time of 0 or more")
+		return errors.New("--wait must not be negative")
 	case w.conflict < 0 || w.conflict > 255:
-		return errors.New("--conflict-code: want 0 to 255")
+		return errors.New("--conflict-code must be from 0 to 255")
 	case w.size < 0:
-		return errors.New("--size: want 1 or more")
+		return errors.New("--size must be at least 1")
 	case w.size == 0 && w.permits != 1:
-		return errors.New("--permits: name the semaphore's size with --size, too")
+		return errors.New("--permits needs --size, the size of the semaphore")
 	case w.size > 0 && (w.kind != "mutex" || len(w.paths) > 1):
-		return errors.New("--size: a semaphore has one path and no other kind")
+		return errors.New("--size takes one path and no --kind")
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 		case "unfair":
 			locks = append(locks, c.Unfair(path, options...))
 		default:
-			return nil, "", fmt.Errorf("--kind %s: want mutex, read, write or unfair", w.kind)
+			return nil, "", fmt.Errorf("--kind must be mutex, read, write or unfair, not %s", w.kind)
 		}
 	}
 	if len(locks) > 1 {

@@ -47,11 +47,11 @@ func newQueue(s *settings) *cobra.Command {
 	var held bool
 	cmd := &cobra.Command{
 		Use:   "queue PATH",
-		Short: "Show who holds a lock, and who waits for it",
-		Long: `queue shows the holders and then the waiters of a lock of any kind and library, in order.
-SINCE is how long each has been in the queue, a holder too. For a holder of a semaphore
-it is how long it holds.
-A holder that may be idle is the node of a cached lock, which may have no holder.`,
+		Short: "Show the holders and waiters of a lock",
+		Long: `queue shows the holders of a lock and then its waiters, in order, for any kind of lock and
+any library. SINCE is how long each one has been in the queue, holders included; for a
+holder of a semaphore, it is how long it has held. "may be idle" marks the node of a cached
+lock, which stays in the queue even while the lock is not used.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -73,7 +73,7 @@ A holder that may be idle is the node of a cached lock, which may have no holder
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&held, "held", false, "print nothing, and end with 0 if it is held, 1 if it is not")
+	cmd.Flags().BoolVar(&held, "held", false, "print nothing; exit with 0 if the lock is held, with 1 if not")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func (s *settings) rootOf(args []string) (string, error) {
 	}
 	// Servers that are missing or malformed are another error, which is to come.
 	if servers, err := session.ParseConnectString(s.servers); s.servers != "" && err == nil && servers.Chroot == "" {
-		return "", errors.New("name the path below which to look: every node below it is read. / is the whole tree")
+		return "", errors.New("give the path to search below, since every node there is read; / is the whole tree")
 	}
 	return "/", nil
 }
@@ -107,13 +107,13 @@ func (s *settings) rootOf(args []string) (string, error) {
 type rate struct{ reads int }
 
 func (r *rate) bind(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&r.reads, "rate", session.DefaultReadRate, "how many reads a second it may send")
+	cmd.Flags().IntVar(&r.reads, "rate", session.DefaultReadRate, "the most reads to send per second")
 }
 
 // set makes it so for this process.
 func (r *rate) set() error {
 	if r.reads < 1 {
-		return fmt.Errorf("--rate %d: want 1 or more", r.reads)
+		return fmt.Errorf("--rate must be at least 1, not %d", r.reads)
 	}
 	session.SetReadRate(r.reads)
 	return nil
@@ -227,8 +227,9 @@ func newList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [ROOT]",
 		Short: "List the locks below a path",
-		Long: `ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every semaphore. It
-prints them as it finds them. Without a path it walks the tree below the chroot of --servers, if there is one.`,
+		Long: `ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every
+semaphore. It prints them as it finds them. Without a path it walks the tree below the chroot
+of --servers, if there is one.`,
 		Aliases:           []string{"list"},
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
@@ -269,7 +270,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 			s.hide()
 			_ = t.print() // an error comes again with the next line
 		}
-		s.progress("%d nodes looked at, %d locks found", p.Nodes, found)
+		s.progress("%d nodes read, %d locks found", p.Nodes, found)
 	})
 	for lock, err := range c.Locks(ctx, root) {
 		if err != nil {
@@ -304,7 +305,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		case err != nil:
 			return err
 		case !there:
-			return &exit{codeNotThere, fmt.Errorf("%s does not exist: a typo, or the servers have removed it after its last lock", root)}
+			return &exit{codeNotThere, fmt.Errorf("%s does not exist: check the spelling; the path of an unused lock is deleted", root)}
 		}
 	}
 	switch {
@@ -319,7 +320,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("not all is listed: paths that could not be read: %d", failed)
+		return fmt.Errorf("the list is incomplete; paths that could not be read: %d", failed)
 	}
 	return nil
 }
@@ -369,9 +370,10 @@ func newWatch(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch PATH",
 		Short: "Print what changes in a lock's queue",
-		Long: `watch prints a line for each contender that comes, holds, or goes, until it is interrupted.
-The first change is printed at once. While the queue keeps changing it is read once a second with
-the default --timeout of 10s: what comes and goes in between is not seen.`,
+		Long: `watch prints a line for each contender that arrives, holds the lock, or leaves, until it is
+interrupted. It prints the first change at once. While the queue keeps changing, watch reads it
+once per tenth of the --session-timeout, which is once a second by default: it does not see
+what comes and goes in between.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,

@@ -255,7 +255,7 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	other := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80")
 	other.must(t, "for another host", http.StatusMisdirectedRequest)
 	open := g.begin("exporter --listen 0.0.0.0:0 /")
-	open.Await(t, "every client that can reach it sees the locks", 1)
+	open.Await(t, "every client that can reach this address sees the locks", 1)
 }
 
 // In an outage the exporter answers each scrape at once, after some seconds with the
@@ -305,7 +305,7 @@ func TestAWalkNeedsARoot(t *testing.T) {
 	t.Parallel()
 	g := forest(t, 0)
 	view := g.terminal("zkgrant top")
-	view.shows("name the path below which to look")
+	view.shows("give the path to search below")
 	view.exits(codeFailed)
 	if n := g.reads(); n > 0 {
 		t.Errorf("a command without a root has read %d times, want never", n)
@@ -369,7 +369,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 		}
 		view := g.terminal("zkgrant " + line)
 		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
-			return regexp.MustCompile("nodes looked at|nodes so far").MatchString(view.printed())
+			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed())
 		})
 		view.exits(code) // the next command is counted
 	}

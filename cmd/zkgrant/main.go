@@ -95,12 +95,12 @@ func newRoot(s *settings) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "zkgrant",
 		Short: "Distributed locks on ZooKeeper, from the command line",
-		Long: `zkgrant takes locks on ZooKeeper, and shows who has them.
+		Long: `zkgrant takes locks on ZooKeeper, and shows who holds them.
 
-They are the locks of the Go library zkgrant, and those of Apache Curator, kazoo and
-go-zookeeper with the same names. Name the servers with --servers or ZKGRANT_SERVERS:
-a lock is worth something only where others look for it. Each global flag has such a
-variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.
+They are the same locks as those of the Go library zkgrant, and it can share them with Apache
+Curator, kazoo and go-zookeeper. Give the servers with --servers or in ZKGRANT_SERVERS; there
+is no default. Each global flag has such a variable: --session-timeout has
+ZKGRANT_SESSION_TIMEOUT.
 ` + codesHelp(),
 		Version:       version(debug.ReadBuildInfo()),
 		SilenceErrors: true, // execute says them
@@ -123,8 +123,8 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.
 	)
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
-	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look:"},
-		&cobra.Group{ID: "steer", Title: "Steer:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Inspect locks:"},
+		&cobra.Group{ID: "steer", Title: "Control locks:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	return root
 }
 

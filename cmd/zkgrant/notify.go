@@ -63,7 +63,7 @@ func beats(watchdog time.Duration) time.Duration { return max(watchdog/3, time.M
 
 func dialManager(address string) (*net.UnixConn, error) {
 	if address[0] != '/' && address[0] != '@' { // @ is the abstract name space
-		return nil, fmt.Errorf("%s: want a path, or @ and a name", address)
+		return nil, fmt.Errorf("%s must be a path, or @ and a name", address)
 	}
 	return net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
 }
@@ -139,7 +139,7 @@ func (h *holding) notice(over bool) notice {
 	case h.duty.GivenUp():
 		return notice{stopping: !h.again, status: "lost " + h.name()}
 	case over || h.duty.Ending() && (!h.again || h.stopped): // after a revocation it campaigns again
-		return notice{stopping: true, status: "giving back " + h.name()}
+		return notice{stopping: true, status: "releasing " + h.name()}
 	case h.granted:
 		return notice{ready: true, status: fmt.Sprintf("holding %s since %s", h.name(), h.began.Format(time.DateTime))}
 	}

@@ -99,7 +99,7 @@ func TestTheManagerIsTold(t *testing.T) {
 		run.Exits(0)
 		m.Await(t, "STOPPING=1", 1)
 		matches(t, "run", m, `STATUS=waiting for 127.*\nREADY=1\nSTATUS=waiting for .*\n`+
-			`STATUS=holding /locks/run since [0-9-]+ [0-9:]+\nSTOPPING=1\nSTATUS=giving back /locks/run\n$`)
+			`STATUS=holding /locks/run since [0-9-]+ [0-9:]+\nSTOPPING=1\nSTATUS=releasing /locks/run\n$`)
 		run.Must(t, "ZKGRANT_PATH=")
 		for _, name := range theirs() {
 			if run.Count(name) > 0 {

@@ -46,7 +46,7 @@ func self() (string, error) {
 	}
 	program, err := exec.LookPath(os.Args[0])
 	if err != nil {
-		return "", fmt.Errorf("zkgrant does not find its own program without /proc: %w", err)
+		return "", fmt.Errorf("zkgrant cannot find its own program without /proc: %w", err)
 	}
 	return program, nil
 }

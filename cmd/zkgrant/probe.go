@@ -231,7 +231,7 @@ func exchange(conn net.Conn, body []byte) ([]byte, error) {
 	const most = 1 << 10 // none of these answers is longer
 	length := binary.BigEndian.Uint32(head[:])
 	if length > most {
-		return nil, fmt.Errorf("it answers with %q, which is no ZooKeeper's", strings.TrimSpace(string(head[:])))
+		return nil, fmt.Errorf("it answers with %q, which ZooKeeper does not do", strings.TrimSpace(string(head[:])))
 	}
 	reply := make([]byte, length)
 	_, err := io.ReadFull(conn, reply)

@@ -149,14 +149,14 @@ func testQueue(t *testing.T, g *rig) {
 // that is left alone.
 func testRevoke(t *testing.T, g *rig) {
 	run := g.works("run --revocable --signal USR2 /revoke -- part wait")
-	g.ends(0, "revoke --grace 1m /revoke", "/revoke is not held any more by the holders that were asked")
+	g.ends(0, "revoke --grace 1m /revoke", "/revoke is no longer held by the holders that were asked")
 	run.Exits(5)
 	stubborn := g.works("run --revocable --grace 0 /revoke -- part stubborn")
 	g.ends(0, "revoke --grace 100ms /revoke")
 	stubborn.Exits(codeLost)
 	stubborn.Must(t, "LOST /revoke: revoked")
 	firm := g.works("run /revoke -- part wait")
-	g.ends(codeFailed, "revoke /revoke", "has not agreed")
+	g.ends(codeFailed, "revoke /revoke", "is not revocable")
 	g.stop(firm, syscall.SIGTERM, 0)
 }
 
@@ -180,7 +180,7 @@ func testElect(t *testing.T, g *rig) {
 	watch.Await(t, "host seven leads, token ", 2)
 	g.ends(0, "revoke /elect")
 	leader.Exits(0)
-	leader.Must(t, "/elect is asked back")
+	leader.Must(t, "/elect is being revoked")
 	watch.Await(t, "no leader", 3)
 	g.stop(watch, syscall.SIGTERM, 0)
 }
@@ -247,7 +247,7 @@ func testAccess(t *testing.T, g *rig) {
 	conn := client(t, g.servers)
 	eventstest.Must(t, conn.AddAuth("digest", []byte("ann:secret")))
 	file := write(t, "identities", "digest:ann:secret\n")
-	const warning = "every client may delete the nodes of the lock"
+	const warning = "every client may delete the lock's nodes"
 	ann, world := zk.DigestACL(zk.PermAll, "ann", "secret"), zk.WorldACL(zk.PermAll)
 	for flags, want := range map[string][]zk.ACL{
 		"--auth-file AUTH --acl creator":                    ann,
@@ -336,7 +336,7 @@ func kill(t *testing.T, e *ensemble.Ensemble) {
 			eventstest.Check(t, e.Kill(i))
 		}
 	}
-	run.Await(t, "connected again", 1)
+	run.Await(t, "reconnected", 1)
 	g.stop(run, syscall.SIGUSR2, 5)
 	if run.Count("LOST") > 0 {
 		t.Errorf("the lock was lost with a server, want it held:\n%s", run)

@@ -35,7 +35,7 @@ func (a *reread[T]) now() T {
 		a.last, a.wrong = said, ""
 	case err.Error() != a.wrong:
 		a.wrong = err.Error()
-		a.say(report{Event: "warned", Error: a.wrong, loud: true}, "%v; what was read before is used", err)
+		a.say(report{Event: "warned", Error: a.wrong, loud: true}, "%v; using what was read before", err)
 	}
 	return a.last
 }

@@ -40,21 +40,21 @@ type commandFlags struct {
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.grace, "grace", 0, "the `time` between the signal and KILL, before the lease runs out; 0 is no signal; at most a quarter\nof the session timeout (default a tenth of the session timeout)")
+	flags.DurationVar(&f.grace, "grace", 0, "the `time` from the signal to KILL, before the lease runs out; 0 sends no signal; at most a quarter\nof the session timeout (default: a tenth of the session timeout)")
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
-	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
-	flags.BoolVar(&f.release, "release-on-exit", false, "give the lock back when the command itself has ended, and leave what it has started alone")
-	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for that `time` at least, also if the command ends earlier")
-	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node exporter")
+	flags.BoolVar(&f.shell, "shell", false, "run the command, given as one argument, with sh -c")
+	flags.BoolVar(&f.release, "release-on-exit", false, "release the lock when the command itself ends, and leave the processes that it started alone")
+	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for at least this `time`, even if the command ends earlier")
+	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node_exporter")
 	_ = cmd.MarkFlagFilename("textfile", "prom")
-	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, if zkgrant is in the foreground of it")
+	flags.BoolVar(&f.stdin, "stdin", false, "let the command read from the terminal, if zkgrant is in the foreground")
 }
 
 // command takes what follows the two dashes for the command, finds its program, and returns it with the paths before them.
 func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
-		return nil, nil, usageError{errors.New("no command, or no path: write -- between them"), cmd.UseLine()}
+		return nil, nil, usageError{errors.New("give a path and a command, with -- between them"), cmd.UseLine()}
 	}
 	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin, job: standing()}
 	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
@@ -62,14 +62,14 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		w.grace = &f.grace
 	}
 	if c.asks = signalNamed(f.signal); c.asks == 0 {
-		return nil, nil, fmt.Errorf("--signal %s: no such signal", f.signal)
+		return nil, nil, fmt.Errorf("--signal %s: unknown signal", f.signal)
 	}
 	if err := within(toWrite, func() error { return textfile.Check(f.file) }); err != nil && !errors.Is(err, errSilent) {
 		return nil, nil, fmt.Errorf("--textfile %s: %w", f.file, err)
 	}
 	if f.shell {
 		if len(c.line) != 1 {
-			return nil, nil, errors.New("--shell: want the command as one argument, in quotes")
+			return nil, nil, errors.New("--shell takes the command as one argument, in quotes")
 		}
 		c.line = []string{"sh", "-c", c.line[0]}
 	}
@@ -102,11 +102,12 @@ func notStarted(err error) error {
 }
 
 const commandText = `
-It runs in a process group of its own. It and what it has started get --signal --grace
-before the lease runs out, and KILL when it runs out. INT, TERM, HUP, QUIT, USR1, USR2
-and WINCH are passed on to them. The command finds the lock in its environment:
-ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token), ZKGRANT_NODE, ZKGRANT_SESSION,
-ZKGRANT_KIND, and where they apply ZKGRANT_MEMBERS and ZKGRANT_ABANDONED, as JSON.
+The command runs in its own process group. If the servers do not answer, the command and the
+processes that it started get --signal when --grace is left of the lease, and KILL when it runs
+out. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to them. The environment of the
+command describes the lock: ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token),
+ZKGRANT_NODE, ZKGRANT_SESSION, ZKGRANT_KIND, and where they apply, ZKGRANT_MEMBERS and
+ZKGRANT_ABANDONED, as JSON.
 `
 
 func newRun(s *settings) *cobra.Command {
@@ -115,8 +116,8 @@ func newRun(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] PATH... -- COMMAND [ARGUMENT...]",
 		Short: "Hold a lock while a command runs",
-		Long: `run waits for the lock, runs the command, gives the lock back when the command has
-ended, and ends with the command's exit code. Several paths are taken together.
+		Long: `run waits for the lock, runs the command, releases the lock when the command has ended,
+and exits with the command's exit code. Several paths are locked together, all or none.
 ` + commandText + codesHelp(),
 		Example:           "  zkgrant run /locks/backup -- backup --all\n  zkgrant run --size 3 --try /locks/workers -- worker",
 		GroupID:           "hold",

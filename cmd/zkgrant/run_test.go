@@ -49,13 +49,13 @@ func TestATryWithoutServers(t *testing.T) {
 	g.MuteAll(true)
 	const rest = " -E 0 /locks/run -- true"
 	for _, flags := range []string{"--try --wait 300ms", "--wait 300ms"} {
-		g.ends(codeFailed, "run "+flags+rest, "no server has answered within 300ms")
+		g.ends(codeFailed, "run "+flags+rest, "no server answered within 300ms")
 		g.ends(codeFailed, "run --servers 127.0.0.1:1 "+flags+rest,
-			"no server has answered within 300ms (", "connection refused")
+			"no server answered within 300ms (", "connection refused")
 	}
 	if eventstest.Full() {
 		for _, flag := range []string{"--try", "--wait=0"} {
-			g.ends(codeFailed, "run "+flag+rest, "no server has answered within 10s")
+			g.ends(codeFailed, "run "+flag+rest, "no server answered within 10s")
 		}
 	}
 }
@@ -82,13 +82,13 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	g := double(t)
 	holder := g.works("run --revocable --grace 0 " + lockPath + " -- part stubborn")
 	revoke := g.begin("revoke -v --grace 4s " + lockPath)
-	holder.Await(t, "is asked back", 1)
+	holder.Await(t, "is being revoked", 1)
 	g.stop(revoke, os.Interrupt, codeSignal+int(syscall.SIGINT))
 	g.nodes(1, "when the revocation was interrupted")
 	holder.Exits(codeLost)
 	holder.Must(t, "LOST "+lockPath+": revoked")
 	said := revoke.String()
-	if !regexp.MustCompile(`^zkgrant: asking for /locks/run: .* at the latest\n$`).MatchString(said) {
+	if !regexp.MustCompile(`^zkgrant: revoking /locks/run: .* at the latest\n$`).MatchString(said) {
 		t.Errorf("it said %s, want when the lock is lost, and nothing of the interruption", said)
 	}
 }
@@ -103,7 +103,7 @@ func TestAskedByCurator(t *testing.T) {
 		run := g.works("run " + flag + lockPath + " -- part wait")
 		node, _ := g.first()
 		eventstest.Must(t, g.SetData(node, asked))
-		run.Await(t, "is asked back", 1)
+		run.Await(t, "is being revoked", 1)
 		if flag == "" {
 			run.Send(syscall.SIGUSR1)
 			run.Await(t, "command got user defined signal 1", 1) // so it runs on
@@ -123,7 +123,7 @@ func TestAskedByCurator(t *testing.T) {
 	}
 	g.stop(holder, syscall.SIGTERM, 0)
 	waiter.Exits(codeSignal + int(syscall.SIGTERM))
-	waiter.Must(t, "/locks/run is asked back")
+	waiter.Must(t, "/locks/run is being revoked")
 }
 
 // The lock is held for a least time after the grant, and run ends then with the command's code.
@@ -133,13 +133,13 @@ func TestMinHold(t *testing.T) {
 	g := double(t)
 	began := time.Now()
 	run := g.begin("run -v --min-hold 1s " + lockPath + " -- part exit 7")
-	run.Await(t, "the command has ended, and /locks/run is held for another", 1)
+	run.Await(t, "the command has ended, and /locks/run stays held for another", 1)
 	g.ends(codeTaken, "run --try "+lockPath+" -- true")
 	run.Exits(7)
 	if held := time.Since(began); held < time.Second {
 		t.Errorf("run has ended after %v, want 1s at least", held)
 	}
-	run.Must(t, "gave /locks/run back after 1s")
+	run.Must(t, "released /locks/run after 1s")
 	late := g.ends(7, "run -v --min-hold 1ns "+lockPath+" -- part exit 7")
 	if late.Count("for another") > 0 {
 		t.Errorf("the least time is over, and run says %s", late)
@@ -157,7 +157,7 @@ func TestMinHoldIsCutShort(t *testing.T) {
 		"KILL": sends(syscall.SIGKILL), "revocation": revokes(""), "loss": func(g *rig, _ *situated) { g.expire() },
 	} {
 		run := g.situate("job", line+"exit 7")
-		run.Await(t, "is held for another", 1)
+		run.Await(t, "stays held for another", 1)
 		cut(g, run)
 		if name == "KILL" {
 			run.Exits(-1)
@@ -266,8 +266,8 @@ func TestHold(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"TERM":                {fullPipe, sends(syscall.SIGTERM), 0, "gave /locks/run back"},
-		"no more input":       {fullPipe, func(_ *rig, p *situated) { _ = p.stop() }, 0, "gave /locks/run back"},
+		"TERM":                {fullPipe, sends(syscall.SIGTERM), 0, "released /locks/run"},
+		"no more input":       {fullPipe, func(_ *rig, p *situated) { _ = p.stop() }, 0, "released /locks/run"},
 		"a loss":              {fullPipe, func(g *rig, _ *situated) { g.expire() }, codeLost, "LOST /locks/run: session"},
 		"no reader":           {brokenPipe, nil, codeFailed, "printing the grant"},
 		"the same at a crash": {brokenPipe, nil, codeFailed, "printing the grant"},

@@ -21,7 +21,7 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
 		handler = local(handler)
 	} else {
-		const warning = "every client that can reach it sees the locks"
+		const warning = "every client that can reach this address sees the locks"
 		s.say(report{Event: "warned", Error: listener.Addr().String() + ": " + warning, loud: true}, "%s: %s", listener.Addr(), warning)
 	}
 	url := "http://" + listener.Addr().String() + "/" + page
@@ -49,7 +49,7 @@ func local(next http.Handler) http.Handler {
 			host = r.Host
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "this is for this machine only: ask for localhost", http.StatusMisdirectedRequest)
+			http.Error(w, "this page is for this machine only: use localhost in its address", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

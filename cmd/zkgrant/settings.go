@@ -40,21 +40,21 @@ type settings struct {
 // bind gives the command line its global flags.
 func (s *settings) bind(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&s.servers, "servers", "s", "", "ZooKeeper's `servers`, as host:port,host:port/chroot; there is no default")
-	f.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "the session timeout to ask for")
-	f.DurationVar(&s.tick, "tick-time", 0, "the servers' tickTime, if it is longer than 2s or half the session timeout")
-	f.StringVar(&s.authFile, "auth-file", "", "a `file` with an identity in each line, as digest:user:password")
-	f.StringVar(&s.saslFile, "sasl-file", "", "authenticate by SASL DIGEST-MD5 as the `file` says, in one line: user:password")
-	f.StringVar(&s.tls.ca, "tls-ca", "", "connect by TLS, and trust the authorities in this PEM `file`")
-	f.StringVar(&s.tls.cert, "tls-cert", "", "connect by TLS, with the certificate in this PEM `file`")
-	f.StringVar(&s.tls.key, "tls-key", "", "the key of the certificate, a PEM `file`")
-	f.StringVar(&s.tls.name, "tls-server-name", "", "connect by TLS, and expect certificates for this `host` name")
-	f.StringVar(&s.acl, "acl", "", "the access `list` of the nodes that are made, parents included: creator, scheme:id:perms,... as setAcl\nof ZooKeeper's client takes it, or world (default world)")
+	f.StringVarP(&s.servers, "servers", "s", "", "the ZooKeeper `servers`, as host:port,host:port/chroot; there is no default")
+	f.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "the session timeout to request")
+	f.DurationVar(&s.tick, "tick-time", 0, "the servers' tickTime, if it is longer than 2s or than half the session timeout")
+	f.StringVar(&s.authFile, "auth-file", "", "a `file` with one identity per line, such as digest:user:password")
+	f.StringVar(&s.saslFile, "sasl-file", "", "authenticate with SASL DIGEST-MD5; the `file` has one line, user:password")
+	f.StringVar(&s.tls.ca, "tls-ca", "", "connect with TLS, and trust the authorities in this PEM `file`")
+	f.StringVar(&s.tls.cert, "tls-cert", "", "connect with TLS, and the client certificate in this PEM `file`")
+	f.StringVar(&s.tls.key, "tls-key", "", "the key of the client certificate, a PEM `file`")
+	f.StringVar(&s.tls.name, "tls-server-name", "", "connect with TLS, and expect server certificates for this `host` name")
+	f.StringVar(&s.acl, "acl", "", "the access control `list` of the nodes that zkgrant creates, parents included: world, creator, or\nscheme:id:perms,... as in setAcl of zkCli.sh (default world)")
 	_ = root.RegisterFlagCompletionFunc("acl", cobra.FixedCompletions([]string{aclCreator, aclWorld}, cobra.ShellCompDirectiveNoFileComp))
-	f.BoolVar(&s.asKazoo, "as-kazoo", false, "queue up with kazoo's names, for locks that kazoo uses")
-	f.BoolVar(&s.json, "json", false, "write an object a line, for programs")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what happens to the lock")
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "say only that zkgrant has failed, or that the lock is lost")
+	f.BoolVar(&s.asKazoo, "as-kazoo", false, "use kazoo's names, for locks that kazoo programs use")
+	f.BoolVar(&s.json, "json", false, "write one JSON object per line, for programs")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "report everything that happens to the lock")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "report only failures and the loss of the lock")
 	root.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	s.console = newConsole(os.Stderr, s)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
@@ -87,7 +87,7 @@ func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, e
 // options are the options of a session that the flags ask for.
 func (s *settings) options() ([]coordinator.Option, error) {
 	if s.servers == "" {
-		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them no other process sees the lock")
+		return nil, errors.New("give the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS; there is no default")
 	}
 	options := []coordinator.Option{
 		coordinator.WithSessionTimeout(s.timeout),
@@ -144,7 +144,7 @@ func (s *settings) identities() (all []session.Auth, err error) {
 		scheme, identity, ok := strings.Cut(line, ":")
 		if !ok {
 			// The line may be a secret, so it is not shown.
-			return nil, fmt.Errorf("%s: line %d: want scheme:identity, as digest:user:password", s.authFile, n)
+			return nil, fmt.Errorf("%s: line %d must be scheme:identity, such as digest:user:password", s.authFile, n)
 		}
 		all = append(all, session.Auth{Scheme: scheme, Auth: []byte(identity)})
 	}
@@ -159,7 +159,7 @@ func (s *settings) mechanism() (sasl.Mechanism, error) {
 	}
 	user, password, ok := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
 	if !ok || strings.Contains(password, "\n") {
-		return nil, fmt.Errorf("%s: want one line, user:password", s.saslFile) // the line may be a secret, so it is not shown
+		return nil, fmt.Errorf("%s must have one line, user:password", s.saslFile) // the line may be a secret, so it is not shown
 	}
 	return sasl.DigestMD5(user, password), nil
 }
@@ -173,7 +173,7 @@ func (s *settings) encryption() (*tls.Config, error) {
 			return nil, err
 		}
 		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in it", s.tls.ca)
+			return nil, fmt.Errorf("%s contains no certificate", s.tls.ca)
 		}
 	}
 	if s.tls.cert != "" || s.tls.key != "" {

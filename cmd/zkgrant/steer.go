@@ -17,16 +17,16 @@ func newRevoke(s *settings) *cobra.Command {
 	grace := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:   "revoke PATH",
-		Short: "Ask the holders of a lock to give it back",
-		Long: `revoke asks every holder of a lock to give it back, and waits until all are gone: until they
-have given it back or have lost it. A holder that has agreed to that loses the lock at the end
-of --grace. If a holder of zkgrant has not agreed, no holder is asked. Holders of other libraries
-are asked, too. Their nodes are removed later, and they may not notice. The request stands when
-revoke is interrupted, but no node is removed then.
+		Short: "Request a lock from its holders",
+		Long: `revoke requests a lock from all of its holders, and waits until each one has released or lost it.
+A revocable holder (see run --revocable) loses the lock at the end of --grace. If a holder that
+uses zkgrant is not revocable, revoke sends no request and fails. Holders of other libraries get
+the request, too; their nodes are deleted later, which they may not notice. If revoke is
+interrupted, the request stands, but no node is deleted.
 
-With --force the nodes of holders that have not agreed are removed by hand at the end of
---grace. A holder that is still alive works on until it notices, beside the next holder. revoke
-says which nodes those are, and asks first; without a terminal --yes is the answer.`,
+With --force, revoke itself deletes the nodes of holders that are not revocable, at the end of
+--grace. Such a holder, if it is alive, keeps working until it notices, while the next holder has
+the lock. revoke lists these nodes and asks for confirmation; without a terminal, give --yes.`,
 		GroupID:           "steer",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -39,8 +39,8 @@ says which nodes those are, and asks first; without a terminal --yes is the answ
 					return err
 				}
 				s.say(report{Event: "asking", Path: args[0], Seconds: grace.Seconds(), loud: true},
-					"asking for %s: a holder that has agreed loses it at %s at the latest", args[0], f.until.Format(time.TimeOnly))
-				s.progress("waiting for the holders of %s, at most %s and five quarters of a session timeout", args[0], grace)
+					"revoking %s: a revocable holder loses it at %s at the latest", args[0], f.until.Format(time.TimeOnly))
+				s.progress("waiting for the holders of %s, for at most %s plus 1.25 session timeouts", args[0], grace)
 				defer s.hide()
 				err := c.Revoke(ctx, args[0], grace)
 				if f.force && errors.Is(err, coordinator.ErrNotRevocable) {
@@ -52,14 +52,14 @@ says which nodes those are, and asks first; without a terminal --yes is the answ
 				case err != nil:
 					return err
 				}
-				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is not held any more by the holders that were asked", args[0])
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is no longer held by the holders that were asked", args[0])
 				return nil
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&grace, "grace", grace, "how long the holders have")
-	cmd.Flags().BoolVar(&f.force, "force", false, "remove the nodes of holders that have not agreed, which may work on beside the next holder")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before that")
+	cmd.Flags().DurationVar(&grace, "grace", grace, "how long the holders have to release the lock")
+	cmd.Flags().BoolVar(&f.force, "force", false, "delete the nodes of holders that are not revocable, which may keep working beside the next holder")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --force: do not ask for confirmation")
 	return cmd
 }
 
@@ -67,15 +67,15 @@ func newResize(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resize PATH PERMITS",
 		Short: "Set the number of a semaphore's permits",
-		Long: `resize sets the number of permits of a semaphore. The waiters follow it, and no permit
-is taken back. Programs that name another size are refused from then on.`,
+		Long: `resize sets the number of permits of a semaphore. Waiters adapt to it, and no permit is
+revoked. From then on, programs that use another size fail, unless they adopt the size.`,
 		GroupID:           "steer",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := strconv.Atoi(args[1])
 			if err != nil || permits < 1 {
-				return fmt.Errorf("%s: want a number of permits, 1 or more", args[1])
+				return fmt.Errorf("%s is not a number of permits: give 1 or more", args[1])
 			}
 			ctx, cancel := interrupted()
 			defer cancel()

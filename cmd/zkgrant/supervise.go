@@ -280,7 +280,7 @@ func (s *supervisor) say(what string, number int) {
 func (s *supervisor) complain() {
 	ignoreBackground()
 	c := newConsole(os.Stderr, &settings{})
-	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any more", processes(s.family.members()))
+	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any longer", processes(s.family.members()))
 	c.out.flush(time.Second)
 }
 

@@ -198,7 +198,7 @@ func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 				"zkgrant", "run", "-v", "--shell", lockPath, "--", test.command)
 			term.shows("granted /locks/run")
 			term.types("zoe\n")
-			term.shows("hello zoe", "gave /locks/run back")
+			term.shows("hello zoe", "released /locks/run")
 			term.exits(0)
 		})
 	}
@@ -219,14 +219,14 @@ func TestTheTerminalInAShell(t *testing.T) {
 	}
 	types("zkgrant run -v --session-timeout 20s --stdin --shell "+lockPath+
 		` -- 'echo "name?"; read name; echo "hello $name"; read name; echo "bye $name"' &`+"\n",
-		"the command is halted: it needs the terminal, and zkgrant is in the background")
+		"the command is stopped: it needs the terminal, but zkgrant is in the background; use fg")
 	types("echo shell has $((6*7))\n", "shell has 42")
 	types("fg\nzoe\n", "hello zoe")
 	g.nodes(1, "while the command runs")
 	types("\x1a", "Stopped")
 	types("echo shell has $((6*8))\n", "shell has 48")
 	types("fg\nbob\n", "bye bob")
-	term.shows("gave /locks/run back")
+	term.shows("released /locks/run")
 	if n := strings.Count(term.printed(), "it needs the terminal"); n != 1 {
 		t.Errorf("it was said %d times that the command needs the terminal, want once", n)
 	}
@@ -287,19 +287,19 @@ func testTop(t *testing.T, g *rig) {
 		{"\x1b", "2 locks, 1 waiter"},
 		{"k", "> /top/a"},
 		{"r", "revoke /top/a? Grace 1m0s, 1 holder. y/n"},
-		{"n", "/top/a was not asked back"},
+		{"n", "/top/a was not revoked"},
 	} {
 		view.types(step[0])
 		view.shows(step[1:]...)
 	}
 	view.types("ry")
 	eventstest.Receive(t, holder.Revoked(), "the request")
-	view.shows("/top/a is asked back, with a grace of 1m0s")
+	view.shows("revoking /top/a, with a grace of 1m0s")
 	holder.Release()
-	view.shows("/top/a is not held any more by the holders that were asked", "2 locks, 0 waiters")
+	view.shows("/top/a is no longer held by the holders that were asked", "2 locks, 0 waiters")
 	view.types("r")
 	view.types("y") // the second holder has not agreed
-	view.shows("has not agreed")
+	view.shows("is not revocable")
 
 	view.resizes(40, 10)
 	view.shows("> /top/a", "…")

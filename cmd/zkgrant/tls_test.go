@@ -141,7 +141,7 @@ func testEncrypted(t *testing.T, g *rig) {
 	g = on(t, c.front(t, server))
 	g.ends(codeFailed, "ls --session-timeout 4s /"+c.flags()+"--tls-server-name other.example",
 		"zk.example, not other.example")
-	g.ends(codeFailed, "ls / --tls-ca "+c.key, "no certificate in it")
+	g.ends(codeFailed, "ls / --tls-ca "+c.key, "contains no certificate")
 	g.ends(codeFailed, "ls / --tls-cert "+c.key, "--tls-cert and --tls-key")
 	g.env = append(g.env, "ZKGRANT_TLS_CA="+c.cert, "ZKGRANT_TLS_CERT="+c.cert, "ZKGRANT_TLS_KEY="+c.key,
 		"ZKGRANT_TLS_SERVER_NAME=zk.example")
@@ -161,13 +161,13 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 		"--auth-file " + identities + " " + lockPath + " -- part wait")
 	eventstest.Must(t, os.WriteFile(ours.cert, []byte("half of it"), 0o600))
 	g.CutAll()
-	p.Await(t, "connected again", 1)
-	p.Must(t, "no certificate in it; what was read before is used")
+	p.Await(t, "reconnected", 1)
+	p.Must(t, "contains no certificate; using what was read before")
 	theirs.renew(t)
 	theirs.copied(t, ours)
 	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
 	g.CutAll()
-	p.Await(t, "connected again", 2)
+	p.Await(t, "reconnected", 2)
 	p.Must(t, "the identities have changed; the old ones are used until the session has no nodes")
 	g.nodes(1, "after the renewal")
 	if p.Count("LOST") > 0 {

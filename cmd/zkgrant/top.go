@@ -18,26 +18,26 @@ func newTop(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [ROOT]",
 		Short: "Show the locks below a path, live",
-		Long: `top shows every lock below a path that has a holder or a waiter, and every semaphore: who
-holds it, how many wait, and the oldest of them. Below is the queue of the selected lock.
-It looks every --interval, and reads the data of holders and newcomers only. Of a large
-tree it shows what it has found so far. Without a path it shows the locks below the
-chroot of --servers, if there is one.
+		Long: `top shows every lock below a path that has a holder or a waiter, and every semaphore: its
+holders, the number of waiters, and the longest wait. Below, it shows the queue of the selected
+lock. It reads the tree every --interval, and the data of holders and new contenders only. For a
+large tree it shows what it has found so far. Without a path it shows the locks below the chroot
+of --servers, if there is one.
 
-Keys: arrows or j and k select, w h n p sort by the oldest wait, the oldest hold, the
-number of waiters or the path, / filters, r asks the holders for the selected lock, after
-a question, q and Ctrl-C quit. A request stands when top has quit: a holder that has agreed
-loses the lock at the end of --grace. A holder that hangs, or is of another
-library, is evicted only while top runs.`,
+Keys: the arrows, or j and k, select a lock; w, h, n and p sort by longest wait, longest hold,
+number of waiters or path; / filters; r revokes the selected lock, after a confirmation; q and
+Ctrl-C quit. A revocation request stands when top has quit: a revocable holder loses the lock at
+the end of --grace. A holder that hangs, or that uses another library, is evicted only while
+top runs.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.Interval <= 0:
-				return fmt.Errorf("--interval %v: want a time above 0", o.Interval)
+				return fmt.Errorf("--interval must be above 0, not %v", o.Interval)
 			case o.Grace < 0:
-				return errors.New("--grace: want a time of 0 or more")
+				return errors.New("--grace must not be negative")
 			case s.json || !isTerminal(os.Stdin) || !isTerminal(os.Stdout):
 				return errors.New("top needs a terminal; zkgrant ls lists the locks once, for programs with --json")
 			}
@@ -50,7 +50,7 @@ library, is evicted only while top runs.`,
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error { return top.Run(ctx, c, o) })
 		},
 	}
-	cmd.Flags().DurationVar(&o.Interval, "interval", o.Interval, "the time between two looks")
-	cmd.Flags().DurationVar(&o.Grace, "grace", o.Grace, "how long the holders of a lock that is asked back have")
+	cmd.Flags().DurationVar(&o.Interval, "interval", o.Interval, "the time between two reads of the tree")
+	cmd.Flags().DurationVar(&o.Grace, "grace", o.Grace, "how long the holders of a revoked lock have to release it")
 	return cmd
 }

@@ -125,15 +125,15 @@ func forms(n Node) (all []Finding) {
 			pair := fmt.Sprintf("%v (%d) beside %v (%d)", a, counts[a], b, counts[b])
 			switch there, back := worst(a, b), worst(b, a); {
 			case there == enters && back == enters:
-				all = append(all, Finding{Bad, "forms", n.Path, pair + ": no exclusion, for neither sees the other's names.", advice(a, b)})
+				all = append(all, Finding{Bad, "forms", n.Path, pair + ": no exclusion, because neither sees the other's names.", advice(a, b)})
 			case there == enters:
-				all = append(all, Finding{Bad, "forms", n.Path, fmt.Sprintf("%s: no exclusion, for %v does not see the other's names.", pair, a), advice(a, b)})
+				all = append(all, Finding{Bad, "forms", n.Path, fmt.Sprintf("%s: no exclusion, because %v does not see the other's names.", pair, a), advice(a, b)})
 			case back == enters:
-				all = append(all, Finding{Bad, "forms", n.Path, fmt.Sprintf("%s: no exclusion, for %v does not see the other's names.", pair, b), advice(a, b)})
+				all = append(all, Finding{Bad, "forms", n.Path, fmt.Sprintf("%s: no exclusion, because %v does not see the other's names.", pair, b), advice(a, b)})
 			case there == fails || back == fails:
 				all = append(all, Finding{Warn, "forms", n.Path, pair + ": one fails where it sees the other's names.", advice(a, b)})
 			case b == recipe:
-				all = append(all, Finding{Warn, "forms", n.Path, pair + ": only zkgrant is known to wait for such names.", advice(a, b)})
+				all = append(all, Finding{Warn, "forms", n.Path, pair + ": only zkgrant is known to wait for both.", advice(a, b)})
 			case a == zkgrantMutex && b == zkgrantSides:
 				all = append(all, Finding{Warn, "kinds", n.Path, pair + ": one path is used as two kinds, which is ErrKind within one program.", advice(a, b)})
 			}
@@ -142,8 +142,8 @@ func forms(n Node) (all []Finding) {
 	kazooReads := slices.Contains(kinds[kazoo], events.KindKazooRead)
 	if kazooReads && slices.Contains(kinds[kazoo], events.KindKazooLock) {
 		all = append(all, Finding{
-			Note, "forms", n.Path, "kazoo's readers stand beside nodes that its Lock or its WriteLock has made.",
-			"Make sure that it is the WriteLock: kazoo's Lock sees no readers.",
+			Note, "forms", n.Path, "kazoo's readers share the path with nodes of its Lock or its WriteLock, which look the same.",
+			"Make sure that it is the WriteLock: kazoo's Lock does not see readers.",
 		})
 	}
 	return all
@@ -154,7 +154,7 @@ func advice(a, b family) string {
 	ours := a == zkgrantMutex || a == zkgrantSides
 	switch {
 	case ours && b == kazoo:
-		return "Use AsKazoo (--as-kazoo) in every zkgrant process; or extra_lock_patterns in every kazoo Lock, which nodes do not show."
+		return "Use AsKazoo (--as-kazoo) in every zkgrant process; or extra_lock_patterns in every kazoo Lock (doctor cannot see that)."
 	case ours && b == zkgrantAsKazoo:
 		return "Use AsKazoo (--as-kazoo) in all of them, or in none."
 	default:

@@ -55,7 +55,7 @@ func locks(o Observation) (all []Finding) {
 	found, contenders := 0, 0
 	for _, n := range o.Tree.Nodes {
 		if n.Refusal != "" {
-			all = append(all, Finding{Warn, "unreadable", n.Path, "It, or a contender or record in it, may not be read: " + n.Refusal + ".", "Give an identity that may, with --auth-file. Contenders need READ for each other."})
+			all = append(all, Finding{Warn, "unreadable", n.Path, "This path, or a contender or crash record in it, cannot be read: " + n.Refusal + ".", "Give an identity that can, with --auth-file. Contenders need READ on each other's nodes."})
 			continue
 		}
 		if len(n.Contenders) > 0 {
@@ -70,29 +70,29 @@ func locks(o Observation) (all []Finding) {
 	if len(foreign) > 0 {
 		// The servers tell no client whether a directory is a container.
 		all = append(all, Finding{
-			Note, "directories", o.Tree.Root, "Another program has made directories of zkgrant's locks, which may stay when they are empty: " + list(foreign) + ".",
-			"Delete them once when no process uses them: in its own, zkgrant takes a free lock with one request instead of four.",
+			Note, "directories", o.Tree.Root, "Another program created directories that zkgrant locks use; they may stay when they are empty: " + list(foreign) + ".",
+			"Delete them once while no process uses them: in its own directories, zkgrant takes a free lock with one request instead of four.",
 		})
 	}
 	for _, r := range o.Tree.Records {
 		if r.Gone {
 			all = append(all, Finding{
-				Warn, "record", r.Path, fmt.Sprintf("Its holder %s, since %s, has crashed, and no holder has released since.", r.Holder, r.Since.UTC().Format(time.RFC3339)),
-				"Repair what it left half done: the next Grant with DetectCrash has it as Abandoned, and its release removes the record.",
+				Warn, "record", r.Path, fmt.Sprintf("Its holder %s, granted at %s, has crashed, and no holder has released the lock since.", r.Holder, r.Since.UTC().Format(time.RFC3339)),
+				"Repair what it left half done: the next Grant with DetectCrash reports it as Abandoned, and that holder's release deletes the record.",
 			})
 		}
 	}
 	if o.Tree.Ahead > time.Second {
 		all = append(all, Finding{
 			Warn, "clock", o.Tree.Root, fmt.Sprintf("A contender's time is %v ahead of this machine's clock.", round(o.Tree.Ahead)),
-			"Synchronise the clocks: no lock rests on them, but the times that queue and ls show do.",
+			"Synchronize the clocks: no lock depends on them, but the times that queue and ls show do.",
 		})
 	}
 	if o.Tree.Looked == 0 && len(all) == 0 {
-		return []Finding{{Note, "locks", o.Tree.Root, "There is no such node.", "Look whether the path is right; a lock's path vanishes when it is not used."}}
+		return []Finding{{Note, "locks", o.Tree.Root, "This path does not exist.", "Check the path; the path of an unused lock is deleted."}}
 	}
 	if Worst(all) == OK || Worst(all) == Note {
-		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("Nothing in %s breaks a lock; there are %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
+		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("No problem in %s; there are %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
 	}
 	return all
 }
@@ -108,8 +108,8 @@ func counted(n int, one, more string) string {
 func (n Node) findings() (all []Finding) {
 	if len(n.Persistent) > 0 {
 		all = append(all, Finding{
-			Bad, "persistent", n.Path, "Nodes of no session stand among its contenders or permits, and block for ever: " + list(n.Persistent) + ".",
-			"Delete them, if no program of yours has made them on purpose.",
+			Bad, "persistent", n.Path, "Nodes without a session are among its contenders or permits, and block them forever: " + list(n.Persistent) + ".",
+			"Delete them, unless a program of yours created them on purpose.",
 		})
 	}
 	all = append(all, forms(n)...)
@@ -119,14 +119,14 @@ func (n Node) findings() (all []Finding) {
 	all = append(all, n.sequence()...)
 	if latches := n.latches(); len(latches) > 0 && len(n.Contenders) > 0 {
 		all = append(all, Finding{
-			Bad, "latch", n.Path, "Curator's LeaderLatch elects at this path, too, and does not see the other contenders: " + list(latches) + ".",
-			"Give the latch a path of its own.",
+			Bad, "latch", n.Path, "Curator's LeaderLatch also elects at this path, and does not see the other contenders: " + list(latches) + ".",
+			"Give the latch its own path.",
 		})
 	}
 	if strangers := n.strangers(); len(strangers) > 0 && len(n.Contenders) > 0 {
 		all = append(all, Finding{
-			Note, "strangers", n.Path, "There are nodes among its contenders that are none: " + list(strangers) + ".",
-			"Put them elsewhere if go-zookeeper or Curator locks this path: the one fails on them, the other may wait for them for ever.",
+			Note, "strangers", n.Path, "Among its contenders are nodes that are not contenders: " + list(strangers) + ".",
+			"Move them if go-zookeeper or Curator locks this path: go-zookeeper fails on them, and Curator may wait for them forever.",
 		})
 	}
 	return all
@@ -144,12 +144,12 @@ func (n Node) kinds() *Finding {
 	if len(n.Contenders) == 0 {
 		return nil
 	}
-	const do = "Give each kind its own path, and delete the node size of a semaphore that is not used any more."
+	const do = "Give each kind its own path, and delete the node size of a semaphore that is no longer used."
 	switch {
 	case slices.Contains(n.Others, leases):
-		return &Finding{Bad, "kinds", n.Path, "It is used as a semaphore and as another kind of lock, which do not exclude each other.", do}
+		return &Finding{Bad, "kinds", n.Path, "This path is used as a semaphore and as another kind of lock, which do not exclude each other.", do}
 	case slices.Contains(n.Others, sizeNode):
-		return &Finding{Warn, "kinds", n.Path, "It is used as a lock, and has the size of a semaphore.", do}
+		return &Finding{Warn, "kinds", n.Path, "This path is used as a lock, but also has a semaphore's size.", do}
 	default:
 		return nil
 	}
@@ -175,7 +175,7 @@ func isLatch(name string) bool {
 
 // sequence judges how close the directory's sequence numbers are to their end.
 func (n Node) sequence() []Finding {
-	const late, do = math.MaxInt32 / 4 * 3, "Have it empty for a moment: zkgrant renews its own directory then. Delete one that another library has made."
+	const late, do = math.MaxInt32 / 4 * 3, "Let it be empty for a moment: zkgrant then renews its own directory. Delete one that another library created."
 	for _, text := range n.Contenders {
 		if name, ok := events.ParseName(text); ok && name.Check() != nil {
 			return []Finding{{Bad, "sequence", n.Path, "The sequence numbers of its nodes are used up: " + text + ".", do}}

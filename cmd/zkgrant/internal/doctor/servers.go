@@ -18,41 +18,41 @@ func servers(o Observation) (all []Finding) {
 
 func (s Server) findings() []Finding {
 	if !s.Reached {
-		return []Finding{{Warn, "reachable", s.Addr, "It cannot be reached: " + s.Refusal + ".", "Start it, or take it out of the connect string."}}
+		return []Finding{{Warn, "reachable", s.Addr, "This server cannot be reached: " + s.Refusal + ".", "Start it, or remove it from the connect string."}}
 	}
-	readOnly := Finding{Bad, "read-only", s.Addr, "It serves reads only: it has no quorum, and no lock is granted through it.", "Connect it to the other servers."}
+	readOnly := Finding{Bad, "read-only", s.Addr, "This server is read-only: it has no quorum, and grants no locks.", "Restore its connection to the other servers."}
 	if !s.Serves() {
 		if s.mode() == "read-only" {
 			return []Finding{readOnly}
 		}
 		why := s.Refusal
 		if strings.Contains(s.Answers["srvr"], "not currently serving") {
-			why = "it says that it does not serve requests"
+			why = "it reports that it does not serve requests"
 		}
-		return []Finding{{Warn, "serving", s.Addr, "It takes connections, but no session: " + why + ".", "Look into its log, and for a quorum of servers that reach each other."}}
+		return []Finding{{Warn, "serving", s.Addr, "This server accepts connections, but no sessions: " + why + ".", "Check its log, and that a majority of the servers can reach each other."}}
 	}
 	var all []Finding
 	if isro := strings.TrimSpace(s.Answers["isro"]); s.ReadOnly || isro == "ro" || s.mode() == "read-only" {
 		all = append(all, readOnly)
 	}
 	if ruok := strings.TrimSpace(s.Answers["ruok"]); ruok != "" && !s.refused("ruok") && ruok != "imok" {
-		all = append(all, Finding{Warn, "ruok", s.Addr, "It answers ruok with " + ruok + ".", "Look into its log."})
+		all = append(all, Finding{Warn, "ruok", s.Addr, "This server answers ruok with " + ruok + ".", "Check its log."})
 	}
 	if s.mode() == "observer" {
 		all = append(all, Finding{
-			Note, "observer", s.Addr, "It is an observer, which the leader may hear of a hop later.",
-			"If it follows through an ObserverMaster, tell WithTickTime 1.6 times the tickTime.",
+			Note, "observer", s.Addr, "This server is an observer, whose messages may reach the leader one hop later.",
+			"If it follows an ObserverMaster, set WithTickTime to 1.6 times the tickTime.",
 		})
 	}
 	if slow := 100 * time.Millisecond; s.RoundTrip > slow {
-		all = append(all, Finding{Warn, "round-trip", s.Addr, fmt.Sprintf("A round trip takes %v.", round(s.RoundTrip)), "Each free lock takes one or more: use servers that are nearer or less busy."})
+		all = append(all, Finding{Warn, "round-trip", s.Addr, fmt.Sprintf("A round trip takes %v.", round(s.RoundTrip)), "Each free lock takes at least one: use nearer or less busy servers."})
 	}
 	if Worst(all) == Bad {
 		return all
 	}
-	seen := "It serves"
+	seen := "Serving"
 	if mode := s.mode(); mode != "" {
-		seen = fmt.Sprintf("It serves as %s, version %s", mode, s.version())
+		seen = fmt.Sprintf("Serving as %s, version %s", mode, s.version())
 	}
 	if s.RoundTrip > 0 {
 		seen += fmt.Sprintf(", with a round trip of %v", round(s.RoundTrip))
@@ -82,29 +82,29 @@ func ensemble(o Observation) (all []Finding) {
 	leaders, alone := modes["leader"], modes["standalone"]
 	switch {
 	case unserved == len(o.Servers):
-		bad(Bad, "quorum", "No server takes a session.", "Start the servers, and have a majority of them reach each other.")
+		bad(Bad, "quorum", "No server accepts a session.", "Start the servers, and make sure that a majority of them can reach each other.")
 	case len(leaders) > 1:
-		bad(Bad, "leaders", "There are several leaders: "+strings.Join(leaders, ", ")+".", "If they stay, they lead different ensembles: name the servers of one.")
+		bad(Bad, "leaders", "Several servers are leaders: "+strings.Join(leaders, ", ")+".", "If that stays so, they lead different ensembles: use the servers of one ensemble only.")
 	case len(alone) > 0 && len(o.Servers)-unserved > silent+1:
-		bad(Bad, "leaders", strings.Join(alone, ", ")+" is an ensemble of its own: its locks exclude no process elsewhere.", "Name the servers of one ensemble.")
+		bad(Bad, "leaders", strings.Join(alone, ", ")+" is a separate ensemble: its locks do not exclude processes of the others.", "Use the servers of one ensemble only.")
 	case len(leaders)+len(alone) == 0 && silent+unserved == 0:
-		bad(Warn, "leaders", "There is no leader among the servers named.", "Ask again after an election; else name the leader, too.")
+		bad(Warn, "leaders", "None of these servers is the leader.", "Run doctor again after an election; if that does not help, add the leader to the connect string.")
 	}
 	if len(versions) > 1 {
-		bad(Warn, "versions", "There are several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", ")+".", "Finish the upgrade.")
+		bad(Warn, "versions", "The servers have different versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", ")+".", "Finish the upgrade.")
 	}
 	if sizes > len(o.Servers) {
-		bad(Note, "connect-string", fmt.Sprintf("The ensemble has %d servers, and the connect string names %d.", sizes, len(o.Servers)), "Name all of them: a lock outlives a silent server only if there is another one to turn to.")
+		bad(Note, "connect-string", fmt.Sprintf("The ensemble has %d servers, and the connect string names %d.", sizes, len(o.Servers)), "List all of them: a lock survives a silent server only if another server is listed.")
 	}
 	for _, s := range o.Servers {
 		// The leader counts itself as a voter, and not as in sync with itself.
 		if voters, synced := s.number("mntr", "zk_quorum_size"), s.number("mntr", "zk_synced_followers"); s.mode() == "leader" && voters > 0 && synced >= 0 && synced+1 < voters {
-			bad(Warn, "synced", fmt.Sprintf("The leader %s has %d of %d voters in sync, itself included.", s.Addr, synced+1, voters), "Look at the others: one more failure may stop every lock.")
+			bad(Warn, "synced", fmt.Sprintf("The leader %s has %d of %d voters in sync, itself included.", s.Addr, synced+1, voters), "Check the other voters: one more failure may stop every lock.")
 		}
 	}
 	all = append(all, lags(o)...)
 	if len(all) == 0 && len(modes) > 0 {
-		bad(OK, "quorum", fmt.Sprintf("Servers that serve: %d of %d, with one leader and one version.", len(o.Servers)-unserved, len(o.Servers)), "")
+		bad(OK, "quorum", fmt.Sprintf("%d of %d servers are serving, with one leader and one version.", len(o.Servers)-unserved, len(o.Servers)), "")
 	}
 	return all
 }
@@ -125,9 +125,9 @@ func lags(o Observation) (all []Finding) {
 		switch z := zxid(s.Later); {
 		case !s.Serves() || z < 0 || z >= newest:
 		case z>>epoch != newest>>epoch:
-			all = append(all, Finding{Warn, "lag", s.Addr, fmt.Sprintf("It is in an epoch before that of %s, at least %v behind.", at, round(s.Between)), "Look at its disk and network; a lagging server is left out of the quorum in the end."})
+			all = append(all, Finding{Warn, "lag", s.Addr, fmt.Sprintf("This server is in an older epoch than %s, and at least %v behind it.", at, round(s.Between)), "Check its disk and network; a lagging server eventually drops out of the quorum."})
 		default:
-			all = append(all, Finding{Warn, "lag", s.Addr, fmt.Sprintf("It is %d transactions and at least %v behind %s.", newest-z, round(s.Between), at), "Look at its disk and network; a lagging server is left out of the quorum in the end."})
+			all = append(all, Finding{Warn, "lag", s.Addr, fmt.Sprintf("This server is %d transactions and at least %v behind %s.", newest-z, round(s.Between), at), "Check its disk and network; a lagging server eventually drops out of the quorum."})
 		}
 	}
 	return all
@@ -150,7 +150,7 @@ func words(o Observation) (all []Finding) {
 	}
 	for _, refused := range slices.Sorted(maps.Keys(by)) {
 		all = append(all, Finding{
-			Note, "words", strings.Join(by[refused], ","), "The four-letter words " + refused + " are refused, and what they tell was not seen.",
+			Note, "words", strings.Join(by[refused], ","), "The four-letter words " + refused + " are refused, so some checks were skipped.",
 			"Allow them with 4lw.commands.whitelist=" + strings.Join(Words(), ",") + " in zoo.cfg.",
 		})
 	}

@@ -51,7 +51,7 @@ func sessions(o Observation) []Finding {
 	fullest := all[ids[0]]
 	if o.old() || fullest.Bytes < readable/2 {
 		return []Finding{{OK, check, o.Tree.Root, fmt.Sprintf(
-			"%s here; the end of the fullest is a transaction of %d bytes, of %d that servers read by default.",
+			"%s here; ending the fullest takes a transaction of %d bytes, and servers read up to %d by default.",
 			counted(len(ids), "session has nodes", "sessions have nodes"), around+fullest.Bytes, readable), ""}}
 	}
 	level := Warn
@@ -66,8 +66,8 @@ func sessions(o Observation) []Finding {
 	}
 	return []Finding{{
 		level, check, o.Tree.Root,
-		"The end of a session is one transaction that lists its nodes: " + list(full) +
-			fmt.Sprintf(". By default servers read %d bytes, and a server that cannot read it does not start again.", readable),
+		"Ending a session takes one transaction that lists its nodes: " + list(full) +
+			fmt.Sprintf(". By default servers read up to %d bytes, and a server that cannot read the transaction does not restart.", readable),
 		fmt.Sprintf("Start every server with -Dzookeeper.jute.maxbuffer.extrasize=%d before such a session ends, and spread the locks over several coordinators.",
 			2*fullest.Bytes),
 	}}

@@ -32,25 +32,25 @@ func timing(o Observation) (all []Finding) {
 	}
 	if len(bounds) > 1 {
 		all = append(all, Finding{
-			Warn, "bounds", "session timeout", fmt.Sprintf("The servers have different bounds of it: %v.", slices.Collect(maps.Values(bounds))),
-			"Set the same minSessionTimeout, maxSessionTimeout and tickTime on each: a reconnect may change a session's timeout.",
+			Warn, "bounds", "session timeout", fmt.Sprintf("The servers have different bounds for the session timeout: %v.", slices.Collect(maps.Values(bounds))),
+			"Set the same minSessionTimeout, maxSessionTimeout and tickTime on every server: otherwise a reconnect may change a session's timeout.",
 		})
 	}
 	if len(ticks) > 1 {
-		all = append(all, Finding{Warn, "ticks", "tickTime", fmt.Sprintf("The servers have different ones: %v.", slices.Sorted(maps.Keys(ticks))), "Set the same on each: the leader's counts, and any may lead."})
+		all = append(all, Finding{Warn, "ticks", "tickTime", fmt.Sprintf("The servers have different tickTimes: %v.", slices.Sorted(maps.Keys(ticks))), "Set the same on every server: the leader's counts, and any server may lead."})
 	}
 	has := "The servers have"
 	if !said {
-		has = "By what they say, and by their bounds of the session timeout, the servers have"
+		has = "Judging by their answers and their bounds for the session timeout, the servers have"
 	}
-	seen := fmt.Sprintf("%s a tickTime of %v, and locks are told %v.", has, longest, o.Tick)
-	const look = "Allow the four-letter word conf, or make sure that zoo.cfg has no longer one."
+	seen := fmt.Sprintf("%s a tickTime of %v, and locks assume %v.", has, longest, o.Tick)
+	const look = "Allow the four-letter word conf, or make sure that the tickTime in zoo.cfg is not longer."
 	switch {
 	case longest == 0:
-		all = append(all, Finding{Note, "tick", "tickTime", fmt.Sprintf("It was not seen, and locks are told %v.", o.Tick), look})
+		all = append(all, Finding{Note, "tick", "tickTime", fmt.Sprintf("It could not be read, and locks assume %v.", o.Tick), look})
 	case longest > o.Tick:
 		all = append(all, Finding{
-			Bad, "tick", "tickTime", seen[:len(seen)-1] + ": a loss may be told too late.",
+			Bad, "tick", "tickTime", seen[:len(seen)-1] + ": a loss may be reported too late.",
 			fmt.Sprintf("Set WithTickTime(%v) in programs and --tick-time=%v here, with a session timeout of %v or more.", longest, longest, 2*longest),
 		})
 	case !said: // bounds that are set in zoo.cfg say nothing about tickTime
@@ -67,14 +67,14 @@ func (o Observation) timeout() Finding {
 	within := ""
 	for _, s := range o.Servers {
 		if s.Least > 0 && s.Most > 0 {
-			within = fmt.Sprintf(", of %v to %v that the servers allow", s.Least, s.Most)
+			within = fmt.Sprintf("; the servers allow %v to %v", s.Least, s.Most)
 			break
 		}
 	}
 	if o.Asked != o.Granted {
-		return Finding{Warn, "timeout", subject, fmt.Sprintf("%v was asked for and %v was granted%s.", o.Asked, o.Granted, within), "Ask for what is allowed, or set minSessionTimeout and maxSessionTimeout."}
+		return Finding{Warn, "timeout", subject, fmt.Sprintf("%v was requested, but %v was granted%s.", o.Asked, o.Granted, within), "Request an allowed timeout, or change minSessionTimeout and maxSessionTimeout."}
 	}
-	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was asked for and granted%s.", o.Asked, within), ""}
+	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was requested and granted%s.", o.Asked, within), ""}
 }
 
 // clocks judges the servers' clocks. No lock depends on them, but the times that people read do.
@@ -93,13 +93,13 @@ func clocks(o Observation) (all []Finding) {
 		widest = max(widest, ahead+s.Clock.Within)
 		if ahead-s.Clock.Within > tolerable {
 			all = append(all, Finding{
-				Warn, "clock", s.Addr, fmt.Sprintf("Its clock is %v %s this machine's, within %v.", round(ahead), which, round(s.Clock.Within)),
-				"Synchronise the clocks: no lock rests on them, but the times that queue and ls show do.",
+				Warn, "clock", s.Addr, fmt.Sprintf("This server's clock is %v %s this machine's, give or take %v.", round(ahead), which, round(s.Clock.Within)),
+				"Synchronize the clocks: no lock depends on them, but the times that queue and ls show do.",
 			})
 		}
 	}
 	if seen > 0 && len(all) == 0 {
-		return []Finding{{OK, "clock", "clocks", fmt.Sprintf("They differ from this machine's by %v at most; seen: %d of %d.", round(widest), seen, len(o.Servers)), ""}}
+		return []Finding{{OK, "clock", "clocks", fmt.Sprintf("The servers' clocks differ from this machine's by %v at most; %d of %d could be read.", round(widest), seen, len(o.Servers)), ""}}
 	}
 	return all
 }

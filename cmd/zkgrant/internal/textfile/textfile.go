@@ -44,10 +44,10 @@ func (r Run) Text(old []byte) []byte {
 		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", name, help, name, kind, series(name, r.Path), strconv.FormatFloat(value, 'f', -1, 64))
 	}
 	if last > 0 {
-		write(success, "gauge", "When the command last ended with 0 under the lock.", last)
+		write(success, "gauge", "When the command last ended with 0 while it held the lock.", last)
 	}
 	write("zkgrant_run_last_end_timestamp_seconds", "gauge", "When zkgrant last ended.", seconds(r.Ended))
-	write("zkgrant_run_last_exit_code", "gauge", "With which code it ended.", float64(r.Code))
+	write("zkgrant_run_last_exit_code", "gauge", "The exit code of zkgrant when it last ended.", float64(r.Code))
 	write("zkgrant_run_last_waited_seconds", "gauge", "How long it waited for the lock.", r.Waited.Seconds())
 	write("zkgrant_run_last_held_seconds", "gauge", "How long it held the lock.", r.Held.Seconds())
 	write(losses, "counter", "How often the lock was lost.", lost)

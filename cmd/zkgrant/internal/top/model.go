@@ -140,7 +140,7 @@ func (m model) revoked(r revoked) model {
 	m.revoking = slices.DeleteFunc(slices.Clone(m.revoking), func(path string) bool { return path == r.path })
 	switch {
 	case r.err == nil:
-		m.status, m.bad = r.path+" is not held any more by the holders that were asked", false
+		m.status, m.bad = r.path+" is no longer held by the holders that were asked", false
 	case errors.Is(r.err, coordinator.ErrNotHeld):
 		m.status, m.bad = r.path+" is not held", false
 	default:
@@ -255,7 +255,7 @@ func (m model) asking() model {
 	m.bad = false
 	switch {
 	case slices.Contains(m.revoking, target.Path):
-		m.status = target.Path + " is being asked back already"
+		m.status = target.Path + " is already being revoked"
 	case target.err != nil:
 		m.status, m.bad = target.Path+" cannot be read", true
 	case target.holders == 0:
@@ -270,10 +270,10 @@ func (m model) confirming(key string) (model, []effect) {
 	m.mode = browsing
 	path := m.target.Path
 	if key != "y" && key != "Y" {
-		m.status, m.bad = path+" was not asked back", false
+		m.status, m.bad = path+" was not revoked", false
 		return m, nil
 	}
 	m.revoking = append(slices.Clone(m.revoking), path)
-	m.status, m.bad = fmt.Sprintf("%s is asked back, with a grace of %v", path, m.Grace), false
+	m.status, m.bad = fmt.Sprintf("revoking %s, with a grace of %v", path, m.Grace), false
 	return m, []effect{ask{path}}
 }

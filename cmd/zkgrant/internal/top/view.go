@@ -141,7 +141,7 @@ func (m model) keys() string {
 	case filtering:
 		return dim.Styled("enter keep  esc clear")
 	case confirming:
-		return dim.Styled("y asks the holders  any other key does not")
+		return dim.Styled("y revokes  any other key cancels")
 	case browsing:
 	}
 	return dim.Styled("q quit  r revoke  / filter  ↑↓ select  sort by: w waited  h held  n waiters  p path")
@@ -227,7 +227,7 @@ func (m model) table(room int) []string {
 	switch {
 	case len(m.rows) > 0:
 	case m.at.IsZero(), m.nodes > 0 && len(m.locks) == 0:
-		lines = append(lines, "  looking")
+		lines = append(lines, "  reading")
 	case len(m.locks) > 0:
 		lines = append(lines, "  no lock matches the filter")
 	default:
