@@ -12,23 +12,23 @@ import (
 //
 //nolint:gochecknoglobals // they are constant
 var queueDescriptions = describe([]words.Metric{
-	{Name: "queue.waiting", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Contenders of any process that wait."},
-	{Name: "queue.held", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Contenders of any process that hold; permits of a semaphore."},
+	{Name: "queue.waiting", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Waiting contenders of any process."},
+	{Name: "queue.held", Kind: words.Gauge, Labels: []string{"lock", "kind"}, Help: "Holding contenders of any process; permits of a semaphore."},
 	{Name: "queue.longest_wait", Unit: "s", Kind: words.Seconds, Labels: []string{"lock"}, Help: "Age of the oldest waiter's node; 0 without one."},
 	{
 		Name: "queue.longest_hold", Unit: "s", Kind: words.Seconds, Labels: []string{"lock"},
-		Help: "For how long the oldest holder has been seen to hold; 0 without one.",
+		Help: "How long the oldest holder has been seen holding; 0 without one.",
 	},
 	{
 		Name: "queue.age", Unit: "s", Kind: words.Seconds,
-		Help: "Age of what is exported: the time since the lock that was looked at longest ago was read.",
+		Help: "Age of the oldest exported data: the time since that lock was read.",
 	},
 	{
 		Name: "queue.searched", Kind: words.Gauge,
-		Help: "1 when the whole tree was searched once; until then there may be locks that are not exported.",
+		Help: "1 once the whole tree has been searched; until then, locks may be missing.",
 	},
-	{Name: "queue.poll_errors", Kind: words.Counter, Help: "Nodes that could not be read, and looks that came to no end."},
-	{Name: "queue.poll_duration", Unit: "s", Kind: words.Seconds, Help: "How long the last look took."},
+	{Name: "queue.poll_errors", Kind: words.Counter, Help: "Nodes that could not be read, and reads of the tree that did not finish."},
+	{Name: "queue.poll_duration", Unit: "s", Kind: words.Seconds, Help: "How long the last read of the tree took."},
 })
 
 // queues are what looks have shown. They have no clock, and no lock of their own.

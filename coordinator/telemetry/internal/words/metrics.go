@@ -36,23 +36,23 @@ func Metrics() []Metric {
 			"hold.duration", Histogram, "s", []string{"lock", "kind", "end"},
 			"Time from the Grant to the end of the hold.", "From the Grant to the loss or the end.",
 		},
-		{"lost", Counter, "{loss}", []string{"lock", "reason"}, "Grants that were taken, and lost.", "Losses of held locks."},
-		{"waiting", Number, "{acquisition}", lockKind, "Acquisitions that wait.", "Acquisitions of this process without a Grant."},
+		{"lost", Counter, "{loss}", []string{"lock", "reason"}, "Held locks that were lost.", "Losses of held locks."},
+		{"waiting", Number, "{acquisition}", lockKind, "Acquisitions that are waiting.", "Acquisitions of this process without a Grant."},
 		{
 			"held", Number, "{acquisition}", lockKind,
 			"Locks that are held; permits of a semaphore.", "Locks that this process holds; permits of a semaphore.",
 		},
 		{
 			"longest_wait", Seconds, "s", lock,
-			"How long the oldest waiter has waited; 0 without one.", "The longest wait that still goes on.",
+			"How long the oldest waiter has waited; 0 without one.", "The longest current wait.",
 		},
 		{
 			"longest_hold", Seconds, "s", lock,
-			"How long the oldest holder has held; 0 without one.", "The longest hold that still goes on.",
+			"How long the oldest holder has held; 0 without one.", "The longest current hold.",
 		},
 		{
 			"queue.ahead", Gauge, "{contender}", lock,
-			"Contenders before the oldest waiter, at its latest listing; 0 without one.",
+			"Contenders ahead of the oldest waiter, at its latest listing; 0 without one.",
 			"Contenders ahead of the oldest waiter of this process, at its latest listing.",
 		},
 		{
@@ -61,9 +61,9 @@ func Metrics() []Metric {
 		},
 		{
 			"revoked", Counter, "{event}", lock,
-			"Holders that were asked to give the lock back.", "Holders that were asked to give the lock back.",
+			"Holders that received a revocation request.", "Holders that received a revocation request.",
 		},
-		{"abandoned", Counter, "{event}", lock, "Grants that told of a crashed holder.", "Grants that tell of a holder that crashed."},
+		{"abandoned", Counter, "{event}", lock, "Grants that reported a crashed holder.", "Grants that reported a crashed holder."},
 		{
 			"leader", Number, "{leader}", []string{"election"},
 			"1 while this process leads, 0 while it does not.", "1 if this process leads the election, 0 if it is a candidate.",
@@ -72,22 +72,22 @@ func Metrics() []Metric {
 			"session.state", Number, "{session}", []string{"state"},
 			"1 for the state of the session, 0 for the others.", "1 for the state of the session, 0 for the others.",
 		},
-		{"session.events", Counter, "{event}", []string{"event"}, "What has happened to the session.", "What happened to the session."},
+		{"session.events", Counter, "{event}", []string{"event"}, "Events of the session.", "Events of the session."},
 		{
 			"lease.remaining", Seconds, "s", nil,
-			"For how long held locks can be relied on; absent while none is held.", "How long the held locks are safe without contact.",
+			"How long held locks stay valid without contact; absent while none is held.", "How long the held locks stay valid without contact.",
 		},
 		{
 			"session.nodes", Number, "{node}", nil,
-			"Nodes that the session has, or may have.", "Nodes that the session has, or may have.",
+			"Nodes that the session has or may have.", "Nodes that the session has or may have.",
 		},
 		{
 			"session.node_bytes", Number, "By", nil,
-			"What these nodes take of the session's budget.", "What these nodes take of the session's budget.",
+			"How much of the session's budget these nodes use.", "How much of the session's budget these nodes use.",
 		},
 		{
 			"session.node_budget", Number, "By", nil,
-			"The budget: beyond it a lock is refused.", "The budget: beyond it a lock is refused.",
+			"The budget; beyond it, acquisitions are refused.", "The budget; beyond it, acquisitions are refused.",
 		},
 		{
 			"request.duration", Histogram, "s", []string{"op", "result"},
