@@ -20,7 +20,7 @@ const (
 	maxTimeout = time.Hour
 )
 
-// Config says how to reach the ensemble. [NewConfig] fills in the defaults.
+// Config configures a session. [NewConfig] fills in the defaults.
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
 	Logger  *zap.Logger
@@ -43,27 +43,27 @@ type Config struct {
 	// [DefaultNodeBudget].
 	NodeBudget int
 
-	// GiveUp has the idle node of a cached lock go, and returns its seat, or nil if there
-	// is no idle node. The loop calls it when the budget is used up. nil: there are no
-	// such nodes.
+	// GiveUp releases the idle node of a cached lock and returns its seat, or nil if
+	// there is no idle node. The loop calls it when the budget is used up. nil: there are
+	// no such nodes.
 	GiveUp func() *Seat
 
-	// OnFill hears how full the session is, at each change. It must not block.
+	// OnFill receives how full the session is, at each change. It must not block.
 	OnFill func(Fill)
-	// OnRequest and OnLease hear of each request and of each deadline, if they are not
-	// nil. They must not block.
+	// OnRequest and OnLease receive each request and each deadline, if they are not nil.
+	// They must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
-	// Asleep tells for how long the machine has been suspended since some moment, and
-	// never decreases. nil: ask the system. For tests.
+	// Asleep returns how long the machine has been suspended since some moment, and never
+	// decreases. nil: ask the system. For tests.
 	Asleep func() time.Duration
 }
 
 // Auth is one identity of the session.
 type Auth = wire.Identity
 
-// Option changes a Config. The type is sealed: options are made by functions.
+// Option changes a Config. The type is sealed: functions return the options.
 type Option interface{ apply(*Config) }
 
 // OptionFunc returns the option that calls f.
@@ -108,26 +108,26 @@ func (c Config) Check() error {
 	return nil
 }
 
-// DefaultNodeBudget is the bytes that the ephemeral nodes of a session may take in the
-// transaction that ends it. Since 3.6 that transaction lists every one of them, and a
-// server that cannot read it back from its log or from the leader does not start again
+// DefaultNodeBudget is how many bytes the ephemeral nodes of a session may take in the
+// transaction that ends it. Since 3.6 that transaction lists all of them, and a server
+// that cannot read it back from its log or from the leader does not restart
 // (ZOOKEEPER-4306). A server reads jute.maxbuffer and an extra of the same size:
 // 2,097,150 bytes by default. The budget also fits where jute.maxbuffer is half its
-// default, 1,048,574 bytes, and leaves 48,574 of them for what else the transaction and
-// the packet around it hold: a header, a count and a digest, together less than 1 KB.
+// default, 1,048,574 bytes. It leaves 48,574 of them for the rest of the transaction and
+// its packet: a header, a count and a digest, together less than 1 KB.
 const DefaultNodeBudget = 1_000_000
 
-// Lease says until when what the session holds can be relied on.
+// Lease reports until when the session's locks are safe.
 type Lease struct {
 	Session  int64
 	Deadline time.Time // in ordinary time
 	RanOut   bool      // the deadline has come, and what was held is lost
 }
 
-// Request says what became of a request.
+// Request reports the outcome of a request.
 type Request = wire.Request
 
-// MaxRequest is how many bytes a server accepts in one request by default
+// MaxRequest is the default limit of a server for the bytes of one request
 // (jute.maxbuffer).
 const MaxRequest = 0xfffff
 

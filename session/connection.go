@@ -21,7 +21,7 @@ import (
 // This file is about the life of a client: connected, suspended, resumed, expired,
 // closed.
 
-// TurnedAway is the message of the log for requests that servers turn away, or fail at,
+// TurnedAway is the log message for requests that a server has turned away, or failed at,
 // for seconds.
 const TurnedAway = "requests are turned away and retried"
 
@@ -103,8 +103,8 @@ func (s *Session) onIdentityError(c *client, err error) {
 	s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
-// LongTick returns the servers' tickTime as the present session's timeout implies it, if
-// the lease goes by a shorter one, and 0 otherwise.
+// LongTick returns the servers' tickTime as implied by the timeout of the current
+// session, if the lease assumes a shorter one, and 0 otherwise.
 func (s *Session) LongTick() time.Duration {
 	if c := s.present(); c != nil {
 		return s.longTick(c)

@@ -22,8 +22,8 @@ var ErrConnectString = Sentinel("zkgrant: malformed connect string", ErrInvalid)
 // ErrPath is wrapped by every error of [ValidatePath].
 var ErrPath = Sentinel("zkgrant: malformed path", ErrInvalid)
 
-// Servers is a parsed connect string: the addresses of the ensemble, and the part of its
-// tree that is used.
+// Servers is a parsed connect string: the addresses of the ensemble, and the subtree in
+// use.
 type Servers struct {
 	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order
 	// given and without duplicates. It has at least one entry.
@@ -33,22 +33,21 @@ type Servers struct {
 	Chroot string
 }
 
-// String writes s as a connect string. Parsing it gives s again.
+// String returns s as a connect string that parses to s again.
 func (s Servers) String() string {
 	return strings.Join(s.Hosts, ",") + s.Chroot
 }
 
-// ParseConnectString reads ZooKeeper's own form,
+// ParseConnectString parses ZooKeeper's own form,
 // "host1:2181,host2,[::1]:2181/chroot/path".
 //
-// The port defaults to 2181. IPv6 literals stand in brackets. White space around commas
-// and at both ends is ignored. An address that comes twice counts once. The chroot comes
-// once, behind the last host, and obeys [ValidatePath]; "/" alone is no chroot. A comma
-// in the chroot is refused, because "h1/app,h2/app" would otherwise silently mean one
-// host.
+// The port defaults to 2181. IPv6 literals are in brackets. White space around commas and
+// at both ends is ignored, and so are repeated addresses. The chroot appears once, after
+// the last host, and obeys [ValidatePath]; "/" alone is no chroot. A comma in the chroot
+// is refused, because "h1/app,h2/app" would otherwise silently mean one host.
 //
-// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says
-// which entry is wrong and why. Names are not resolved.
+// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault), and
+// says which entry is wrong and why. Names are not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
 		return Servers{}, fmt.Errorf("%w: %q has a scheme; write host1:2181,host2:2181/chroot", ErrConnectString, s)
@@ -193,10 +192,10 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// ValidateNew checks the components of a valid path at which a node is to be made. None
-// may be a contender's name: in the directory above, which may be another lock's, it
-// would count as one. At and above a lock none may be the record of a lock either. The
-// error wraps [ErrPath] and names the component.
+// ValidateNew checks the components of a valid path at which a node is to be created.
+// None may be a contender's name: in the directory above, which may be another lock's, it
+// would count as a contender. At and above a lock, none may be a lock's record, either.
+// The error wraps [ErrPath] and names the component.
 func ValidateNew(path string, lock bool) error {
 	for component := range strings.SplitSeq(path, "/") {
 		if _, contends := events.ParseName(component); contends {

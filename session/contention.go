@@ -15,8 +15,8 @@ import (
 
 // This file is about a holder that learns of the contenders that it keeps out.
 
-// Proven reports whether the epoch's session can be believed alive and its events are
-// heard: news of another contender are at most two probe intervals old.
+// Proven reports whether the epoch's session counts as alive and its events arrive: news
+// of another contender are at most two probe intervals old.
 func (t *Seat) Proven(epoch recipes.Epoch) bool {
 	s := t.session
 	c := s.inEpoch(epoch)
@@ -29,7 +29,7 @@ func (t *Seat) Proven(epoch recipes.Epoch) bool {
 // Interval is [Session.Interval].
 func (t *Seat) Interval() time.Duration { return t.session.Interval() }
 
-// Interval returns how long the session goes without a write while something is held.
+// Interval returns the longest time without a write while a lock is held.
 func (s *Session) Interval() time.Duration {
 	c := s.present()
 	if c == nil {
@@ -38,7 +38,8 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
-// Answers reports whether there is a connection whose server owes no answer for long.
+// Answers reports whether there is a connection whose server is not overdue with an
+// answer.
 func (s *Session) Answers() bool {
 	c := s.present()
 	if c == nil || !c.is(phaseUp) {
@@ -48,8 +49,8 @@ func (s *Session) Answers() bool {
 	return since.IsZero() || c.clock.now().Sub(since) < c.link.Timeout()/3
 }
 
-// Calm reports whether there is a connection, and its server has turned no request away
-// of late.
+// Calm reports whether there is a connection whose server has not turned a request away
+// lately.
 func (s *Session) Calm() bool {
 	c := s.present()
 	return c != nil && c.is(phaseUp) && c.throttle.Calm(c.clock.now(), c.link.Timeout())

@@ -33,7 +33,7 @@ const RecordSuffix = ".holder"
 // then the holder's data.
 const recordMagic = "zkgrant holder\n"
 
-// ErrRecord says that a node which is no record is in the place of a lock's record.
+// ErrRecord reports a node at the path of a lock's record that is not a record.
 var ErrRecord = errors.New("zkgrant: not a crash record")
 
 // holding is what a record says. Its node is the name alone, because the reader may have
@@ -87,7 +87,7 @@ func parseHolding(data []byte) (h holding, ok bool) {
 	return h, true
 }
 
-// ParseRecord reads a record for an observer: the name of the holder's node, and since
+// ParseRecord parses a record for an observer: the name of the holder's node, and since
 // when it has held.
 func ParseRecord(data []byte) (node string, since time.Time, ok bool) {
 	h, ok := parseHolding(data)

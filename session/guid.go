@@ -52,9 +52,9 @@ func head(kind events.Kind, id guid) string {
 	return string(appendHead(room[:0], kind, id))
 }
 
-// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in
-// common: the GUID with which they begin. It returns any other name itself. The name may
-// be a path.
+// AttemptOf returns the common part of the names of all nodes of one semaphore attempt:
+// the GUID with which they begin. It returns any other name unchanged. The name may be a
+// path.
 func AttemptOf(node string) string {
 	name := node[strings.LastIndexByte(node, '/')+1:]
 	const length = len(guidMark) + 36

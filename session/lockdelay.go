@@ -14,8 +14,8 @@ import (
 // that is. Times are the servers', by their leader's clock: a mark's is that of the write
 // that has made it.
 
-// MaxLockDelay is the longest lock-delay, that of Consul. A longer one in a record counts
-// as this.
+// MaxLockDelay is the longest lock-delay, as in Consul. A longer one in a record is
+// reduced to this.
 const MaxLockDelay = time.Minute
 
 // lockDelay is what a record says of it.
@@ -71,7 +71,7 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 	return max(h.delay, t.delay)
 }
 
-// MarkRoom is how many bytes of a request a record leaves for the mark of a lock-delay,
+// MarkRoom is how many bytes a record leaves in a request for the mark of a lock-delay,
 // and for the rest of that request.
 const MarkRoom = 2 << 10
 

@@ -110,17 +110,16 @@ type Found struct {
 	Stat *zk.Stat
 }
 
-// ReadQueue reads the wanted children of a directory, in no order. If wanted is nil, it
-// reads all of them. It leaves out a child that is gone by the time it is read. If the
-// directory does not exist it finds nothing, and that is no error. The path is valid and
-// without the chroot. The result is what one server knew. That may be behind the other
-// servers, but not behind what this session has done or been told.
+// ReadQueue reads the wanted children of a directory, in no particular order; all of them
+// if wanted is nil. It omits a child that is gone when it is read. A missing directory
+// has no children, and is no error. The path is valid and without the chroot. The result
+// is what one server knew: it may lag behind other servers, but not behind what this
+// session has done or learned.
 //
-// ReadQueue writes nothing and watches nothing. It waits for a connection, if there is
-// none, and for the answers, until ctx ends. If the connection is lost meanwhile it
-// begins again, so its result never comes from two sessions. The error is the cause of
-// ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the directory or one of the
-// children may not be read.
+// ReadQueue writes and watches nothing. It waits for a connection and for the answers
+// until ctx ends. If the connection is lost meanwhile, it starts again, so the result
+// never mixes two sessions. The error is the cause of ctx, [ErrClosed], or a refusal:
+// [ErrNoAuth].
 func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	dir = under(s.chroot, dir)
 	return look(ctx, s, func(c *client) ([]Found, error) {
@@ -136,7 +135,8 @@ func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name st
 	})
 }
 
-// Look is ReadQueue for one node: it returns the node, or nothing if it does not exist.
+// Look is [Session.ReadQueue] for one node: it returns the node, or nothing if it does
+// not exist.
 func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	node = under(s.chroot, node)
 	return look(ctx, s, func(c *client) ([]Found, error) {
@@ -210,8 +210,8 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 	return slices.DeleteFunc(all, func(f Found) bool { return f.Stat == nil }), nil
 }
 
-// DefaultReadRate is how many reads a second a process sends to look at locks, unless
-// [SetReadRate] says otherwise.
+// DefaultReadRate is how many reads a second a process sends to read queues, unless
+// [SetReadRate] sets another rate.
 const DefaultReadRate = 1000
 
 // reads is shared by all that look at locks in this process: the bound protects the
@@ -221,18 +221,18 @@ const DefaultReadRate = 1000
 var reads = pace.NewLimiter(DefaultReadRate)
 
 // SetReadRate sets how many reads a second [Session.Inspect] sends in this process, in
-// all sessions together. 0 is no bound.
+// all sessions together. 0 means no limit.
 func SetReadRate(rate int) { reads.Set(rate) }
 
-// AwaitRead waits for the turn of a read that is not Inspect's. It returns the cause of
-// ctx if ctx ends first.
+// AwaitRead waits for the turn of a read that is not made by Inspect. It returns the
+// cause of ctx if ctx ends first.
 func AwaitRead(ctx context.Context) error {
 	_, err := reads.Wait(ctx, time.Time{})
 	return err
 }
 
-// Inspected is a node and its contents, or why it may not be seen. It is the caller's,
-// except the Stats in Found, which [Known] shares.
+// Inspected is a node and its contents, or why it could not be read. The caller owns it,
+// except the Stats in Found, which Known shares.
 type Inspected struct {
 	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
 	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself
@@ -241,21 +241,21 @@ type Inspected struct {
 	Partial bool     // the time was over before all was read; the other fields are empty
 }
 
-// Inspection says how nodes are looked at.
+// Inspection configures [Session.Inspect].
 type Inspection struct {
 	Wanted func(name string) bool // the children to read
 	Known  *Known                 // what was read before, and where the rest goes; nil: nothing is kept
 	Until  time.Time              // no read is sent after it; zero: it takes as long as it takes
 }
 
-// Known has contents of directories that need not be read again. The zero value has none.
-// Its methods may be called from any goroutine.
+// Known holds contents of directories that need not be read again. The zero value is
+// empty. Its methods are safe for concurrent use.
 type Known struct {
 	mu   sync.Mutex
 	dirs map[string]map[string]Found // by directory and name
 }
 
-// Len returns of how many directories it has contents.
+// Len returns the number of directories whose contents are known.
 func (k *Known) Len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -339,12 +339,12 @@ func (p *pass) keep(f Found) {
 }
 
 // Inspect lists each of the nodes and reads their wanted children, as [Session.ReadQueue]
-// does for one directory. It returns what it has seen in the order of the nodes. They are
-// valid paths without the chroot. If a node may not be seen, its entry says so, and that
-// is no error of the whole.
+// does for one directory. It returns the results in the order of the nodes, which are
+// valid paths without the chroot. A node that cannot be read has an error in its entry,
+// which is no error of Inspect.
 //
-// Each listing and each read waits until the process may send it, see [SetReadRate].
-// Inspect returns when there is time for no more.
+// Each listing and each read waits for its turn in the process; see [SetReadRate].
+// Inspect returns when there is no time for more.
 func (s *Session) Inspect(ctx context.Context, nodes []string, how Inspection) ([]Inspected, error) {
 	return look(ctx, s, func(c *client) ([]Inspected, error) {
 		var inspecting sync.WaitGroup
@@ -412,12 +412,12 @@ type Progress struct {
 }
 
 // WithProgress returns a context for a walk through a tree. The walk calls report in its
-// own goroutine as it goes on.
+// own goroutine as it proceeds.
 func WithProgress(ctx context.Context, report func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }
 
-// ReportProgress calls the function of [WithProgress], if there is one.
+// ReportProgress calls the function of [WithProgress], if ctx has one.
 func ReportProgress(ctx context.Context, p Progress) {
 	if report, ok := ctx.Value(progressKey{}).(func(Progress)); ok {
 		report(p)
@@ -426,13 +426,13 @@ func ReportProgress(ctx context.Context, p Progress) {
 
 type rootOnlyKey struct{}
 
-// RootOnly returns a context for a walk that looks at its root, and at nothing below it.
-// Like the reads of [Session.ReadQueue], its reads wait for no turn.
+// RootOnly returns a context for a walk that reads only its root, and nothing below it.
+// Like the reads of [Session.ReadQueue], its reads do not wait for a turn.
 func RootOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, rootOnlyKey{}, true)
 }
 
-// IsRootOnly reports whether ctx is of [RootOnly].
+// IsRootOnly reports whether ctx descends from [RootOnly].
 func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != nil }
 
 type watchedKey struct{}

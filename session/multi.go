@@ -17,9 +17,8 @@ import (
 // directory as that of a single lock would. [recipes.Multi] says why they are made
 // together, and together anew.
 
-// Members returns the nodes of a multi-lock, without the chroot and in the order in which
-// its locks were given, if all of them are known. It returns nil if the seat is not one
-// of a multi-lock.
+// Members returns the nodes of a multi-lock, without the chroot and in the order of its
+// locks, if all of them are known. For any other seat it returns nil.
 func (t *Seat) Members() []events.Member {
 	if t.members == nil {
 		return nil
@@ -148,7 +147,7 @@ func (m *member) size(data int) int {
 	return each + len(m.dir) + data + SizeOfACL(m.acl)
 }
 
-// MemberError says at which path of a multi-lock a request has failed. Its text is that
+// MemberError names the path of a multi-lock at which a request failed. Its text is that
 // of the error.
 type MemberError struct {
 	Path string // as the caller named it

@@ -74,7 +74,8 @@ func within(grace time.Duration) wish {
 	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
 }
 
-// Reserved reports whether data begin like such a wish, and would be taken for one.
+// Reserved reports whether data begin like a revocation request, and would be taken for
+// one.
 func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMessage)) }
 
 // timeoutKey and timeoutEnd are around a contender's session timeout, in the data of each
@@ -95,7 +96,7 @@ func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMess
 // missing if Curator's Revoker has overwritten the data.
 const timeoutKey, timeoutEnd = "zkgrant-timeout ", "ms\n"
 
-// TimeoutSize is how many bytes the line takes at most.
+// TimeoutSize is the largest size of the line, in bytes.
 const TimeoutSize = 1 + len(timeoutKey) + 10 + len(timeoutEnd)
 
 // withTimeout returns the user's data with the line behind them. No data and empty data
@@ -143,9 +144,9 @@ func timeoutIn(node string, data []byte) time.Duration {
 	return timeout
 }
 
-// UserData returns what the owner of the node has stored in it. A wish that was written
-// before it, or in its place, is left out, and so is the session timeout of a node that
-// can be revoked.
+// UserData returns the data that the owner of the node has stored. It omits a revocation
+// request that was written before or over them, and the session timeout of a revocable
+// node.
 func UserData(node string, data []byte) []byte {
 	_, user := read(data)
 	if revocable(node) {

@@ -10,15 +10,15 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Node is a node as a read found it. Without a Stat there is none.
+// Node is a node as a read returned it. Without a Stat it does not exist.
 type Node struct {
 	Data []byte
 	Stat *zk.Stat
-	// Missing are the paths above the node that do not exist either, the uppermost first.
+	// Missing are the missing paths above the node, the uppermost first.
 	Missing []string
 }
 
-// Err returns [zk.ErrNoNode] if there is no node.
+// Err returns zk.ErrNoNode if the node does not exist.
 func (n Node) Err() error {
 	if n.Stat == nil {
 		return zk.ErrNoNode
@@ -27,7 +27,7 @@ func (n Node) Err() error {
 }
 
 // Replace returns the operations that replace the data, if the node is still as it was
-// read. A missing node is made, and those above it.
+// read. They create a missing node, and the missing nodes above it.
 func (n Node) Replace(path string, data []byte, acl []zk.ACL) (ops []any) {
 	if n.Stat != nil {
 		return []any{&zk.SetDataRequest{Path: path, Data: data, Version: n.Stat.Version}}
@@ -38,16 +38,16 @@ func (n Node) Replace(path string, data []byte, acl []zk.ACL) (ops []any) {
 	return append(ops, &zk.CreateRequest{Path: path, Data: data, Acl: acl})
 }
 
-// IsOutdated reports whether Replace was refused because the nodes are not as they were
-// read.
+// IsOutdated reports whether [Node.Replace] was refused because the nodes have changed
+// since they were read.
 func IsOutdated(err error) bool {
 	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)
 }
 
-// Read reads a node in the session of the epoch, and in no other one: what made the
-// Grant is older than every read of its session. The path is without the chroot. It
-// waits for a connection, if there is none, and for the answers, until ctx ends. The
-// errors are [ErrPath], ErrEpochOver, a server's refusal and the cause of ctx.
+// Read reads a node in the session of the epoch, and in no other: what made the Grant is
+// older than every read of its session. The path is without the chroot. It waits for a
+// connection and for the answers until ctx ends. The errors are [ErrPath],
+// [ErrEpochOver], a server's refusal and the cause of ctx.
 func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node, error) {
 	if err := ValidatePath(node); err != nil {
 		return Node{}, err

@@ -15,13 +15,13 @@ import (
 
 // This file is about observers of elections, candidates or not.
 
-// Observe delivers the leader of the election at the path, and from then on each later
-// leader, until ctx ends or the session is closed. Then the channel is closed. It is also
-// closed if a server does not let the path or the leader's node be read. The channel has
-// one place, in which a later word replaces one that was not read.
+// Observe delivers the leader of the election at the path, and then each later leader,
+// until ctx ends or the session is closed. Then it closes the channel. It also does so if
+// a server refuses to read the path or the leader's node. The channel has room for one
+// value; a later one replaces one that was not read.
 //
-// What comes is in order, also beyond the end of a session. While there is no connection
-// the last word stands, and nothing comes.
+// Values come in order, even across sessions. While there is no connection nothing comes,
+// and the last value stands.
 func (s *Session) Observe(ctx context.Context, dir string) <-chan events.Leader {
 	return s.leaders.observe(ctx, func(seen []*events.Leader) events.Leader {
 		own := *seen[0]

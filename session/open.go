@@ -14,8 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// Open starts a session with one of the servers, which goes on until Close. Events about
-// the session go to news, which must not block. The goroutines belong to the group.
+// Open starts a session with one of the servers, which lasts until Close. It passes
+// events of the session to news, which must not block. The goroutines belong to the
+// group.
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
@@ -65,7 +66,7 @@ func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	return all
 }
 
-// Seat returns a seat for the place. Nothing happens before its Open.
+// Seat returns a seat for the place. It does nothing before its Open.
 func (s *Session) Seat(p Place) *Seat {
 	if p.Kind == 0 {
 		p.Kind = events.KindLock
@@ -110,7 +111,7 @@ func dataOf(kind events.Kind, data []byte) []byte {
 	return data
 }
 
-// Place says where and as what an acquisition queues up.
+// Place describes where and as what an acquisition queues.
 type Place struct {
 	Dir    string        // the lock's directory, without the chroot
 	Kind   events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
@@ -140,8 +141,8 @@ func (s *Session) members(places []Place) []member {
 	return all
 }
 
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of
-// these places, without data in its nodes. A fixed overhead is left out.
+// SizeOfMembers returns the bytes of the largest request for a multi-lock of these
+// places, without data in its nodes and without a fixed overhead.
 func (s *Session) SizeOfMembers(places []Place) (size int) {
 	for _, m := range s.members(places) {
 		size += m.size(0)

@@ -13,13 +13,13 @@ import (
 
 // This file is about what a seat does for its machine.
 
-// Open starts the news of the session that come after what it returns.
+// Open starts the news of the session, which continue from what it returns.
 func (t *Seat) Open(post actors.Post) recipes.Opened {
 	t.post = post
 	return t.session.seat(t)
 }
 
-// Close ends the news, and the seat's watches.
+// Close stops the news and the seat's watches.
 func (t *Seat) Close() { t.session.leave(t) }
 
 // Do makes a machine's request.
@@ -83,9 +83,9 @@ func (t *Seat) discard(e recipes.Discard) {
 	}
 }
 
-// Deadline returns until when the epoch's session can be believed alive, in the terms of
-// time.Now. The answer is good for the moment: if the machine is suspended, time.Now
-// stands still and a later answer is earlier.
+// Deadline returns until when the epoch's session counts as alive, in terms of time.Now.
+// The answer is valid for the moment: if the machine is suspended, time.Now stands still,
+// and a later answer is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
 // pause posts Paused after the given time, or after a random time, or when an idle node

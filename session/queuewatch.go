@@ -33,7 +33,7 @@ type QueueNodes struct {
 	Size    int     // of a semaphore, or 0; with Names
 }
 
-// QueuePlace is where a queue is.
+// QueuePlace is the place of a queue.
 type QueuePlace struct {
 	Path  string // without the chroot
 	Form  Form
@@ -41,15 +41,14 @@ type QueuePlace struct {
 }
 
 // WatchQueues calls show with the nodes of the contenders at each place, in that order,
-// and delivers what it returns, at once and after each change, until ctx ends or the
-// session is closed. Then the channel is closed. It is also closed if a server does not
-// let a place be read, or if a node of FormNode is persistent. The channel has one place,
-// in which a later word replaces one that was not read.
+// and delivers its result, at once and after each change, until ctx ends or the session
+// is closed. Then it closes the channel. It also does so if a server refuses to read a
+// place, or if a node of [FormNode] is persistent. The channel has room for one value,
+// which a later one replaces.
 //
-// All observers of a place share a watch and a listing. While a place keeps changing it
-// is listed once in a probe interval. Data are read once, except those of FormNode. While
-// there is no connection the last word stands. The function show must not change the
-// nodes, which other observers have, too, and must not block.
+// All observers of a place share a watch and a listing, at most one per probe interval.
+// Data are read once, except those of FormNode. While there is no connection the last
+// value stands. show must not block or change the nodes, which other observers share.
 func (s *Session) WatchQueues(ctx context.Context, places []QueuePlace, show func([]*QueueNodes) []events.Contender) <-chan []events.Contender {
 	return s.queues.observe(ctx, show, places...)
 }

@@ -22,21 +22,21 @@ import (
 // wish.go.
 
 var (
-	// ErrNotHeld says that the lock has no holder.
+	// ErrNotHeld reports that the lock has no holder.
 	ErrNotHeld = errors.New("zkgrant: the lock is not held")
-	// ErrNotRevocable says that a holder has not agreed to give the lock back.
+	// ErrNotRevocable reports a holder that is not revocable.
 	ErrNotRevocable = errors.New("zkgrant: a holder is not revocable")
 )
 
-// Revoke asks the holders of the lock at the path to give it back within the grace, and
-// returns nil when all of them are gone. It removes a holder that is still there five
-// quarters of the session timeout after the grace: the holder's timeout or ours,
-// whichever is longer. It does not ask later holders.
+// Revoke requests the lock at the path from its holders, with a grace, and returns nil
+// when all of them are gone. It evicts a holder that is still there five quarters of the
+// session timeout after the grace: the holder's timeout or ours, whichever is longer. It
+// sends later holders no request.
 //
-// Revoke waits for a connection, if there is none, and survives the end of the session,
-// until ctx ends. Then it returns the cause; holders that were asked stay asked, and none
-// is removed. The other errors are [ErrNotHeld], [ErrNotRevocable] and [ErrKind], after
-// which no holder has heard anything, ErrClosed, and a server's refusal.
+// Revoke waits for a connection, and survives the end of the session, until ctx ends.
+// Then it returns the cause; the requests stand, and no node is deleted. The other errors
+// are [ErrNotHeld], [ErrNotRevocable] and [ErrKind], after which no request was made,
+// [ErrClosed], and a server's refusal.
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
 	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace}
 	targets, err := call(ctx, s, terms{urgent: observing}, e.holders)
@@ -311,16 +311,16 @@ func (t *target) remove(c *client, version int32) error {
 // zapNode names the holder in the log.
 func (t *target) zapNode() zap.Field { return zap.String("node", t.nodes[0]) }
 
-// IsPermit reports whether the name has the form of a permit's, ours or Curator's. Any
-// other node among the permits has no holder that could give it back.
+// IsPermit reports whether the name has the form of a permit, ours or Curator's. Any
+// other node among the permits has no holder that could release it.
 func IsPermit(name string) bool {
 	const digits = 10
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
 }
 
-// Remove deletes a node, whichever session owns it. A node that is gone is no error. The
-// path is without the chroot. A holder whose node is removed so may work on beside the
-// next holder: this is for an operator who knows that it does not.
+// Remove deletes a node, whichever session owns it. A missing node is no error. The path
+// is without the chroot. A holder whose node is deleted may keep working beside the next
+// holder: only an operator who knows that it does not should call this.
 func (s *Session) Remove(ctx context.Context, node string) error {
 	node = under(s.chroot, node)
 	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) {

@@ -116,7 +116,7 @@ func (s *Session) fullness(need budget.Load) error {
 		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
 }
 
-// Fill says how much of the budget is used.
+// Fill reports how much of the budget is used.
 type Fill struct{ Nodes, Bytes, Budget int }
 
 // Fill returns how much of the budget is used.

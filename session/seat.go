@@ -18,9 +18,10 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]. The session's
-// loop calls the port's methods, and any goroutine calls Deadline. The goroutines of
-// requests, and callers, call the other ones, which lock mu. None of them blocks.
+// Seat is the way of one acquisition to ZooKeeper. It implements [actors.Port]. The
+// session's loop calls the port's methods, and any goroutine calls Deadline. The
+// goroutines of requests, and callers, call the other methods, which lock mu. None of
+// them blocks.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
@@ -368,8 +369,8 @@ func (t *Seat) follow(pred string) (before string) {
 	return before
 }
 
-// Ahead returns the path of the node that a waiter watches, or nothing. Any goroutine may
-// call it.
+// Ahead returns the path of the node that a waiter watches, or "". Any goroutine may call
+// it.
 func (t *Seat) Ahead() string {
 	if t.single != nil {
 		return strings.TrimPrefix(t.single.node, t.session.chroot)

@@ -19,14 +19,14 @@ import (
 //
 //	<path>/locks/_c_<guid>-lock-N    a waiter: the queue of a mutex
 //	<path>/leases/_c_<guid>-lease-N  a permit that is taken
-//	<path>/size                      how many permits there are, in decimal; ours alone
+//	<path>/size                      the number of permits, in decimal; ours alone
 //
-// Every node in leases/ is a permit that is taken, of any library: Curator calls it a
-// lease. The size is a persistent node, and stays when the semaphore is not in use any
-// more. Our permits are called `_c_<guid>-<token>-lease-N`. The token, in hexadecimal
-// digits, is that of the place in the queue, of which the node is gone by then.
+// Every node in leases/ is a taken permit, of any library: Curator calls it a lease. The
+// size is a persistent node, which stays after the semaphore is no longer used. Our
+// permits have names `_c_<guid>-<token>-lease-N`. The token, in hexadecimal, is that of
+// the contender's place in the queue, whose node no longer exists then.
 const (
-	// SizeNode is the name of the node that says how many permits there are.
+	// SizeNode is the name of the node with the number of permits.
 	SizeNode = "size"
 
 	queueDir     = "locks"
@@ -77,8 +77,8 @@ func TokenOf(permit string) int64 {
 	return token
 }
 
-// InnerOf returns the path at which a semaphore would have this one as a part. It is ""
-// for a path that is none.
+// InnerOf returns the path of the semaphore that would use this path, or "" if no
+// semaphore would.
 func InnerOf(at string) (semaphore string) {
 	switch path.Base(at) {
 	case queueDir, permitDir, SizeNode:
@@ -88,7 +88,7 @@ func InnerOf(at string) (semaphore string) {
 	}
 }
 
-// ErrInner is the error of a lock at a part of a semaphore.
+// ErrInner returns the error of a lock at a path inside a semaphore.
 func ErrInner(at string) error {
 	return fmt.Errorf("%w: %q belongs to the semaphore at %s and cannot be a lock; %s",
 		ErrKind, path.Base(at), path.Dir(at), escaping)
@@ -107,7 +107,7 @@ func showsSemaphore(dir string, children []string) bool {
 	}
 }
 
-// SemaphoreDirs returns the directory of a semaphore's waiters, and that of its holders.
+// SemaphoreDirs returns the directories of a semaphore's waiters and of its holders.
 func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }

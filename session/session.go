@@ -13,11 +13,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// State is the state of the session, as for a health check.
+// State is the state of the session, such as for a health check.
 type State uint8
 
 const (
-	// Connecting means that there is no session yet, or not any more.
+	// Connecting means that there is no session.
 	Connecting State = iota + 1
 	// Connected means that there is a session and a connection.
 	Connected
@@ -27,7 +27,7 @@ const (
 	Closed
 )
 
-// String names the state in lower case.
+// String returns the name of the state in lower case.
 func (s State) String() string {
 	names := [...]string{"unknown", "connecting", "connected", "suspended", "closed"}
 	if int(s) >= len(names) {
@@ -37,7 +37,7 @@ func (s State) String() string {
 }
 
 // Session keeps one ZooKeeper session at a time, and begins a new one after each expiry.
-// Its methods may be called from any goroutine.
+// Its methods are safe for concurrent use.
 type Session struct {
 	servers Servers
 	chroot  string
@@ -94,9 +94,9 @@ type view struct {
 	refuse  error // why there is none, and will be none until something is changed at the servers
 }
 
-// Ready waits for the first session. It fails when a server refuses an identity. When ctx
-// ends it fails with the cause of ctx and the latest error of a connection. The session
-// is tried for all the same, and Ready may be called again.
+// Ready waits for the first session. It fails when a server refuses an identity, and when
+// ctx ends, with the cause of ctx and the latest connection error. The session keeps
+// trying, and Ready may be called again.
 func (s *Session) Ready(ctx context.Context) error {
 	select {
 	case <-s.first:
@@ -117,7 +117,7 @@ func (s *Session) Ready(ctx context.Context) error {
 	return fmt.Errorf("zkgrant: no session with %v: %w", s.servers, err)
 }
 
-// State returns where the session stands.
+// State returns the state of the session.
 func (s *Session) State() State {
 	s.mu.Lock()
 	c, closed := s.view.client, s.view.closed
@@ -134,7 +134,7 @@ func (s *Session) State() State {
 	}
 }
 
-// Loop returns the loop of the session, in which its locks run, too.
+// Loop returns the loop of the session, in which its locks run as well.
 func (s *Session) Loop() *actors.Loop { return s.loop }
 
 // present returns the client of the present session, or nil if there is none.
@@ -153,7 +153,7 @@ func (s *Session) ID() int64 {
 	return c.link.Session()
 }
 
-// Timeout returns the negotiated session timeout, or the one asked for while there is no
+// Timeout returns the negotiated session timeout, or the requested one while there is no
 // session.
 func (s *Session) Timeout() time.Duration {
 	c := s.present()

@@ -12,10 +12,10 @@ import (
 
 // This file is about the end of the session.
 
-// Patience returns for how long it is worth waiting for the end of the session: the
-// session timeout, less the time for which the servers have owed an answer already. After
-// that the session is over at the servers, too. The little that is left in any case is
-// for a server that is back.
+// Patience returns how long it is worth waiting for the end of the session: the session
+// timeout, less the time for which the servers have already owed an answer. After that,
+// the session is over at the servers, too. It is never 0, for a server that has come
+// back.
 func (s *Session) Patience() time.Duration {
 	c := s.present()
 	if c == nil {
@@ -34,15 +34,15 @@ func (s *Session) Patience() time.Duration {
 	return max(timeout-now.Sub(since), timeout/wire.LeastPatience)
 }
 
-// Close ends the session, and returns when ctx has ended, at the latest; ctx has a
-// deadline. Requests under way get two thirds of the time to be answered. Then a server
-// gets the rest to say that the session is over. Requests that are not under way are not
-// sent: all nodes that they would delete go with the session, in one transaction.
+// Close ends the session, and returns when ctx has ended at the latest; ctx has a
+// deadline. Requests in progress have two thirds of the time. Then a server has the rest
+// to confirm the end of the session. Other requests are not sent: all nodes that they
+// would delete are deleted with the session, in one transaction.
 //
-// Close returns when nothing of the session is left in this process. It reports whether
-// nothing is left at the servers: one of them has said so, or there was no session. The
-// last input of each seat is Expired, which may come after Close. Each holder was told
-// before that it holds no more.
+// When Close returns, nothing of the session is left in this process. It reports whether
+// nothing is left at the servers: one of them has confirmed that, or there was no
+// session. The last input of each seat is Expired, which may come after Close; holders
+// lose their locks before.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
 	s.loop.Post(func() { s.shut(max(0, time.Until(deadline))) })
@@ -59,9 +59,9 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 	return c == nil || !c.announced || c.told.Load()
 }
 
-// Quiesce waits until every request that was sent is answered. It lets a last flight be
-// sent, on the next connection if there is none, and nothing after that. It returns when
-// ctx ends, at the latest. It is called once, before Close.
+// Quiesce waits until every sent request is answered. It lets one last batch be sent, on
+// the next connection if there is none, and nothing after that. It returns when ctx ends
+// at the latest. It is called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
 	begun := s.loop.Post(func() {

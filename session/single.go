@@ -39,8 +39,8 @@ import (
 // Limitation: A deletes B's node if A's node is removed by hand, and B makes its own,
 // before A has its node watched or in the moment in which A's delete is under way.
 
-// Holder returns the holder that the seat has seen at its last look, if the lock is one
-// node and had a holder. Paths are without the chroot.
+// Holder returns the holder that the seat's latest read has found, for a lock of one node
+// that had a holder. Paths are without the chroot.
 func (t *Seat) Holder() (events.Contender, bool) {
 	if t.single == nil {
 		return events.Contender{}, false
@@ -141,8 +141,8 @@ func (c *client) lookAt(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) 
 	return m, nil
 }
 
-// Ephemeral reports whether a session owns the node. Containers and nodes with a time to
-// live have an owner value that is no session.
+// Ephemeral reports whether a session owns the node. Containers and nodes with a TTL have
+// an owner value that is no session.
 func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner

@@ -15,7 +15,7 @@ import (
 
 // This file is about the node that says how many permits a semaphore has.
 
-// ErrSizeNode says that the data of a semaphore's size node are no size.
+// ErrSizeNode reports that the data of a semaphore's size node are not a size.
 var ErrSizeNode = errors.New("zkgrant: not a semaphore size")
 
 // size reads how many permits there are. If no size is written it writes the seat's own.
@@ -39,8 +39,8 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
 }
 
-// ParseSize returns how many permits the data of a size node say there are, or 0 if the
-// data are no number of permits.
+// ParseSize returns the number of permits in the data of a size node, or 0 if the data
+// are not a number of permits.
 func ParseSize(data []byte) int32 {
 	n, err := strconv.ParseInt(string(data), 10, 32)
 	if err != nil || n <= 0 {
@@ -66,10 +66,10 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 }
 
 // Resize sets the size of the semaphore at the path, which is without the chroot. It
-// makes what is missing, with the access control list or that of the config. It waits for
-// a connection, if there is none, and for the answer, until ctx ends. The error is the
-// cause of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is
-// one node, or [ErrClosed].
+// creates missing nodes, with the given access control list or that of the config. It
+// waits for a connection and for the answer until ctx ends. The error is the cause of
+// ctx, a server's refusal, [ErrKind] if the path is the node of a lock of one node, or
+// [ErrClosed].
 func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
 	if acl == nil {
 		acl = s.cfg.ACL

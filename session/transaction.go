@@ -14,7 +14,7 @@ import (
 )
 
 // Rewrite returns an operation that replaces the user's data in the node. It is for a
-// transaction of the session that made the node. The path given is without the chroot.
+// transaction of the session that created the node. The path is without the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	if revocable(node) {
 		data = withTimeout(data, s.Timeout())
@@ -22,14 +22,14 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
 }
 
-// Transact makes one transaction, in the session of the epoch. The seat's own nodes, at
-// the paths given, guard it. Paths of the operations are without the chroot. It waits for
-// a connection, if there is none, and for the answer, until ctx ends.
+// Transact makes one transaction in the session of the epoch, guarded by the seat's own
+// nodes at the given paths. Paths of the operations are without the chroot. It waits for
+// a connection and for the answer until ctx ends.
 //
 // The responses are those of the operations. Nothing was executed if the error is
-// ErrOperation, [ErrPath], [ErrTooLarge], ErrEpochOver, ErrGuard, [ErrSessionFull], a
-// server's refusal (the responses say of which operation), or the cause of ctx without
-// ErrOutcomeUnknown.
+// [ErrOperation], [ErrPath], [ErrTooLarge], [ErrEpochOver], [ErrGuard], [ErrSessionFull],
+// a server's refusal (the responses show of which operation), or the cause of ctx without
+// [ErrOutcomeUnknown].
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
 	s := t.session
 	guards := make([]any, 0, len(own))
