@@ -13,8 +13,8 @@ var nothing = func() <-chan struct{} {
 	return c
 }()
 
-// Returned is closed when no function runs under the lock, and what follows was asked of
-// the session. Call it after Withdraw.
+// Returned is closed when no function runs under the lock, and the session has received
+// what follows from that. Call it after Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,9 +41,9 @@ func (l *Lock) hasReturned() {
 	}
 }
 
-// Cleared is closed when the lock has nothing left that outlives its session. That is a
-// record, which the release removes; it is not waited for if the Grant was taken and not
-// released. Call it after Withdraw.
+// Cleared is closed when the lock has left nothing that outlives its session: no record,
+// which the release removes. It does not wait for the record of a Grant that was taken
+// and not released. Call it after Withdraw.
 func (l *Lock) Cleared() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +54,8 @@ func (l *Lock) Cleared() <-chan struct{} {
 }
 
 // Confirmed is closed when the servers have confirmed a release, or the session is over.
-// Call it after Done. If another lock shares the node, nothing is confirmed, and the
-// channel is closed.
+// Call it after Done. If another lock shares the node, there is nothing to confirm, and
+// the channel is closed.
 func (l *Lock) Confirmed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +91,8 @@ func tell(c *chan struct{}) {
 	}
 }
 
-// Force gives up the node though a function may still be running under the lock. It comes
-// after Withdraw, when there is no more time to wait for the function.
+// Force gives up the node even though a function may still be running under the lock. It
+// is called after Withdraw, when there is no more time to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
 	in := l.parting(recipes.WhyClosed)

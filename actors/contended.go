@@ -10,9 +10,10 @@ import (
 
 // This file is about a holder that asked to hear of the contenders that it keeps out.
 
-// Lookouts calls hear with the contenders that the Grant keeps out, and the rest of the
-// queue, at once and after each change, until ctx ends. interval is the least time
-// between two reports to the holder. It is called without a mutex, and so is hear.
+// Lookouts calls hear with the contenders that the Grant keeps out, and with the rest of
+// the queue, at once and after each change, until ctx ends. interval is the minimum time
+// between two reports to the holder. No mutex is held during the calls of Lookouts and
+// hear.
 type Lookouts func(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
 )
@@ -27,8 +28,8 @@ type contended struct {
 	next   *time.Timer // tells it again; nil: nothing is due
 }
 
-// Contended delivers a value when a contender has come that the lock keeps out. The first
-// call starts the watch, or has the Grant start it.
+// Contended delivers a value when a contender arrives that the lock keeps out. The first
+// call starts the watch at once, or at the Grant.
 func (l *Lock) Contended(watch Lookouts) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Feed has the events of some locks, of one or several streams, for one reader, and the
-// events of their sessions. It takes the place of the locks' own channels: a Grant that
-// the reader receives is taken, and one that it has not received can be taken back.
+// Feed delivers the events of some locks, of one or several streams, and the events of
+// their sessions, to one reader. It replaces the locks' own channels: a Grant that the
+// reader receives is taken, and one that it has not received can be withdrawn.
 type Feed struct {
 	group Group // of the goroutine that delivers
 	box   *outbox
@@ -29,12 +29,12 @@ func NewFeed() *Feed {
 	return f
 }
 
-// Events delivers the events, in order. The channel is closed after the last Ended when
-// the feed is closed. Until then it is always the same one, and open.
+// Events delivers the events, in order. It always returns the same channel, which is
+// closed after the last Ended once the feed is closed.
 func (f *Feed) Events() <-chan events.Event { return f.box.out }
 
-// Join has the feed deliver what happens to the lock, from before its start to its end.
-// It reports false if the feed is closed; then Fail follows, and the feed does not
+// Join makes the feed deliver the events of the lock, from before its start to its end.
+// If the feed is closed, Join returns false; Fail must follow, and the feed does not
 // deliver the end.
 func (l *Lock) Join(f *Feed) bool {
 	l.mu.Lock()
@@ -61,8 +61,8 @@ func (l *Lock) Join(f *Feed) bool {
 	return true
 }
 
-// Close releases all locks, and returns at once. The reader still gets what is queued and
-// the ends of the locks, as long as it takes an event every 100 ms.
+// Close releases all locks, and returns at once. The reader still receives what is queued
+// and the ends of the locks, as long as it takes an event every 100 ms.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.close()

@@ -9,10 +9,10 @@ import (
 // This file is about the Grant as a future: every goroutine that asks gets the same one,
 // as often as it asks.
 
-// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits,
-// for as long as ctx allows. After the end it waits for Done and returns what Err
-// returns. Exception: a loss, or the end by Close, of a lock with a running function is
-// returned at once, because Done waits for the function.
+// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits
+// until ctx ends. After the end it waits for Done and returns what Err returns. While a
+// function runs under the lock, it returns a loss, or the end by Close, at once, because
+// Done waits for the function.
 func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
 	for {
 		late := ctx.Err() != nil // asked first, so that a Grant or an end that has come by then counts

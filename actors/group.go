@@ -10,8 +10,8 @@ type Group struct {
 	idle    chan struct{} // closed when running drops to 0; made by Close
 }
 
-// Go runs f in a goroutine of the group. It reports false, and runs nothing, if
-// the group is closed.
+// Go runs f in a goroutine of the group. If the group is closed, it runs nothing and
+// returns false.
 func (g *Group) Go(f func()) bool {
 	if !g.join() {
 		return false
@@ -45,8 +45,8 @@ func (g *Group) exit() {
 	}
 }
 
-// Close refuses new goroutines and returns when the last one has ended. It must
-// not be called from a goroutine of the group. Closing twice is harmless.
+// Close refuses new goroutines and returns when the last one has ended. A goroutine of
+// the group must not call it. Closing twice is harmless.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true

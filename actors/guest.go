@@ -9,15 +9,15 @@ import (
 // Host grants its guest the lock, and takes it back. None of the methods blocks. Except
 // for Deadline, the caller holds no mutex.
 type Host interface {
-	// Ask is called once, when the guest is started. try says that it does not wait.
+	// Ask is called once, when the guest starts. try means that it does not wait.
 	Ask(try bool)
 	// Leave is called when the guest is released, gives up or fails, before or after Ask,
-	// perhaps again and again.
+	// possibly more than once.
 	Leave(why recipes.Why)
-	// Admit returns a lock that enters this one again, or nil, see [Lock.Admit].
+	// Admit returns a lock that enters this one again, or nil; see [Lock.Admit].
 	Admit(cfg Config) *Lock
-	// Deadline returns until when the session of the epoch can be believed alive. It is
-	// called while the guest holds, with a mutex of the guest.
+	// Deadline returns until when the session of the epoch counts as alive. It is called
+	// while the guest holds, with a mutex of the guest held.
 	Deadline(epoch recipes.Epoch) time.Time
 	// Use returns the port of the node, see [Lock.Use].
 	Use() (port Port, done func(spent bool))
@@ -30,13 +30,14 @@ type Guest struct {
 	host Host
 }
 
-// Init makes the guest. The methods of its Lock may be called from then on.
+// Init initializes the guest. After that, the methods of its Lock may be called.
 func (g *Guest) Init(cfg Config, host Host) {
 	g.host = host
 	g.init(cfg, g)
 }
 
-// Grant grants the lock. If that is to be logged, it returns a function that does so.
+// Grant grants the lock. If the Grant is to be logged, it returns a function that does
+// so.
 func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	if grant, logs := g.onGrant(e, epoch); logs {
 		return func() { g.log(grant) }
@@ -44,37 +45,37 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	return nil
 }
 
-// Lose takes the lock away. report publishes the loss. If several lose a lock at once,
-// all of them lose it before the first loss is published.
+// Lose takes the lock away. report publishes the loss. If several guests lose a lock at
+// once, all of them lose it before the first loss is published.
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
 
 // AskBack reports a revocation request.
 func (g *Guest) AskBack(e recipes.Revoke) { g.onRevoke(e) }
 
-// Queue tells how many contenders stand ahead.
+// Queue reports how many contenders are ahead.
 func (g *Guest) Queue(ahead int) {
 	g.stands(ahead)
 	g.queues(recipes.Queue{Ahead: ahead})
 }
 
-// Requeue tells that the place in the queue is lost.
+// Requeue reports that the place in the queue is lost.
 func (g *Guest) Requeue() { g.requeues() }
 
-// Displace notes that how many contenders stand ahead is not known any more.
+// Displace notes that the number of contenders ahead is no longer known.
 func (g *Guest) Displace() { g.losesPlace() }
 
-// End tells that the acquisition is over, before another one is granted the lock. Vacate
-// follows.
+// End reports that the acquisition is over, before another one is granted the lock.
+// Vacate follows.
 func (g *Guest) End(why recipes.Why) {
 	if !g.hasFailed() { // else Fail tells it
 		g.onFinish(recipes.Finish{Why: why}, 0, false)
 	}
 }
 
-// Refuse is End for a guest that a server has refused.
+// Refuse is End for a guest whose request a server refused.
 func (g *Guest) Refuse(err error) { g.finish(func() error { return err }) }
 
-// Vacate tells that nothing of the acquisition is left.
+// Vacate reports that nothing of the acquisition is left.
 func (g *Guest) Vacate() {
 	if !g.hasFailed() {
 		g.nothingIsLeft()

@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// End is how an acquisition ended. [Config.Explain] makes an error of it.
+// End is how an acquisition ended. [Config.Explain] turns it into an error.
 type End struct {
 	Why     recipes.Why
 	Granted bool          // the caller had taken the Grant, or may have
@@ -21,7 +21,7 @@ type End struct {
 	Size    int           // of the semaphore, as last heard of, if it is one
 }
 
-// Config is what a lock actor is made with.
+// Config configures a lock actor.
 type Config struct {
 	ID   uint64
 	Path string // the directory, in the caller's name space
@@ -32,10 +32,10 @@ type Config struct {
 
 // Owner is the caller's side of a lock actor.
 type Owner interface {
-	// Explain returns what Err is to say.
+	// Explain returns the error for Err.
 	Explain(End) error
-	// Members returns the nodes of a multi-lock that is about to be granted. For any
-	// other lock it returns nil.
+	// Members returns the nodes of a multi-lock that is about to be granted, and nil for
+	// any other lock.
 	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
@@ -52,11 +52,11 @@ type House struct {
 	waits waits
 }
 
-// Close has the house forget the callers' contexts. It is called when all locks are over.
+// Close releases what the house keeps of the callers' contexts. It is called when all
+// locks are over.
 func (h *House) Close() { h.waits.close() }
 
-// Lock is one acquisition. Its methods may be called from any goroutine and do
-// not block.
+// Lock is one acquisition. Its methods may be called from any goroutine and do not block.
 type Lock struct {
 	cfg     Config
 	drive   driver
@@ -141,14 +141,14 @@ const (
 	over // not held any more, and never again
 )
 
-// NewLock returns an idle lock actor; Start sets it going.
+// NewLock returns an idle lock actor; [Lock.Start] starts it.
 func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
 	q.init(cfg, q)
 	return &q.Lock
 }
 
-// Beside hears each input of a lock after the machine, and the machine's effects. The
+// Beside receives each input of a lock after the machine, with the machine's effects. The
 // loop calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
@@ -159,16 +159,16 @@ func (l *Lock) init(cfg Config, drive driver) {
 	l.cfg, l.drive, l.born = cfg, drive, MomentOf(time.Now())
 }
 
-// Want is what a caller asks for.
+// Want is the request of a caller.
 type Want struct {
-	Try    bool // give up rather than wait behind another contender
+	Try    bool // end instead of waiting for another contender
 	Keep   bool // the caller is a function, which runs from when it reads the Grant until Withdraw
 	Strict bool // a lost connection is a loss
-	Detect bool // tell of a holder that did not release
+	Detect bool // report a holder that did not release
 }
 
-// Start asks for the lock. The wait ends with ctx, and after maxWait unless that is 0;
-// neither counts after the Grant was taken. A Try whose answer takes longer than that, or
+// Start requests the lock. The wait ends with ctx, and after maxWait unless that is 0;
+// both count only until the Grant is taken. A Try whose answer takes longer than that, or
 // than the house's Limit, ends with WhyNoSession. Start is called once. It does nothing
 // if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
@@ -195,8 +195,8 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.drive.hand(message{input: recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}, open: ctx.Err() == nil})
 }
 
-// Fail ends an acquisition that was never started, and is over when it returns.
-// It does nothing if the acquisition was withdrawn before.
+// Fail ends an acquisition that was never started; it is over when Fail returns. Fail
+// does nothing if the acquisition was withdrawn before.
 func (l *Lock) Fail(err error) {
 	l.mu.Lock()
 	if l.state == over {
@@ -223,9 +223,9 @@ func (l *Lock) hasFailed() bool {
 	return l.failed
 }
 
-// Withdraw ends the acquisition. After it has returned no Grant can be taken; a
-// subscriber of the stream that lags behind still sees it, and then the end. After a loss
-// Withdraw says that the caller has finished its work under the lock.
+// Withdraw ends the acquisition. After it has returned no Grant can be taken; a slow
+// subscriber of the stream still receives the Grant, and then the end. After a loss,
+// Withdraw reports that the caller has finished its work under the lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
 	if l.failed {
@@ -265,8 +265,7 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took, Ran: l.running}
 }
 
-// Adopt has a semaphore's acquisition take any size that it finds from now on. What it
-// hears of the size after Adopt has returned it takes as the size.
+// Adopt makes a semaphore's acquisition accept, from now on, any size that it finds.
 func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
 // reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for

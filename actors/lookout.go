@@ -7,9 +7,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Lookout is a lock whose holder learns of the contenders that it keeps out: tell is
-// called, and Contended reports it. [recipes.Contention] decides. No caller takes its
-// Grant, and it keeps its node until Release, also after a loss.
+// Lookout is a lock whose holder learns of the contenders that it keeps out: it calls
+// tell, and Contended reports them. [recipes.Contention] decides. No caller takes its
+// Grant, and it keeps its node until Release, even after a loss.
 type Lookout struct {
 	*Lock
 
@@ -21,8 +21,8 @@ type Lookout struct {
 	book  recipes.Contention
 }
 
-// NewLookout returns an idle lock; Start sets it going. The function tell hears each
-// input of the lock after Lookout, without a mutex.
+// NewLookout returns an idle lock; [Lock.Start] starts it. tell receives each input of
+// the lock after Lookout, with no mutex held.
 func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout {
 	l := &Lookout{Lock: NewLock(cfg, rule, port), port: port, tell: tell}
 	l.rarely().beside = l.hear
@@ -58,31 +58,31 @@ func (l *Lookout) Watch() {
 	l.next(false)
 }
 
-// Find notes that another contender is known from elsewhere.
+// Find notes that another contender is known from another source.
 func (l *Lookout) Find() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.book.Found = true
 }
 
-// Contended reports whether another contender has come, or may have. It stays true. blind
-// says that a server refuses to tell.
+// Contended reports whether another contender has arrived, or may have. It stays true.
+// blind means that a server refuses to tell.
 func (l *Lookout) Contended() (found, blind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.book.Found, l.book.Blind
 }
 
-// Known reports whether the lock is held, and each contender that has come is known,
-// except those of the last two probe intervals. If not, Lookout finds out, and tell hears
-// of the answer.
+// Known reports whether the lock is held and every arrived contender is known, except
+// those of the last two probe intervals. If not, Lookout finds out, and tell receives the
+// answer.
 func (l *Lookout) Known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next(true)
 }
 
-// Rest says that the lock is not used until Known reports true again. Its lease is not
+// Rest notes that the lock is not used until Known reports true again. Its lease is not
 // renewed meanwhile.
 func (l *Lookout) Rest() {
 	l.mu.Lock()
@@ -92,7 +92,7 @@ func (l *Lookout) Rest() {
 	}
 }
 
-// Release gives the node back.
+// Release deletes the node.
 func (l *Lookout) Release() {
 	l.mu.Lock()
 	l.book = recipes.Contention{}

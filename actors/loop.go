@@ -7,8 +7,8 @@ import (
 )
 
 // Loop calls functions one at a time, in the order in which they were posted. It is the
-// one mailbox of a session and of all its locks: what only the loop touches needs no
-// mutex. A goroutine runs while there is something to do, and an idle loop costs none.
+// one mailbox of a session and of all its locks: state that only the loop touches needs
+// no mutex. A goroutine runs while there is work, and an idle loop costs none.
 type Loop struct {
 	group *Group
 	rest  func()
@@ -24,9 +24,9 @@ type Loop struct {
 }
 
 // NewLoop returns an idle loop whose goroutines belong to the group. It calls rest, which
-// may be nil, when it finds no more to do, and after every fourth batch if there is
-// always more. That is for work that is better done once for several functions. A
-// function sees what earlier ones wrote.
+// may be nil, when it runs out of work, and after every fourth batch if it does not. rest
+// is for work that is better done once for several functions. A function sees what
+// earlier ones wrote.
 func NewLoop(group *Group, rest func()) *Loop { return &Loop{group: group, rest: rest} }
 
 const (
@@ -41,9 +41,9 @@ const (
 	endless = -1
 )
 
-// Post has f called, and returns at once. Any goroutine may call it, also the loop's own.
-// If it reports true, f will be called. It reports false if the group is closed and the
-// loop has nothing left to do; then f never is.
+// Post queues f for the loop, and returns at once. Any goroutine may call it, the loop's
+// own included. It returns true if f will be called. It returns false if the group is
+// closed and the loop has nothing left to do; then f never is.
 func (l *Loop) Post(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,10 +61,10 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// Hand is Post, except that the caller's goroutine calls f, and does what follows from
-// it, if the loop is idle. That spares waking another goroutine. If there is always more
-// to do, the caller returns and a goroutine goes on. The caller must not hold a mutex
-// that a function of the loop takes.
+// Hand is [Loop.Post], except that, if the loop is idle, the caller's goroutine calls f
+// and does the work that follows from it. That saves waking another goroutine. If the
+// work does not end, the caller returns and a goroutine takes over. The caller must not
+// hold a mutex that a function of the loop takes.
 func (l *Loop) Hand(f func()) bool {
 	l.mu.Lock()
 	if l.draining {
@@ -93,9 +93,9 @@ func (l *Loop) Hand(f func()) bool {
 	return true
 }
 
-// Yield has a caller of Hand return, and a goroutine go on with what is left, the rest
-// included. So the caller may post something that goes together with it. A function of
-// the loop calls it.
+// Yield makes a caller of [Loop.Hand] return, and a goroutine continue with the remaining
+// work, the call of rest included. So the caller may post something that belongs to the
+// same batch. A function of the loop calls it.
 func (l *Loop) Yield() { l.yields = true }
 
 // broken ends the program, as a panic in a goroutine of the group does. cause is what a

@@ -43,7 +43,7 @@ type shared struct {
 }
 
 // Admit returns a lock that enters this one again, or nil if this one is not held. From
-// then on the node stays until the new lock has ended, too. Start or Fail follows.
+// then on the node stays until the new lock has ended, too. Start or Fail must follow.
 func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
 
 func (q *queuer) admit(cfg Config) *Lock {

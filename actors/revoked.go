@@ -14,7 +14,7 @@ import (
 //nolint:gochecknoglobals // never written
 var origin = time.Now()
 
-// MomentOf returns the time in the form that machines use. It is never 0.
+// MomentOf converts a time to the form that machines use. It is never 0.
 func MomentOf(t time.Time) recipes.Moment {
 	if m := recipes.Moment(t.Sub(origin)); m != 0 {
 		return m
@@ -67,7 +67,7 @@ func (l *Lock) revoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	return revoked, true
 }
 
-// Revoked delivers the newest wish to have the lock back.
+// Revoked delivers the latest revocation request.
 func (l *Lock) Revoked() <-chan events.Revoked {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 // This file is what a caller sees of a Lock.
 
-// Granted delivers the Grant, if there is one.
+// Granted delivers the Grant.
 func (l *Lock) Granted() <-chan events.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *Lock) closeDone(ended events.Ended) {
 	tell(&l.done)
 }
 
-// Err says why the acquisition is over; nil before that.
+// Err returns why the acquisition is over, and nil before that.
 func (l *Lock) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,15 +121,15 @@ func (l *Lock) Err() error {
 	return l.err
 }
 
-// Valid tells whether the lock is held and its lease has not run out.
+// Valid reports whether the lock is held and its lease has not run out.
 func (l *Lock) Valid() bool {
 	deadline := l.Deadline() // first: if the process is halted in between, the clock is read behind the halt
 	return time.Now().Before(deadline)
 }
 
-// Deadline returns the sooner of two moments: until when the lock can be believed held
-// without further contact, and when it is to be given back. It is the zero time if the
-// lock is not held.
+// Deadline returns the earlier of two moments: until when the lock is safe without
+// further contact, and when it must be released. It is the zero time if the lock is not
+// held.
 func (l *Lock) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +148,8 @@ func (l *Lock) Deadline() time.Time {
 // may be used later: the node is then deleted when its holder releases.
 func (l *Lock) Use() (port Port, done func(spent bool)) { return l.drive.use() }
 
-// Tenure returns the Grant, its epoch, and whether the lock is still held, all of one
-// moment. Before there is a Grant, it is the zero Grant.
+// Tenure returns the Grant, its epoch, and whether the lock is still held, all at one
+// moment. Before there is a Grant, it returns the zero Grant.
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,22 +159,22 @@ func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	return l.granting(), l.epoch, l.state == holding
 }
 
-// Holding tells whether the lock is granted, and neither released nor lost.
+// Holding reports whether the lock is granted, and neither released nor lost.
 func (l *Lock) Holding() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state == holding
 }
 
-// Waiting returns for how long the caller has waited. ok is false after the wait.
+// Waiting returns how long the caller has waited. ok is false after the wait.
 func (l *Lock) Waiting() (waited time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.age(), l.state == waiting && l.withdrawn == 0
 }
 
-// Ending returns why the lock is not held any more and will not be again: what OnEnd's
-// function gets. It is nil while the lock may be held, and after a Release.
+// Ending returns why the lock is no longer held and will not be again: what the function
+// of OnEnd receives. It is nil while the lock may be held, and after a Release.
 func (l *Lock) Ending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,10 +184,9 @@ func (l *Lock) Ending() error {
 	return l.err
 }
 
-// OnEnd has f called once, as soon as the lock is not held any more and will not be
-// again. If that is so already, f is called at once. f gets what Err will return, or what
-// Err would return if the Grant had been taken. f must not block. cancel makes OnEnd
-// forget f.
+// OnEnd calls f once, as soon as the lock is no longer held and will not be again, or at
+// once if that is so already. f receives what Err will return, or what Err would return
+// if the Grant had been taken. f must not block. cancel unregisters f.
 func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	l.mu.Lock()
 	if l.state == over {
@@ -211,8 +210,8 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	}
 }
 
-// Position returns how many contenders stand ahead, as of the latest listing. ok is false
-// if the lock does not wait, or has not listed since it queued up.
+// Position returns how many contenders were ahead at the latest listing. ok is false if
+// the lock is not waiting, or has not listed since it queued.
 func (l *Lock) Position() (ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Stream hands every published event to every subscriber, in the order of
-// publication. Publishing never blocks. A subscriber observes: it takes no Grant.
+// Stream delivers every published event to every subscriber, in the order of publication.
+// Publishing never blocks. A subscriber only observes: it takes no Grant.
 //
 // Grant, Lost and Ended reach each subscriber that reads. After Close, the rest is
-// dropped if a subscriber is slow. Of the other events a slow subscriber sees the latest,
-// see outbox. The final events of finished acquisitions add up for a subscriber that
-// never reads.
+// dropped if a subscriber is slow. Of other events, a slow subscriber receives the
+// latest; see outbox. For a subscriber that never reads, the final events of finished
+// acquisitions accumulate.
 type Stream struct {
 	group    *Group
 	overhear func(events.Event) // nil: no function does
@@ -31,9 +31,8 @@ func NewStream(group *Group) *Stream {
 	return &Stream{group: group, subs: map[*outbox]func() bool{}}
 }
 
-// Subscribe returns every event published from now on. The channel is closed when ctx
-// ends. When the stream is closed, the channel is closed a moment after its last event
-// was offered.
+// Subscribe delivers every event published from now on. The channel is closed when ctx
+// ends, or, when the stream is closed, a moment after its last event was offered.
 func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
 	b := newOutbox(s.group)
 	s.mu.Lock()
@@ -53,14 +52,14 @@ func (s *Stream) unsubscribe(b *outbox) {
 	b.leave()
 }
 
-// Overhear has f called with each event as it is published, in order. No event is left
-// out. f must not block, and must not call a function that publishes. Overhear is called
-// before the first event.
+// Overhear registers f, which is called with each event as it is published, in order and
+// without omission. f must not block, and must not call a function that publishes.
+// Overhear is called before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
-// Heard reports whether an event published now would be heard. If not, the event need not
-// be made. A subscriber that comes at the same moment may miss the event, as if it had
-// come later.
+// Heard reports whether anything would receive an event published now. If not, the event
+// need not be made. A subscriber that comes at the same moment may miss the event, as if
+// it had come later.
 func (s *Stream) Heard() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,10 +69,11 @@ func (s *Stream) Heard() bool {
 // Publish queues the event for every subscriber and returns at once.
 func (s *Stream) Publish(ev events.Event) { s.publish(ev, func() {}) }
 
-// PublishGrant is Publish for a Grant that offer makes available to its caller. The
-// function of Overhear hears of the Grant first, so that it knows of the Grant before the
-// caller acts on it. Then comes offer, and then the subscribers: a reader of the stream
-// finds the Grant in the channel, unless it was taken. offer must not block.
+// PublishGrant is [Stream.Publish] for a Grant that offer makes available to its caller.
+// The function of Overhear receives the Grant first, so that it knows of the Grant before
+// the caller acts on it. Then offer is called, and then the subscribers receive it: a
+// reader of the stream finds the Grant in the channel, unless it was taken. offer must
+// not block.
 func (s *Stream) PublishGrant(grant events.Grant, offer func()) { s.publish(grant, offer) }
 
 func (s *Stream) publish(ev events.Event, offer func()) {
@@ -93,8 +93,8 @@ func (s *Stream) publish(ev events.Event, offer func()) {
 	}
 }
 
-// Close closes the subscribers' channels behind what is queued. A subscriber gets that as
-// long as it keeps taking events, but not beyond the bound. Close returns at once.
+// Close closes the subscribers' channels after what is queued. A subscriber receives that
+// as long as it keeps taking events, but not beyond the bound. Close returns at once.
 func (s *Stream) Close(bound time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +106,9 @@ func (s *Stream) Close(bound time.Duration) {
 	}
 }
 
-// Part says that the stream is over. For a feed that has no other stream, it is as if the
-// feed were closed. It follows Close, when its caller has no more to wait for: perhaps
-// that caller is the reader of the feed.
+// Part notes that the stream is over. For a feed without another stream, that has the
+// effect of closing the feed. It follows Close, when its caller has nothing more to wait
+// for: that caller may be the reader of the feed.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
