@@ -5,22 +5,21 @@ import "github.com/zkgrant/zkgrant/events"
 // Contention is what a holder knows of the contenders that it keeps out. It is a
 // comparable value. The zero value is that of a contender that does not hold.
 //
-// A holder that hears nothing may believe that no other contender has come, if two facts
-// hold:
+// A holder that receives no news may believe that no other contender has arrived, if:
 //
-//  1. The directory is watched on the present connection.
-//  2. A write that was sent lately was answered. That answer follows all earlier events
-//     of the connection.
+//  1. The directory is watched on the current connection, and
+//  2. a recently sent write was answered; that answer follows all earlier events of the
+//     connection.
 //
-// A holder may also rest: the session then renews no lease for it. A claim ends the rest.
+// A holder may also rest: then the session renews no lease for it. A claim ends the rest.
 type Contention struct {
 	epoch Epoch
 	node  events.Name // the holder's
 
-	Watched bool // the directory is to be watched for as long as the node stands
-	Found   bool // another contender is there, or may be; never cleared
-	Blind   bool // a server refuses to tell
-	Paced   bool // the directory is not read again now, unless somebody waits
+	Watched bool // the directory is to be watched as long as the node exists
+	Found   bool // another contender is or may be there; never cleared
+	Blind   bool // a server refuses to list
+	Paced   bool // the directory is not read again now, unless the answer is needed
 
 	up      bool // there is a connection
 	arming  bool // an Arm is under way
@@ -36,12 +35,12 @@ func NewContention(epoch Epoch, node string) Contention {
 	return Contention{epoch: epoch, node: events.Name{Text: node}, up: true}
 }
 
-// Next reports whether each contender that has come is known, except those of the last
-// two probe intervals. If not, it returns the next request to find out, or nil. It is
-// asked after each change.
+// Next reports whether every contender that has arrived is known, except those of the
+// last two probe intervals. If not, it returns the next request to find out, or nil. It
+// is called after each change.
 //
-// waits says that somebody needs to know; else the directory is watched, and nothing is
-// proven. proven reports two facts: the lease is live, and a write sent within two
+// waits means that the answer is needed; otherwise the directory is watched, and nothing
+// is proven. proven reports two facts: the lease is alive, and a write sent within two
 // intervals was answered.
 func (c *Contention) Next(waits bool, proven func() bool) (known bool, request Effect) {
 	switch {
@@ -63,7 +62,7 @@ func (c *Contention) Next(waits bool, proven func() bool) (known bool, request E
 	return false, nil
 }
 
-// Rest reports whether the session is to renew no lease for the node from now on.
+// Rest reports whether the session should stop renewing a lease for the node.
 func (c *Contention) Rest() (rests bool) {
 	rests = c.up && !c.resting && !c.proving
 	c.resting = c.resting || rests

@@ -22,13 +22,13 @@ const (
 	floorMark = "floor 0x"
 )
 
-// DirectoryData is what the data of a directory say.
+// DirectoryData is the parsed data of a directory.
 type DirectoryData struct {
 	Ours  bool  // the directory is one of ours
 	Floor int64 // the zxid of the floor's node; 0 is no floor
 }
 
-// ParseDirectoryData reads the data of a directory.
+// ParseDirectoryData parses the data of a directory.
 func ParseDirectoryData(data []byte) DirectoryData {
 	rest, ours := bytes.CutPrefix(data, []byte(magic))
 	if !ours {
@@ -64,8 +64,8 @@ func (d DirectoryData) Names(czxid int64) bool {
 // DirectoryBook is what a session knows of one directory. The zero value knows nothing.
 //
 // Data are written only to a directory of ours. Another program's data are never touched.
-// A directory is known by the zxid that created it. That knowledge ends when an answer
-// shows another directory of the same name.
+// A directory is identified by the zxid that created it. The knowledge ends when an
+// answer shows another directory with the same name.
 type DirectoryBook struct {
 	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
 	closed    bool  // its data may not be written
@@ -81,8 +81,8 @@ func (b DirectoryBook) Writable() (czxid int64) {
 	return b.czxid
 }
 
-// Markable is Writable for a create. It also returns 0 if the create cannot expect to be
-// alone.
+// Markable is [DirectoryBook.Writable] for a create. It also returns 0 if the create
+// cannot expect to be alone.
 func (b DirectoryBook) Markable() (czxid int64) {
 	if b.contended {
 		return 0
@@ -90,11 +90,11 @@ func (b DirectoryBook) Markable() (czxid int64) {
 	return b.Writable()
 }
 
-// Children returns how many nodes the directory had when it was last seen. It is 0 if it
+// Children returns how many nodes the directory had when it was last seen, and 0 if it
 // was not seen.
 func (b DirectoryBook) Children() int { return int(b.children) }
 
-// Saw takes a Stat of the directory. It reports whether the data could tell something
+// Saw notes a Stat of the directory. It reports whether the data could contain something
 // new.
 func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ DirectoryBook, unknown bool) {
 	if b.czxid != 0 && b.czxid != czxid {
@@ -104,8 +104,8 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
-// Read takes the directory's data. A directory of ours may have got data of another
-// program.
+// Read notes the directory's data. Another program may have written to a directory of
+// ours.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	if !data.Ours {
 		return DirectoryBook{}

@@ -11,16 +11,16 @@ type Effect interface{ isEffect() }
 
 // Requests to ZooKeeper. Each is for one epoch only.
 type (
-	// Create makes an ephemeral sequential node whose name has the attempt's GUID, and
-	// the directory if there is none.
+	// Create creates an ephemeral sequential node whose name has the attempt's GUID, and
+	// a missing directory.
 	Create struct {
 		Epoch   Epoch
 		Attempt Attempt
 	}
 
-	// Cancel takes back a Create that was withdrawn. If the Create was not sent, it never
-	// will be, and Canceled is the answer to it. If it was sent, it is answered as usual,
-	// and Cancel is not answered.
+	// Cancel withdraws a Create. If the Create was not sent, it never will be, and
+	// [Canceled] answers it. If it was sent, it is answered as usual, and Cancel is not
+	// answered.
 	Cancel struct{ Epoch Epoch }
 
 	// List reads the directory and looks for the attempt's GUID in it; Attempt 0 looks
@@ -42,9 +42,8 @@ type (
 	}
 
 	// Claim sends a write that succeeds only if the own node exists. A warm session sends
-	// nothing, see [Warmth]. With a Record the same write looks whether a record stands,
-	// and if so the record is read behind the write. The answer is then Claimed with
-	// Recorded.
+	// nothing; see [Warmth]. With a Record the same write checks for a record, and if one
+	// exists it is read after the write. The answer is then Claimed with Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   events.Name
@@ -53,9 +52,9 @@ type (
 	}
 
 	// Advance asks what it means that a blocker is gone that was not the only one ahead.
-	// In one flight it reads the directory's floor and claims the own node; see Claim. If
-	// the floor does not name the blocker, it watches the next older node that was
-	// remembered, and Gone tells of that as for a Watch.
+	// In one batch it reads the directory's floor and claims the own node; see [Claim].
+	// If the floor does not name the blocker, it watches the next older node that is
+	// remembered, with a Gone as for a Watch.
 	Advance struct {
 		Epoch Epoch
 		Node  events.Name // the own node
@@ -74,8 +73,8 @@ type (
 	}
 
 	// Enter trades the own node, the first in the queue, for as many permits as there are
-	// names, all or none. It does so only if the size still has that version. Floor is
-	// meant as in Delete.
+	// names: all or none, and only if the size still has that version. Floor is as in
+	// [Delete].
 	Enter struct {
 		Epoch   Epoch
 		Node    events.Name
@@ -84,10 +83,10 @@ type (
 		Floor   bool
 	}
 
-	// Delete removes the own node, or all that is left of the own permits. If there is no
-	// such node, that is success. With Floor the same transaction writes into a directory
-	// of ours that no contender older than this node is left. With Clean the record goes
-	// in the same transaction; if the node was gone before, the record stays.
+	// Delete deletes the own node, or whatever is left of the own permits. A missing node
+	// is success. With Floor the same transaction writes into a directory of ours that no
+	// contender older than this node is left. With Clean the record is deleted in the
+	// same transaction; if the node was gone before, the record stays.
 	Delete struct {
 		Epoch Epoch
 		Node  events.Name
@@ -105,9 +104,9 @@ type (
 		For     time.Duration
 	}
 
-	// Arm lists the directory and watches it, and the own node. Changed tells when
-	// contenders may have come, and Gone when the own node is gone. A machine does not
-	// arm; see [Contention].
+	// Arm lists the directory and watches it and the own node. [Changed] reports that
+	// contenders may have arrived, and [Gone] that the own node is gone. A machine does
+	// not arm; see [Contention].
 	Arm struct {
 		Epoch Epoch
 		Node  events.Name
@@ -122,13 +121,13 @@ type (
 	// [Contention].
 	Rest struct{}
 
-	// Discard removes a node that a request of a past epoch left behind. It is not
-	// answered. The session keeps at it until the node is gone.
+	// Discard deletes a node that a request of a past epoch left. It is not answered. The
+	// session retries until the node is gone.
 	Discard struct{ Node events.Name }
 )
 
-// Requested says what a request to ZooKeeper is: its kind, its epoch, and the own node if
-// it is about that. The kind of any other effect is 0.
+// Requested returns the kind of a request to ZooKeeper, its epoch, and the contender's
+// own node if the request is about it. The kind of any other effect is 0.
 func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 	switch e := e.(type) {
 	case Create:
@@ -156,7 +155,7 @@ func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 
 // Things to tell the caller.
 type (
-	// Grant hands the lock over.
+	// Grant grants the lock to the caller.
 	Grant struct {
 		Node      string
 		Token     int64
@@ -183,8 +182,8 @@ type (
 	// each wish that leaves less time.
 	Revoke struct{ By Moment }
 
-	// Finish tells that the acquisition is over and holds nothing. It comes once. The
-	// machine may still have a node to remove after it.
+	// Finish reports that the acquisition is over and holds nothing. It comes once. The
+	// machine may still have a node to delete after it.
 	Finish struct{ Why Why }
 )
 

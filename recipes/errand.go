@@ -9,8 +9,8 @@ import (
 // This file says which plan each request has, and what its answer means. A plan of one
 // kind of lock is in the file of the kind.
 
-// Plan returns what is to be tried. A turnover in a directory whose marker cannot be set
-// has no plan: its two parts are made one after the other.
+// Plan returns the transaction to try. A turnover in a directory whose marker cannot be
+// set has no plan: its two parts are made one after the other.
 func (e Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:

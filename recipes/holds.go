@@ -7,10 +7,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Holds tells whether the contender who in the queue of a lock holds it, or will as soon
-// as it hears that its turn has come. The rule is that of any contender of the lock. For
-// a read/write lock, who's kind says whether it reads or writes. The queue is in any
-// order.
+// Holds reports whether the contender who in the queue of a lock holds it, or will as
+// soon as it learns that its turn has come. The rule is that of any contender of the
+// lock. For a read/write lock, who's kind says whether it reads or writes. The queue is
+// in any order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
 	case Read, Write:
@@ -22,9 +22,9 @@ func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	return len(rule.Blockers(queue, who)) == 0
 }
 
-// Holders returns the contenders in the queue of a lock that hold it, as [Holds] says by
-// the rule of a read/write lock. Without readers that is the rule of a mutex. The queue
-// is in any order, and so is the answer.
+// Holders returns the contenders in the queue of a lock that hold it, as [Holds] reports
+// by the rule of a read/write lock. Without readers that is the rule of a mutex. The
+// queue is in any order, and so is the result.
 func Holders(queue []events.Name) (holders []events.Name) {
 	first, firstWriter := int64(math.MaxInt64), int64(math.MaxInt64)
 	for _, c := range queue {
@@ -42,9 +42,9 @@ func Holders(queue []events.Name) (holders []events.Name) {
 	return holders
 }
 
-// Leads returns which of an election's candidates leads, or will as soon as it hears that
-// its turn has come: the first in the queue. It reports false if there are none. As long
-// as that node stands, no other candidate leads. The queue is in any order.
+// Leads returns which of an election's candidates leads, or will as soon as it learns
+// that its turn has come: the first in the queue. It returns false if there are none. As
+// long as that node exists, no other candidate leads. The queue is in any order.
 func Leads(queue []events.Name) (events.Name, bool) {
 	if len(queue) == 0 {
 		return events.Name{}, false

@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Epoch numbers the sessions of one coordinator from 1 on. 0 is no session.
+// Epoch numbers the sessions of one coordinator, starting at 1. 0 is no session.
 type Epoch uint32
 
 // dated is an input that is about one session: an answer, or news of its nodes.
@@ -15,9 +15,9 @@ type dated interface{ of() Epoch }
 // of is the epoch of an input that embeds it.
 func (e Epoch) of() Epoch { return e }
 
-// Attempt numbers the nodes that one acquisition has tried to create, from 1 on. Each
-// name has a GUID of its own, so a create whose reply was lost can be found again, and is
-// never taken for another one.
+// Attempt numbers the nodes that one acquisition has tried to create, starting at 1. Each
+// name has its own GUID, so a create whose reply was lost can be found again, and is
+// never mistaken for another one.
 type Attempt uint32
 
 // Moment is a point in time by the clock of the runtime, which gives the inputs and
@@ -51,8 +51,8 @@ type (
 		Ran   bool
 	}
 
-	// Adopted drops the opinion on a semaphore's size: the size that is found counts from
-	// now on.
+	// Adopted drops the caller's size of a semaphore: from now on, the size that is found
+	// counts.
 	Adopted struct{}
 )
 
@@ -78,18 +78,18 @@ type (
 	// a machine that was told that an answer is fresh.
 	LeaseRanOut struct{}
 
-	// Expired says that the session is over and all its nodes with it.
+	// Expired reports that the session is over, with all its nodes.
 	Expired struct{}
 
-	// Gone says that a watched node does not exist any more. It may come before the
-	// answer to the request that armed the watch.
+	// Gone reports that a watched node no longer exists. It may come before the answer to
+	// the request that armed the watch.
 	Gone struct {
 		Epoch
 		Node events.Name
 	}
 
-	// AskedBack says that the node's owner is asked to give the lock back, and by when,
-	// if the wish says so. It may come any number of times.
+	// AskedBack reports a revocation request to the node's owner, with its deadline if it
+	// has one. It may come any number of times.
 	AskedBack struct {
 		Epoch
 		Node events.Name
@@ -99,18 +99,18 @@ type (
 	// Overdue says that the moment of a Revoke has come.
 	Overdue struct{ By Moment }
 
-	// Changed says that something may have changed: since a Survey that watches, the size
-	// of a semaphore or its permits; since an Arm, the contenders in the directory. Like
-	// Gone it may come before the answer.
+	// Changed reports that something may have changed: since a Survey that watches, the
+	// size of a semaphore or its permits; since an Arm, the contenders in the directory.
+	// Like Gone it may come before the answer.
 	Changed struct{ Epoch }
 )
 
 // Answers. Each request is answered exactly once, with the epoch in which it was made.
 // Exception: a Watch is answered only if it may not be armed.
 type (
-	// Created answers Create. Alone says that the transaction which created the node
+	// Created answers [Create]. Alone means that the transaction that created the node
 	// proved it to be the only one in the queue, foreign contenders included. Then Token
-	// is the zxid that created the node. Fresh is meant as in Claimed.
+	// is the zxid that created the node. Fresh is as in [Claimed].
 	Created struct {
 		Epoch
 		Node  events.Name
@@ -119,8 +119,8 @@ type (
 		Token int64
 	}
 
-	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order.
-	// The rest is meant as in Created, for the queues of all members.
+	// Enqueued answers [Create] of a multi-lock with the nodes, one per member in order.
+	// The other fields are as in [Created], for the queues of all members.
 	Enqueued struct {
 		Epoch
 		Nodes []events.Name
@@ -129,8 +129,8 @@ type (
 		Token int64
 	}
 
-	// Canceled answers a Create that a Cancel followed: it was not sent, and never will
-	// be.
+	// Canceled answers a Create that was followed by a Cancel: it was not sent, and never
+	// will be.
 	Canceled struct{ Epoch }
 
 	// Occupied answers Create of a lock that is one node: the node exists, and nothing
@@ -157,11 +157,12 @@ type (
 		Size    int32
 	}
 
-	// Claimed answers Claim: the node was there and the session alive when the quorum
-	// took the write. A warm session knows as much without one, see [Warmth]. Fresh says
-	// that the lease is good at the time of the answer. Recorded says that the claim was
-	// one with a record. Abandoned is the holder that left a record and has not released
-	// since. If it is nil, there is none, and the record that was to be made is our own.
+	// Claimed answers [Claim]: the node existed and the session was alive when the quorum
+	// accepted the write. A warm session knows as much without one; see [Warmth]. Fresh
+	// means that the lease is good at the time of the answer. Recorded means that the
+	// claim was one with a record. Abandoned is the holder that left a record and has not
+	// released since. If it is nil, there is none, and the record that was to be created
+	// is our own.
 	Claimed struct {
 		Epoch
 		Fresh     bool
@@ -169,18 +170,18 @@ type (
 		Abandoned *events.Abandoned
 	}
 
-	// Delayed answers Claim with a Record: a holder has crashed, and the lock is not
-	// granted for the time that is given.
+	// Delayed answers [Claim] with a Record: a holder has crashed, and the lock is not
+	// granted for the given time.
 	Delayed struct {
 		Epoch
 		For time.Duration
 	}
 
-	// Advanced answers Advance: the own node was there and the session alive when the
-	// quorum took the claim, or a warm session knew as much, as for Claimed. Floor says
-	// that the blocker which is gone left as a holder, so no older contender is left.
-	// Stands says that the next older node exists and is watched; with Floor it says
-	// nothing, because that node was not asked for. Fresh is meant as in Claimed.
+	// Advanced answers [Advance]: the own node existed and the session was alive when the
+	// quorum accepted the claim, or a warm session knew as much, as for [Claimed]. Floor
+	// means that the missing blocker left as a holder, so no older contender is left.
+	// Stands means that the next older node exists and is watched; with Floor it means
+	// nothing, because that node was not read. Fresh is as in Claimed.
 	Advanced struct {
 		Epoch
 		Floor  bool
@@ -198,9 +199,9 @@ type (
 		InUse   int32
 	}
 
-	// Entered answers Enter: these are the own permits now, and the own node is gone.
-	// InUse is how many permits there were then or later, with the own ones. Fresh is
-	// meant as in Claimed.
+	// Entered answers [Enter]: these are now the own permits, and the own node is gone.
+	// InUse is how many permits there were at that time or later, the own ones included.
+	// Fresh is as in [Claimed].
 	Entered struct {
 		Epoch
 		Permits []string
@@ -208,14 +209,14 @@ type (
 		Fresh   bool
 	}
 
-	// Armed answers Arm: the directory and the own node are watched. Others says that the
-	// directory has another contender.
+	// Armed answers [Arm]: the directory and the own node are watched. Others means that
+	// the directory has another contender.
 	Armed struct {
 		Epoch
 		Others bool
 	}
 
-	// Deleted answers Delete: the node does not exist any more.
+	// Deleted answers [Delete]: the node no longer exists.
 	Deleted struct{ Epoch }
 
 	// Refused answers any request that the server refused for good, and that had no

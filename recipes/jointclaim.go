@@ -4,8 +4,9 @@ package recipes
 // the answer says of each of them.
 
 // Joint reports whether a claim can be made together with others. Only holders claim
-// together, to learn whether they still hold. Exception: the claim of a lock of one node
-// has to look whose the node is. Exception: a claim with a record has to read the record.
+// together, to learn whether they still hold. The claim of a lock of one node cannot,
+// because it has to check whose the node is, nor can a claim with a record, because it
+// has to read the record.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
 // Verdict is what a transaction of several claims says of one of them.

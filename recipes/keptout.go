@@ -8,7 +8,7 @@ import (
 
 // This file says which contenders a holder keeps out.
 
-// KeepsOut reports whether the holder of a node stands in the way of the contender.
+// KeepsOut reports whether the holder of a node blocks the contender.
 func KeepsOut(holder, contender events.Name) bool {
 	rule := Rule(Write{})
 	if contender.Kind.Reads() {
@@ -17,8 +17,8 @@ func KeepsOut(holder, contender events.Name) bool {
 	return len(rule.Blockers([]events.Name{holder}, contender)) > 0
 }
 
-// Beyond returns the contenders in the queue of a semaphore for which so many free
-// permits are too few. The queue is in any order.
+// Beyond returns the contenders in the queue of a semaphore that need more than the given
+// number of free permits. The queue is in any order.
 func Beyond(free int, queue []events.Name) []events.Name {
 	queue = slices.SortedFunc(slices.Values(queue), events.CompareNames)
 	for i, c := range queue {

@@ -12,10 +12,11 @@ import (
 // that has had no child. A session that takes locks at ever fresh paths makes more than
 // that.
 
-// The pace of removals. Each takes a read, and a delete if the directory is still there
-// and empty. Any second touches 11 ticks at most, so at most 990 removals begin in it.
+// The pace of deletions. Each takes a read, and a delete if the directory still exists
+// and is empty. Any second overlaps at most 11 ticks, so at most 990 deletions begin in
+// it.
 const (
-	// LeftoverAfter is how long a directory is not used before it is removed.
+	// LeftoverAfter is how long a directory is unused before it is deleted.
 	LeftoverAfter = 5 * time.Second
 	// leftoverTick is the length of a tick. Ticks are those of the clock, so one that
 	// begins late does not delay the next.
@@ -230,7 +231,7 @@ func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
 	return max(0, due.Sub(now)), ok
 }
 
-// Fate is what became of a removal.
+// Fate is the outcome of deleting a leftover directory.
 type Fate uint8
 
 // The fates.

@@ -9,13 +9,14 @@ import "path"
 // plan to try. The session makes the transactions at a server, and the explorer makes the
 // same ones in its worlds.
 
-// Tries bounds how many transactions an errand makes, each after something missing was
-// made. The server removes an empty container, perhaps right behind its creation. That
-// this happens again and again takes a program that deletes on purpose.
+// Tries bounds how many transactions an errand makes, each after creating something that
+// was missing. The server deletes an empty container, possibly right after its creation.
+// Only a program that deletes on purpose makes that happen again and again.
 const Tries = 10
 
-// Errand is a request that writes, if only a barrier or a claim: what the machine asks
-// for, the nodes that it is about, and what was learnt on the way. A node is its path.
+// Errand is a request that writes, even if only a barrier or a claim: the request of the
+// machine, the nodes that it is about, and what was learned on the way. A node is its
+// path.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -102,7 +103,7 @@ const (
 	OnPermitDirectory                 // the directory of the permits
 )
 
-// Flags say what kind of node a create makes. They are those of ZooKeeper's protocol.
+// Flags are the kind of node that a create makes, as in ZooKeeper's protocol.
 type Flags int32
 
 // The kinds of nodes.
@@ -276,8 +277,8 @@ func (s Stat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
 }
 
-// Exhausted is the answer when all tries have been made. A claim changes nothing, so it
-// may be made again.
+// Exhausted is the answer after all tries. A claim changes nothing, so it may be made
+// again.
 func (e Errand) Exhausted() Input {
 	if e.Op == OpClaim {
 		return Unknown{Epoch: e.Epoch, Op: e.Op}

@@ -4,10 +4,10 @@ import "github.com/zkgrant/zkgrant/events"
 
 // This file is about the answers that prove what a grant needs, and for how long they do.
 
-// Proves reports whether an answer proves everything that a grant needs but the lease.
-// first says that the first in the queue holds, which is not so for a semaphore. If the
-// request has made nodes, Proves returns the first of them, and unwatched says that it is
-// not watched yet.
+// Proves reports whether an answer proves everything that a grant needs, except the
+// lease. first says that the first in the queue holds, which is not so for a semaphore.
+// If the request has created nodes, Proves returns the first of them, and unwatched
+// reports that it is not watched yet.
 func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
 	switch in := in.(type) {
 	case Created:
@@ -55,21 +55,20 @@ func Disproves(in Input) bool {
 	return ok && refused.Op == OpClaim && refused.Missing
 }
 
-// Lasts reports whether what an answer says stays true. Other answers may come on one
-// connection, and reach the session behind the news of the next one, because the
+// Lasts reports whether the content of an answer stays true. Other answers may arrive on
+// one connection and reach the session after the news of the next one, because the
 // request's goroutine was not scheduled in between:
 //
 //  1. A create is answered: no other contender is in the queue. Or a claim is answered:
-//     the node is there.
+//     the node exists.
 //  2. The connection is lost, and another process deletes the node.
-//  3. The session is resumed. All machines are told, and verify what they know.
-//  4. Only now the answer of 1 is settled. It was right, and would not be verified any
+//  3. The session resumes. All machines are notified, and verify what they know.
+//  4. Only now the answer of 1 is settled. It was right, but nothing would verify it any
 //     more.
 //
 // So the session counts its connections. If the request was sent on an earlier one, the
-// answer counts as lost: the machine is told Unknown, and asks again. Exception: an
-// answer that stays true passes. An answer that comes before 3 passes, too: what follows
-// verifies it.
+// answer counts as lost: the machine receives Unknown, and asks again. Answers that stay
+// true are accepted, and so are those that arrive before 3: what follows verifies them.
 func Lasts(in Input) bool {
 	switch in.(type) {
 	case Refused, Deleted, Gone, Occupied:

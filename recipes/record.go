@@ -49,9 +49,8 @@ func (e Errand) claimed(p Plan, a Answer) Meaning {
 	}
 }
 
-// Incomplete is the answer to a claim for a contender of which only some of the needed
-// nodes are known, or nil if all are. A part of the nodes proves nothing, so no server is
-// asked.
+// Incomplete is the answer to a claim for a contender whose needed nodes are only partly
+// known, or nil if all are known. Some of the nodes prove nothing, so no server is asked.
 func (e Claim) Incomplete(known, needed int) Input {
 	if known == needed {
 		return nil
@@ -63,7 +62,7 @@ func (e Errand) recorded(left *events.Abandoned) Claimed {
 	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
 }
 
-// Found is what a claim has found: a record.
+// Found is a record that a claim has found.
 type Found struct {
 	Own    bool // the record names the own node: an earlier claim was executed, and its answer lost
 	Writer bool // the record is of the writer in whose place the contender stands
@@ -80,16 +79,15 @@ type Found struct {
 	TakeOver []byte // what it says if the own node takes it over
 }
 
-// Read takes the record, and the crashed holder that it names. It is read behind the
-// transaction that has found it. In between another record does not take its place: only
-// a holder that releases removes the record, in the transaction that deletes its node,
-// and there is no other holder while our node is the first. Exception: the writer in
-// whose place a reader stands. Its record tells of no crash while its node stands, nor if
-// both are gone:
+// Read takes the record, and the crashed holder that it names. It is read after the
+// transaction that found it. No other record replaces it in between: only a releasing
+// holder deletes the record, in the transaction that deletes its node, and there is no
+// other holder while our node is first. The one case is the writer whose place a reader
+// takes. Its record reports no crash while its node exists, nor if both are gone:
 //
 //  1. The record is read.
-//  2. The writer releases, which removes both.
-//  3. Its node is not there.
+//  2. The writer releases, which deletes both.
+//  3. Its node does not exist.
 func (e Errand) Read(f Found, left *events.Abandoned) Meaning {
 	switch {
 	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:

@@ -21,7 +21,7 @@ type Renewal struct {
 	Stays    bool   // the directory is to be made anew at once
 }
 
-// Renews reports whether a delete also tries to remove the directory, if the number of
+// Renews reports whether a delete also tries to delete the directory, if the number of
 // its node is late.
 func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
 

@@ -104,8 +104,8 @@ func (Unfair) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nil
 }
 
-// Single tells whether a lock with the rule is one node at its path, not a queue of nodes
-// in a directory.
+// Single reports whether a lock with the rule is one node at its path, and not a queue of
+// nodes in a directory.
 func Single(rule Rule) bool { return rule == Rule(Unfair{}) }
 
 // nearestOlder returns the nearest older contender of a kind that blocks, if any.

@@ -103,7 +103,7 @@ func (m *Machine) survey() []Effect {
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full}}
 }
 
-// Findings are what the reads of a survey have found.
+// Findings are the results of the reads of a survey.
 type Findings struct {
 	Size    int32 // 0 if the node that says it holds no number of permits
 	Version int32
@@ -257,7 +257,7 @@ func (e Errand) counted(p Plan, a Answer) Meaning {
 	return Meaning{Then: ThenCount, In: in}
 }
 
-// PermitName returns the name by which a machine knows a permit: its path below the
+// PermitName returns the name that a machine uses for a permit: its path below the
 // semaphore's.
 func PermitName(permit string) string {
 	dir, name := path.Split(permit)

@@ -7,15 +7,15 @@ import "slices"
 // round trip. For the two machines it is as if the create had been executed right behind
 // the delete, or both were lost.
 
-// Leads reports whether the create of another contender may join the delete. A delete
-// that writes more goes by itself. So does a delete of the one node of a lock, because
-// the session has to know at any moment which contender has made the node.
+// Leads reports whether another contender's create may join the delete. A delete that
+// writes more is sent alone. So is one of a lock of one node, because the session must
+// know at any moment which contender has created the node.
 func (e Errand) Leads(v View) bool {
 	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
 }
 
 // Follows reports whether the create may join a delete in its directories: they are
-// known, and can be expected to be empty then.
+// known, and are expected to be empty then.
 func (e Errand) Follows(v View) bool {
 	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
 	switch e.Layout {
@@ -28,8 +28,8 @@ func (e Errand) Follows(v View) bool {
 	return false
 }
 
-// Left returns what the leaving contender is told of the transaction with another one's
-// create, unless the transaction was refused.
+// Left returns the leaving contender's part of the answer to a transaction with another
+// one's create, unless the transaction was refused.
 func (e Errand) Left(a Answer) Input {
 	if a.Result == ResultUnknown {
 		return Unknown{Epoch: e.Epoch, Op: OpDelete}

@@ -19,7 +19,7 @@ func (e Errand) takePlan(v View) Plan {
 	return p
 }
 
-// TheNode is the name of the one node of a lock.
+// TheNode returns the name of the one node of a lock.
 func TheNode(node string) events.Name {
 	return events.Name{Text: path.Base(node), Kind: events.KindUnfair}
 }
@@ -50,11 +50,11 @@ func (e Errand) occupied(a Answer, at Operation) Meaning {
 	}
 }
 
-// Looked takes whether the one node is the contender's own. The look came behind a
+// Looked takes whether the one node is the contender's own. The read followed a
 // transaction, so it saw the state of that transaction or a later one. For a claim, own
-// says that the contender made the node: if it is there now, it was there then. For a
-// delete in doubt, own says that the node is of the session, which has one contender at a
-// time that may have made it; see [OwnerBook].
+// means that the contender created the node: if it exists now, it existed then. For a
+// delete in doubt, own means that the node is the session's, in which only one contender
+// at a time may have created it; see [OwnerBook].
 func (e Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:

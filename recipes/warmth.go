@@ -49,9 +49,8 @@ func (m *Machine) warm(effects []Effect) []Effect {
 func (w Warmth) Claims() bool { return w.Connected && w.Listed && w.Watched && w.Lease }
 
 // Knowable reports whether a warm session knows the answer to the claim. It does not for
-// a claim of a record, which stands at the servers. Nor for a lock of one node, where a
-// watch does not say whose the node is; nor for several nodes, which are not watched as
-// one.
+// a claim with a record, which is on the servers; for a lock of one node, whose watch
+// does not say whose the node is; or for several nodes, which have no common watch.
 func (e Claim) Knowable(l Layout) bool {
 	return !e.Held && e.Record == RecordNothing && (l == LayoutQueue || l == LayoutPlace)
 }
