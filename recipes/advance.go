@@ -2,7 +2,7 @@ package recipes
 
 // This file is about what an advance asks, and what the answers come to.
 
-// Part is one of the things that an advance asks.
+// Part is one of the questions of an advance.
 type Part uint8
 
 // The parts.
@@ -12,20 +12,20 @@ const (
 	PartClaim                 // the own node is claimed
 )
 
-// Handoff is an advance under way: what it has asked, and the answers so far. It is a
-// small comparable value.
+// Handoff is an advance in progress: its questions, and the answers so far. It is a small
+// comparable value.
 //
-// It asks two things in one flight, in any order: whether the directory's floor names the
-// node that is gone, and whether the own node stands. If the floor names another node,
-// the owner left before it held the lock, or is of another library. Then it goes on to
-// the next contender's node and watches that.
+// It asks two things in one batch, in any order: whether the directory's floor names the
+// node that is gone, and whether the own node exists. If the floor names another node,
+// the owner left before it held the lock, or uses another library. Then it goes on to the
+// next contender's node and watches that.
 //
 // If the floor names the node, the contender is the first, whenever the questions are
 // answered:
 //
-//  1. The owner of the node that is gone held the lock. It wrote the floor in the
-//     transaction that removed its node.
-//  2. From that transaction on no older contender is left.
+//  1. The owner of the missing node held the lock. It wrote the floor in the transaction
+//     that deleted its node.
+//  2. From that transaction on, no older contender is left.
 //  3. There never was a contender between that node and the own one.
 //
 // The floor need not be read if a contender of this session owned the node: the session
@@ -59,39 +59,39 @@ func (a Handoff) with(p Part) Handoff {
 	return a
 }
 
-// Knows takes, before any question is asked, whether the session knows that no contender
-// is ahead.
+// Knows notes, before anything is asked, whether the session knows that no contender is
+// ahead.
 func (a Handoff) Knows(free bool) Handoff {
 	a.free = a.free || free
 	return a
 }
 
-// Claims takes, before any question is asked, that the session need not send the claim;
-// see [Warmth].
+// Claims notes, before anything is asked, that the session need not send the claim; see
+// [Warmth].
 func (a Handoff) Claims() Handoff { return a.with(PartClaim) }
 
-// Read takes the directory's data, and the zxid that created the node that is gone. Data
+// Read notes the directory's data, and the zxid that created the node that is gone. Data
 // that could not be read are the zero value.
 func (a Handoff) Read(says DirectoryData, past int64) Handoff {
 	a.free = says.Names(past)
 	return a.with(PartFloor)
 }
 
-// Claimed takes the answer to the claim.
+// Claimed notes the answer to the claim.
 func (a Handoff) Claimed(in Input) Handoff {
 	_, claimed := in.(Claimed)
 	a.failed = !claimed
 	return a.with(PartClaim)
 }
 
-// Looked takes whether the next node stands, and is watched.
+// Looked notes whether the next node exists and is watched.
 func (a Handoff) Looked(stands bool) Handoff {
 	a.stands = stands
 	return a.with(PartNext)
 }
 
-// Answer returns what the machine is told. It returns false if that is the answer to the
-// claim instead.
+// Answer returns the answer for the machine. It returns false if that is the answer to
+// the claim instead.
 func (a Handoff) Answer(epoch Epoch) (_ Advanced, is bool) {
 	return Advanced{Epoch: epoch, Floor: a.free, Stands: a.stands}, !a.failed
 }

@@ -120,8 +120,8 @@ func (b DirectoryBook) Shut() DirectoryBook {
 	return b
 }
 
-// LeaverBook is which of a session's own holders was the last to leave one directory. N
-// names a node.
+// LeaverBook records which of a session's own holders was the last to leave a directory.
+// N names a node.
 type LeaverBook[N comparable] struct {
 	left    N // of the last holder that has let go
 	removed N // of the last holder that has let go and whose node is gone
@@ -143,9 +143,9 @@ func (b LeaverBook[N]) Removed(node N, floor bool) LeaverBook[N] {
 	return b
 }
 
-// Free reports whether a contender has no other one ahead. It has seen the node past go,
-// and next stood ahead of that. If past was a holder of ours, no contender was older. If
-// next was a holder of ours, and its node is gone, only past was left.
+// Free reports whether no contender is ahead of one that has seen the node past go, with
+// next ahead of that. If past was a holder of ours, no contender was older. If next was a
+// holder of ours, and its node is gone, only past was left.
 func (b LeaverBook[N]) Free(past, next N) bool {
 	return b.left == past || b.removed == next
 }

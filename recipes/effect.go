@@ -23,10 +23,10 @@ type (
 	// answered.
 	Cancel struct{ Epoch Epoch }
 
-	// List reads the directory and looks for the attempt's GUID in it; Attempt 0 looks
-	// for none. With Barrier, a write through the quorum comes before the reading, so
-	// that the effects of all earlier requests are seen. With Size the semaphore's size
-	// is read as well. With both the GUID is also looked for among the permits.
+	// List reads the directory and searches it for the attempt's GUID; Attempt 0 searches
+	// for none. With Barrier, a write through the quorum precedes the read, so that it
+	// sees the effects of all earlier requests. With Size it also reads the semaphore's
+	// size. With both it also searches for the GUID among the permits.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -34,8 +34,8 @@ type (
 		Size    bool
 	}
 
-	// Watch asks for a Gone as soon as the node does not exist, perhaps at once. A watch
-	// may not outlive the connection.
+	// Watch requests a [Gone] as soon as the node does not exist, perhaps at once. A
+	// watch may not outlive the connection.
 	Watch struct {
 		Epoch Epoch
 		Node  events.Name
@@ -48,7 +48,7 @@ type (
 		Epoch  Epoch
 		Node   events.Name
 		Record Recording
-		Held   bool // a holder asks whether it still holds; the answer makes no new holder
+		Held   bool // a holder asks whether it still holds; the answer grants nothing
 	}
 
 	// Advance asks what it means that a blocker is gone that was not the only one ahead.
@@ -63,9 +63,9 @@ type (
 	}
 
 	// Survey asks how many permits a semaphore has, and how many are taken. With Watch,
-	// Changed tells when either may have changed, and Gone when the own node is gone. If
-	// the size was never written, the acquisition's own opinion is written. Without a
-	// Node nothing is queued up yet.
+	// [Changed] reports that either may have changed, and [Gone] that the own node is
+	// gone. If the size was never written, the survey writes the acquisition's own.
+	// Without a Node nothing is queued yet.
 	Survey struct {
 		Epoch Epoch
 		Node  events.Name
@@ -94,9 +94,10 @@ type (
 		Clean bool
 	}
 
-	// Pause asks for a Paused after a random time, so that the waiters for one node do
+	// Pause requests a [Paused] after a random time, so that the waiters for one node do
 	// not all come back at once. The time grows with the number of attempts. With Yield
-	// the time is what an idle node of a cached lock takes to go. With For it is that.
+	// it is the time that an idle node of a cached lock takes to be given up. With For it
+	// is that time.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -116,8 +117,8 @@ type (
 	// timeout; see [Warmth]. It is not answered.
 	Warm struct{}
 
-	// Rest ends the renewal of the lease for the own node, and the news of the lease's
-	// end, until a Claim is answered. It is not answered. A machine does not rest; see
+	// Rest stops the renewal of the lease for the own node, and the report of its end,
+	// until a [Claim] is answered. It is not answered. A machine does not rest; see
 	// [Contention].
 	Rest struct{}
 
@@ -161,25 +162,25 @@ type (
 		Token     int64
 		Session   int64             // that owns the node
 		Abandoned *events.Abandoned // the holder that never released; nil if there is none
-		Turn      uint64            // of a cached lock: how many grants the node had before
+		Turn      uint64            // for a cached lock: how many grants the node had before
 	}
 
-	// Lose takes the lock away.
+	// Lose takes the lock away from the caller.
 	Lose struct{ Reason events.Reason }
 
-	// Queue tells how many contenders stand ahead. If there are none, Delay is the rest
-	// of the lock-delay behind a crash.
+	// Queue reports how many contenders are ahead. If there are none, Delay is the rest
+	// of the lock-delay after a crash.
 	Queue struct {
 		Ahead int
 		Delay time.Duration
 	}
 
-	// Requeue tells that the place in the queue is lost.
+	// Requeue reports that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that the lock is asked back. If By is not 0, the session
-	// says Overdue at that moment. Revoke comes behind the Grant, once, and again with
-	// each wish that leaves less time.
+	// Revoke reports a revocation request to the holder. If By is not 0, the session
+	// sends [Overdue] at that moment. Revoke follows the Grant, once, and again with each
+	// request that leaves less time.
 	Revoke struct{ By Moment }
 
 	// Finish reports that the acquisition is over and holds nothing. It comes once. The
@@ -187,7 +188,7 @@ type (
 	Finish struct{ Why Why }
 )
 
-// Why tells for what reason an acquisition ended.
+// Why is the reason for which an acquisition ended.
 type Why uint8
 
 // The reasons for an end.
@@ -196,32 +197,32 @@ const (
 	WhyReleased Why = iota + 1
 	// WhyContext: the context that bounded the wait ended.
 	WhyContext
-	// WhyTimeout: the longest wait that was asked for ran out.
+	// WhyTimeout: the longest allowed wait ran out.
 	WhyTimeout
 	// WhyClosed: the coordinator was closed.
 	WhyClosed
 	// WhyBusy: a Try found another contender ahead.
 	WhyBusy
-	// WhyLost: it was lost.
+	// WhyLost: the lock was lost.
 	WhyLost
 	// WhyRefused: the server refused a request.
 	WhyRefused
 	// WhySequenceEnd: the directory's numbers are used up, or another contender has ours.
 	WhySequenceEnd
-	// WhySizeMismatch: other contenders have another opinion of the semaphore's size.
+	// WhySizeMismatch: other contenders use another size of the semaphore.
 	WhySizeMismatch
-	// WhyPermits: more permits are wanted than there are.
+	// WhyPermits: more permits were requested than there are.
 	WhyPermits
 	// WhyMixed: the lock has kazoo's names, and its queue has a contender that kazoo does
 	// not see.
 	WhyMixed
-	// WhyPanicked: the function that ran under the lock did not return.
+	// WhyPanicked: the work under the lock was not finished.
 	WhyPanicked
 	// WhyNoSession: no server answered a Try in time.
 	WhyNoSession
 )
 
-// String names the reason in lower case.
+// String returns the reason in lower case.
 func (w Why) String() string {
 	names := [...]string{
 		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
@@ -259,16 +260,16 @@ func (Finish) isEffect()  {}
 type Recording uint8
 
 const (
-	// RecordNothing says that it does nothing: the lock has no record, or the record was
-	// made or read at the grant.
+	// RecordNothing does nothing: the lock has no record, or the record was created or
+	// read at the grant.
 	RecordNothing Recording = iota
-	// RecordMade says that it makes the record if there is none.
+	// RecordMade creates the record if there is none.
 	RecordMade
-	// RecordRead says that it looks for the record.
+	// RecordRead looks for the record.
 	RecordRead
 )
 
-// String says what is done.
+// String returns what is done.
 func (r Recording) String() string {
 	return [...]string{"no record", "make the record", "read the record"}[r]
 }

@@ -20,9 +20,9 @@ func (e Epoch) of() Epoch { return e }
 // never mistaken for another one.
 type Attempt uint32
 
-// Moment is a point in time by the clock of the runtime, which gives the inputs and
-// carries out the effects. Of two moments the smaller one is the sooner. 0 is never. The
-// machine knows no more of it.
+// Moment is a point in time by the clock of the runtime, which delivers the inputs and
+// executes the effects. The smaller of two moments is the earlier one. 0 is never. The
+// machine knows nothing else about it.
 type Moment int64
 
 // Input is something that has happened. Only types of this file implement it.
@@ -30,21 +30,21 @@ type Input interface{ isInput() }
 
 // What the caller wants.
 type (
-	// Started asks for the lock. It is the first input, or comes after Opened.
+	// Started requests the lock. It is the first input, or follows Opened.
 	Started struct {
-		// Try gives up rather than wait behind another contender.
+		// Try ends the acquisition instead of waiting for another contender.
 		Try bool
 		// Strict treats a lost connection as a loss.
 		Strict bool
-		// Detect has holders leave a record. It tells the next holder of one that did not
-		// release.
+		// Detect makes holders leave a record, which reports a holder that did not
+		// release to the next one.
 		Detect bool
 	}
 
-	// Withdrawn ends the acquisition in every state, for the reason given. Only the first
-	// one counts. Behind Lose it says that no function runs under the lock, and Ran that
-	// one did until now. Taken says that the Grant was taken, if a record depends on
-	// that.
+	// Withdrawn ends the acquisition in every state, for the given reason. Only the first
+	// one counts. After Lose it reports that no function runs under the lock, and Ran
+	// that one did until now. Taken means that the Grant was taken, if a record depends
+	// on that.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
@@ -59,23 +59,23 @@ type (
 // News of the session. In each epoch Opened comes first and Expired last. In between
 // Suspended and Reconnected alternate.
 type (
-	// Opened says that there is a session.
+	// Opened reports that there is a session.
 	Opened struct {
 		Epoch     Epoch
 		Session   int64
 		Suspended bool // it has no connection at the moment
 	}
 
-	// Suspended says that the connection is gone. Requests under way will be answered
-	// Unknown. Later ones wait for a connection.
+	// Suspended reports that the connection is lost. Requests in progress will be
+	// answered Unknown. Later ones wait for a connection.
 	Suspended struct{}
 
-	// Reconnected says that the same session has a connection again. The news of a watch
+	// Reconnected reports that the same session has a connection again. Events of a watch
 	// may be lost.
 	Reconnected struct{}
 
-	// LeaseRanOut says that the session can no longer be believed alive. It concerns only
-	// a machine that was told that an answer is fresh.
+	// LeaseRanOut reports that the session no longer counts as alive. It concerns only a
+	// machine that has received a fresh answer.
 	LeaseRanOut struct{}
 
 	// Expired reports that the session is over, with all its nodes.
@@ -96,7 +96,7 @@ type (
 		By   Moment
 	}
 
-	// Overdue says that the moment of a Revoke has come.
+	// Overdue reports that the moment of a [Revoke] has come.
 	Overdue struct{ By Moment }
 
 	// Changed reports that something may have changed: since a Survey that watches, the
@@ -133,20 +133,20 @@ type (
 	// will be.
 	Canceled struct{ Epoch }
 
-	// Occupied answers Create of a lock that is one node: the node exists, and nothing
-	// was created.
+	// Occupied answers [Create] of a lock of one node: the node exists, and nothing was
+	// created.
 	Occupied struct{ Epoch }
 
-	// Paused answers Pause: the time is over.
+	// Paused answers [Pause]: the time is over.
 	Paused struct{ Epoch }
 
-	// Listed answers List. Queue has the contenders in the directory in any order; it is
-	// not to be written to, because machines of one session share it. Own is what was
-	// found under the attempt's GUID. With Entered it is not in the queue, but is the
-	// first of the attempt's permits: its Token is not known, and InUse is how many
-	// permits are in use in all. Size is the semaphore's, or 0 if it was not asked for.
-	// For a multi-lock Queue has the queues of all members, and Own is the first of the
-	// own nodes that was found. With Parted some of the own nodes were not found.
+	// Listed answers [List]. Queue has the contenders in the directory in any order; do
+	// not modify it, because machines of one session share it. Own is what was found
+	// under the attempt's GUID. With Entered it is not in the queue, but is the first of
+	// the attempt's permits: its Token is not known, and InUse is how many permits are in
+	// use. Size is the semaphore's, or 0 if it was not requested. For a multi-lock Queue
+	// has the queues of all members, and Own is the first of the own nodes that was
+	// found. Parted means that some of the own nodes were not found.
 	Listed struct {
 		Epoch
 		Queue   []events.Name
@@ -189,9 +189,9 @@ type (
 		Fresh  bool
 	}
 
-	// Surveyed answers Survey: how many permits there are, in which version of the node
-	// that says so, and how many are in use. InUse counts every permit of the own session
-	// that existed when the survey was made.
+	// Surveyed answers [Survey]: how many permits there are, in which version of the size
+	// node, and how many are in use. InUse counts every permit of the own session that
+	// existed when the survey was made.
 	Surveyed struct {
 		Epoch
 		Size    int32
@@ -219,8 +219,7 @@ type (
 	// Deleted answers [Delete]: the node no longer exists.
 	Deleted struct{ Epoch }
 
-	// Refused answers any request that the server refused for good, and that had no
-	// effect.
+	// Refused answers any request that the server refused for good, without effect.
 	Refused struct {
 		Epoch
 		Op      Op
@@ -229,14 +228,14 @@ type (
 		Stale   bool        // of Enter: the size has another version by now
 	}
 
-	// Unknown answers any request that may or may not have had an effect.
+	// Unknown answers any request that may have had an effect or not.
 	Unknown struct {
 		Epoch
 		Op Op
 	}
 )
 
-// Own is an acquisition's node as a listing found it. The zero value is: not found.
+// Own is an acquisition's node as a listing found it. The zero value means: not found.
 type Own struct {
 	Name  events.Name
 	Owner int64 // the session that owns the node
@@ -246,7 +245,7 @@ type Own struct {
 // Op is a kind of request.
 type Op uint8
 
-// The kinds of requests, as the effects of the same names.
+// The kinds of requests, named like their effects.
 const (
 	OpCreate Op = iota + 1
 	OpList
@@ -259,7 +258,7 @@ const (
 	OpArm
 )
 
-// String names the request as its effect is named.
+// String returns the name of the request's effect.
 func (o Op) String() string {
 	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter", "Arm"}[o]
 }

@@ -9,7 +9,7 @@ package recipes
 // has to read the record.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
-// Verdict is what a transaction of several claims says of one of them.
+// Verdict is the result of a joint transaction for one of its claims.
 type Verdict uint8
 
 // The verdicts.
@@ -19,13 +19,13 @@ const (
 	VerdictAgain                 // nothing is known, and the claim is made again
 )
 
-// JointVerdict returns what a transaction of several claims says of the i-th. bad is the
-// index of the claim at which it failed, or -1 if it did not fail.
+// JointVerdict returns the result of a transaction of several claims for the i-th one.
+// bad is the index of the claim at which it failed, or -1 if it did not fail.
 //
 // The transaction is sent at one moment and executed at one point of the servers' order,
-// so to each claim it is what a transaction of its own would be. It fails at the first
+// so for each claim it is as good as a transaction of its own. It fails at the first
 // check that fails. The checks before that one have not failed and are proven, because a
-// transaction that fails went through the quorum, too. Of the checks behind it nothing is
+// failed transaction went through the quorum, too. About the checks after it nothing is
 // known.
 func JointVerdict(i, bad int) Verdict {
 	switch {

@@ -29,14 +29,14 @@ func Beyond(free int, queue []events.Name) []events.Name {
 	return nil
 }
 
-// Newcomers are the contenders of which a holder knows. The zero value is that of a
-// holder that knows of none.
+// Newcomers are the contenders that a holder knows. The zero value is that of a holder
+// that knows none.
 type Newcomers struct{ known map[string]struct{} }
 
-// See takes the contenders that the holder keeps out, each by what no other one has, and
-// reports whether one of them has come. A contender that has left is forgotten: it does
-// not come again. One of the rest, which it does not keep out at the moment, does not
-// come again either.
+// See takes the contenders that the holder keeps out, each under a unique name, and
+// reports whether one of them is new. A contender that has left is forgotten: it does not
+// come again. One of the rest, which the holder does not keep out at the moment, does not
+// become new later either.
 func (n *Newcomers) See(kept []string, rest ...string) (came bool) {
 	now := make(map[string]struct{}, len(kept))
 	for _, c := range kept {

@@ -34,20 +34,21 @@ const (
 	mostRemoved = 1 << 14
 )
 
-// Leftovers decides which directories a session removes, and when. It knows only
-// containers that a server has made for this session, each by the zxid that created it:
+// Leftovers decides which directories a session deletes, and when. It knows only
+// containers that a server has created for this session, each by the zxid that created
+// it:
 //
-//   - A bare directory has had no child yet. Servers never remove it, so it goes first.
+//   - A bare directory has had no child yet. Servers never delete it, so it is deleted first.
 //     It is due when it stays bare.
-//   - Another one is due some time after the session's last contender there has left.
-//   - A path at which a directory was removed is not fresh any more. If it comes back its
+//   - Another directory is due some time after the session's last contender has left it.
+//   - A path at which a directory was deleted is no longer fresh. If the path comes back, its
 //     next directory is left to the servers, so a path that is used now and then costs no
-//     request more. It is removed only if it stays bare.
+//     extra request. It is deleted only if it stays bare.
 //
-// A directory is removed only if it is still the one that was made, and empty. That is
-// what servers do as well, so every client of the directory has to bear it.
+// A directory is deleted only if it is still the one that was created, and empty. Servers
+// do the same, so every client of the directory has to cope with it.
 //
-// The zero value knows no directory. It is plain data, and every method is told the time.
+// The zero value knows no directory. It is plain data, and every method takes the time.
 type Leftovers struct {
 	known map[string]*list.Element // of *leftover, each in one of the lists
 	bare  list.List                // by due
@@ -80,21 +81,21 @@ type use struct {
 	users int32 // as in a leftover; 0: another client uses it
 }
 
-// Leftover is a directory that is to be removed.
+// Leftover is a directory to delete.
 type Leftover struct {
 	Dir   string
 	czxid int64 // the zxid that created it
 	bare  bool  // it has had no child that the session knows of
 }
 
-// Bare reports whether servers would keep the directory for ever.
+// Bare reports whether servers would keep the directory forever.
 func (x Leftover) Bare() bool { return x.bare }
 
 // Empty reports whether no directory is known.
 func (l *Leftovers) Empty() bool { return len(l.known)+len(l.used) == 0 }
 
-// Made notes that a server has made the container. Its parent is in use, if it is one of
-// them.
+// Made notes that a server has created the container. Its parent is then in use, if it is
+// one of them.
 func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	l.Filled(path.Dir(dir))
 	l.forget(dir)
@@ -107,7 +108,7 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	l.put(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)}, &l.bare)
 }
 
-// Entered notes that another contender of the session wants to be in the directory.
+// Entered notes that another contender of the session needs the directory.
 func (l *Leftovers) Entered(dir string) {
 	if u, used := l.used[dir]; used {
 		u.users++
@@ -134,8 +135,8 @@ func (l *Leftovers) use(dir string, x *leftover) {
 	l.used[dir] = use{x.czxid, int32(x.users)}
 }
 
-// Filled notes that the directory has its first child, a contender of the session or a
-// directory that it has made.
+// Filled notes that the directory has its first child: a contender of the session, or a
+// directory that the session has created.
 func (l *Leftovers) Filled(dir string) {
 	if l.returned(dir) {
 		l.forget(dir)
@@ -179,8 +180,8 @@ func (l *Leftovers) await(x *leftover, now time.Time) {
 	}
 }
 
-// Next returns a directory that is due, unless there have been enough for the moment. The
-// removal has to end with Ended.
+// Next returns a directory that is due, unless enough were returned for the moment. Ended
+// must follow.
 func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	if tick := now.Truncate(leftoverTick); !tick.Equal(l.tick) {
 		l.tick, l.burst = tick, 0
@@ -200,7 +201,7 @@ func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	return Leftover{}, false
 }
 
-// Bare returns up to so many bare directories, due or not. It is for the end of a
+// Bare returns up to that many bare directories, due or not. It is for the end of a
 // session.
 func (l *Leftovers) Bare(most int) (all []Leftover) {
 	for _, in := range [...]*list.List{&l.bare, &l.inUse} {
@@ -213,8 +214,8 @@ func (l *Leftovers) Bare(most int) (all []Leftover) {
 	return all
 }
 
-// Wait returns how long it is until Next may return a directory. It reports false if that
-// takes another event.
+// Wait returns how long it is until Next may return a directory. It returns false if that
+// needs another event.
 func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
 	if l.underWay >= leftoverBurst {
 		return 0, false
@@ -243,8 +244,8 @@ const (
 	FateOther               // it is another directory by now, or may not be removed
 )
 
-// Judge returns whether the directory can be removed, by its Stat at a server. A
-// directory that has had no child, and to which data were written, has another use.
+// Judge returns whether the directory can be deleted, by its Stat at a server. A
+// directory that never had a child, but to which data were written, has another use.
 func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
 	switch {
 	case s.Czxid != x.czxid:
@@ -258,14 +259,14 @@ func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
 	}
 }
 
-// LeftoverStat is what a server says of a directory.
+// LeftoverStat is a server's Stat of a directory.
 type LeftoverStat struct {
 	Czxid             int64
 	Children, Changes int32 // Changes counts those of its children
 	Version           int32 // of its data
 }
 
-// Ended takes the end of a removal. The parent of a directory that is gone may be left as
+// Ended notes the outcome of deleting x. The parent of a deleted directory may be left as
 // well.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--

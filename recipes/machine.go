@@ -2,52 +2,51 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// State is where an acquisition stands.
+// State is the state of an acquisition.
 type State uint8
 
 // The states. The zero value is Idle.
 const (
 	// Idle: not started, or without a session to start in.
 	Idle State = iota
-	// Looking: nothing is created yet, and it is being asked whether there is another
-	// contender.
+	// Looking: nothing is created yet, and a read looks for another contender.
 	Looking
-	// Creating: a create is under way.
+	// Creating: a create is in progress.
 	Creating
-	// Recovering: a create had an unknown outcome, and a look-up is under way.
+	// Recovering: a create had an unknown outcome, and a look-up is in progress.
 	Recovering
-	// Listing: our node exists, and a listing is under way.
+	// Listing: our node exists, and a listing is in progress.
 	Listing
-	// Waiting: the blocker is watched; nothing is under way.
+	// Waiting: the blocker is watched; nothing is in progress.
 	Waiting
-	// Pausing: the one node of the lock is gone, or another contender has just made it; a
-	// random time is to pass before the next look. Or first in the queue behind a crash,
-	// and the lock-delay is to pass.
+	// Pausing: the one node of the lock is gone, or another contender has just created
+	// it, and a random time passes before the next look. Or first in the queue after a
+	// crash, while the lock-delay passes.
 	Pausing
-	// Advancing: the blocker is gone, others stood ahead of it, and it is being asked
-	// what that means.
+	// Advancing: the blocker is gone, others were ahead of it, and a request asks what
+	// that means.
 	Advancing
-	// Claiming: first in the queue, and a claim is under way.
+	// Claiming: first in the queue, and a claim is in progress.
 	Claiming
-	// Surveying: first in a semaphore's queue, and it is being asked whether there is
-	// room.
+	// Surveying: first in a semaphore's queue, and a request asks whether there is room.
 	Surveying
-	// Full: there is no room; the permits and the size are watched; nothing is under way.
+	// Full: there is no room; the permits and the size are watched; nothing is in
+	// progress.
 	Full
 	// Entering: there is room, and the node is being traded for permits.
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until Withdrawn says that no function of the
+	// Lapsed: lost, but the node stays until Withdrawn reports that no function of the
 	// caller runs under the lock.
 	Lapsed
-	// Releasing: a delete is under way.
+	// Releasing: a delete is in progress.
 	Releasing
-	// Over: nothing is held, nothing is under way, no node is left.
+	// Over: nothing is held or in progress, and no node is left.
 	Over
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	return [...]string{
 		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Pausing", "Advancing", "Claiming",
@@ -55,11 +54,11 @@ func (s State) String() string {
 	}[s]
 }
 
-// Machine is one acquisition's place in the protocol. It is a comparable value: Step
-// returns the next one and does not change its receiver. Make one with [NewMachine].
+// Machine is the state of one acquisition in the protocol. It is a comparable value: Step
+// returns the next one and does not change its receiver. Create one with [NewMachine].
 //
-// At most one request that can change its state is under way at a time. So an answer
-// needs no number: its epoch and its kind tell whether it is awaited.
+// At most one request that can change its state is in progress at a time. So an answer
+// needs no number: its epoch and its kind show whether it is expected.
 type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behind it share that one
 	rule    Rule
 	state   State
@@ -95,19 +94,19 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 // NewMachine returns an idle machine that obeys the rule.
 func NewMachine(rule Rule) Machine { return Machine{rule: rule} }
 
-// State returns where the acquisition stands.
+// State returns the state of the acquisition.
 func (m Machine) State() State { return m.state }
 
-// Epoch returns the epoch of the session that the machine lives in, or 0.
+// Epoch returns the epoch of the machine's session, or 0.
 func (m Machine) Epoch() Epoch { return m.epoch }
 
 // Holds reports whether the lock is held.
 func (m Machine) Holds() bool { return m.state == Held }
 
-// Single reports whether its lock is one node, at its path.
+// Single reports whether the lock is one node, at its path.
 func (m Machine) Single() bool { return Single(m.rule) }
 
-// Ahead returns how many contenders stand ahead of a waiter: those of the latest listing,
+// Ahead returns how many contenders are ahead of a waiter: those of the latest listing,
 // less those that are known to be gone. It is known only while the machine waits, so not
 // during a listing.
 func (m Machine) Ahead() (ahead int, known bool) {

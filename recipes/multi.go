@@ -7,33 +7,33 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Multi admits contenders that want several locks at once, all or none. Each member is a
-// mutex's, a writer's or a reader's place in a directory of its own. The value has the
-// kinds of those places in order, one byte for each member.
+// Multi admits contenders that need several locks at once, all or none. Each member is
+// the place of a mutex, a writer or a reader in its own directory. The value has the
+// kinds of these places in order, one byte per member.
 //
-// All places are taken in one transaction. So of two contenders one is the older in every
+// All places are taken in one transaction. So of two contenders, one is older in every
 // queue where they meet, and no circle of contenders can wait for each other: one of them
-// is the oldest of all. That is lost if one place is taken apart from the others:
+// is the oldest of all. That is no longer true if one place is taken separately from the
+// others:
 //
-//  1. A stands in p and q, and B behind it in both.
+//  1. A is in p and q, and B after it in both.
 //  2. Another process deletes A's place in q.
-//  3. A takes another one there, behind B.
-//  4. A is the first in p, and waits for B in q. B is the first in q, and waits for A in
-//     p.
+//  3. A takes another one there, after B.
+//  4. A is first in p, and waits for B in q. B is first in q, and waits for A in p.
 //
 // So a contender that has lost one of its places gives up the others, and takes all of
-// them anew.
+// them again.
 //
-// Being the first in a queue is stable, so it is enough to look at one member after the
-// other. The witness is of the first member with a blocker, and when that is gone all
-// queues are listed again. The listings need not be of the same moment. Before the grant
-// all nodes are checked in one transaction.
+// Being first in a queue is stable, so it is enough to look at one member after the
+// other. The witness is that of the first member with a blocker, and when it is gone all
+// queues are listed again. The listings need not be of the same moment. Before the grant,
+// one transaction checks all nodes.
 //
 // A holder of a multi-lock leaves no floor. A contender does not use one either, because
-// a listing tells as much, and a floor is about one directory only.
+// a listing says as much, and a floor concerns one directory only.
 //
-// The names of all nodes of an attempt begin with the same GUID. Each name says of which
-// member it is.
+// The names of all nodes of an attempt begin with the same GUID. Each name contains the
+// index of its member.
 type Multi string
 
 // MultiOf returns the rule of a multi-lock whose members are places of these kinds.
@@ -45,7 +45,7 @@ func MultiOf(kinds ...events.Kind) Multi {
 	return Multi(rule)
 }
 
-// Kind is the first member's.
+// Kind is the kind of the first member.
 func (m Multi) Kind() events.Kind {
 	if m == "" {
 		return 0
@@ -56,9 +56,9 @@ func (m Multi) Kind() events.Kind {
 // Exclusive is false: a multi-lock leaves no floor.
 func (Multi) Exclusive() bool { return false }
 
-// Blockers returns the blockers in the first member that has any. The queue has the
-// queues of all members. My place in each is the node with my GUID; in a member without
-// one, every contender stands ahead.
+// Blockers returns the blockers in the first member that has any. queue has the queues of
+// all members. My place in each is the node with my GUID; in a member without one, every
+// contender is ahead.
 func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
 	for i, q := range m.apart(queue) {
 		if blockers := m.rule(i).Blockers(q, placeOf(q, me)); len(blockers) > 0 {

@@ -1,11 +1,11 @@
 package recipes
 
-// OwnerBook says which contender of a session has the node at one path, or may have made
-// it. It is for locks that are one node, whose name does not tell its maker. S names a
-// contender; its zero value is none.
+// OwnerBook records which contender of a session owns the node at one path, or may have
+// created it. It is for locks of one node, whose name does not identify its creator. S
+// names a contender; its zero value is none.
 //
-// The session that owns the node does not tell its maker either, because two contenders
-// of one session may ask for the same lock:
+// The session that owns the node does not identify the creator either, because two
+// contenders of one session may request the same lock:
 //
 //  1. A sends its create, and B sends its own.
 //  2. The connection breaks, and the outcome of both is unknown.
@@ -13,9 +13,9 @@ package recipes
 //     theirs.
 //
 // So a session has one owner at a path at a time. Until the outcome of A's create is
-// known, B's create is not sent, and B waits as if A had the lock. A node of this session
-// that is found then is A's. Exception: a node that was held, and that the servers did
-// not let us remove.
+// known, B's create is not sent, and B waits as if A held the lock. A node of this
+// session that is found then is A's, unless it is one that was held and that the servers
+// did not let us delete.
 type OwnerBook[S comparable] struct {
 	owner S
 	past  int64 // the zxid that created the node of the exception
@@ -34,7 +34,7 @@ func (b OwnerBook[S]) Enter(who S) (_ OwnerBook[S], entered bool) {
 	return b, true
 }
 
-// Leave notes that a contender has no node at the path, and has no create under way.
+// Leave notes that a contender has no node at the path, and no create in progress.
 func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
 	if b.owner == who {
 		b.owner = *new(S)
@@ -42,7 +42,7 @@ func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
 	return b
 }
 
-// Heard takes what a contender is told about its node. The token is the zxid that created
+// Heard takes the input of a contender about its node. The token is the zxid that created
 // the node, or 0.
 func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 	if b.owner != who {
@@ -67,7 +67,7 @@ func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 	return b // the contender has the node, or may have it
 }
 
-// Owns reports whether a node of this session, created by the zxid, is the contender's.
+// Owns reports whether the contender owns a node of this session that the zxid created.
 func (b OwnerBook[S]) Owns(who S, czxid int64) bool {
 	return b.owner == who && b.past != czxid
 }

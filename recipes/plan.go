@@ -24,7 +24,7 @@ type Errand struct {
 	Floor  bool      // of Delete and Enter
 	Clean  bool      // of Delete
 	Record Recording // of Claim
-	Doubts bool      // of Delete: the one node may be another contender's by now
+	Doubts bool      // of Delete: the one node may belong to another contender by now
 
 	Dir   string   // the directory of the own node
 	Nodes []string // the own nodes; of Create, what their paths begin with
@@ -47,7 +47,7 @@ type Errand struct {
 	delayed delayed // of Claim
 }
 
-// Layout is how a contender's nodes stand.
+// Layout is how a contender's nodes are arranged.
 type Layout uint8
 
 // The layouts.
@@ -61,7 +61,7 @@ const (
 // Plan is one transaction. An empty one is no plan.
 type Plan []Operation
 
-// Operation is one operation of a transaction, as a server gets it.
+// Operation is one operation of a transaction, as a server receives it.
 type Operation struct {
 	Do      Verb
 	On      Role   // by which an answer is judged
@@ -88,7 +88,7 @@ const (
 	DoCheck
 )
 
-// Role says what a node is to the contender.
+// Role is what a node means to the contender.
 type Role uint8
 
 // The nodes of an operation.
@@ -135,8 +135,8 @@ func (o Operation) of(version int32) Operation {
 	return o
 }
 
-// Refused returns the operation that was refused. If there is none, or the answer does
-// not say, it returns the zero value.
+// Refused returns the refused operation, or the zero value if there is none or the answer
+// does not say.
 func (p Plan) Refused(a Answer) Operation {
 	if a.Result == ResultDone || a.At < 0 || a.At >= len(p) {
 		return Operation{}
@@ -162,11 +162,11 @@ func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() 
 type Answer struct {
 	Result Result
 	At     int      // the index of the operation that was refused; -1: the answer does not say
-	Nodes  []string // that were created, in order
+	Nodes  []string // the created nodes, in order
 	Stats  []Stat   // of the nodes whose data were set, in order
 }
 
-// Stat is what a server says of a node.
+// Stat is a server's Stat of a node.
 type Stat struct {
 	Czxid, Mzxid int64
 	Children     int32
@@ -182,10 +182,10 @@ func (a Answer) stat() Stat {
 	return a.Stats[0]
 }
 
-// Result is what an answer says.
+// Result is the result of a transaction.
 type Result uint8
 
-// The results. From ResultNoNode on nothing was executed.
+// The results. From ResultNoNode on, nothing was executed.
 const (
 	ResultDone       Result = iota + 1 // the transaction was executed
 	ResultUnknown                      // the outcome is unknown, or the transaction may be made again
@@ -205,7 +205,7 @@ type Meaning struct {
 	stat Stat
 }
 
-// Then is what is to be done.
+// Then is the next step.
 type Then uint8
 
 // What is to be done. Next is the errand from then on.
@@ -216,10 +216,10 @@ const (
 	ThenReadRecord              // the machine is told what the record says
 	ThenApart                   // parts are made one after the other: the two of a turnover, or those of several nodes
 	ThenLook                    // a look follows: whose the one node is, or for a list request, which nodes there are
-	ThenCount                   // the machine is told, with how many permits are taken
+	ThenCount                   // the machine is told, and how many permits are taken
 )
 
-// Note is what an answer says of a directory.
+// Note is what an answer reports about a directory.
 type Note uint8
 
 // The notes.
@@ -230,7 +230,7 @@ const (
 	NoteSeen         // its Stat has come
 )
 
-// Book returns the book of the directory with the answer noted in it.
+// Book returns the book of the directory, updated by the answer.
 func (m Meaning) Book(b DirectoryBook) DirectoryBook {
 	switch m.Note {
 	case NoteGone:

@@ -26,7 +26,7 @@ func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
 	return node, false, false
 }
 
-// Judged returns an answer that proves, marked as fresh or not.
+// Judged returns an answer that proves something, marked as fresh or not.
 func Judged(in Input, fresh bool) Input {
 	switch in := in.(type) {
 	case Created:

@@ -11,23 +11,23 @@ package recipes
 // directory with kazoo's names the same transaction makes the directory anew, because
 // kazoo's locks make theirs only once.
 
-// Renewal is what was read of a directory whose numbers come to their end.
+// Renewal is what was read of a directory whose numbers are almost used up.
 type Renewal struct {
 	Dir      string
 	Version  int32
 	Data     DirectoryData
 	Children int32
-	Own      string // the own node in the directory, which is to go with it, or ""
-	Stays    bool   // the directory is to be made anew at once
+	Own      string // the own node in the directory, which is deleted with it, or ""
+	Stays    bool   // the directory is to be created again at once
 }
 
 // Renews reports whether a delete also tries to delete the directory, if the number of
 // its node is late.
 func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
 
-// Plan returns what is to be tried, or no plan. The directory is deleted only in the
+// Plan returns the transaction to try, or no plan. The directory is deleted only in the
 // version that was read. If that is refused, nothing has changed, and the own node is
-// deleted by itself.
+// deleted separately.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children
 	if r.Own != "" {

@@ -2,12 +2,12 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Rule is what makes one kind of lock differ from another. It is a comparable value.
+// Rule is the difference between kinds of lock. It is a comparable value.
 type Rule interface {
-	// Kind is the kind that the names of its own contenders say.
+	// Kind is the kind in the names of its own contenders.
 	Kind() events.Kind
 
-	// Exclusive tells whether a holder is the only one. Then no older contender is left
+	// Exclusive reports whether a holder is the only one. Then no older contender is left
 	// when it leaves. If several hold together, older ones may still hold.
 	Exclusive() bool
 
@@ -18,12 +18,12 @@ type Rule interface {
 	Blockers(queue []events.Name, me events.Name) []events.Name
 }
 
-// Mutex admits one contender at a time, in the order in which they came.
+// Mutex admits one contender at a time, in the order of arrival.
 type Mutex struct {
 	Kazoo bool // its contenders have kazoo's names; see mixed
 }
 
-// Kind is a mutex's.
+// Kind is the kind of a mutex.
 func (m Mutex) Kind() events.Kind {
 	if m.Kazoo {
 		return events.KindKazooLock
@@ -42,10 +42,10 @@ func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
 
 // Write is the exclusive side of a read/write lock.
 type Write struct {
-	Kazoo bool // its contenders have kazoo's names, in which a writer is a mutex; see mixed
+	Kazoo bool // its contenders have kazoo's names, where a writer is a mutex; see mixed
 }
 
-// Kind is a writer's.
+// Kind is the kind of a writer.
 func (w Write) Kind() events.Kind {
 	if w.Kazoo {
 		return events.KindKazooLock
@@ -56,7 +56,7 @@ func (w Write) Kind() events.Kind {
 // Exclusive is true.
 func (Write) Exclusive() bool { return true }
 
-// Blockers returns the nearest older contender, whether it reads or writes.
+// Blockers returns the nearest older contender, reader or writer.
 func (Write) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
@@ -67,7 +67,7 @@ type Read struct {
 	Kazoo bool // its contenders have kazoo's names; see mixed
 }
 
-// Kind is a reader's.
+// Kind is the kind of a reader.
 func (r Read) Kind() events.Kind {
 	if r.Kazoo {
 		return events.KindKazooRead
@@ -78,23 +78,23 @@ func (r Read) Kind() events.Kind {
 // Exclusive is false.
 func (Read) Exclusive() bool { return false }
 
-// Blockers returns the nearest older contender that does not read. Foreign locks are
-// writers unless their names say that they read.
+// Blockers returns the nearest older contender that is not a reader. Foreign locks count
+// as writers unless their names say that they read.
 func (Read) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() })
 }
 
-// Unfair admits the quickest contender: the lock is one node, and its maker holds the
+// Unfair admits the fastest contender: the lock is one node, and its creator holds the
 // lock. There is no queue and no order, and a waiter has no node.
 type Unfair struct{}
 
-// Kind is an unfair lock's.
+// Kind is the kind of an unfair lock.
 func (Unfair) Kind() events.Kind { return events.KindUnfair }
 
 // Exclusive is true.
 func (Unfair) Exclusive() bool { return true }
 
-// Blockers returns the contender that has the node, unless that is me.
+// Blockers returns the contender that owns the node, unless that is me.
 func (Unfair) Blockers(queue []events.Name, me events.Name) []events.Name {
 	for i, c := range queue {
 		if c.Text != me.Text {

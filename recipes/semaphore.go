@@ -6,62 +6,62 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Semaphore admits contenders in the order in which they came, as long as there are
-// permits. Each takes all of its permits at once or none, and the first keeps the others
-// waiting until there are as many as it wants. So two contenders that want more than half
-// never wait for each other, and one that wants many is not overtaken for ever.
+// Semaphore admits contenders in the order of arrival, as long as there are permits. Each
+// takes all of its permits at once or none, and the first keeps the others waiting until
+// there are as many as it needs. So two contenders that need more than half never wait
+// for each other, and one that needs many is not overtaken forever.
 //
-// Its queue is that of a mutex. The first in the queue asks how many permits there are
+// Its queue is that of a mutex. The first in the queue reads how many permits there are
 // and how many are in use. If there is room, it trades its node in the queue for its
-// permits, in one transaction. That is safe with what a lagging replica says of the
+// permits, in one transaction. That is safe even if a lagging replica answers about the
 // permits:
 //
-//  1. Only the first in the queue makes permits, and it is the first for as long as its
+//  1. Only the first in the queue creates permits, and it is first for as long as its
 //     node exists.
-//  2. The first one before it has left the queue in the transaction that made its
-//     permits. The news of that came on the same connection, so a later survey has these
-//     permits, or they have been given back.
-//  3. From then on there can only be fewer, until its own transaction has removed its
-//     node, on which that depends.
+//  2. The previous first left the queue in the transaction that created its permits. The
+//     news of that came on the same connection, so a later survey has these permits, or
+//     they have been released.
+//  3. From then on their number can only fall, until its own transaction has deleted its
+//     node, on which that transaction depends.
 //
-// On another connection it may be otherwise. A client never comes to a replica that is
-// behind an answer it has had. But it takes no note of the zxid of a watch event:
+// On another connection that may be different. A client never connects to a replica that
+// lags behind an answer it has received. But it does not note the zxid of a watch event:
 //
 //  1. A trades its node for the last permit.
-//  2. B, behind it, hears that the node is gone, and sends its survey.
+//  2. B, next in the queue, learns that the node is gone, and sends its survey.
 //  3. B's connection breaks.
-//  4. B finds a replica that has not heard of A's transaction. There is room on it, and
-//     B's own node.
+//  4. B finds a replica that does not know A's transaction. There is room on it, and B's
+//     own node.
 //
-// So behind a reconnect B lists again, where it would see A. An answer that comes between
-// 3 and the news of 4 is no better: a request that the client had not sent yet when the
-// connection broke goes out on the next one, ahead of the news.
+// So after a reconnect B lists again, where it would see A. An answer that arrives
+// between 3 and the news of 4 is no better: a request that the client had not sent when
+// the connection broke is sent on the next one, ahead of the news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
 //
 // Curator's contenders break the first rule:
 //
-//  1. C is the first. Its request to take a permit is lost with its session, and so is
-//     its node in the queue.
-//  2. B, of ours, is the first, and finds room.
+//  1. C is first. Its request for a permit is lost with its session, and so is its node
+//     in the queue.
+//  2. B, of ours, is first, and finds room.
 //  3. C asks again in its next session, takes a permit, and counts one, its own: it is
 //     in.
 //  4. B trades its node for a permit.
 //
 // Curator survives this: it counts when the permit is taken, and waits if there are too
 // many. So B counts once more, at that moment or later, and gives way. Of two contenders
-// that count when both permits are there, at least one sees that. If one counts before
-// the other's permit is there, the other one sees its permit.
+// that count when both permits exist, at least one sees that. If one counts before the
+// other's permit exists, the other one sees its permit.
 type Semaphore struct {
-	Size    int32 // how many permits there are, in the caller's opinion
-	Permits int32 // how many permits the contender wants
-	Adopt   bool  // the size that is found counts, not Size
+	Size    int32 // how many permits there are, according to the caller
+	Permits int32 // how many permits the contender needs
+	Adopt   bool  // use the size that is found, not Size
 }
 
-// Kind is a mutex's: all contenders queue up as such.
+// Kind is that of a mutex: all contenders queue as such.
 func (Semaphore) Kind() events.Kind { return events.KindLock }
 
-// Exclusive is true: only one contender is the first in the queue.
+// Exclusive is true: only one contender is first in the queue.
 func (Semaphore) Exclusive() bool { return true }
 
 // Blockers returns the nearest older contender.
@@ -105,13 +105,13 @@ func (m *Machine) survey() []Effect {
 
 // Findings are the results of the reads of a survey.
 type Findings struct {
-	Size    int32 // 0 if the node that says it holds no number of permits
+	Size    int32 // 0 if the size node has no number of permits
 	Version int32
 	InUse   int32
-	Gone    bool // the own node is not there
+	Gone    bool // the own node does not exist
 }
 
-// Looks reports whether the survey reads the own node, too.
+// Looks reports whether the survey also reads the own node.
 func (e Survey) Looks() bool { return e.Watch && e.Node.Text != "" }
 
 // Means returns the answer to a survey.

@@ -1,8 +1,8 @@
 package recipes
 
 // Share is the book of a node that several contenders of a process hold: one that has
-// queued up, and those that have entered its lock again. All are equal, and only the end
-// of the last is told to the machine. The zero value has no holder.
+// queued, and those that have entered its lock again. All are equal, and only the end of
+// the last reaches the machine. The zero value has no holder.
 type Share struct {
 	holders int32
 	lost    bool
@@ -13,7 +13,7 @@ type Share struct {
 // NewShare returns the book of a node with one holder.
 func NewShare() Share { return Share{holders: 1} }
 
-// Enters adds a holder. It reports false if the lock is lost, or all holders have left.
+// Enters adds a holder. It returns false if the lock is lost, or all holders have left.
 func (s Share) Enters() (_ Share, entered bool) {
 	if s.lost || s.holders == 0 {
 		return s, false
@@ -28,9 +28,9 @@ func (s Share) Lost() Share {
 	return s
 }
 
-// Leaves takes out a holder, which has ended with in. If it was the last, the machine
-// hears one Withdrawn for all of them. A record goes if every holder that has taken its
-// Grant has released.
+// Leaves removes a holder that has ended with in. If it was the last, the machine
+// receives one Withdrawn for all of them. A record is deleted if every holder that has
+// taken its Grant has released.
 func (s Share) Leaves(in Withdrawn) (_ Share, all Withdrawn, last bool) {
 	if s.holders > 0 {
 		s.holders--

@@ -1,31 +1,31 @@
 package recipes
 
 // Stay decides about the node of a cached lock while the process has it. An ordinary
-// acquisition has the node. The stay decides when a contender of the process is granted
-// the lock, which asks no server, and when the node is released because another contender
-// waits. It is a comparable value.
+// acquisition owns the node. The stay decides when a contender of the process is granted
+// the lock, which needs no server, and when the node is released because another
+// contender waits. It is a comparable value.
 //
 // The node excludes others: while it exists no contender passes it. So a local grant is
-// as safe as the machine's, as long as the lease is live. The rest is about letting
+// as safe as the machine's, as long as the lease is alive. The rest is about letting
 // others in:
 //
-//  1. The node is handed on only if every other contender would be known, see
+//  1. The node is handed on only if every other contender would be known; see
 //     [Contention].
-//  2. Once another contender is known, a bounded number of local grants follows, and the
-//     node goes.
+//  2. Once another contender is known, a bounded number of local grants follows, and then
+//     the node is deleted.
 //
-// Distributed lock managers keep a lock where it was used last until it is asked for.
-// Lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on nearby a bounded
-// number of times.
+// Distributed lock managers keep a lock where it was last used until another site
+// requests it. Lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on nearby
+// a bounded number of times.
 type Stay struct {
-	Holders int32 // contenders of the process that hold, in the present turn
-	Waiting int32 // and those that wait
-	Busy    int32 // transactions under way
+	Holders int32 // contenders of the process that hold, in the current turn
+	Waiting int32 // contenders of the process that wait
+	Busy    int32 // transactions in progress
 	Turns   uint64
 
 	Stands bool // the node was granted
 	Worth  bool // it pays to keep the node while the process does not use it
-	Spent  bool // the node goes with its holder
+	Spent  bool // the node is deleted with its holder
 	Over   bool // no grant follows
 
 	watched bool  // the acquisition was asked to learn of other contenders
@@ -33,32 +33,32 @@ type Stay struct {
 	left    int32 // local grants that may follow then
 }
 
-// StayMove is what is to be done next.
+// StayMove is what to do next.
 type StayMove uint8
 
 const (
-	// StayWaits says that nothing is to be done.
+	// StayWaits means that there is nothing to do.
 	StayWaits StayMove = iota
-	// StayGrants says that the first waiter has the lock.
+	// StayGrants means that the first waiter gets the lock.
 	StayGrants
-	// StayWatches says that the acquisition which has the node is to learn of other
+	// StayWatches means that the acquisition that owns the node must learn of other
 	// contenders.
 	StayWatches
-	// StayGoes says that the node is given up. The waiters queue up anew.
+	// StayGoes means that the node is given up. The waiters queue again.
 	StayGoes
 )
 
-// String names the move.
+// String returns the name of the move.
 func (m StayMove) String() string { return [...]string{"waits", "grants", "watches", "goes"}[m] }
 
-// Idle reports whether the node stands and the process does not use it.
+// Idle reports whether the node exists and the process does not use it.
 func (s *Stay) Idle() bool {
 	return s.Stands && !s.Over && s.Holders == 0 && s.Waiting == 0 && s.Busy == 0
 }
 
-// Next returns what is to be done. It is asked after each change, until it says
-// StayWaits. known reports whether each other contender is known; it is called if a grant
-// depends on it.
+// Next returns what to do. It is called after each change, until it returns [StayWaits].
+// known reports whether every other contender is known; it is called if a grant depends
+// on it.
 func (s *Stay) Next(known func() bool) StayMove {
 	first := s.Turns == 0
 	switch {
@@ -119,7 +119,7 @@ func (s *Stay) room() int32 {
 }
 
 // Want notes that another contender is known, or may be there, and reports whether that
-// is new. handoffs local grants may follow.
+// is new. At most handoffs local grants may follow.
 func (s *Stay) Want(handoffs int32) (first bool) {
 	if s.wanted {
 		return false
@@ -131,16 +131,16 @@ func (s *Stay) Want(handoffs int32) (first bool) {
 // EndHandoffs notes that another contender has been known for long enough.
 func (s *Stay) EndHandoffs() { s.left = 0 }
 
-// Resume notes that there is another connection: a contender may have come meanwhile
+// Resume notes that there is another connection: a contender may have arrived meanwhile
 // without news of it.
 func (s *Stay) Resume() {
 	s.EndHandoffs()
 	s.Spent = s.Spent || s.Idle()
 }
 
-// Habit remembers of a lock's path whether it pays to keep the node there. It pays if no
-// other contender has queued up between two nodes of ours: their numbers are consecutive.
-// If another contender comes soon all the same, the next stays are let go: twice as many
+// Habit remembers whether it pays to keep the node at a lock's path. It pays if no other
+// contender has queued between two nodes of ours: their numbers are consecutive. If
+// another contender soon arrives all the same, the next stays are skipped: twice as many
 // each time that it happens in succession.
 type Habit struct {
 	seen bool
@@ -154,8 +154,7 @@ const (
 	fewTurns  = 3 // a stay with at most so many has not paid for its watch and the other contender's delay
 )
 
-// Worth takes the number of a node that was granted, and reports whether it pays to keep
-// the node.
+// Worth takes the number of a granted node, and reports whether it pays to keep the node.
 func (h Habit) Worth(seq int64) (_ Habit, worth bool) {
 	consecutive := h.seen && seq == h.last+1
 	h.seen, h.last = true, seq

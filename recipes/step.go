@@ -9,7 +9,7 @@ import (
 // This file is the machine itself. step handles what means the same in every state, and
 // the rest goes to one function for each state, which has all that can happen there.
 
-// Step takes one input. The effects are to be carried out in order.
+// Step takes one input. The effects must be executed in order.
 func (m Machine) Step(in Input) (Machine, []Effect) {
 	effects := m.step(in) // of the copy
 	return m, effects

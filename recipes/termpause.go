@@ -15,10 +15,9 @@ const (
 // value has seen none.
 type Terms struct{ short int }
 
-// Ended takes in a term that lasted so long, and returns the pause before the next
-// campaign. A lost term has no pause: its end was not the body's. luck is a random number
-// from 0 to 1, which makes the pause up to half shorter, so that candidates do not move
-// in step.
+// Ended notes a term of that length, and returns the pause before the next campaign. A
+// lost term has no pause, because the body did not end it. luck is a random number from 0
+// to 1, which makes the pause up to half shorter, so that candidates do not move in step.
 func (t *Terms) Ended(lasted time.Duration, lost bool, luck float64) time.Duration {
 	switch {
 	case lost:

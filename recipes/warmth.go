@@ -31,7 +31,7 @@ package recipes
 type Warmth struct {
 	Connected bool // there is a connection,
 	Listed    bool // on it the contender was listed with its node,
-	Watched   bool // and the node is watched, for certain, and has not changed since
+	Watched   bool // and the node is certainly watched, and has not changed since
 	Lease     bool // the lease is good for half the session timeout, and a write sent within two probe intervals was answered
 }
 
@@ -44,8 +44,7 @@ func (m *Machine) warm(effects []Effect) []Effect {
 	return append(effects, Warm{})
 }
 
-// Claims reports whether the contender may be told that its claim is proven, without
-// sending it.
+// Claims reports whether the contender's claim counts as proven without sending it.
 func (w Warmth) Claims() bool { return w.Connected && w.Listed && w.Watched && w.Lease }
 
 // Knowable reports whether a warm session knows the answer to the claim. It does not for
