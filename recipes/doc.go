@@ -95,8 +95,8 @@
 // gone, the first of these cases applies:
 //
 //   - The node was the only one ahead: the waiter claims.
-//   - Its owner left as a holder. The floor in the directory says so, and that no older contender
-//     is left: the waiter enters, by the claim that was sent along.
+//   - Its owner left as a holder. The floor in the directory says so, and that no older
+//     contender is left: the waiter enters, by the claim that was sent along.
 //   - The next remembered node exists: the waiter watches it.
 //   - Otherwise the waiter lists.
 //
@@ -142,11 +142,14 @@
 // deleted, contenders of other libraries, callers that give up, sizes that change. They
 // check in every world:
 //
-//   - Contenders hold together only if they may, and a holder is notified before that ends.
+//   - Contenders hold together only if they may, and a holder is notified before that
+//     ends.
 //   - Fencing tokens grow.
-//   - No contender enters past an older one that excludes it, and no reader waits for readers.
+//   - No contender enters past an older one that excludes it, and no reader waits for
+//     readers.
 //   - A lock that reports crashes reports each one, and nothing else.
-//   - From every world, a world is reachable in which everything is over and no node is left.
+//   - From every world, a world is reachable in which everything is over and no node is
+//     left.
 //
 // The session's part is explored, too, through the values that the session executes: the
 // directory's data, and its renewal; several machines of one session that know of each

@@ -38,12 +38,12 @@ const (
 // containers that a server has created for this session, each by the zxid that created
 // it:
 //
-//   - A bare directory has had no child yet. Servers never delete it, so it is deleted first.
-//     It is due when it stays bare.
+//   - A bare directory has had no child yet. Servers never delete it, so it is deleted
+//     first. It is due when it stays bare.
 //   - Another directory is due some time after the session's last contender has left it.
-//   - A path at which a directory was deleted is no longer fresh. If the path comes back, its
-//     next directory is left to the servers, so a path that is used now and then costs no
-//     extra request. It is deleted only if it stays bare.
+//   - A path at which a directory was deleted is no longer fresh. If the path comes back,
+//     its next directory is left to the servers, so a path that is used now and then
+//     costs no extra request. It is deleted only if it stays bare.
 //
 // A directory is deleted only if it is still the one that was created, and empty. Servers
 // do the same, so every client of the directory has to cope with it.

@@ -32,10 +32,10 @@
 //
 //   - The children of one directory of a semaphore, by the first in its queue
 //     ([subscriber]).
-//   - The node of an election's leader, by its observers, candidates or not: once for
-//     all of them in a session ([leaderWatch]).
-//   - The directories of a queue, or the node of an unfair lock, by those that watch
-//     the queue: once for all of them ([queueWatch]).
+//   - The node of an election's leader, by its observers, candidates or not: once for all
+//     of them in a session ([leaderWatch]).
+//   - The directories of a queue, or the node of an unfair lock, by those that watch the
+//     queue: once for all of them ([queueWatch]).
 //   - The node of each holder with a revocation request, by Revoke ([target]).
 //
 // The client never reports an expiry before a server does. lease.Lease.Deadline returns

@@ -1,7 +1,8 @@
 // Package bridge adapts locks to interfaces that other libraries call. It imports none of
 // these libraries.
 //
-//   - [Migrations] serializes the migrations of goose (lock.Locker and lock.SessionLocker).
+//   - [Migrations] serializes the migrations of goose (lock.Locker and
+//     lock.SessionLocker).
 //   - [Elector] lets one of several gocron schedulers run the jobs (Elector).
 //   - [Run] leads with callbacks, like client-go's leader election.
 //

@@ -4,7 +4,7 @@
 //	OnAcquire(context.Context, hooks.Acquire) // an acquisition, before its events, in the caller's goroutine
 //	OnEvent(events.Event)                     // an event, in order; a Grant before the caller can take it
 //	OnRequest(hooks.Request)                  // a request that was answered, or whose connection ended
-//	OnLease(hooks.Lease)                      // a new deadline of the lease, or its end while a lock is held
+//	OnLease(hooks.Lease)                      // a new deadline of the lease, or its end with a lock held
 //	OnNodes(hooks.Nodes)                      // how full the session is
 //
 // The coordinator calls them from any goroutine, with internal mutexes held, so they must
