@@ -10,12 +10,14 @@ import (
 
 // Request is a client request that is about to be executed.
 type Request struct {
-	// Session is the session that asks. For OpConnect it is the session to resume, or 0.
+	// Session is the session of the client. For OpConnect it is the session to resume, or
+	// 0.
 	Session int64
 	Op      Op
-	// Path is the node asked about. For a multi it is that of the first part.
+	// Path is the node of the request. For a multi it is that of the first part.
 	Path string
-	// Count is how many requests with this Op the server has got, this one included.
+	// Count is how many requests with this Op the server has received, including this
+	// one.
 	Count int
 	// Parts are the operations of a multi.
 	Parts []Part
@@ -47,24 +49,24 @@ const (
 // Pass executes the request and answers it.
 func Pass() Action { return Action{} }
 
-// CutBefore closes the connection and does not execute the request. Answers to
-// earlier requests are sent before.
+// CutBefore closes the connection without executing the request. Answers to earlier
+// requests are sent first.
 func CutBefore() Action { return Action{kind: cutBefore} }
 
-// CutAfter executes the request and closes the connection instead of answering.
-// Answers to earlier requests are sent before.
+// CutAfter executes the request and closes the connection instead of answering. Answers
+// to earlier requests are sent first.
 func CutAfter() Action { return Action{kind: cutAfter} }
 
-// Swallow executes the request and never answers it; the connection goes on.
+// Swallow executes the request and never answers it; the connection stays open.
 func Swallow() Action { return Action{kind: swallow} }
 
 // Fail answers the request with an error and does not execute it. A handshake cannot be
 // answered with an error; its connection is closed.
 func Fail(code Code) Action { return Action{kind: fail, code: code} }
 
-// Delay executes the request at once and holds its answer back for d. Everything
-// later on the same connection waits behind the answer, watch events as well;
-// requests are executed meanwhile.
+// Delay executes the request at once and delays its answer by d. Everything later on the
+// same connection, watch events included, waits for the answer; requests are executed
+// meanwhile.
 func Delay(d time.Duration) Action { return Action{delay: d} }
 
 // due is when the answer may be sent.
@@ -75,10 +77,10 @@ func (a Action) due() time.Time {
 	return time.Now().Add(a.delay)
 }
 
-// Intercept has f decide about every client request from now on, handshakes and pings
+// Intercept makes f decide about every client request from now on, handshakes and pings
 // included; nil lets all of them pass again. f is called in the order of the requests of
-// one connection and concurrently for different ones. It may call the methods of the
-// server except Close. Its connection executes nothing else until it returns.
+// one connection, and concurrently for different connections. It may call the methods of
+// the server except Close. Its connection executes nothing else until it returns.
 func (s *Server) Intercept(f func(Request) Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,9 +109,9 @@ func (s *Server) consult(c *conn, q call) Action {
 }
 
 // Expire ends a session now. Its ephemerals are deleted in one transaction, its
-// connection is closed, and its client learns of it from the next handshake. A client
-// that watches is told before it gets an answer to any request that it makes after Expire
-// has returned. It fails if there is no such session.
+// connection is closed, and its client learns of that at the next handshake. A client
+// that watches receives the event before the answer to any request that it makes after
+// Expire has returned. Expire fails if there is no such session.
 func (s *Server) Expire(session int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +123,8 @@ func (s *Server) Expire(session int64) error {
 	return nil
 }
 
-// Cut closes the connection of a session. The session's clock runs on. Cut does nothing
-// while there is no connection.
+// Cut closes the connection of a session. The session's clock keeps running. Without a
+// connection Cut does nothing.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +162,9 @@ func (s *Server) connections() []*conn {
 }
 
 // Down makes the server unreachable, or reachable again: it closes all connections and
-// takes no new ones. In memory new ones are refused. Over TCP they are closed as soon as
-// they are made, so that no other process gets the port. The clocks of the sessions run
-// on.
+// accepts no new ones. In memory, new ones are refused. Over TCP they are closed as soon
+// as they are made, so that no other process gets the port. The clocks of the sessions
+// keep running.
 func (s *Server) Down(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,11 +174,11 @@ func (s *Server) Down(down bool) {
 	}
 }
 
-// Mute makes the server ignore a session, or heed it again. Its connection stays open,
-// but nothing is read from it and nothing written to it. The same goes for the handshakes
-// by which the client tries to resume the session. The clock of the session runs on; when
-// it expires, the client is not told. What was kept back is executed and sent when the
-// session is heard again, if it lives then.
+// Mute makes the server ignore a session, or resume it. Its connection stays open, but
+// nothing is read from it or written to it, nor for the handshakes with which the client
+// tries to resume the session. The session's clock keeps running; when it expires, the
+// client is not notified. What was held back is executed and sent when Mute ends, if the
+// session is still alive.
 func (s *Server) Mute(session int64, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +190,8 @@ func (s *Server) Mute(session int64, mute bool) {
 	s.applyMute()
 }
 
-// MuteAll is Mute for all sessions and every new connection: the server accepts and says
-// nothing, as a machine that hangs does.
+// MuteAll is Mute for all sessions and every new connection: the server accepts
+// connections and sends nothing, like a machine that hangs.
 func (s *Server) MuteAll(mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +206,8 @@ func (s *Server) applyMute() {
 }
 
 // Wipe makes the server lose all data: nodes, sessions and the transaction count. From
-// then on it refuses a client that has seen a transaction, without an answer, because the
-// client knows more than the server does. Real servers do that, too.
+// then on it refuses, without an answer, a client that has seen a transaction, because
+// the client knows more than the server. Real servers do that, too.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,12 +3,12 @@ package zktest
 import "time"
 
 // Followers makes clients talk to followers. A follower answers reads and pings itself
-// and passes writes on. It keeps to itself that it has heard of a session until the
-// leader asks, every half tick since the start. Exception: a handshake goes to the leader
-// at once. If a follower has something to tell when [Server.Strand] begins, it tells it
-// when that ends, if the leader has asked by then. It tells it ahead of the writes that
-// waited: the two talk over one connection, on which nothing overtakes. Without this
-// setting the one server is its own leader.
+// and forwards writes. It reports the sessions that it has heard from only when the
+// leader asks, every half tick since the start, except for a handshake, which the leader
+// learns of at once. A report that is pending when [Server.Strand] begins is sent when
+// that ends, if the leader has asked by then, and ahead of the writes that waited: the
+// two use one connection, which keeps the order. Without this setting the one server is
+// its own leader.
 func Followers() Setting {
 	return func(s *Server) { s.followers = true }
 }

@@ -19,22 +19,23 @@ func (s *Server) Sessions() []int64 {
 	return list
 }
 
-// Connections returns how many client connections are open.
+// Connections returns the number of open client connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Dead reports whether the server has died of a transaction that it could not read; see [JuteMaxBuffer].
+// Dead reports whether the server has died of a transaction that it could not read; see
+// [JuteMaxBuffer].
 func (s *Server) Dead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dead
 }
 
-// Requests returns how many requests of a kind the server has got, including those that
-// failed or were intercepted.
+// Requests returns how many requests of a kind the server has received, including those
+// that failed or were intercepted.
 func (s *Server) Requests(op Op) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +73,8 @@ func (s *Server) Tree() []string {
 	return list
 }
 
-// Children returns the names below a node in alphabetical order, and nil when
-// there is no such node.
+// Children returns the names below a node in alphabetical order, and nil if the node does
+// not exist.
 func (s *Server) Children(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,14 +84,14 @@ func (s *Server) Children(path string) []string {
 	return nil
 }
 
-// Exists reports whether there is a node.
+// Exists reports whether the node exists.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tree.nodes[path] != nil
 }
 
-// Data returns a copy of a node's data, and false if there is no such node.
+// Data returns a copy of a node's data, and false if the node does not exist.
 func (s *Server) Data(path string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +102,7 @@ func (s *Server) Data(path string) ([]byte, bool) {
 	return slices.Clone(n.data), true
 }
 
-// Owner returns the session with which a node is deleted. It is 0 for a node that is not
+// Owner returns the session that owns an ephemeral node, and 0 if the node is not
 // ephemeral or does not exist.
 func (s *Server) Owner(path string) int64 {
 	s.mu.Lock()
@@ -112,7 +113,7 @@ func (s *Server) Owner(path string) int64 {
 	return 0
 }
 
-// Create adds a persistent node that every client may use, and the parents that it lacks.
+// Create adds a persistent node that every client may use, and its missing parents.
 // Watches fire as if a client had done it. The error wraps a [Code].
 func (s *Server) Create(p string, data []byte) error {
 	s.mu.Lock()
@@ -165,7 +166,7 @@ func (s *Server) replaceData(path string, data []byte) error {
 	return nil
 }
 
-// Delete removes a node without children, whatever its access list and its owner. Watches
+// Delete deletes a node without children, whatever its access list and its owner. Watches
 // fire as if a client had done it. The error wraps a [Code].
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
@@ -178,8 +179,8 @@ func (s *Server) Delete(path string) error {
 	return nil
 }
 
-// SetSequence makes next the number of the next sequential child of a node. The
-// error wraps a [Code].
+// SetSequence sets the number of the next sequential child of a node. The error wraps a
+// [Code].
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Server) SetSequence(path string, next int32) error {
 }
 
 // Reap deletes the container nodes that had children once and have none now, and the
-// nodes that have outlived their time. The server does that by itself every minute (see
+// nodes whose TTL is over. The server does that by itself every minute (see
 // [CheckInterval]). Reap returns how many there were.
 func (s *Server) Reap() int {
 	s.mu.Lock()

@@ -10,9 +10,11 @@ type replica struct {
 	unheard      []change
 }
 
-// Lag makes the present connection of a session, if any, talk to a follower that has fallen behind, or lets that follower catch up.
-// While it lags, reads are answered from the tree as it was and watch events do not come. Later they come in order. A write or a
-// sync of the session itself brings the follower up to date for a moment, as the answer has to. A new connection does not lag.
+// Lag makes the current connection of a session, if any, talk to a follower that lags, or
+// lets that follower catch up. While it lags, reads are answered from the old tree and
+// watch events are held back; later they come in order. A write or a sync of the session
+// itself brings the follower up to date for a moment, as its answer requires. A new
+// connection does not lag.
 func (s *Server) Lag(session int64, lag bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,10 +29,12 @@ func (s *Server) Lag(session int64, lag bool) {
 	}
 }
 
-// Strand makes the present connection of a session, if any, talk to a follower that has lost its leader, or that has found it again.
-// Such a follower does not know that it is alone. It answers pings, and reads from the tree as it was. No sign of life gets through
-// to the leader, and a write or a sync waits, with everything behind it. If the session expires, the client is not told before the
-// follower has found its leader. A new connection is not stranded.
+// Strand makes the current connection of a session, if any, talk to a follower that has
+// lost its leader, or has found it again. Such a follower does not know that it is alone.
+// It answers pings, and reads from the old tree. No sign of life reaches the leader, and
+// a write or a sync waits, with everything after it. If the session expires, the client
+// is not notified before the follower has found its leader. A new connection is not
+// stranded.
 func (s *Server) Strand(session int64, strand bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

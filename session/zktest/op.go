@@ -5,8 +5,8 @@ import "fmt"
 // Op is a kind of client request. The values are those of the protocol.
 type Op int32
 
-// The requests this server knows. OpConnect stands for the handshake, which has
-// no number of its own on the wire.
+// The requests that this server supports. OpConnect is the handshake, which has no number
+// of its own in the protocol.
 const (
 	OpConnect         Op = -10
 	OpClose           Op = -11
@@ -64,7 +64,7 @@ func knownElsewhere(op Op) bool {
 }
 
 // Code is an error code of the protocol. It is an error itself, so errors.As finds it in
-// what the inspection methods return.
+// the errors of the inspection methods.
 type Code int32
 
 // The codes that this server answers with, and those that only [Fail] produces.
@@ -89,7 +89,7 @@ const (
 	Throttled               Code = -127
 )
 
-// Error names the code.
+// Error returns the name of the code.
 func (c Code) Error() string {
 	names := map[Code]string{
 		ok: "ok", RuntimeInconsistency: "runtime inconsistency", MarshallingError: "marshalling error",

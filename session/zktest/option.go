@@ -3,8 +3,8 @@ package zktest
 import zksession "github.com/zkgrant/zkgrant/session"
 
 // Option makes a coordinator connect to this server in memory, whatever servers its
-// connect string names. It is for a test in a synctest bubble, in which sockets would
-// stop the clock.
+// connect string names. It is for a test in a synctest bubble, where sockets would stop
+// the clock.
 func (s *Server) Option() zksession.Option {
 	return zksession.OptionFunc(func(c *zksession.Config) { c.Dial = s.DialContext })
 }

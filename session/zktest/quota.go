@@ -15,10 +15,10 @@ const (
 	quotaStats  = "zookeeper_stats"
 )
 
-// LimitNodes sets how many nodes there may be from path downwards, path included. A client that creates
-// one more is answered [QuotaExceeded]. A negative number lifts the limit. LimitNodes makes the same
-// nodes as the command setquota -N, parents included, and turns on [EnforceQuotas]. What the test itself
-// creates is not limited. The error wraps a [Code].
+// LimitNodes limits the number of nodes at path and below. A client that creates one more
+// is answered [QuotaExceeded]. A negative number lifts the limit. LimitNodes creates the
+// same nodes as the command setquota -N, parents included, and implies [EnforceQuotas].
+// Nodes that the test itself creates are not limited. The error wraps a [Code].
 func (s *Server) LimitNodes(path string, nodes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

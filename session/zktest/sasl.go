@@ -12,8 +12,8 @@ import (
 // realm is the realm of every ZooKeeper server.
 const realm = "zk-sasl-md5"
 
-// AddUser adds a user, for SASL by DIGEST-MD5, and for access lists that name users by the scheme sasl. It replaces a user of that name.
-// Connections that have authenticated stay authenticated.
+// AddUser adds a user, for SASL DIGEST-MD5 and for access lists with the scheme sasl. It
+// replaces a user of that name. Authenticated connections stay authenticated.
 func (s *Server) AddUser(name, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

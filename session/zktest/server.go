@@ -24,8 +24,7 @@ const (
 	memoryAddress = "127.0.0.1:2181"
 )
 
-// Server is a running in-process ZooKeeper. All its methods may be called from
-// any goroutine.
+// Server is a running in-process ZooKeeper. Its methods are safe for concurrent use.
 type Server struct {
 	tick          time.Duration
 	checkInterval time.Duration
@@ -68,11 +67,13 @@ type Server struct {
 	nextAsk      time.Time // zero while no follower has anything to tell
 }
 
-// New starts a server with an empty tree. The caller must Close it. New fails if a setting is out of range, or if it cannot listen.
+// New starts a server with an empty tree. The caller must Close it. New fails if a
+// setting is out of range, or if it cannot listen.
 //
-// It listens on a free TCP port of 127.0.0.1. Exception: if the clock shows a year before 2010, this is a
-// testing/synctest bubble, with a fake clock that starts in the year 2000. A listener would stop that
-// clock, so the server is reached through [Server.DialContext] only.
+// It listens on a free TCP port of 127.0.0.1, unless the clock shows a year before 2010.
+// That is a testing/synctest bubble, whose fake clock starts in the year 2000. A listener
+// would stop that clock, so then the server is reachable through [Server.DialContext]
+// only.
 func New(settings ...Setting) (*Server, error) {
 	s := &Server{
 		tick:          defaultTick,
@@ -115,12 +116,12 @@ func New(settings ...Setting) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address to connect to, "127.0.0.1:port". For a server in memory it is a fixed text
-// that only DialContext understands.
+// Addr returns the address to connect to, "127.0.0.1:port". For an in-memory server it is
+// a fixed text that only DialContext understands.
 func (s *Server) Addr() string { return s.address }
 
-// Close stops the server and waits for its goroutines. It is idempotent. It must not be called from an
-// Intercept function, because one of these goroutines runs that.
+// Close stops the server and waits for its goroutines. It is idempotent. An Intercept
+// function must not call it, because one of these goroutines runs that function.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -138,9 +139,8 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// DialContext returns a new in-memory connection to the server, whatever the
-// address. It never waits. While the server is down or closed the connection is
-// refused.
+// DialContext returns a new in-memory connection to the server, whatever the address. It
+// never blocks. While the server is down or closed the connection is refused.
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}

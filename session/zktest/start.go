@@ -8,11 +8,11 @@ type TB interface {
 	Cleanup(func())
 }
 
-// Start returns a running server that is closed when the test and its subtests
-// have ended. It fails the test if the server cannot be started.
+// Start returns a running server that is closed when the test and its subtests have
+// ended. It fails the test if the server cannot be started.
 //
-// In a testing/synctest bubble pass the bubble's own *testing.T: the server has
-// to be closed before the bubble ends.
+// In a testing/synctest bubble, pass the bubble's own *testing.T: the server must be
+// closed before the bubble ends.
 func Start(tb TB, settings ...Setting) *Server {
 	tb.Helper()
 	s, err := New(settings...)
