@@ -1,2 +1,3 @@
-// Package bridges tests the adapters of package bridge, and gocronlock, in the libraries that they serve.
+// Package bridges tests the adapters of package bridge, and gocronlock, within the
+// libraries for which they are made.
 package bridges

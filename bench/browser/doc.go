@@ -1,2 +1,3 @@
-// Package browser has the tests of the pages in a real browser. They need Chromium; see bench/internal/browser.
+// Package browser tests the pages in a real browser. The tests need Chromium; see
+// bench/internal/browser.
 package browser

@@ -1,2 +1,3 @@
-// Package figures has what the programs that measure share: statistics, files of results, and the style of tables and plots.
+// Package figures provides what the programs that measure have in common: statistics,
+// files of results, and the style of tables and plots.
 package figures

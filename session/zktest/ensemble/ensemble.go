@@ -18,7 +18,8 @@ const (
 	pollInterval  = 10 * time.Millisecond // between questions to a server that is not ready
 )
 
-// Ensemble is a set of running servers, numbered from 0. Its methods may be called by several goroutines.
+// Ensemble is a set of running servers, numbered from 0. Its methods are safe for
+// concurrent use.
 type Ensemble struct {
 	servers   []*server
 	version   string // what the first server said when it had started
@@ -29,9 +30,11 @@ type Ensemble struct {
 	archive   string // of classes that java need not load again, or nothing
 }
 
-// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and ends them with the test. If the test has failed
-// it shows the end of their logs. Without a ZooKeeper on the machine (see [Find]) it skips the test and says how to get one. If the
-// environment has ZKGRANT_REAL=1 it fails the test instead. It must be called from the test's goroutine.
+// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and
+// ends them with the test. If the test has failed it prints the end of their logs.
+// Without a ZooKeeper on the machine (see [Find]) it skips the test and says how to get
+// one; with ZKGRANT_REAL=1 in the environment it fails the test instead. It must be
+// called from the test's goroutine.
 func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	tb.Helper()
 	installation := Installed(tb)
@@ -56,7 +59,7 @@ func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	return e
 }
 
-// Installed is [Find] for a test. The test does not go on without an installation.
+// Installed is [Find] for a test. Without an installation, the test stops.
 func Installed(tb testing.TB) Installation {
 	tb.Helper()
 	installation, err := Find()
@@ -69,9 +72,10 @@ func Installed(tb testing.TB) Installation {
 	return installation
 }
 
-// Launch is [Start] for programs that are no tests. It runs n servers of the installation, which write below folder, and returns when
-// all of them serve. The folder must exist. The caller must Close the ensemble. On an error no process is left, but the written files
-// are.
+// Launch is [Start] for programs that are not tests. It runs n servers of the
+// installation, which write below folder, and returns when all of them serve. The folder
+// must exist. The caller must Close the ensemble. On an error no process is left, but the
+// written files are.
 func Launch(ctx context.Context, installation Installation, folder string, n int, settings ...Setting) (*Ensemble, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("ensemble: %d servers asked for", n)
@@ -153,13 +157,14 @@ func (e *Ensemble) String() string {
 	return fmt.Sprintf("ensemble of %d, ZooKeeper %s from %s", len(e.servers), e.version, e.origin)
 }
 
-// Size is the number of servers, running or not.
+// Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 
-// Addr is the address at which server i takes clients, as host:port. It stays the same over a restart.
+// Addr returns the client address of server i, as host:port. It survives a restart.
 func (e *Ensemble) Addr(i int) string { return e.servers[i].addr() }
 
-// Connect is the connect string of the whole ensemble: the addresses of all servers, running or not, separated by commas.
+// Connect returns the connect string of the whole ensemble: the addresses of all servers,
+// running or not, separated by commas.
 func (e *Ensemble) Connect() string {
 	addrs := make([]string, len(e.servers))
 	for i := range e.servers {
@@ -168,25 +173,26 @@ func (e *Ensemble) Connect() string {
 	return strings.Join(addrs, ",")
 }
 
-// DataDir is the folder with server i's data. A test may copy or replace it while the server is killed.
+// DataDir returns the folder with server i's data. A test may copy or replace it while
+// the server is killed.
 func (e *Ensemble) DataDir(i int) string { return e.servers[i].dataDir() }
 
-// Pid is the id of server i's process, or 0 while none runs on purpose.
+// Pid returns the id of server i's process, or 0 after Kill and before the first start.
 func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
 
-// Kill ends server i as a power cut would (SIGKILL) and returns when its process is gone, and with it its connections.
-// A server that does not run is left alone.
+// Kill ends server i like a power cut (SIGKILL), and returns when its process and its
+// connections are gone. It does nothing if the server does not run.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].kill() }
 
 // Stop halts server i (SIGSTOP): its connections stay open and, once Stop has returned, nothing is answered (on systems
 // other than Linux a moment later). Cont ends that, and so does Kill.
 func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
 
-// Cont lets server i go on after Stop.
+// Cont continues server i after Stop.
 func (e *Ensemble) Cont(i int) error { return e.servers[i].hold(false) }
 
-// List writes a list of the ensemble's servers, the members, for each of them. A server reads the list when it is started, so a running
-// one keeps its list until it is restarted.
+// List writes the list of the ensemble's servers, the members, for each of them. A server
+// reads the list when it starts, so a running one keeps its list until it is restarted.
 func (e *Ensemble) List(members ...int) error {
 	for _, i := range members {
 		if err := e.servers[i].prepare(e.config.file(e.servers, members, i)); err != nil {
@@ -196,15 +202,15 @@ func (e *Ensemble) List(members ...int) error {
 	return nil
 }
 
-// Restart runs server i again after Kill, or for the first time, with the same ports and data. It returns before the server serves; see
-// [Ensemble.Wait].
+// Restart runs server i again after Kill, or for the first time, with the same ports and
+// data. It returns before the server serves; see [Ensemble.Wait].
 func (e *Ensemble) Restart(i int) error {
 	s := e.servers[i]
 	return s.start(e.java, e.config.arguments(e.classpath, e.archive, s.cfgPath()))
 }
 
-// SetProperty sets a system property of the virtual machines that are started from now on, as [Property] does for
-// the first ones.
+// SetProperty sets a system property of the virtual machines that start from now on, as
+// [Property] does for the first ones.
 func (e *Ensemble) SetProperty(key, value string) { e.config.properties[key] = value }
 
 // Ended returns why the process of server i has ended by itself, with the end of its log. It returns nil while
@@ -214,8 +220,8 @@ func (e *Ensemble) Ended(i int) error {
 	return err
 }
 
-// Wait returns nil as soon as every server serves that is neither killed nor stopped. It returns an error if ctx ends, or one of them
-// ends by itself, before that.
+// Wait returns nil as soon as every server serves that is neither killed nor stopped. It
+// returns an error if ctx ends first, or if one of them ends by itself.
 func (e *Ensemble) Wait(ctx context.Context) error {
 	return e.wait(ctx, func(*server) error { return nil })
 }
@@ -242,8 +248,9 @@ func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error
 	return nil
 }
 
-// Leader waits until there is a leader among the servers that answer, and returns its number. The standalone server is its own leader.
-// When a stopped leader goes on in an ensemble that has a new one, two may claim to lead for a moment. Then Leader returns the one of
+// Leader waits until one of the answering servers is the leader, and returns its number.
+// A standalone server is its own leader. When a stopped leader continues in an ensemble
+// that has a new one, two may claim to lead for a moment. Then Leader returns the one of
 // the later epoch.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	leader := -1
@@ -285,13 +292,14 @@ func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
 	return slices.Clip(followers), nil
 }
 
-// Version is the version that server i reports, for instance 3.8.0.
+// Version returns the version that server i reports, such as 3.8.0.
 func (e *Ensemble) Version(ctx context.Context, i int) (string, error) {
 	now, err := e.status(ctx, i)
 	return now.version, err
 }
 
-// Counters are the numbers of server i's answer to mntr, by name, such as zk_packets_received or zk_watch_count.
+// Counters returns the numbers of server i's answer to mntr, by name, such as
+// zk_packets_received or zk_watch_count.
 func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, error) {
 	answer, err := ask(ctx, e.Addr(i), counters)
 	if err != nil {

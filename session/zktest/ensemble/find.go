@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// ErrNotFound is the error of [Find] on a machine without ZooKeeper or Java. It is wrapped with what is missing.
+// ErrNotFound is the error of [Find] on a machine without ZooKeeper or Java. The wrapping
+// error says what is missing.
 var ErrNotFound = errors.New("ensemble: no ZooKeeper to run")
 
 // howToGet ends every message about something missing.
@@ -46,8 +47,9 @@ func Find() (Installation, error) {
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
 }
 
-// Deps returns the folder into which the project's make targets unpack what tests and benchmarks run: the nearest .deps beside a go.mod,
-// from the working directory upwards. It returns nothing if there is none. It does not stop at the first go.mod, because a module may be
+// Deps returns the folder into which the project's make targets unpack what tests and
+// benchmarks run: the nearest .deps next to a go.mod, from the working directory upwards,
+// or "" if there is none. It does not stop at the first go.mod, because a module may be
 // nested in the project's.
 func Deps() (string, error) {
 	dir, err := os.Getwd()

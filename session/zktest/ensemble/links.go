@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Links are the ways between the servers of an ensemble, with a [Proxy] on each. Through them a server can be kept
-// from hearing the others, and the others from hearing it, while its clients stay connected.
+// Links are the connections between the servers of an ensemble, each through a [Proxy].
+// They can cut a server off from the others while its clients stay connected.
 //
-// Elections take ports of their own and do not go through a proxy, so a server that is cut off and starts to look for
-// a leader finds one, and then fails to follow it.
+// Elections use their own ports and do not go through a proxy, so a server that is cut
+// off and starts to look for a leader finds one, and then fails to follow it.
 type Links struct {
 	tb      testing.TB
 	proxies map[link]*Proxy
@@ -19,13 +19,14 @@ type Links struct {
 // link is the way that one server takes to another.
 type link struct{ from, to int }
 
-// NewLinks returns the links of an ensemble that is started with their Setting. The proxies end with the test.
+// NewLinks returns the links for an ensemble that is started with their Setting. The
+// proxies end with the test.
 func NewLinks(tb testing.TB) *Links {
 	tb.Helper()
 	return &Links{tb: tb, proxies: map[link]*Proxy{}}
 }
 
-// Setting has the servers talk to each other through the proxies.
+// Setting makes the servers talk to each other through the proxies.
 func (l *Links) Setting() Setting {
 	return QuorumVia(func(from, to, port int) int {
 		l.tb.Helper()
@@ -43,14 +44,15 @@ func (l *Links) Isolate(i int) {
 	}
 }
 
-// Cut is Isolate for the way between two servers. Heal of either of them ends it.
+// Cut is [Links.Isolate] for the link between two servers. Heal of either of them ends
+// it.
 func (l *Links) Cut(i, j int) {
 	for _, way := range []link{{i, j}, {j, i}} {
 		l.proxies[way].Hold(BothWays)
 	}
 }
 
-// Heal ends Isolate and Cut for server i, and delivers what was kept back.
+// Heal ends Isolate and Cut for server i, and delivers what was held back.
 func (l *Links) Heal(i int) {
 	for _, p := range l.of(i) {
 		p.Heal()

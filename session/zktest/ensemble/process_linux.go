@@ -6,11 +6,12 @@ import (
 	"syscall"
 )
 
-// DieWithParent has the kernel kill a server when this process ends, however it ends: a test binary that runs into its time
-// limit or is killed runs no clean-up.
+// DieWithParent makes the kernel kill a server when this process ends, however it ends: a
+// test binary that exceeds its time limit or is killed runs no clean-up.
 //
-// The kernel means the thread that started the server. Go ends a thread only if a goroutine was locked to it and
-// returned without unlocking it, so servers must not be started from such a goroutine.
+// For the kernel, the parent is the thread that started the server. Go ends a thread only
+// if a goroutine was locked to it and returned without unlocking it, so do not start
+// servers from such a goroutine.
 func DieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -7,8 +7,12 @@ import (
 	"os/exec"
 )
 
-// DieWithParent does nothing: this system cannot do it. A server is still killed when its test ends. An
-// interrupt from the terminal also ends it, because it shares the process group of the test.
+// DieWithParent makes the kernel kill a server when this process ends, however it ends: a
+// test binary that exceeds its time limit or is killed runs no clean-up.
+//
+// For the kernel, the parent is the thread that started the server. Go ends a thread only
+// if a goroutine was locked to it and returned without unlocking it, so do not start
+// servers from such a goroutine.
 func DieWithParent(*exec.Cmd) {}
 
 // awaitStopped does not wait: there is no portable way to ask for this alone. The child stops in a moment.

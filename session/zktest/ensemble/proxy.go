@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Direction is a way through a [Proxy], or both.
+// Direction is a direction through a [Proxy], or both.
 type Direction uint8
 
 // The ways through a proxy.
@@ -20,7 +20,7 @@ const (
 	BothWays = ToServer | ToClient
 )
 
-// String names the way.
+// String returns the name of the direction.
 func (d Direction) String() string {
 	return [...]string{"no way", "to the server", "to the client", "both ways"}[d&BothWays]
 }
@@ -35,10 +35,11 @@ const (
 	coarse = 2 * time.Millisecond
 )
 
-// Proxy stands on 127.0.0.1 between its clients and one server, and passes on what they say to each other. It can fall
-// silent on either way, be late, end connections and refuse them. Nothing is lost or reordered on a connection. What a
-// silent way has kept, the end of the connection included, is delivered when it is healed, as by a network that was
-// cut for a while. Its methods may be called from any goroutine.
+// Proxy listens on 127.0.0.1 between its clients and one server, and forwards what they
+// send. It can fall silent in either direction, delay, end connections and refuse them.
+// Nothing is lost or reordered on a connection. What a silent direction has held back,
+// the end of the connection included, is delivered when it is healed, as by a network
+// that was cut for a while. Its methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -83,24 +84,25 @@ func StartProxy(tb testing.TB, server string) *Proxy {
 	return p
 }
 
-// Addr is where to dial instead of the server, as host:port.
+// Addr returns the address to dial instead of the server, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Accepted is how many connections were taken so far, without those that were refused.
+// Accepted returns how many connections were accepted so far, without the refused ones.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// Hold silences the given ways, and no others: connections stay open and new ones are taken, but nothing passes, not
-// even the end of a connection. If one way is silent the other goes on.
+// Hold silences the given directions, and no others: connections stay open and new ones
+// are accepted, but nothing passes, not even the end of a connection. If one direction is
+// silent, the other continues.
 func (p *Proxy) Hold(ways Direction) {
 	p.change(func() { p.held = ways })
 }
 
-// Lag makes everything on the given ways arrive so much later than it was sent, what is under way included. 0 ends the
-// lag.
+// Lag delays everything in the given directions by that time, what is in transit
+// included. 0 ends the lag.
 func (p *Proxy) Lag(ways Direction, by time.Duration) {
 	p.change(func() {
 		for _, way := range []Direction{ToServer, ToClient} {
@@ -111,7 +113,7 @@ func (p *Proxy) Lag(ways Direction, by time.Duration) {
 	})
 }
 
-// Refuse ends each new connection at once (true), or takes new ones again (false).
+// Refuse ends each new connection at once (true), or accepts new ones again (false).
 func (p *Proxy) Refuse(refuse bool) {
 	p.change(func() { p.refusing = refuse })
 }
@@ -124,14 +126,16 @@ func (p *Proxy) Heal() {
 	})
 }
 
-// Cut ends every connection, at both sides and at once; what was under way is lost. New connections are taken.
+// Cut ends every connection, on both sides and at once; what was in transit is lost. New
+// connections are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut()
 }
 
-// Close ends the proxy with its connections and returns when its goroutines are gone. It may be called more than once.
+// Close ends the proxy and its connections, and returns when its goroutines are gone. It
+// may be called more than once.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
 	if errors.Is(err, net.ErrClosed) {

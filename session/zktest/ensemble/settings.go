@@ -54,13 +54,14 @@ func newConfig(settings []Setting) *config {
 	return c
 }
 
-// Tick sets the servers' tickTime, in whole milliseconds; the default is 500 ms. A session's timeout is kept between 2 and 20 ticks.
+// Tick sets the servers' tickTime, in whole milliseconds; the default is 500 ms. A
+// session timeout is clamped to between 2 and 20 ticks.
 func Tick(d time.Duration) Setting {
 	return Line("tickTime", fmt.Sprint(d.Milliseconds()))
 }
 
-// SyncLimit sets after how many ticks without news from each other a leader drops a follower and a follower leaves its
-// leader; the default is 10.
+// SyncLimit sets after how many ticks without contact a leader drops a follower and a
+// follower leaves its leader; the default is 10.
 func SyncLimit(ticks int) Setting {
 	return Line("syncLimit", fmt.Sprint(ticks))
 }
@@ -70,13 +71,15 @@ func Heap(size string) Setting {
 	return func(c *config) { c.heap = size }
 }
 
-// Observers makes the last n servers observers: they follow the leader, take clients and do not vote.
+// Observers makes the last n servers observers: they follow the leader, serve clients and
+// do not vote.
 func Observers(n int) Setting {
 	return func(c *config) { c.observers = n }
 }
 
-// ObserverMaster has the observers follow server 0 and not the leader; server 0 must not lead. The way from the observers to server 0 does
-// not go through the proxies of QuorumVia.
+// ObserverMaster makes the observers follow server 0 instead of the leader; server 0 must
+// not lead. The connections from the observers to server 0 do not go through the proxies
+// of [QuorumVia].
 func ObserverMaster() Setting {
 	return func(c *config) { c.master = true }
 }
@@ -91,14 +94,15 @@ func Property(key, value string) Setting {
 	return func(c *config) { c.properties[key] = value }
 }
 
-// Members sets the servers that are in the ensemble's list at first. The others have ports and folders, and do not run until
-// [Ensemble.List] names them. The default is all.
+// Members sets the servers that are initially in the ensemble's list. The others have
+// ports and folders, and do not run until [Ensemble.List] names them. The default is all.
 func Members(servers ...int) Setting {
 	return func(c *config) { c.members = servers }
 }
 
-// At has server i take clients at the i-th of these loopback addresses, all of them on the same port, as the servers of one name do. Among
-// themselves they use 127.0.0.1. At takes as many addresses as there are servers.
+// At makes server i listen for clients on the i-th of these loopback addresses, all of
+// them on the same port, like servers that share one name. Among themselves they use
+// 127.0.0.1. At takes one address per server.
 func At(addresses ...string) Setting {
 	return func(c *config) {
 		c.addresses = addresses
@@ -106,10 +110,11 @@ func At(addresses ...string) Setting {
 	}
 }
 
-// QuorumVia lets a test put a proxy on 127.0.0.1 between the servers. f is asked on which port server from has to look for the quorum port
-// of server to. It answers with port, which is the real one, or with that of the proxy. It is called while the ensemble starts, once for
-// each ordered pair. It is called again, with other ports, if a start has to be repeated, and if the list changes. Elections take another
-// port and do not go through the proxy.
+// QuorumVia lets a test put a proxy on 127.0.0.1 between the servers. f returns the port
+// on which server from connects to the quorum port of server to: port, which is the real
+// one, or that of the proxy. It is called while the ensemble starts, once for each
+// ordered pair, and again, with other ports, if a start has to be repeated or the list
+// changes. Elections use another port and do not go through the proxy.
 func QuorumVia(f func(from, to, port int) int) Setting {
 	return func(c *config) { c.via = f }
 }

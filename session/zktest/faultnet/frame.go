@@ -19,7 +19,7 @@ const (
 	Down
 )
 
-// String names the direction.
+// String returns the name of the direction.
 func (d Direction) String() string {
 	if d == Up {
 		return "up"
@@ -27,13 +27,15 @@ func (d Direction) String() string {
 	return "down"
 }
 
-// OpEvent is the operation of a watch event, which answers nothing. The protocol has the same number for it.
+// OpEvent is the operation of a watch event, which answers nothing. The protocol uses the
+// same number.
 const OpEvent zktest.Op = 0
 
-// OpUnknown is the operation of an answer to nothing that was asked on its connection.
+// OpUnknown is the operation of an answer to no request of its connection.
 const OpUnknown zktest.Op = -1 << 31
 
-// OpWord is the operation of a four-letter word, which a client sends in place of its first frame, and of each part of its answer.
+// OpWord is the operation of a four-letter word, which a client sends instead of its
+// first frame, and of each part of its answer.
 const OpWord zktest.Op = -1<<31 + 1
 
 // Frame is one message on its way: a request, the answer to one, or a watch event.

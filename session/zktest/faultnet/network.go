@@ -11,12 +11,14 @@ import (
 // Dial makes a connection, as [net.Dialer.DialContext] does, and the method DialContext of a server of package zktest.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Rule decides about frames. It is called in the order of each direction of each connection, and concurrently for
-// different ones, before the frame is sent on. It may call the methods of the network. It must return at once: the
-// writer of the frame waits for it.
+// Rule decides about frames. It is called in the order of each direction of each
+// connection, and concurrently for different ones, before the frame is sent on. It may
+// call the methods of the network. It must return at once: the writer of the frame waits
+// for it.
 type Rule func(Frame) Verdict
 
-// Network is the network between clients and servers. Its methods may be called from any goroutine.
+// Network is the network between clients and servers. Its methods are safe for concurrent
+// use.
 type Network struct {
 	dial Dial
 	rule Rule
@@ -39,8 +41,8 @@ type lingering struct {
 	left   []byte // what the client had sent before
 }
 
-// New returns a network on which only the rule breaks anything; nil lets everything pass. Close the network if its
-// connections are sockets.
+// New returns a network that only the rule breaks; a nil rule passes everything. Close
+// the network if its connections are sockets.
 func New(dial Dial, rule Rule) *Network {
 	return &Network{dial: dial, rule: rule, conns: map[*conn]struct{}{}, healed: make(chan struct{})}
 }
@@ -105,23 +107,24 @@ func (n *Network) judge(f Frame) Verdict {
 	return n.rule(f)
 }
 
-// Frames returns how many frames have gone in the direction, or tried to.
+// Frames returns how many frames were sent in the direction, lost ones included.
 func (n *Network) Frames(d Direction) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.frames[d]
 }
 
-// Open returns how many connections are open.
+// Open returns the number of open connections.
 func (n *Network) Open() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.conns)
 }
 
-// Partition keeps everything from being delivered in the given directions, or in both if none is given, and connections
-// from being made. No side is told. What is sent meanwhile arrives after [Network.Heal], as with TCP. That is so even if
-// the client has closed the connection by then: the server does not hear of the closing before.
+// Partition stops all delivery in the given directions, or in both if none is given, and
+// prevents new connections. Neither side is notified. What is sent meanwhile arrives
+// after [Network.Heal], as with TCP, even if the client has closed the connection by
+// then: the server learns of that only later.
 func (n *Network) Partition(directions ...Direction) {
 	if len(directions) == 0 {
 		directions = []Direction{Up, Down}
@@ -134,8 +137,8 @@ func (n *Network) Partition(directions ...Direction) {
 	n.apply()
 }
 
-// Refuse makes the servers turn new connections away at once, or take them again. Connections that wait for the end of a
-// partition are turned away as well. Open ones go on.
+// Refuse makes servers refuse new connections at once, or accept them again. Connections
+// that wait for the end of a partition are refused as well. Open ones continue.
 func (n *Network) Refuse(refuse bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +152,7 @@ func (n *Network) wake() {
 	n.healed = make(chan struct{})
 }
 
-// Lag delays whatever is sent in the direction from now on. The order stays.
+// Lag delays everything that is sent in the direction from now on. It keeps the order.
 func (n *Network) Lag(d Direction, lag time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +169,8 @@ func (n *Network) apply() {
 	}
 }
 
-// Release lets go the frames that [Hold] and [HoldFor] have stopped, and what waits after them. The order stays.
+// Release releases the frames that Hold and HoldFor have stopped, and what waits after
+// them. It keeps the order.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,8 +184,8 @@ func (n *Network) release() {
 	}
 }
 
-// Heal ends a partition and a refusal, sets the lag to nothing, also for what is under way, and releases what is held.
-// If the rule swallows a direction of a connection, that stays so.
+// Heal ends a partition and a refusal, sets the lag to 0, also for frames in transit, and
+// releases held frames. A direction that the rule swallows stays swallowed.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.silent, n.lag, n.refuses = [Down + 1]bool{}, [Down + 1]time.Duration{}, false
@@ -226,7 +230,7 @@ func (n *Network) open() []*conn {
 	return list
 }
 
-// Close cuts all connections and makes no more.
+// Close cuts all connections and refuses new ones.
 func (n *Network) Close() {
 	n.mu.Lock()
 	n.closed = true

@@ -23,26 +23,26 @@ const (
 // Pass delivers the frame.
 func Pass() Verdict { return Verdict{} }
 
-// Drop loses this frame and no other. TCP does no such thing; it stands for a peer that has forgotten the
-// frame.
+// Drop loses only this frame. TCP does no such thing; it simulates a peer that has
+// forgotten the frame.
 func Drop() Verdict { return Verdict{kind: drop} }
 
-// Hold keeps the frame, and everything after it in its direction, until [Network.Release] or
-// [Network.Heal], or until the connection ends.
+// Hold holds the frame, and everything after it in its direction, until [Network.Release]
+// or [Network.Heal], or until the connection ends.
 func Hold() Verdict { return Verdict{kind: hold} }
 
 // HoldFor is Hold for a time.
 func HoldFor(d time.Duration) Verdict { return Verdict{kind: holdFor, delay: d} }
 
-// CutBefore ends the connection in place of the frame. Earlier frames of its direction are delivered. What
-// is under way in the other direction is lost.
+// CutBefore ends the connection instead of delivering the frame. Earlier frames of its
+// direction are delivered. What is in transit in the other direction is lost.
 func CutBefore() Verdict { return Verdict{kind: cutBefore} }
 
 // CutAfter delivers the frame, and then ends the connection as CutBefore does.
 func CutAfter() Verdict { return Verdict{kind: cutAfter} }
 
-// Swallow loses the frame and everything after it in its direction, for as long as the connection is open.
-// The other direction goes on.
+// Swallow loses the frame and everything after it in its direction, for as long as the
+// connection is open. The other direction continues.
 func Swallow() Verdict { return Verdict{kind: swallow} }
 
 // String is for traces.
