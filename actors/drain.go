@@ -141,7 +141,7 @@ func (q *queuer) ends() {
 	q.nothingIsLeft()
 }
 
-// nothingIsLeft tells that nothing of the lock is left at the server.
+// nothingIsLeft reports that nothing of the lock is left at the server.
 func (l *Lock) nothingIsLeft() {
 	l.isGone()
 	l.cfg.Gone()
@@ -154,7 +154,7 @@ func (l *Lock) refuses(cause error) {
 	l.rarely().refusal = cause
 }
 
-// boundReached tells whether the acquisition ends because its bound is reached. It does
+// boundReached reports whether the acquisition ends because its bound is reached. It does
 // not if the caller has the Grant, has withdrawn already, or was told of another end. A
 // Try whose bound has a cause has the caller's MaxWait: that takes back a Grant that was
 // not taken.
@@ -281,8 +281,8 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// forfeits flips the state, and takes a Grant back that was not taken. report tells of
-// the end, the functions of OnEnd before any other reader, and of the loss if the Grant
+// forfeits changes the state, and withdraws a Grant that was not taken. report publishes
+// the end, to the functions of OnEnd before any other reader, and the loss if the Grant
 // was taken.
 func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.mu.Lock()
@@ -313,8 +313,8 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	}
 }
 
-// onFinish tells that the acquisition is over. size is a semaphore's size, as last heard
-// of. pending says that the node may still be there.
+// onFinish reports that the acquisition is over. size is a semaphore's size, as last
+// heard of. pending says that the node may still be there.
 func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	l.finish(func() error {
 		l.pending = pending
@@ -337,7 +337,7 @@ func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	})
 }
 
-// finish tells that the acquisition is over. explain returns what Err is to say; it is
+// finish reports that the acquisition is over. explain returns what Err is to say; it is
 // called with mu held.
 func (l *Lock) finish(explain func() error) {
 	l.mu.Lock()

@@ -99,7 +99,7 @@ type Lock struct {
 type rare struct {
 	cause     error               // of the withdrawal
 	refusal   error               // of the server that refused the latest request
-	onEnd     map[int]func(error) // told when the lock is not held any more
+	onEnd     map[int]func(error) // told when the lock is no longer held
 	lastOnEnd int
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time
@@ -111,7 +111,7 @@ type rare struct {
 	offered   *entry          // the Grant in the feed
 	loss      *events.Lost    // not published yet; nil: there is none
 	shared    *shared         // the node, if another lock was admitted to it
-	wish      *recipes.Revoke // the latest; nil: the lock was not asked back
+	wish      *recipes.Revoke // the latest; nil: the lock was not requested by a revocation
 	members   []events.Member // of the Grant of a multi-lock
 	returned  chan struct{}   // closed when no function runs under the lock any more; nil: not asked for
 	cleared   chan struct{}   // closed when nothing is left at the server; nil: not asked for
@@ -138,7 +138,7 @@ type tenure uint8
 const (
 	waiting tenure = iota
 	holding
-	over // not held any more, and never again
+	over // no longer held, and never again
 )
 
 // NewLock returns an idle lock actor; [Lock.Start] starts it.
@@ -286,7 +286,7 @@ func (l *Lock) leave(err error) func() {
 		return func() {}
 	}
 	select {
-	case <-l.rare.revoked: // the lock is not held any more
+	case <-l.rare.revoked: // the lock is no longer held
 	default:
 	}
 	l.rare.contended.over()

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is what the log tells of a lock's life.
+// This file writes the life of a lock to the log.
 
 // logs reports whether the log takes entries of this level. It is asked before anything
 // is made for the log.
@@ -20,7 +20,7 @@ func (h *House) level() zapcore.Level {
 	return zapcore.DebugLevel
 }
 
-// log tells of what was published. It is called without mu held: a log may take its time.
+// log reports what was published. It is called without mu held: a log may take its time.
 func (l *Lock) log(ev events.Event) {
 	what, fields := "lock", []zap.Field{zap.String("path", l.cfg.Path), zap.Uint64("id", l.cfg.ID)}
 	if l.cfg.Elects {
@@ -52,7 +52,7 @@ func (l *Lock) log(ev events.Event) {
 		} else {
 			fields = append(fields, zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
 		}
-	default: // logLoss tells of a loss, and the session of its own events
+	default: // logLoss reports a loss, and the session its own events
 	}
 	l.cfg.Logger.Log(l.cfg.level(), what, fields...)
 }

@@ -50,7 +50,7 @@ func (q *queuer) admit(cfg Config) *Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at, lease := q.company(), q.deadline(q.epoch)
-	switch now := time.Now(); { // read behind the lease, as in Valid
+	switch now := time.Now(); { // read after the lease, as in Valid
 	case !now.Before(lease):
 		return nil
 	case q.rare != nil && isDue(q.rare.wish, now):

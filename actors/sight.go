@@ -123,7 +123,7 @@ func (l *Lock) Err() error {
 
 // Valid reports whether the lock is held and its lease has not run out.
 func (l *Lock) Valid() bool {
-	deadline := l.Deadline() // first: if the process is halted in between, the clock is read behind the halt
+	deadline := l.Deadline() // first: if the process is halted in between, the clock is read after the halt
 	return time.Now().Before(deadline)
 }
 
@@ -221,14 +221,14 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// stands notes how many contenders stand ahead, before the event that tells of it.
+// stands notes how many contenders stand ahead, before the event that reports it.
 func (l *Lock) stands(ahead int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed, l.ahead = true, int32(ahead)
 }
 
-// losesPlace notes that the lock queues up anew.
+// losesPlace notes that the lock queues again.
 func (l *Lock) losesPlace() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

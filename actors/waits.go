@@ -25,7 +25,7 @@ type wait struct {
 	locks []*Lock
 }
 
-// add has the lock told when the context ends, perhaps at once, unless it is removed
+// add notifies the lock when the context ends, perhaps at once, unless it is removed
 // before.
 func (w *waits) add(ctx context.Context, l *Lock) {
 	if ctx.Done() == nil {

@@ -57,7 +57,7 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 	}
 }
 
-// term campaigns once and has the body lead. It tells whether to go on.
+// term campaigns once and runs the body as the leader. It reports whether to go on.
 func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)
@@ -75,7 +75,7 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 	case err == nil:
 		lasted, end := time.Since(began), a.giveBack(ctx)
 		return e.goesOn(ctx, end, yield) && e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
-	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one for ever
+	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one forever
 		yield(nil, context.Cause(ctx))
 		return false
 	case errors.As(err, &lost):
@@ -86,9 +86,9 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 	}
 }
 
-// goesOn tells whether to campaign again behind a term with this end. If the servers have
-// refused to remove its node it yields that instead: the candidate would wait behind that
-// node.
+// goesOn reports whether to campaign again behind a term with this end. If the servers
+// have refused to remove its node it yields that instead: the candidate would wait behind
+// that node.
 func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError
 	switch {
@@ -100,7 +100,7 @@ func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisitio
 	}
 }
 
-// pause waits before the next campaign, and tells whether to make it. The end of the
+// pause waits before the next campaign, and reports whether to make it. The end of the
 // coordinator cuts the wait short, and the campaign reports it.
 func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acquisition, error) bool) bool {
 	if d <= 0 {

@@ -19,7 +19,7 @@ type kind struct {
 
 	// What the kind does its own way; nil: as all kinds do. The methods are in the file
 	// of the kind.
-	check   func(*Lock, acquireConfig, int) error // what is wrong with a call of which the create takes so many bytes
+	check   func(*Lock, acquireConfig, int) error // what is wrong with a call whose create takes so many bytes
 	place   func(*Lock, *session.Place)           // what its seat needs
 	explain func(*Lock, actors.End) error         // an end that no other kind has
 }
@@ -85,7 +85,7 @@ func (l *Lock) checkOptions() error {
 	}
 }
 
-// isOfKind tells whether both locks may be used at one path.
+// isOfKind reports whether both locks may be used at one path.
 func (l *Lock) isOfKind(o *Lock) bool { return l.kind == o.kind && l.cfg.detect == o.cfg.detect }
 
 // usedAs names what isOfKind compares, for an error, with its article.

@@ -131,7 +131,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 	// The acquisition enters the lock again, or takes its turn under a cached node, or
 	// queues up with a node of its own. One that is to fail has an actor, too, which
-	// tells of that.
+	// reports that.
 	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
 	again := false
 	if err == nil {

@@ -231,7 +231,7 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known *sessio
 	return all, err
 }
 
-// maybeSemaphore tells whether it is worth a look at the directories of a semaphore.
+// maybeSemaphore reports whether it is worth a look at the directories of a semaphore.
 func (n inspected) maybeSemaphore() bool {
 	_, permits := session.SemaphoreDirs("")
 	return n.size() > 0 || slices.Contains(n.node.Rest, permits)
@@ -257,8 +257,8 @@ func (n inspected) contenders() (found []session.Found) {
 	return found
 }
 
-// isSemaphore tells whether a session has taken a permit, or the node has a size and only
-// what a semaphore consists of.
+// isSemaphore reports whether a session has taken a permit, or the node has a size and
+// only what a semaphore consists of.
 func (n inspected) isSemaphore() bool {
 	for _, f := range n.permits.Found {
 		if session.IsPermit(f.Name) && session.Ephemeral(f.Stat) {

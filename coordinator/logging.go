@@ -15,7 +15,7 @@ import (
 //     name was not resolved, the servers changed the session timeout, imply a longer
 //     tickTime than was told, or have no containers, the session is full, the identities
 //     have changed, the boot-time clock cannot be read, an election cannot be read, a
-//     record could not be removed, a holder cannot be asked back or is evicted, waiters
+//     record could not be deleted, a holder cannot be revoked or is evicted, waiters
 //     hear late of a resize, nodes may be left at the end.
 //   - Info: a session was established, resumed or closed; a lock has been waited for
 //     since the session timeout, see waiting.go. Of elections: a campaign, and a term
@@ -48,7 +48,7 @@ func limited(logger *zap.Logger) *zap.Logger {
 // debugOnly is a core without its higher levels.
 type debugOnly struct{ zapcore.Core }
 
-// Enabled tells whether the core takes the level.
+// Enabled reports whether the core takes the level.
 func (c debugOnly) Enabled(l zapcore.Level) bool { return l < zapcore.InfoLevel && c.Core.Enabled(l) }
 
 // Check adds the core to those that write the entry.

@@ -73,7 +73,7 @@ func queueOf(dir string, rule recipes.Rule, found []session.Found) []events.Cont
 	return queue
 }
 
-// isContender tells whether the name is a contender's.
+// isContender reports whether the name is a contender's.
 func isContender(name string) bool {
 	_, ok := events.ParseName(name)
 	return ok

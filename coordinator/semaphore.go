@@ -19,7 +19,7 @@ type Semaphore struct {
 
 	mu       sync.RWMutex // held for reading from taking until the acquisition is in live, where Resize finds it
 	size     int64        // as this handle knows it
-	resizing int          // calls of Resize of which the outcome is open
+	resizing int          // calls of Resize whose outcome is open
 }
 
 // Semaphore returns a handle for the semaphore at the path, with that many permits,

@@ -160,7 +160,7 @@ func (u *updates) several(at *update) bool {
 type fate uint8
 
 const (
-	fateNone      fate = iota // there was none, or each was refused: f decides anew
+	fateNone      fate = iota // there was none, or each was refused: f decides again
 	fateUnchanged             // none was executed so far: the same write is made again
 	fateDone                  // one was executed
 	fateOpen

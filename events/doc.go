@@ -23,5 +23,5 @@
 // Other libraries may use the same lock directory. [ParseName] takes a name for a
 // contender's if it ends in one of the eight forms in use. To overlook a foreign holder
 // would break exclusion. To count a stray node as a contender would block every waiter
-// for ever.
+// forever.
 package events

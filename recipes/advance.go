@@ -1,6 +1,6 @@
 package recipes
 
-// This file is about what an advance asks, and what the answers come to.
+// This file is about what an advance asks, and what the answers mean.
 
 // Part is one of the questions of an advance.
 type Part uint8

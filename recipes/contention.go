@@ -22,11 +22,11 @@ type Contention struct {
 	Paced   bool // the directory is not read again now, unless the answer is needed
 
 	up      bool // there is a connection
-	arming  bool // an Arm is under way
+	arming  bool // an Arm is in progress
 	armed   bool // the directory and the node are watched on this connection
 	changed bool // the directory has changed since it was last known to be watched
-	missed  bool // it has changed since the Arm that is under way
-	proving bool // a Claim is under way
+	missed  bool // it has changed since the Arm that is in progress
+	proving bool // a Claim is in progress
 	resting bool // the session renews no lease for the node
 }
 

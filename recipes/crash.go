@@ -1,6 +1,6 @@
 package recipes
 
-// This file is about a lock that tells of crashes. A Grant tells whether an earlier
+// This file is about a lock that reports crashes. A Grant reports whether an earlier
 // holder has ended without a release, if no holder has released since.
 //
 // A holder leaves a record: a node of its own that stays when its session ends. The
@@ -10,10 +10,10 @@ package recipes
 //
 //  1. A claims: its node exists, and so does its record from then on.
 //  2. A ends without a release. Its node goes, and nothing removes the record.
-//  3. B claims, finds a record and reads it, behind that claim. The record does not name
+//  3. B claims, finds a record and reads it, after that claim. The record does not name
 //     B's node, so it is not B's. Hence a contender has held the lock since the last
 //     release, and has not released.
-//  4. B releases, and the record goes with its node. Or B crashes as well: then A's
+//  4. B releases, and the record is deleted with its node. Or B crashes as well: then A's
 //     record stands until a holder has released.
 //
 // A claim of unknown outcome is made again. If the record then names our own node, the
@@ -24,18 +24,18 @@ package recipes
 // its create proves to be alone, and one that a floor proves to be the first. A claim
 // proves all that these would.
 //
-// If no function can have acted under a Grant, its record tells of no crash. That is so
+// If no function can have acted under a Grant, its record reports no crash. That is so
 // for a Grant that was not taken, and for a claim that was answered after its caller gave
 // up. Such a record goes as after a release, if it is our own. Hence a caller that gives
-// up while a claim is under way waits for the answer, which tells whose record it is. A
+// up while a claim is in progress waits for the answer, which tells whose record it is. A
 // contender that finds the record of a crash, and gives up, leaves that record for the
 // next one.
 //
 // Readers make no record and remove none: a crashed reader leaves no partial write. While
-// a reader holds, no writer holds, so a record that stands then tells of a crash.
+// a reader holds, no writer holds, so a record that stands then reports a crash.
 // Exception: the record of a writer in whose place the reader stands.
 
-// records tells whether the machine's claims make a record.
+// records reports whether the machine's claims make a record.
 func (m *Machine) records() bool { return m.recording() == RecordMade }
 
 func (m *Machine) recording() Recording {
@@ -49,10 +49,10 @@ func (m *Machine) recording() Recording {
 	}
 }
 
-// leavesClean notes, when a caller ends its tenure, whether the record goes with the
-// node. It goes if the caller has taken the Grant and has released, because then its work
-// is done. It also goes if the caller found no crash and did not take the Grant. Both
-// hold behind a loss, too: the caller may have been quicker than the news of it.
+// leavesClean notes, when a caller ends its tenure, whether the record is deleted with
+// the node. It goes if the caller has taken the Grant and has released, because then its
+// work is done. It also goes if the caller found no crash and did not take the Grant.
+// Both hold after a loss, too: the caller may have been quicker than the news of it.
 func (m *Machine) leavesClean(in Withdrawn) {
 	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded

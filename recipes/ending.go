@@ -14,9 +14,9 @@ func (m *Machine) fail(why Why) []Effect {
 // release gives up the node. An exclusive holder that had to wait, also one that has just
 // lost the lock, leaves a floor for the waiters behind, which may remember contenders
 // ahead. No contender stands ahead of such a holder, and none will as long as its node
-// exists. So the floor may be written late, as long as it goes with the node. A holder
-// that shared the lock leaves none: older contenders may still hold. A waiter without a
-// node has nothing to give up.
+// exists. So the floor may be written late, as long as it is deleted with the node. A
+// holder that shared the lock leaves none: older contenders may still hold. A waiter
+// without a node has nothing to give up.
 func (m *Machine) release() []Effect {
 	if m.own.Name.Text == "" {
 		return m.over()
@@ -27,7 +27,7 @@ func (m *Machine) release() []Effect {
 	return m.remove()
 }
 
-// leads tells whether no contender stands ahead. In a semaphore's queue that is so for
+// leads reports whether no contender stands ahead. In a semaphore's queue that is so for
 // the first; a contender that has entered is in no queue any more.
 func (m *Machine) leads() bool {
 	if _, ok := m.rule.(Semaphore); ok {

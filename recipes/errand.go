@@ -56,8 +56,8 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 
 // createPlan creates the own node, or all of them. In directories of ours that were empty
 // when last seen, it also sets the markers, after the creates: the Stat of a directory in
-// the answer tells whether the node is alone. Another contender of the session may leave
-// first.
+// the answer reports whether the node is alone. Another contender of the session may
+// leave first.
 //
 // A node in a writer's place is made only if the writer's node stands. Else it would take
 // a place at the head of the queue without a right to it:
@@ -107,7 +107,7 @@ func (e Errand) createPlan(v View) Plan {
 func (e Errand) First() string { return e.Nodes[0] + "0000000000" }
 
 // barrierPlan is a write through the quorum that changes nothing. Every earlier request
-// of the session was executed by then, or never will be. A reading behind the barrier
+// of the session was executed by then, or never will be. A reading after the barrier
 // sees that.
 func (e Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
@@ -135,7 +135,7 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 
 // created takes the answer to a create that was executed. The node is proven to be alone
 // if the Stat is of the directory that was known, and has one child. The Stat was taken
-// behind the create, so the zxid of the directory's change is that of the node's
+// after the create, so the zxid of the directory's change is that of the node's
 // creation.
 //
 // A node in a writer's place has no older contender, either: the writer's node was there,
@@ -143,7 +143,7 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 //
 // If the session has just made the directory, and the node is the first that was ever
 // made in it, every other contender came later. The servers count from 0 in each
-// directory. That holds also if the directory was removed meanwhile, and made anew.
+// directory. That holds also if the directory was removed meanwhile, and created again.
 func (e Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:

@@ -53,7 +53,7 @@ type Leftovers struct {
 	known map[string]*list.Element // of *leftover, each in one of the lists
 	bare  list.List                // by due
 	idle  list.List                // by due
-	inUse list.List                // bare ones, and those of which the removal is under way
+	inUse list.List                // bare ones, and those whose removal is in progress
 
 	// Those that are not bare and in use, of which a session that holds many locks has
 	// many.

@@ -11,7 +11,7 @@ import (
 // passed since a contender found that. It is for holders that cannot be trusted to hear
 // of their loss.
 //
-// The delay stands in the record of crash.go, so a lock with a delay tells of crashes.
+// The delay stands in the record of crash.go, so a lock with a delay reports crashes.
 // The latest holder has written its delay there, and the contender may ask for a longer
 // one. It may be that no contender sees the node go. So the time begins with a mark in
 // the record, and goes on while contenders come and go:
@@ -29,7 +29,7 @@ import (
 // Each of these writes checks the own node, and the version of the record that was read.
 // So what was read is still true when the write is executed, and only the first in the
 // queue marks or takes over. Several readers may mark together: one is late, and reads
-// again. A reader enters behind the delay, and leaves the record as it is.
+// again. A reader enters after the delay, and leaves the record as it is.
 
 // delaying says which transaction of a claim is next.
 type delaying uint8

@@ -3,7 +3,7 @@ package recipes
 import "github.com/zkgrant/zkgrant/events"
 
 // This file is about a list request that looks for an attempt's nodes in several places:
-// what the findings come to.
+// what the findings mean.
 
 // LooksForPermits reports whether to search for the GUID among the permits of a semaphore
 // after listing its queue: the transaction that creates them may have been executed, and

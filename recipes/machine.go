@@ -66,7 +66,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	try     bool
 	patient bool // with try: the lock may be free, though one node blocks
 	strict  bool
-	detect  bool // a record tells of holders that did not release; see crash.go
+	detect  bool // a record reports holders that did not release; see crash.go
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
@@ -78,13 +78,13 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	by        Moment     // when the lock is to be given back, by the soonest wish; 0: no wish has said
 	attempt   Attempt
 	member    int32 // of a multi-lock: in which of its queues older are
-	removed   bool  // our node was seen gone while a request was under way
+	removed   bool  // our node was seen gone while a request was in progress
 	waited    bool  // it has waited with this node
-	asked     bool  // the lock is asked back, now or once it is granted
-	floor     bool  // the delete under way is to leave a floor
-	verifying bool  // a claim is under way while Held
+	asked     bool  // the lock is requested by a revocation, now or once it is granted
+	floor     bool  // the delete in progress is to leave a floor
+	verifying bool  // a claim is in progress while Held
 	recorded  bool  // the record of this tenure is our own
-	clean     bool  // the delete under way is to remove the record, too
+	clean     bool  // the delete in progress is to remove the record, too
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
@@ -123,7 +123,7 @@ func (m *Machine) begin() []Effect {
 	case m.epoch == 0:
 		m.state = Idle
 		return nil
-	case m.try && m.attempt == 0 && !Single(m.rule): // of a lock that is one node, the create itself tells whether the node exists
+	case m.try && m.attempt == 0 && !Single(m.rule): // of a lock that is one node, the create itself reports whether the node exists
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
 	default:
@@ -197,7 +197,7 @@ func (m *Machine) enter(fresh bool) []Effect {
 	return m.grant(nil)
 }
 
-// stale tells whether a proof was overtaken: its lease has run out since, or the
+// stale reports whether a proof was overtaken: its lease has run out since, or the
 // connection is gone and the caller treats that as a loss.
 func (m *Machine) stale(fresh bool) bool { return !fresh || m.strict && !m.up }
 
@@ -234,7 +234,7 @@ func (m *Machine) passed() []Effect {
 	}
 }
 
-// requeue queues up anew in the same session, after our node was removed.
+// requeue queues again in the same session, after our node was removed.
 func (m *Machine) requeue() []Effect {
 	if m.why != 0 {
 		return m.over()
@@ -257,6 +257,6 @@ type permits struct {
 	settled bool  // the first look at the size has found our own opinion
 	entered bool  // the own node is the first of the permits, not a place in the queue
 	full    bool  // there was no room: the survey is to watch
-	changed bool  // news came before the answer to the survey under way
+	changed bool  // news came before the answer to the survey in progress
 	doubted bool  // the survey's answer may come on another connection than the news that we are first
 }

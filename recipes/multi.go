@@ -107,7 +107,7 @@ func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 	return n
 }
 
-// usable tells whether the numbers of each queue say which contender is first there.
+// usable reports whether the numbers of each queue say which contender is first there.
 func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	for _, q := range m.apart(queue) {
 		if !usable(q, placeOf(q, me)) {
@@ -146,7 +146,7 @@ func guidOf(c events.Name) string {
 	return head
 }
 
-// usable tells whether the numbers in the queue say which contender is first.
+// usable reports whether the numbers in the queue say which contender is first.
 func (m *Machine) usable(queue []events.Name) bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return rule.usable(queue, m.own.Name)

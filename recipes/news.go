@@ -14,7 +14,7 @@ func (m *Machine) onStarted(in Started) []Effect {
 }
 
 // onWithdrawn takes the way out that all states share: every node is removed. If only the
-// answer under way tells which nodes there are, that is awaited first.
+// answer in progress tells which nodes there are, that is awaited first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
@@ -31,13 +31,13 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		// If the Create was sent, its answer tells what there is to delete.
 		effects = []Effect{Cancel{Epoch: m.epoch}}
 	case Recovering, Entering:
-		// The answer under way tells what there is to delete.
+		// The answer in progress tells what there is to delete.
 	default:
 		switch {
 		case m.removed && !m.several():
 			return m.over()
 		case m.state == Claiming && m.records():
-			// The answer tells whether the record is ours.
+			// The answer reports whether the record is ours.
 		default:
 			effects = m.release()
 		}

@@ -154,7 +154,7 @@ type View struct {
 	Plain   bool            // the data of the one node may not be written, not even by us
 }
 
-// floor tells whether a floor can be left.
+// floor reports whether a floor can be left.
 func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
 // Answer is the outcome of a transaction. An answer that was cut short has neither Nodes
@@ -272,7 +272,7 @@ func (e Errand) refused(missing bool) Meaning {
 	return tell(Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing})
 }
 
-// alone tells whether the directory was created by the zxid, and has one child.
+// alone reports whether the directory was created by the zxid, and has one child.
 func (s Stat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
 }

@@ -1,14 +1,14 @@
 package recipes
 
-// This file is about directories whose sequence numbers come to their end. A contender
+// This file is about directories whose sequence numbers are almost used up. A contender
 // that deletes a node with a late number (see [events.Late]) also deletes the directory,
-// if we have made it and nothing else is in it. The next contender makes it anew, as
+// if we have made it and nothing else is in it. The next contender makes it again, as
 // after the servers have removed an empty container, and numbers begin with 0. Tokens are
 // zxids and go on growing, and so do floors, which are zxids, too.
 //
 // A server does not delete a directory with a node in it. So a contender that has queued
 // up meanwhile keeps the directory, and the next one that leaves tries again. In a
-// directory with kazoo's names the same transaction makes the directory anew, because
+// directory with kazoo's names the same transaction makes the directory again, because
 // kazoo's locks make theirs only once.
 
 // Renewal is what was read of a directory whose numbers are almost used up.

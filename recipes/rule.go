@@ -156,7 +156,7 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 //nolint:gochecknoglobals // never written
 var newcomer = events.Name{Seq: events.SeqEnd}
 
-// replaceable tells whether another contender that blocks me may take the contender's
+// replaceable reports whether another contender that blocks me may take the contender's
 // place without my seeing it. The owner of a write node may trade it for a read node of
 // the same number, both ours and Curator's:
 //
@@ -178,9 +178,9 @@ func kindOf(name string) events.Kind {
 	return n.Kind
 }
 
-// usable tells whether the numbers in the queue say which contender is first: all of them
-// are in the range that servers hand out once and in order, and no other contender has
-// mine. Exception: the other half of a downgrade has the same number.
+// usable reports whether the numbers in the queue say which contender is first: all of
+// them are in the range that servers hand out once and in order, and no other contender
+// has mine. Exception: the other half of a downgrade has the same number.
 func usable(queue []events.Name, me events.Name) bool {
 	for _, c := range queue {
 		if c.Check() != nil || c.Seq == me.Seq && c.Text != me.Text && !halves(c.Kind, me.Kind) {
@@ -190,8 +190,8 @@ func usable(queue []events.Name, me events.Name) bool {
 	return me.Check() == nil
 }
 
-// yields tells whether the only node in the way is that of a cached lock, which goes soon
-// unless it is held.
+// yields reports whether the only node in the way is that of a cached lock, which goes
+// soon unless it is held.
 func yields(queue []events.Name) bool {
 	if len(queue) != 1 {
 		return false
@@ -200,9 +200,9 @@ func yields(queue []events.Name) bool {
 	return ours && marks&events.MarkCached != 0
 }
 
-// mixed tells whether the queue of a lock with kazoo's names has a contender without one.
-// That contender may be ours, and see all others. But kazoo's locks do not see it, and
-// Curator's locks see none of kazoo's names. Both cases break exclusion, and we can
+// mixed reports whether the queue of a lock with kazoo's names has a contender without
+// one. That contender may be ours, and see all others. But kazoo's locks do not see it,
+// and Curator's locks see none of kazoo's names. Both cases break exclusion, and we can
 // prevent neither:
 //
 //   - N, with a name of another form, holds. K, one of kazoo's, comes and enters beside
@@ -223,9 +223,9 @@ func mixed(rule Rule, queue []events.Name) bool {
 	return false
 }
 
-// halves tells whether two contenders of these kinds may share a number. A writer makes a
-// read node, or several, to become a reader in its own place; they have the number of its
-// write node.
+// halves reports whether two contenders of these kinds may share a number. A writer makes
+// a read node, or several, to become a reader in its own place; they have the number of
+// its write node.
 func halves(a, b events.Kind) bool {
 	half := func(k events.Kind) bool { return k == events.KindRead || k == events.KindWrite }
 	return half(a) && half(b) && (a == events.KindRead || b == events.KindRead)

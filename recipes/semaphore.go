@@ -72,17 +72,17 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 // Size returns how many permits the semaphore was last known to have, or 0.
 func (m Machine) Size() int { return int(m.permits.size) }
 
-// queues tells whether the machine is a semaphore's and has not entered.
+// queues reports whether the machine is a semaphore's and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
 	return ok && !m.permits.entered
 }
 
-// unsettled tells whether a listing should bring the size. A contender of another opinion
-// hears of that without waiting until it is the first.
+// unsettled reports whether a listing should bring the size. A contender of another
+// opinion hears of that without waiting until it is the first.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several tells whether there may be more nodes than the one that the machine knows by
+// several reports whether there may be more nodes than the one that the machine knows by
 // name: permits, or nodes of a multi-lock. If one is gone, the others stay until their
 // session ends.
 func (m *Machine) several() bool {
@@ -122,7 +122,7 @@ func (e Survey) Means(f Findings) Input {
 	return Surveyed{Epoch: e.Epoch, Size: f.Size, Version: f.Version, InUse: f.InUse}
 }
 
-// look begins a survey anew, without watches.
+// look begins a survey again, without watches.
 func (m *Machine) look() []Effect {
 	m.permits.full = false
 	return m.survey()
@@ -163,7 +163,7 @@ func (m *Machine) onAdopted() []Effect {
 }
 
 // permitsFound goes on with permits that a look-up has found, after the answer to Enter
-// was lost. The claim tells whether all of them are there.
+// was lost. The claim reports whether all of them are there.
 func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
@@ -176,8 +176,8 @@ func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	}
 }
 
-// giveWay gives the permits back because more are in use than there are, and queues up
-// anew. Another contender has made one without being the first in the queue; see
+// giveWay gives the permits back because more are in use than there are, and queues
+// again. Another contender has made one without being the first in the queue; see
 // Semaphore. That one waits until there is room, as Curator's do, and our permits would
 // stand in its way.
 func (m *Machine) giveWay() []Effect {

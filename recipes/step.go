@@ -96,13 +96,13 @@ func (m *Machine) step(in Input) []Effect {
 // lease:
 //
 //  1. A waiter's lease runs out, which does not matter.
-//  2. It is withdrawn, and the delete is under way.
+//  2. It is withdrawn, and the delete is in progress.
 //  3. The connection goes, perhaps for hours.
 func (m *Machine) ends() bool { return m.why != 0 && m.state != Lapsed }
 
 // awaits reports whether the state waits for the answer to a request of this kind. At
-// most one request that can change the state is under way, so its kind and its epoch are
-// enough.
+// most one request that can change the state is in progress, so its kind and its epoch
+// are enough.
 func (m *Machine) awaits(op Op) bool {
 	switch m.state {
 	case Looking:
@@ -155,7 +155,7 @@ func (m *Machine) ownGone() []Effect {
 	case Waiting, Full, Pausing:
 		return m.requeue()
 	case Listing, Advancing, Claiming, Surveying, Lapsed:
-		m.removed = true // the answer under way may be older than this news
+		m.removed = true // the answer in progress may be older than this news
 	case Idle, Looking, Creating, Recovering, Entering, Releasing, Over:
 	}
 	return nil
@@ -221,7 +221,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			m.own = Own{Name: in.Nodes[0]}
 			return m.fail(WhySequenceEnd)
 		}
-		first := in.Nodes[0] // its name stands for all
+		first := in.Nodes[0] // its name represents all
 		return m.created(Created{Epoch: in.Epoch, Node: first, Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
 	case Canceled:
 		if m.why == 0 {
@@ -503,7 +503,7 @@ func (m *Machine) stepSurveying(in Input) []Effect {
 	case Surveyed:
 		return m.surveyed(in)
 	case Changed:
-		m.permits.changed = true // the answer may not know of the room that this tells of
+		m.permits.changed = true // the answer may not know of the room that this reports
 		return nil
 	case Suspended, Reconnected:
 		m.permits.doubted = true // the news that made it the first may be of a connection between the two
@@ -597,7 +597,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 		}
 	case Reconnected:
 		if !m.verifying {
-			m.verifying = true // the event that tells of the end of our node may be lost
+			m.verifying = true // the event that reports the end of our node may be lost
 			return m.verify()
 		}
 	case Claimed:

@@ -11,7 +11,7 @@ package recipes
 //  2. The contender's node was there at a point behind z. The session knows that it was
 //     there at z: its watch was armed on this connection, and has not fired, and the
 //     servers tell of its end before they tell of z. If it goes behind z, a claim may
-//     have come before that, too, and the watch tells of it.
+//     have come before that, too, and the watch reports it.
 //
 // From z on no node stands ahead of the contender's. So no other contender is granted the
 // lock before this node goes or its session ends.

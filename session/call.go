@@ -66,7 +66,7 @@ type verdict struct{ error }
 
 // How far a call has come. The request's goroutine and the caller change it, and the
 // first of the two decides: a call that its caller left while it was parked is not made,
-// and one that is under way by then is not made again.
+// and one that is in progress by then is not made again.
 const (
 	stageParked int32 = iota
 	stageUnderWay

@@ -18,8 +18,8 @@ const (
 	// restoreWait bounds how long requests are held back after a reconnect while the
 	// client restores its watches.
 	restoreWait = 100 * time.Millisecond
-	// expiredGrace is how long requests under way may take in a session that is over, if
-	// its timeout is not short.
+	// expiredGrace is how long requests in progress may take in a session that is over,
+	// if its timeout is not short.
 	expiredGrace = time.Second
 )
 
@@ -34,7 +34,7 @@ type client struct {
 	dialer   *wire.Dialer
 	clock    clock
 	lease    *lease.Lease
-	watches  watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is asked back
+	watches  watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is requested by a revocation
 	looks    watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs     *directories
 	owners   *owners
@@ -55,7 +55,7 @@ type client struct {
 	resumed    int          // how often the session got another connection
 	outdated   bool         // the answer that is being settled was asked for on an earlier connection
 	pacer      *time.Timer  // looks after the lease; nil while nothing is held
-	probes     int          // under way
+	probes     int          // in progress
 	probed     time.Time    // when the newest probe was sent, by the clock of the lease
 	hungUp     [2]time.Time // when the session gave up a server that was silent, the latest first
 	silence    time.Time    // since when an answer was owed at the last look
@@ -82,7 +82,7 @@ const (
 	// phaseOver: it has expired, was replaced, or is being closed. No request is made any
 	// more.
 	phaseOver
-	// phaseEnding: no request is under way any more, and the client's goroutines end.
+	// phaseEnding: no request is in progress any more, and the client's goroutines end.
 	phaseEnding
 )
 
@@ -99,9 +99,9 @@ func (c *client) isOver() bool { return phase(c.phase.Load()) >= phaseOver }
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
 
 // close ends the session if the server can be reached within the time, and the client's
-// goroutines in any case. It returns when they have ended. No request may be under way or
-// be made meanwhile: the client answers a request twice that is queued while the client
-// quits, and has not always room for both answers.
+// goroutines in any case. It returns when they have ended. No request may be in progress
+// or be made meanwhile: the client answers a request twice that is queued while the
+// client quits, and has not always room for both answers.
 //
 // close waits for a connection that is being made: a session that is just beginning
 // should be ended and not forgotten. If there is no connection by then, a [farewell]

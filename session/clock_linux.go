@@ -43,7 +43,7 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 		}
 	}
 	start := boot - monotonic
-	since := time.Now() // behind the reading, so what is added to that is never too late
+	since := time.Now() // after the reading, so what is added to that is never too late
 	var known atomic.Int64
 	known.Store(start)
 	return func() time.Duration {

@@ -140,6 +140,6 @@ func SizeOfACL(acl []zk.ACL) (size int) {
 	return size
 }
 
-// probeMin is the part of the timeout that lies between two probes at most. With less
+// probeMin is the part of the timeout that is between two probes at most. With less
 // than two probes in half the timeout a lease would run out of itself.
 const probeMin = 4

@@ -231,10 +231,10 @@ func (s *Session) expire(c *client) {
 	s.quiesce()
 }
 
-// retire lets the requests under way be answered until the grace is over, and then hangs
-// up. After that it ends the client, and a server has the time of the farewell to answer
-// that. The client is not ended before, because no request may be under way then (see
-// [client.close]), and a later answer could find no session to take it.
+// retire lets the requests in progress be answered until the grace is over, and then
+// hangs up. After that it ends the client, and a server has the time of the farewell to
+// answer that. The client is not ended before, because no request may be in progress then
+// (see [client.close]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.goTo(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
@@ -298,7 +298,7 @@ func (s *Session) happened(c *client, ev zk.Event) {
 // turnedAway is for a server that did not answer the handshake, or not what has to
 // follow. It gives up a session that no server takes back. A server does not answer a
 // client that has seen a later state than the server's own. It does so for a moment if it
-// lags behind. If the ensemble has lost its data it does so for ever, and then no server
+// lags behind. If the ensemble has lost its data it does so forever, and then no server
 // will say that the session is over.
 //
 // A new leader gives every session its full time once more, so the session can be alive
@@ -412,7 +412,7 @@ func (c *client) onEvent(ev zk.Event) {
 		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
 	default:
 		if c.isOver() {
-			return // each node that goes with the session has its event
+			return // each node that is deleted with the session has its event
 		}
 		s.loop.Hand(func() {
 			if !c.isOver() {

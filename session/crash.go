@@ -15,12 +15,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the record of a lock that tells of crashes; recipes/crash.go says
+// This file is about the record of a lock that reports crashes; recipes/crash.go says
 // what it is for. The record stands beside the lock's directory and not in it:
 // go-zookeeper's lock fails on a child that is no contender. It is not the directory's
 // data either, because each contender that joins overwrites them.
 //
-// The record is read in another request, behind the transaction that has found it. In
+// The record is read in another request, after the transaction that has found it. In
 // between it does not become another one: only a holder that releases removes it, and
 // only if its node exists. While our node is the first there is no such holder.
 // Exception: for a reader it may be the writer in whose place the reader stands. Then

@@ -28,8 +28,8 @@ func (t *Seat) fence() int64 {
 
 // mayTakePlace reports whether the request may be made. A create in the place of a writer
 // may be made only while the writer holds. From then on the writer leaves no floor, see
-// Seat.traded. Both requests come through here, so no floor is under way when a read node
-// is made, and none is sent later.
+// Seat.traded. Both requests come through here, so no floor is in progress when a read
+// node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:

@@ -119,7 +119,7 @@ func (s *Session) noteCertain(c *client, t *Seat) {
 	}
 }
 
-// keepLease has the lease watched and renewed.
+// keepLease watches and renews the lease.
 func (s *Session) keepLease(c *client) {
 	if c.pacer == nil {
 		s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now())) // a warm session has not written just now
@@ -127,7 +127,7 @@ func (s *Session) keepLease(c *client) {
 }
 
 // pace looks after the lease (see tend) when the wait is over, or when the lease may have
-// run out. A timer that has fired and of which the message is still in the mailbox has
+// run out. A timer that has fired and whose message is still in the mailbox has
 // the look come too early once, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
@@ -137,7 +137,7 @@ func (s *Session) pace(c *client, wait time.Duration) {
 	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.tend(c) }) })
 }
 
-// probePart is the part of the timeout that lies between two probes, unless the config
+// probePart is the part of the timeout that is between two probes, unless the config
 // says otherwise.
 const probePart = 10
 

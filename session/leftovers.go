@@ -168,8 +168,8 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	}
 }
 
-// removeBare removes the directories that servers would keep for ever. It is for the end
-// of the session, which waits for these requests as for all that are under way.
+// removeBare removes the directories that servers would keep forever. It is for the end
+// of the session, which waits for these requests as for all that are in progress.
 func (s *Session) removeBare(c *client) {
 	if s.leftovers.timer != nil {
 		s.leftovers.timer.Stop()

@@ -20,7 +20,7 @@ import (
 // listing reads one directory for all list requests that ask for it. Many seats of a
 // session may wait in one directory, and a reading tells each the same.
 //
-// A request is served by a reading that begins after it. One that is under way will not
+// A request is served by a reading that begins after it. One that is in progress will not
 // do:
 //
 //  1. B lists.
@@ -29,14 +29,14 @@ import (
 //  4. C takes its node for gone, makes another one, and waits behind the first, which
 //     nothing removes.
 //
-// Requests that come while one is under way wait for the next one, together.
+// Requests that come while one is in progress wait for the next one, together.
 type listing struct {
 	slot
 
 	dir   string
 	epoch recipes.Epoch
-	now   []*seatRequest // served by the reading that waits, or is under way
-	later []*seatRequest // those that have come while it is under way
+	now   []*seatRequest // served by the reading that waits, or is in progress
+	later []*seatRequest // those that have come while it is in progress
 	gone  int            // of these, at least so many are unwanted
 	turn  bool           // the turn of a contender in now may have come
 }
@@ -160,7 +160,7 @@ func (s *Session) wantsNothing(r *seatRequest) {
 			continue
 		}
 		l.gone, l.later = 0, slices.DeleteFunc(l.later, unwanted)
-		if l.waits == nil { // under way
+		if l.waits == nil { // in progress
 			continue
 		}
 		if l.now = slices.DeleteFunc(l.now, unwanted); len(l.now) == 0 {

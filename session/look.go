@@ -21,7 +21,7 @@ import (
 // A look does not ask for much at a time. Its answers come on the connection that proves
 // the lease, one after the other, and the size of an answer is unknown before it comes.
 const (
-	// mostReadings bounds the readings of all looks that are under way at a time. A
+	// mostReadings bounds the readings of all looks that are in progress at a time. A
 	// server executes the requests of a session one after the other, so locks' requests
 	// wait behind at most so many readings.
 	mostReadings = 64
@@ -44,10 +44,10 @@ type flow struct {
 	last     time.Time // when the last answer came
 }
 
-// width returns how many readings may be under way.
+// width returns how many readings may be in progress.
 func (f *flow) width() int { return max(1, mostBytes/max(1, f.guess)) }
 
-// resumes is called when a reading is to begin while none is under way.
+// resumes is called when a reading is to begin while none is in progress.
 func (f *flow) resumes(now time.Time) {
 	if now.Sub(f.last) >= lull {
 		f.guess = max(f.guess, firstGuess)
@@ -59,13 +59,13 @@ func (f *flow) answered(size int, now time.Time) {
 	f.guess, f.last = max(size, f.guess/2), now
 }
 
-// readings has a place for each reading of a look that is under way. Each reading belongs
-// to flows of its own kind, because listings are short where data are long. The data of
-// one directory are also a flow, which learns nothing from others.
+// readings has a place for each reading of a look that is in progress. Each reading
+// belongs to flows of its own kind, because listings are short where data are long. The
+// data of one directory are also a flow, which learns nothing from others.
 type readings struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	all     int // under way
+	all     int // in progress
 	names   flow
 	data    flow
 }
@@ -168,8 +168,8 @@ func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error
 }
 
 // readAll reads the nodes, many at a time, and leaves out those that do not exist. It
-// stops at an error and at the end of ctx, and returns when no reading is under way. With
-// a pass each reading waits for its turn.
+// stops at an error and at the end of ctx, and returns when no reading is in progress.
+// With a pass each reading waits for its turn.
 func (c *client) readAll(ctx context.Context, dir string, names []string, p *pass) ([]Found, error) {
 	var (
 		reading sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 // This file is about multi-locks: a node in each of several directories. All of them have
 // one GUID, are made in one transaction, and are given up in one. Each stands in its
 // directory as that of a single lock would. [recipes.Multi] says why they are made
-// together, and together anew.
+// together, and together again.
 
 // Members returns the nodes of a multi-lock, without the chroot and in the order of its
 // locks, if all of them are known. For any other seat it returns nil.
@@ -158,5 +158,5 @@ func (e *MemberError) Error() string { return e.Err.Error() }
 
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// inFlight is how many requests of one multi-lock are under way at a time.
+// inFlight is how many requests of one multi-lock are in progress at a time.
 const inFlight = 64

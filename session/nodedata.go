@@ -10,32 +10,30 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about what the data of a contender's node say. A wish to have the lock
-// back stands first, and the session timeout of a revocable lock's contender last.
-// Between them are the user's data. A wish has one of two forms:
+// This file is about the data of a contender's node. A revocation request comes first,
+// and the session timeout of a revocable contender last. Between them are the user's
+// data. A request has one of two forms:
 //
-//	__REVOKE__                  Curator's: as soon as may be
-//	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the node had, its timeout included
+//	__REVOKE__                  Curator's: as soon as possible
+//	__REVOKE__ <grace>\n<data>  ours: within that many milliseconds; then the rest of the data
 //
-// Curator compares the data with its message, and would not know our form. Its message
-// takes the place of all that the holder had stored.
+// Curator compares the data with its message, and would not recognize our form. Its
+// message replaces everything that the holder had stored.
 
-// revokeMessage is what Curator's Revoker writes. It takes the place of the holder's own
-// data.
+// revokeMessage is what Curator's Revoker writes. It replaces the holder's own data.
 const revokeMessage = "__REVOKE__"
 
 // mostGrace is the longest grace.
 const mostGrace = 100 * 365 * 24 * time.Hour
 
-// wish is what the data of a node say of a wish to have its lock back. The zero value is
-// no wish.
+// wish is a revocation request in the data of a node. The zero value is none.
 type wish struct {
 	stands  bool
-	bounded bool          // it says how much time there is:
-	grace   time.Duration // from when the holder hears of it
+	bounded bool          // it has a grace:
+	grace   time.Duration // from when the holder reads it
 }
 
-// read returns the wish in the data of a node, and the rest of the data.
+// read returns the revocation request in the data of a node, and the rest of the data.
 func read(data []byte) (w wish, rest []byte) {
 	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
 	if !ok {
@@ -60,7 +58,7 @@ func read(data []byte) (w wish, rest []byte) {
 	return wish{stands: true, bounded: true, grace: grace}, rest
 }
 
-// data returns the wish as it is written, before what else the node holds.
+// data returns the request as it is written, followed by the rest of the node's data.
 func (w wish) data(rest []byte) []byte {
 	if !w.bounded {
 		return []byte(revokeMessage)
@@ -68,7 +66,7 @@ func (w wish) data(rest []byte) []byte {
 	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), rest...)
 }
 
-// within returns the wish to have a lock back in so much time.
+// within returns a request with that grace.
 func within(grace time.Duration) wish {
 	grace = min(max(grace, 0), mostGrace)
 	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
@@ -85,10 +83,10 @@ func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMess
 //	zkgrant-timeout <milliseconds>ms\n            a node without data
 //	<data>\nzkgrant-timeout <milliseconds>ms\n    a node with data, which may be empty
 //
-// It stands in the data and not in the name, which has room for a few bits only. It is a
-// line of text, because people read the data, and kazoo takes them for UTF-8. It stands
-// at the end, because a wish stands at the beginning, and a wish's writer leaves what is
-// behind it as it was. The line names its library and ends with a line feed, so no user
+// It is in the data and not in the name, which has room for a few bits only. It is a line
+// of text, because people read the data, and kazoo takes them for UTF-8. It is at the
+// end, because a request is at the beginning, and the writer of a request leaves what
+// follows it unchanged. The line names its library and ends with a line feed, so no user
 // stores it by accident. If one does, a second line follows, and only the last one
 // counts.
 //
@@ -99,8 +97,8 @@ const timeoutKey, timeoutEnd = "zkgrant-timeout ", "ms\n"
 // TimeoutSize is the largest size of the line, in bytes.
 const TimeoutSize = 1 + len(timeoutKey) + 10 + len(timeoutEnd)
 
-// withTimeout returns the user's data with the line behind them. No data and empty data
-// stay different.
+// withTimeout returns the user's data followed by the line. No data and empty data stay
+// different.
 func withTimeout(user []byte, timeout time.Duration) []byte {
 	data := make([]byte, 0, len(user)+TimeoutSize)
 	if user != nil {
@@ -135,7 +133,7 @@ func revocable(node string) bool {
 }
 
 // timeoutIn returns the holder's session timeout from its node's data, or 0. The data are
-// without a wish.
+// without a revocation request.
 func timeoutIn(node string, data []byte) time.Duration {
 	if !revocable(node) {
 		return 0

@@ -119,7 +119,7 @@ type Place struct {
 	ACL    []zk.ACL      // nil: that of the session's config
 	Try    bool          // the caller will not wait; for a lock of one node the look for its holder leaves no watch then
 	In     *Seat         // a writer: the node takes its place in the queue; nil: a place of its own
-	Detect bool          // the lock tells of crashes
+	Detect bool          // the lock reports crashes
 	Delay  time.Duration // the lock-delay after a crash
 
 	Marks events.Marks // of its nodes

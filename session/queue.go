@@ -203,11 +203,11 @@ func (s *Session) quiesce() {
 type urgency uint8
 
 const (
-	// proving: it tells whether a holder still holds.
+	// proving: it reports whether a holder still holds.
 	proving urgency = iota
-	// turning: it lists a directory for a contender of which the turn may have come.
+	// turning: it lists a directory for a contender whose turn may have come.
 	turning
-	// handing: it gives a node up, or a waiter of which the turn may have come waits for
+	// handing: it gives a node up, or a waiter whose turn may have come waits for
 	// it.
 	handing
 	// observing: it looks for a leader, or for a holder that was asked for its lock.
@@ -218,16 +218,16 @@ const (
 	// joining: a newcomer wants to queue up, or to know its place. There may be any
 	// number of them, and always one that waits.
 	joining
-	// cleaning: it removes a directory that is not used any more. No caller waits for it.
+	// cleaning: it removes a directory that is no longer used. No caller waits for it.
 	cleaning
 
 	urgencies
 )
 
-// What is under way at a time is bounded: each request takes a goroutine, and a server
+// What is in progress at a time is bounded: each request takes a goroutine, and a server
 // executes the requests of one session one after the other. The urgent requests have room
-// of their own, and so have the others. Otherwise one half could wait for the other for
-// ever:
+// of their own, and so have the others. Otherwise one half could wait for the other
+// forever:
 //
 //  1. A thousand callers each release a lock and ask for it again, in a loop.
 //  2. Each of these turnovers is urgent, because the release is.
@@ -240,20 +240,20 @@ const (
 	// mostServices bounds the requests of one kind of service: observers and revocations,
 	// looks.
 	mostServices = 8
-	// mostCleaning bounds the directories of which the removal is under way.
+	// mostCleaning bounds the directories whose removal is in progress.
 	mostCleaning = 32
-	// mostListed bounds the expected bytes of the listings that are under way together. A
-	// probe that keeps a lock waits at most behind these. One listing of each urgency may
-	// be under way in any case, so none waits for ever.
+	// mostListed bounds the expected bytes of the listings that are in progress together.
+	// A probe that keeps a lock waits at most behind these. One listing of each urgency
+	// may be in progress in any case, so none waits forever.
 	mostListed = 4 << 20
 )
 
 // pending holds the requests that wait for a connection or for room, and counts those
-// that are under way. The zero value is empty.
+// that are in progress. The zero value is empty.
 type pending struct {
 	lanes    [urgencies]lane
 	underWay [urgencies]int
-	bytes    [urgencies]int32 // expected of the listings that are under way
+	bytes    [urgencies]int32 // expected of the listings that are in progress
 }
 
 // lane is a list of requests, the oldest first.
@@ -356,7 +356,7 @@ func (q *pending) room(p *slot) bool {
 	}
 }
 
-// begun counts a request that is under way, until it has ended.
+// begun counts a request that is in progress, until it has ended.
 func (q *pending) begun(r request) {
 	p := r.where()
 	q.underWay[p.lane]++

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file removes directories of which the numbers come to their end, see
+// This file removes directories whose numbers are almost used up, see
 // [recipes.Renewal].
 
 // renew removes the directory, and with it the own node in it unless own is empty. It

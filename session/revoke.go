@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about asking for a lock back. What a holder's session makes of it is in
+// This file is about revocation requests. How a holder's session handles them is in
 // wish.go.
 
 var (
@@ -73,7 +73,8 @@ type eviction struct {
 	grace   time.Duration
 }
 
-// holders returns the holders. A [verdict] says why they cannot be asked, all of them.
+// holders returns the holders, or a [verdict] with the reason why none of them can be
+// requested.
 func (e *eviction) holders(c *client) (found []*target, _ error) {
 	// A write through the quorum comes first, so every holder that was granted the lock
 	// before is listed.
@@ -109,9 +110,9 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, e.pathOf(t))}
 		}
 	}
-	// A name of another library's is no proof of a holder: a node old-lock-0000000007
-	// that outlives its session may be no holder's. Its data would be overwritten, and it
-	// would be deleted at last.
+	// A name of another library is no proof of a holder: a node old-lock-0000000007 that
+	// outlives its session may not be a holder's. Its data would be overwritten, and it
+	// would be deleted in the end.
 	there := found[:0]
 	for _, t := range found {
 		if !t.ours {
@@ -149,35 +150,35 @@ func (e *eviction) add(found []*target, node string) []*target {
 // pathOf returns the target's node as the caller knows it.
 func (e *eviction) pathOf(t *target) string { return strings.TrimPrefix(t.nodes[0], e.session.chroot) }
 
-// patience is how long after the grace a holder is removed. Its node names this session
-// timeout, or 0; then ours is taken. The holder believes in its lock no longer than that,
-// even if it hears nothing:
+// patience is how long after the grace a holder is evicted. holder is the session timeout
+// in its node, or 0; the longer one of that and ours counts. The holder believes in its
+// lock no longer than that, even if it receives nothing:
 //
 //  1. It holds for less than a probe interval, and does not watch its node yet.
-//  2. The wish is written.
+//  2. The request is written.
 //  3. Its session writes for another lock, which renews its lease.
-//  4. Its connection falls silent before the interval is over in which it would have read
-//     the wish.
+//  4. Its connection falls silent before the end of the interval in which it would have
+//     read the request.
 //
-// Its lease ends at most a timeout of its own after that. A probe interval is at most a
+// Its lease ends at most one of its timeouts after that. A probe interval is at most a
 // part of the timeout (see [Config]).
 func (s *Session) patience(holder time.Duration) time.Duration {
 	timeout := max(s.Timeout(), holder)
 	return timeout + timeout/probeMin
 }
 
-// target is a holder that is asked: a node, or all the permits of an attempt. Its
-// goroutine and its call change it in turn.
+// target is a holder with a revocation request: a node, or all the permits of an attempt.
+// Its goroutine and its call change it in turn.
 type target struct {
 	*watcher
 
 	of    *eviction
-	nodes []string // what is left of it; the wish stands in the first
-	ours  bool     // it knows our form of the wish
+	nodes []string // what is left of it; the request is in the first
+	ours  bool     // it knows our form of the request
 	born  int64    // the zxid that created the first node; 0 before that was read
 
-	until time.Time // when the grace is over; zero before it was asked
-	last  time.Time // when it is removed
+	until time.Time // when the grace is over; zero before the request
+	last  time.Time // when it is evicted
 }
 
 // follow returns when the target is gone.
@@ -202,9 +203,9 @@ func (t *target) follow(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// see looks whether the target is still there, and does what is due: the wish has to
-// stand in its node, and the holder is removed when its time is over. Each round either
-// ends that, or finds one of the nodes gone, or finds that it was written to meanwhile.
+// see checks whether the target is still there, and does what is due: it writes the
+// request into its node, and deletes the node when its time is over. Each round completes
+// that, or finds one of the nodes gone, or finds that it was written to meanwhile.
 func (t *target) see(c *client) (gone bool, _ error) {
 	t.begin()
 	for range reaped + len(t.nodes) {
@@ -233,9 +234,10 @@ func (t *target) see(c *client) (gone bool, _ error) {
 	return false, fmt.Errorf("%s is written to as often as it is read", t.nodes[0])
 }
 
-// deal removes the holder if its time is over, and otherwise has the wish stand. It
-// writes or deletes by version, so only what was read. The permits behind the first need
-// no version: their names do not come again. [zk.ErrNoNode] says that the node is gone.
+// deal evicts the holder if its time is over, and otherwise makes sure that its node has
+// the request. It writes and deletes by version, so only what was read. The permits after
+// the first need no version: their names are never used again. [zk.ErrNoNode] means that
+// the node is gone.
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
@@ -258,7 +260,7 @@ func (t *target) deal(c *client, data []byte, version int32) error {
 
 func (t *target) asked() bool { return !t.last.IsZero() }
 
-// wish returns what the holder is to be told now: what is left of the grace.
+// wish returns the request to write now, with the rest of the grace.
 func (t *target) wish(now time.Time) wish {
 	switch {
 	case !t.ours:
@@ -270,15 +272,15 @@ func (t *target) wish(now time.Time) wish {
 	}
 }
 
-// adds reports whether a wish says something that the standing one does not. asked: it
-// was written before. Then it is missing only if the data were overwritten, as by a
-// leader that proclaims something. That less of the grace is left is no news.
+// adds reports whether a request says something that the existing one does not. asked: it
+// was written before. Then it is missing only if the data were overwritten, such as by a
+// leader that publishes new data. A shorter rest of the grace is nothing new.
 func (w wish) adds(standing wish, asked bool) bool {
 	switch {
 	case !standing.stands:
 		return true
 	case !w.bounded:
-		return false // any wish is one to a holder that knows this form
+		return false // a holder that knows this form accepts any request
 	case !standing.bounded:
 		return true
 	default:
@@ -286,8 +288,8 @@ func (w wish) adds(standing wish, asked bool) bool {
 	}
 }
 
-// remove deletes the holder's nodes. Several permits all go together, or one by one if
-// some are gone already.
+// remove deletes the holder's nodes. Several permits are deleted together, or one by one
+// if some are gone already.
 func (t *target) remove(c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {

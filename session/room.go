@@ -195,7 +195,7 @@ func (s *Session) uncount(t *Seat, kept bool) {
 }
 
 // contender is the load of a contender's node in a queue. dir is the lock's path, and
-// below is the length of what lies between it and the node's name.
+// below is the length of what is between it and the node's name.
 func contender(dir string, below int, kind events.Kind) budget.Load {
 	const guid, digits, slash = len(guidMark) + 37, 10, 1
 	return budget.Node(len(dir), len(dir)+below+slash+guid+len(kind.Marker())+digits)

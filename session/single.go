@@ -26,7 +26,7 @@ import (
 //     after such a reading the session looks again ([verification]).
 //   - A claim checks that there is a node, and then that it is the seat's.
 //   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the
-//     owner looks first, behind a write through the quorum. It also does so if it has
+//     owner looks first, after a write through the quorum. It also does so if it has
 //     been without a connection and nothing has told since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
 //
@@ -37,7 +37,7 @@ import (
 //  3. A deletes that node.
 //
 // Limitation: A deletes B's node if A's node is removed by hand, and B makes its own,
-// before A has its node watched or in the moment in which A's delete is under way.
+// before A has its node watched or in the moment in which A's delete is in progress.
 
 // Holder returns the holder that the seat's latest read has found, for a lock of one node
 // that had a holder. Paths are without the chroot.
@@ -150,8 +150,8 @@ func Ephemeral(stat *zk.Stat) bool {
 }
 
 // verification looks whether a seat's node is still the one that it made, and watches it.
-// It is for a seat that was told that the node is its own. It is not for one of which the
-// create is under way: the answer could be older than that.
+// It is for a seat that was told that the node is its own. It is not for one whose create
+// is in progress: the answer could be older than that.
 type verification struct {
 	slot
 
@@ -227,7 +227,7 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 //  1. The machine waits for A's node, and asks for a watch on it.
 //  2. The connection breaks, and A's node goes.
 //  3. On the next connection the request is made, and so is a look, because after an
-//     outage every waiter looks anew. Both find nothing.
+//     outage every waiter looks again. Both find nothing.
 //  4. The look's answer is told, and the seat makes its node, and holds.
 //  5. Only now the other answer is told: the node is gone.
 //
@@ -243,7 +243,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	return true
 }
 
-// rewritten notes that the data of a node have changed. When its owner has it watched
+// rewritten notes that the data of a node have changed. When its owner watches it
 // again, that shows whether it is another node by now (see found). Until then, and for an
 // owner that does not hold any more, it is unknown.
 func (s *Session) rewritten(c *client, node string) {
@@ -256,7 +256,7 @@ func (s *Session) rewritten(c *client, node string) {
 // transaction is made before the node is removed, or not at all. A guard alone would not
 // do, because it knows the node by its name:
 //
-//  1. The lock is lost, with a transaction under way.
+//  1. The lock is lost, with a transaction in progress.
 //  2. Our delete overtakes it.
 //  3. Another contender makes the next node.
 //  4. The guard finds that node.

@@ -83,7 +83,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // transaction. The first in the queue that waits for room has the permits' directory
 // watched, and so hears of the size as well. The node of the size has no watch of its
 // own. Every waiter would have to arm it, it would fire only at a resize, and it would
-// stay for ever, because a client cannot drop a watch.
+// stay forever, because a client cannot drop a watch.
 //
 // If there are no permits no waiter waits for room. Permits may come between the look and
 // the write, so it looks again.

@@ -19,7 +19,7 @@ func (s *Session) isKnown(r *seatRequest) bool {
 		r.seat.news.Store(true)
 	}
 	on := c.resumed
-	s.loop.Post(func() { // behind the machine's effects
+	s.loop.Post(func() { // after the machine's effects
 		c.outdated = on != c.resumed
 		r.settle(s, c, in, nil)
 	})
@@ -63,7 +63,7 @@ func (s *Session) warm(t *Seat) {
 }
 
 // recent reports whether a write was answered that was sent within two probe intervals.
-// That answer came behind all earlier events of its connection.
+// That answer came after all earlier events of its connection.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2
 	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)

@@ -233,7 +233,7 @@ func (r *rearm) do(c *client) (func(*Session), error) {
 // between the two connections may be lost. In each round the goroutine has a [call] made,
 // which begins with begin and watches one path, and then waits.
 //
-// A signal that comes while the call is under way stays for the next round.
+// A signal that comes while the call is in progress stays for the next round.
 type watcher struct {
 	session *Session
 	changed chan struct{} // size 1
@@ -334,7 +334,7 @@ func (s *Session) nextConnection() <-chan struct{} {
 }
 
 // renew has all watchers look again. Once the session is closed the channel stays closed,
-// because a call that is under way by then may have begun since.
+// because a call that is in progress by then may have begun since.
 func (s *Session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,24 +10,23 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about holders that are asked to give the lock back, by a wish in their
-// nodes' data (see nodedata.go). The side that asks is in revoke.go.
+// This file is about holders that receive a revocation request, in their nodes' data (see
+// nodedata.go). The side that makes the request is in revoke.go.
 //
-// The grace runs from when this process reads the wish, by its own clock, and no clock is
-// compared with another one. It runs once. The same wish is read again whenever the
-// node's watch is armed again. It is told to callers that enter the lock again while it
-// stands, and leaves them no more time than the first. A holder that has not agreed to
-// give the lock back, as its node says (see [events.MarkRevocable]), is only told of the
-// wish.
+// The grace starts when this process reads the request, by its own clock, and no clock is
+// compared with another one. It starts once. The same request is read again whenever the
+// node's watch is armed again. Callers that enter the lock again receive it, too, with no
+// more time than the first. A holder that is not revocable, as its node says (see
+// [events.MarkRevocable]), only receives the request.
 
-// asking says that the lock of a node is asked back.
+// asking is a revocation request that was read.
 type asking struct {
 	czxid int64          // of the node that was read
-	by    recipes.Moment // the soonest moment that was read; 0: none
+	by    recipes.Moment // the earliest deadline that was read; 0: none
 }
 
-// heed takes the data of a node from the reading that has armed the watch on it, and
-// tells of a wish in them.
+// heed takes the data that a read returned when it armed the node's watch, and reports a
+// revocation request in them.
 func (c *client) heed(node string, data []byte, stat *zk.Stat) {
 	w, _ := read(data)
 	if !w.stands {
@@ -41,9 +40,9 @@ func (c *client) heed(node string, data []byte, stat *zk.Stat) {
 	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
 }
 
-// wish notes that the lock is asked back, and by when, from the reading that has armed
-// the watch. If the watch has fired since, another reading will tell. It returns the
-// soonest moment of this and earlier readings; 0 is none.
+// wish notes that the lock is requested, and its deadline, from the read that armed the
+// watch. If the watch has fired since, another read follows. It returns the earliest
+// deadline of this and earlier reads; 0 is none.
 func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
 		if before != 0 && (by == 0 || before < by) {
@@ -53,8 +52,8 @@ func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 	})
 }
 
-// wished reports whether a wish is known to stand in any of the nodes, and by when it
-// wants the lock back.
+// wished reports whether a revocation request is known in any of the nodes, and its
+// deadline.
 func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 	for _, node := range nodes {
 		asked, stands := c.watches.Noted(node)
@@ -66,24 +65,24 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 	return by, wished
 }
 
-// remind tells a seat of a wish that was told before the seat could take it for its own,
-// and that no later reading will tell. There are two ways to that.
+// remind repeats a revocation request for a seat that could not recognize it as its own
+// before, and that no later read will repeat. This happens in two ways.
 //
 // The machine did not know its node:
 //
 //  1. The reply to a create is lost.
-//  2. The lock is asked back.
-//  3. The look for the GUID finds the node and the wish.
-//  4. The machine hears of the wish before it hears which node is its own.
+//  2. The lock is requested by a revocation.
+//  3. The search for the GUID finds the node and the request.
+//  4. The machine receives the request before it knows which node is its own.
 //
-// Another seat of the session had the node watched:
+// Another seat of the session watched the node:
 //
 //  1. A is granted in one request, and its node is not watched yet.
-//  2. The lock is asked back.
-//  3. B, which waits for A, has the node watched, and is told.
+//  2. The lock is requested by a revocation.
+//  3. B, which waits for A, watches the node, and receives the request.
 //  4. A finds the node watched, and does not read it.
 //
-// A seat that is told twice ignores the second time.
+// A seat that receives the request twice ignores the second one.
 func (s *Session) remind(c *client, seat *Seat, own events.Name) {
 	if own.Text == "" {
 		return
@@ -93,13 +92,13 @@ func (s *Session) remind(c *client, seat *Seat, own events.Name) {
 	}
 }
 
-// askBack passes the wish on to the subscribers of the node; those that own it take it
-// for theirs. No wish is missed that stands while the watch is armed again: the data are
-// read whenever the watch is armed, and a change of them makes it fire. A watch that
+// askBack passes the request on to the subscribers of the node; those that own it take it
+// as theirs. No request is missed that is in the node when the watch is armed again: the
+// data are read whenever the watch is armed, and a change of them fires it. A watch that
 // fires for a change of data says nothing about the end of the node.
 //
-// The one node of a lock may be another one by the time that this is told: czxid says
-// which one was read.
+// The one node of a lock may be another one by the time that this is delivered: czxid
+// says which one was read.
 func (s *Session) askBack(c *client, node string, wish asking) {
 	for _, seat := range c.watches.Subscribers(node) {
 		if seat.single != nil && seat.token(node) != wish.czxid {
@@ -109,9 +108,9 @@ func (s *Session) askBack(c *client, node string, wish asking) {
 	}
 }
 
-// bound starts the clock of a holder that was told by when to give its lock back. The
-// lock is lost then: as with every loss, the session knows before the holder hears of it,
-// and no reader takes its place after that. The moment is the soonest so far.
+// bound starts the timer of a holder with a deadline. When it fires, the lock is lost: as
+// with every loss, the session knows before the holder does, and no reader takes its
+// place after that. The deadline is the earliest so far.
 func (s *Session) bound(seat *Seat, by recipes.Moment) {
 	s.unbound(seat)
 	at := actors.TimeOf(by)
@@ -121,7 +120,7 @@ func (s *Session) bound(seat *Seat, by recipes.Moment) {
 	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.loop.Post(overdue) })}
 }
 
-// unbound stops the clock of a seat.
+// unbound stops the timer of a seat.
 func (s *Session) unbound(seat *Seat) {
 	if d, ok := s.deadlines[seat]; ok {
 		d.timer.Stop()

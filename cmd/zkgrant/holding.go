@@ -64,7 +64,7 @@ type terms struct {
 	lease          func() time.Time
 }
 
-// work holds the lock while the job is done, and with again takes it anew after a loss.
+// work holds the lock while the job is done, and with again takes it again after a loss.
 // what names the job to every client of the servers, so it must not have secrets, as
 // arguments do.
 func (w *wanted) work(job work, what string, again bool) (err error) {

@@ -43,7 +43,7 @@ type wanted struct {
 
 	lead         bool // grace is --lead of hold, and not --grace
 	readyAtGrant bool // the service manager's READY: at the grant, or else in the queue
-	again        bool // the lock is taken anew after a loss,
+	again        bool // the lock is taken again after a loss,
 	stopped      bool // unless a signal has asked for the end,
 	left         bool // or KILL has not ended the command
 	manager      *manager

@@ -452,7 +452,7 @@ func changes(before, after []events.Contender) []change {
 	return all
 }
 
-// same tells whether two looks have seen the same contender. That of a semaphore has
+// same reports whether two looks have seen the same contender. That of a semaphore has
 // another node once it holds; its token stays.
 func same(a, b events.Contender) bool {
 	if a.Token != 0 {

@@ -12,7 +12,7 @@ import (
 
 const (
 	silence  = 10 * time.Second // for the header of a request
-	farewell = 2 * time.Second  // for the requests under way to end
+	farewell = 2 * time.Second  // for the requests in progress to end
 )
 
 // announce prints the address of the page, and returns the handler to serve. On a loopback address the handler refuses requests that

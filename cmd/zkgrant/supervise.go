@@ -226,8 +226,8 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	}
 }
 
-// reap waits for the children that have ended, and reports when the command is halted. It tells
-// whether no child is left.
+// reap waits for the children that have ended, and reports when the command is halted. It
+// reports whether no child is left.
 func (s *supervisor) reap() (childless bool) {
 	for {
 		var status syscall.WaitStatus

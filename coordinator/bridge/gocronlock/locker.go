@@ -34,7 +34,7 @@ type Locker struct {
 
 	mu   sync.Mutex
 	held int                   // locks that are not given back
-	kept map[*lock]*time.Timer // the locks of which the jobs are done
+	kept map[*lock]*time.Timer // the locks whose jobs are done
 	over bool                  // no further lock is granted
 	rush bool                  // the minimum time does not count any more
 	idle chan struct{}         // closed when over and nothing is held

@@ -19,7 +19,7 @@ type stay struct {
 
 	epoch       recipes.Epoch // of the grant
 	grant       recipes.Grant
-	wish        *recipes.Revoke // the latest; nil: the lock was not asked back
+	wish        *recipes.Revoke // the latest; nil: the lock was not requested by a revocation
 	loss        recipes.Lose    // once it is lost
 	first, last *turn           // of the waiters
 	holders     []*turn

@@ -83,7 +83,7 @@ func (t *turn) Leave(why recipes.Why) {
 }
 
 // Admit returns a lock that enters this one again, or nil. If the lease has run out, or
-// the lock was to be back by now, none is admitted: the loss is about to be told.
+// the lock was to be back by now, none is admitted: the loss is about to be reported.
 func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 	all := t.of.Caches
 	all.mu.Lock()

@@ -112,7 +112,7 @@ func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err er
 	a.span.End()
 }
 
-// fail gives the span the status Error if the word stands for an error.
+// fail gives the span the status Error if the word means an error.
 func (a *acquisition) fail(word, what string, err error) {
 	if isError(word) {
 		a.span.SetStatus(codes.Error, clean(fmt.Sprint(err)))

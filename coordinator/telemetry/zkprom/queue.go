@@ -43,7 +43,7 @@ type queues struct {
 	took     time.Duration
 }
 
-// spot tells locks apart: locks of several kinds may share a path.
+// spot distinguishes locks: locks of several kinds may share a path.
 type spot struct {
 	path string
 	kind events.LockKind
@@ -62,7 +62,7 @@ func newQueues(cfg config) *queues {
 	return &queues{choose: cfg.choose, labels: words.NewLabels(cfg.most, false), locks: map[spot]*queue{}}
 }
 
-// look is a look that is under way.
+// look is a look that is in progress.
 type look struct {
 	q      *queues
 	failed bool

@@ -25,7 +25,7 @@ type Queues struct {
 	mu     sync.Mutex
 	began  time.Time     // the latest look
 	ended  time.Time     // the last look that has ended
-	over   chan struct{} // closed by the look that is under way; nil without one
+	over   chan struct{} // closed by the look that is in progress; nil without one
 	queues *queues
 }
 

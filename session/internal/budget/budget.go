@@ -132,7 +132,7 @@ type Nodes struct{ at map[string]*node }
 // node is a path at which there may be an ephemeral node.
 type node struct {
 	debt    Debt
-	creates int    // transactions under way that create it
+	creates int    // transactions in progress that create it
 	latest  uint64 // counts those that have begun
 	exists  bool   // one of them has made it, or may have
 }
@@ -145,7 +145,7 @@ type Op struct {
 	Deletes bool
 }
 
-// Transaction is one that is under way.
+// Transaction is one that is in progress.
 type Transaction struct {
 	ops     []Op
 	begun   []uint64 // of each delete: the creates at its path that had begun and ended by then; 0: it does not count
@@ -214,7 +214,7 @@ func (n *Nodes) add(b *Budget, path string) *node {
 // counts, and what it would have deleted.
 //
 // A delete ends what counts only if no create at the path can have been executed after
-// it: none was under way when the delete was sent, and none has begun since.
+// it: none was in progress when the delete was sent, and none has begun since.
 func (n *Nodes) End(b *Budget, t *Transaction, outcome zkerr.Outcome, made []string) {
 	if t == nil || t.session != b.session {
 		return

@@ -16,8 +16,8 @@ const (
 	tickMax = 2 * time.Second
 	// grains is the number of parts of a timeout by which to thin out what is remembered.
 	grains = 128
-	// mostProbes bounds the probes under way where the interval is very short: each takes
-	// a goroutine, and a place among the requests.
+	// mostProbes bounds the probes in progress where the interval is very short: each
+	// takes a goroutine, and a place among the requests.
 	mostProbes = 64
 )
 
@@ -255,5 +255,5 @@ func (p Pace) Due(now time.Time) time.Duration {
 	return newest.Add(p.Interval).Sub(now)
 }
 
-// most returns how many probes may be under way: those of one timeout.
+// most returns how many probes may be in progress: those of one timeout.
 func (p Pace) most() int { return min(max(int(p.Timeout/p.Interval), 1), mostProbes) }

@@ -31,7 +31,7 @@ import (
 //  1. A is about to arm.
 //  2. B finds that taken care of, and only reads.
 //  3. The node changes.
-//  4. A's request is executed, reads what is new, and has the watch armed.
+//  4. A's request is executed, reads what is new, and arms the watch.
 //  5. B does not hear of the change.
 type Set[S comparable, V any] struct {
 	mu          sync.Mutex

@@ -325,7 +325,7 @@ func (d *Dialer) stagger() time.Duration { return min(mostStagger, d.link.Timeou
 // firstOf makes n tries in order, and returns which of them was the first to succeed, and
 // with what. The next try begins when one fails, or has taken as long as stagger: one
 // that hangs costs that moment, and not all of the time. When firstOf returns, no try is
-// under way, and what later ones had is discarded.
+// in progress, and what later ones had is discarded.
 func firstOf[T any](
 	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error), discard func(T),
 ) (won int, value T, failed error) {
@@ -484,8 +484,8 @@ func (d *Dialer) connection() *wire {
 	return d.current
 }
 
-// Stop makes a Dial under way, and every later one, return a farewell at once. It leaves
-// the current connection alone, so that the client can still say goodbye on it.
+// Stop makes a Dial in progress, and every later one, return a farewell at once. It
+// leaves the current connection alone, so that the client can still say goodbye on it.
 func (d *Dialer) Stop() { d.cancel() }
 
 // Owing returns the current connection, and since when its server owes an answer. The
@@ -520,7 +520,7 @@ func (d *Dialer) HardClose() error {
 }
 
 // Leave prepares the current connection for a client that has to end, is stopped, and has
-// no request under way. It reports whether the client can end on it. If not, another
+// no request in progress. It reports whether the client can end on it. If not, another
 // connection is to come, a farewell at the latest.
 func (d *Dialer) Leave() bool {
 	w := d.connection()

@@ -223,7 +223,7 @@ func NewNames(resolve LookupFunc, start func(func()) bool) *Names {
 	return n
 }
 
-// Stop ends the lookups under way. No later one begins.
+// Stop ends the lookups in progress. No later one begins.
 func (n *Names) Stop() { n.cancel() }
 
 // count returns how many lookups have ended.
@@ -243,7 +243,7 @@ func (n *Names) last(host string) lookup {
 	return lookup{}
 }
 
-// find returns a lookup of the host that is under way, and begins one if there is none.
+// find returns a lookup of the host that is in progress, and begins one if there is none.
 func (n *Names) find(host string) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -289,7 +289,7 @@ func (n *Names) end(l *lookup, host string, found []netip.Addr, err error) {
 const resolverFile = "/etc/resolv.conf"
 
 // nobodyToAsk adds to the error of a lookup that the resolver has no name server to ask.
-// Go's resolver then asks this machine, and its error tells of that one alone.
+// Go's resolver then asks this machine, and its error reports that one alone.
 func nobodyToAsk(err error, conf []byte, unread error) error {
 	asked := new(net.DNSError)
 	if !errors.As(err, &asked) || asked.Server != "127.0.0.1:53" && asked.Server != "[::1]:53" {

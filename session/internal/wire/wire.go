@@ -46,7 +46,7 @@ var (
 
 // ErrRefused is found in the error of a handshake that a server closed without an answer,
 // and of an exchange that failed after it. A server closes the connection if it is behind
-// the client, and does so for ever if it has lost its data.
+// the client, and does so forever if it has lost its data.
 var ErrRefused = errors.New("handshake refused")
 
 // refusedError is an error in which errors.Is finds ErrRefused. Its text is that of the
@@ -84,7 +84,7 @@ const (
 
 const (
 	readBuffer = 64 << 10
-	// crowd is the number of requests under way from which on more are expected at any
+	// crowd is the number of requests in progress from which on more are expected at any
 	// moment. Then a goroutine of its own sends them together.
 	crowd = 4
 	// outboxFull is the number of unsent bytes from which on a write has to wait.
@@ -93,7 +93,7 @@ const (
 	outboxKept = 64 << 10
 )
 
-// sent is a request under way.
+// sent is a request in progress.
 type sent struct {
 	at     time.Time
 	op     int32
@@ -145,7 +145,7 @@ type wire struct {
 	heard       time.Time   // when the newest bytes came of an answer that the server owed
 
 	// The outbox. The client makes a call for each frame, and every call would be a
-	// system call. Frames that come in while one is under way go out together with the
+	// system call. Frames that come in while one is in progress go out together with the
 	// next.
 	unsent  []byte
 	spare   []byte     // the buffer that was sent before
@@ -322,7 +322,7 @@ func (w *wire) send() {
 			//  1. It sends an identity on a new connection, a request with room for one
 			//     answer.
 			//  2. The write fails, and the error takes the room.
-			//  3. Its loop answers all requests of the connection, and waits for ever for
+			//  3. Its loop answers all requests of the connection, and waits forever for
 			//     room, with its mutex held.
 			//
 			// So this connection swallows what it is given, and only Read reports its
@@ -346,7 +346,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.read(p)
 	if err != nil {
 		// A client that leaves sees the end late, see leave. In its handshake it
-		// dials anew, and gets a [farewell].
+		// dials again, and gets a [farewell].
 		w.mu.Lock()
 		stays := w.leaving && !w.established.IsZero()
 		w.gone = !stays
@@ -481,7 +481,7 @@ func (w *wire) greeted(answer []byte) error {
 	}
 	// Nothing between here and the client can fail any more. If it could, the client
 	// might not know of a session that the link knows of, ask for a new one, and be
-	// refused for ever.
+	// refused forever.
 	if asked != 0 {
 		w.noteResumed()
 	}
@@ -516,7 +516,7 @@ func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
 }
 
 // owing returns since when the server owes an answer. It returns the zero time if nothing
-// is under way, or if the handshake is, which has a deadline of its own.
+// is in progress, or if the handshake is, which has a deadline of its own.
 func (w *wire) owing() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -682,7 +682,7 @@ func (w *wire) lifetime() time.Duration {
 //     ends.
 //  3. It asks for the end of its session.
 //
-// With no request under way nothing waits for the news of 2, so it may come after 3.
+// With no request in progress nothing waits for the news of 2, so it may come after 3.
 func (w *wire) leave() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -70,7 +70,7 @@ func Classify(err error) (Outcome, error) {
 	case errors.Is(err, zk.ErrShortBuffer):
 		// The client has this one for a reply it cannot decode as well. No server sends
 		// such a reply, and a request that does not fit will never fit: if this were
-		// Unknown it would be tried for ever.
+		// Unknown it would be tried forever.
 		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case errors.Is(err, zk.ErrNoServer):
 		return TurnedAway, err

@@ -109,7 +109,7 @@ func ensemble(o Observation) (all []Finding) {
 	return all
 }
 
-// Lags tells whether a server lags behind another one.
+// Lags reports whether a server lags behind another one.
 func (o Observation) Lags() bool { return len(lags(o)) > 0 }
 
 // lags finds the servers that lack what another one had some time before.

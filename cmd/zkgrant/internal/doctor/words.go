@@ -11,7 +11,7 @@ func Words() []string { return []string{"srvr", "conf", "mntr", "ruok", "isro", 
 
 const refusedWord = "is not executed because it is not in the whitelist"
 
-// refused tells whether the server does not answer the word.
+// refused reports whether the server does not answer the word.
 func (s Server) refused(word string) bool { return strings.Contains(s.Answers[word], refusedWord) }
 
 // value returns the value of a key in an answer, of `Mode: leader`, `tickTime=500` or `zk_learners>2`.
@@ -26,7 +26,7 @@ func value(answer, key string) string {
 
 func (s Server) mode() string { return value(s.Answers["srvr"], "Mode") }
 
-// Serves tells whether there was a session with the server.
+// Serves reports whether there was a session with the server.
 func (s Server) Serves() bool { return s.Refusal == "" }
 
 // version returns the number alone: what follows it differs between builds.

@@ -47,7 +47,7 @@ type Duty struct {
 	Until   time.Time     // the lock is held until then, unless somebody asks for its end
 
 	Lease   time.Time // the lock is safe until then without further contact; Due at most
-	Revoked bool      // the lock is asked back, and the command has agreed to it
+	Revoked bool      // the lock is requested by a revocation, and the command has agreed to it
 	Due     time.Time // the deadline of the revocation, if it has one
 	Lost    bool      // the library has reported the loss
 	Ended   time.Time // the command itself has ended, which others of its group may outlive

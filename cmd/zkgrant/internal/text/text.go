@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// hidden tells whether a character steers a terminal, reverses a line, or is invisible.
+// hidden reports whether a character steers a terminal, reverses a line, or is invisible.
 func hidden(r rune) bool {
 	switch r {
 	case '\u00ad', '\u061c', '\u180e', '\ufeff':
@@ -66,7 +66,8 @@ func Kind(k events.Kind) string { return strings.TrimSuffix(k.String(), " lock")
 // SessionID formats a session as the servers' logs do.
 func SessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// MayBeIdle tells whether a contender has the lock but perhaps no holder: the node of a cached lock stays between two holders.
+// MayBeIdle reports whether a contender has the lock but perhaps no holder: the node of a
+// cached lock stays between two holders.
 func MayBeIdle(c events.Contender) bool { return c.Holding && c.Cached }
 
 // State returns what a contender does in its queue.

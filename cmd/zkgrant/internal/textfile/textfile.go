@@ -82,8 +82,8 @@ func Check(file string) error {
 	return nil
 }
 
-// Write replaces the file by one that tells of the run. A reader sees the old content or the new.
-// What a symbolic link names is replaced, and not the link.
+// Write replaces the file by one that describes the run. A reader sees the old content or
+// the new. What a symbolic link names is replaced, and not the link.
 func (r Run) Write(file string) (err error) {
 	if err := Check(file); err != nil {
 		return err

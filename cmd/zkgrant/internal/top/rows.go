@@ -111,7 +111,7 @@ func oldestFirst(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// matches tells whether the text is part of the path or of a contender's data, in upper
+// matches reports whether the text is part of the path or of a contender's data, in upper
 // or lower case.
 func (r row) matches(text string) bool {
 	text = strings.ToLower(text)

@@ -22,7 +22,7 @@ type Labels struct {
 	most  int
 	keeps bool // what was counted keeps its label, so that labels which are replaced count on
 
-	parents map[string]map[string]bool // the children of each parent; nil once one label stands for them
+	parents map[string]map[string]bool // the children of each parent; nil once one label represents them
 	named   map[string]bool            // the labels of a user's function
 	count   int                        // of labels that were given, without Rest
 }
@@ -88,5 +88,6 @@ func (l *Labels) Given(label string) string {
 	return label
 }
 
-// fits tells whether a text can be a label: Prometheus refuses a whole scrape because of one that is not UTF-8.
+// fits reports whether a text can be a label: Prometheus refuses a whole scrape because
+// of one that is not UTF-8.
 func fits(text string) bool { return len(text) <= longest && utf8.ValidString(text) }

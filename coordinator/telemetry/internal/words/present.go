@@ -34,7 +34,7 @@ func (p *Present) Holds(kind string, permits int, since time.Time) {
 	p.FirstHold = earlier(p.FirstHold, since)
 }
 
-// Absorb adds what is present of the locks of which the label is replaced.
+// Absorb adds what is present of the locks whose label is replaced.
 func (p *Present) Absorb(o *Present) {
 	for kind := range o.Waiting {
 		p.Waiting[kind] += o.Waiting[kind]
@@ -43,7 +43,7 @@ func (p *Present) Absorb(o *Present) {
 	p.FirstWait, p.FirstHold = earlier(p.FirstWait, o.FirstWait), earlier(p.FirstHold, o.FirstHold)
 }
 
-// earlier returns the earlier one of two times. The zero time stands for none.
+// earlier returns the earlier one of two times. The zero time means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
