@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a holder that asked to hear of the contenders that it keeps out.
+// This file is about a holder that asked to learn of the contenders that it keeps out.
 
 // Lookouts calls hear with the contenders that the Grant keeps out, and with the rest of
 // the queue, at once and after each change, until ctx ends. interval is the minimum time

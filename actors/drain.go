@@ -155,7 +155,7 @@ func (l *Lock) refuses(cause error) {
 }
 
 // boundReached reports whether the acquisition ends because its bound is reached. It does
-// not if the caller has the Grant, has withdrawn already, or was told of another end. A
+// not if the caller has the Grant, has withdrawn already, or learned of another end. A
 // Try whose bound has a cause has the caller's MaxWait: that takes back a Grant that was
 // not taken.
 func (l *Lock) boundReached(m *message) bool {
@@ -232,7 +232,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
-		return grant, false // the machine is about to hear of it
+		return grant, false // the machine is about to learn of it
 	}
 	if members != nil {
 		l.rarely().members = members
@@ -313,8 +313,8 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	}
 }
 
-// onFinish reports that the acquisition is over. size is a semaphore's size, as last
-// heard of. pending says that the node may still be there.
+// onFinish reports that the acquisition is over. size is a semaphore's size, last known.
+// pending says that the node may still be there.
 func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 	l.finish(func() error {
 		l.pending = pending

@@ -18,7 +18,7 @@ type End struct {
 	Granted bool          // the caller had taken the Grant, or may have
 	Reason  events.Reason // of the loss, if Why is WhyLost
 	Cause   error         // from the context, or from the server that refused
-	Size    int           // of the semaphore, as last heard of, if it is one
+	Size    int           // of the semaphore, last known, if it is one
 }
 
 // Config configures a lock actor.
@@ -78,7 +78,7 @@ type Lock struct {
 
 	mu        sync.Mutex
 	state     tenure
-	withdrawn recipes.Why // not 0: the caller has withdrawn, or was told of the loss
+	withdrawn recipes.Why // not 0: the caller has withdrawn, or learned of the loss
 	failed    bool        // the loop never has anything to do for it
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was taken under keep: a function may be running
@@ -254,7 +254,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 }
 
-// parting is the input with which the machine hears of a withdrawal. If a record depends
+// parting is the input with which the machine learns of a withdrawal. If a record depends
 // on it, the input has the first reason to end, and whether the Grant was taken: a caller
 // that returns from a function that Close has cancelled has not released. It is called
 // with mu held.

@@ -100,7 +100,7 @@ func (l *Loop) Yield() { l.yields = true }
 
 // broken ends the program, as a panic in a goroutine of the group does. cause is what a
 // function panicked with, or nil if it made its goroutine exit. The caller of Hand must
-// not recover from that: the loop would be busy forever, and no caller would hear of a
+// not recover from that: the loop would be busy forever, and no caller would learn of a
 // loss.
 func broken(cause any) {
 	stack := debug.Stack()

@@ -31,7 +31,7 @@ type outbox struct {
 	settled sync.Cond       // offered was sent or is not offered any more
 	running bool            // a goroutine delivers
 
-	hurried bool      // the reader has to go on taking events
+	hurried bool      // the reader has to continue taking events
 	since   time.Time // if hurried: since when it has taken none
 	end     time.Time // if not zero: what is not taken by then is dropped
 	last    bool      // the channel is closed after what is queued

@@ -34,7 +34,7 @@ func isDue(wish *recipes.Revoke, now time.Time) bool {
 }
 
 // onRevoke publishes a revocation request and its deadline. A later request replaces the
-// earlier one, because its deadline is sooner.
+// earlier one, because its deadline is earlier.
 func (l *Lock) onRevoke(e recipes.Revoke) (told bool) {
 	revoked, told := l.revoke(e)
 	if told && l.logs() {

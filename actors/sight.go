@@ -221,7 +221,7 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// stands notes how many contenders stand ahead, before the event that reports it.
+// stands notes how many contenders are ahead, before the event that reports it.
 func (l *Lock) stands(ahead int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,7 +57,7 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 	}
 }
 
-// term campaigns once and runs the body as the leader. It reports whether to go on.
+// term campaigns once and runs the body as the leader. It reports whether to continue.
 func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)

@@ -19,7 +19,7 @@ type kind struct {
 
 	// What the kind does its own way; nil: as all kinds do. The methods are in the file
 	// of the kind.
-	check   func(*Lock, acquireConfig, int) error // what is wrong with a call whose create takes so many bytes
+	check   func(*Lock, acquireConfig, int) error // what is wrong with a call whose create takes that many bytes
 	place   func(*Lock, *session.Place)           // what its seat needs
 	explain func(*Lock, actors.End) error         // an end that no other kind has
 }

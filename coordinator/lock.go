@@ -227,7 +227,7 @@ func (l *Lock) check(cfg acquireConfig) error {
 	}
 }
 
-// checkSize fails if a request of so many bytes is more than servers accept. They drop
+// checkSize fails if a request of that many bytes is more than servers accept. They drop
 // the connection at such a request, and again each time it is retried.
 func (l *Lock) checkSize(cfg acquireConfig, size int) error {
 	if m := l.members; m != nil && size+overhead > session.MaxRequest {

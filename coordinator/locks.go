@@ -67,7 +67,7 @@ type step uint8
 
 const (
 	walked step = iota // it has looked at one more spot
-	later              // the time is over, and it goes on with the next call
+	later              // the time is over, and it continues with the next call
 	over               // it has looked at all spots
 )
 

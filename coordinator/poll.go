@@ -71,7 +71,7 @@ type place struct {
 //
 // A look of a small tree is a search. In a larger one, half of a look belongs to the
 // locks that are known, the one that was seen longest ago first, and half to the search,
-// which goes on where the last look has left it.
+// which continues where the last look has left it.
 func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool) error {
 	if err := p.c.checkPath(p.root); err != nil {
 		return err

@@ -17,8 +17,8 @@ const (
 //
 // It asks two things in one batch, in any order: whether the directory's floor names the
 // node that is gone, and whether the own node exists. If the floor names another node,
-// the owner left before it held the lock, or uses another library. Then it goes on to the
-// next contender's node and watches that.
+// the owner left before it held the lock, or uses another library. Then it moves on to
+// the next contender's node and watches that.
 //
 // If the floor names the node, the contender is the first, whenever the questions are
 // answered:

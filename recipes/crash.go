@@ -52,7 +52,7 @@ func (m *Machine) recording() Recording {
 // leavesClean notes, when a caller ends its tenure, whether the record is deleted with
 // the node. It goes if the caller has taken the Grant and has released, because then its
 // work is done. It also goes if the caller found no crash and did not take the Grant.
-// Both hold after a loss, too: the caller may have been quicker than the news of it.
+// Both hold after a loss, too: the caller may have been faster than the news of it.
 func (m *Machine) leavesClean(in Withdrawn) {
 	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about the ways to the end: the node is given up, and the caller is told
+// This file is about the ways to the end: the node is given up, and the caller learns
 // why.
 
 // fail ends the acquisition for a reason of its own, before it was granted.
@@ -13,7 +13,7 @@ func (m *Machine) fail(why Why) []Effect {
 
 // release gives up the node. An exclusive holder that had to wait, also one that has just
 // lost the lock, leaves a floor for the waiters behind, which may remember contenders
-// ahead. No contender stands ahead of such a holder, and none will as long as its node
+// ahead. No contender is ahead of such a holder, and none will as long as its node
 // exists. So the floor may be written late, as long as it is deleted with the node. A
 // holder that shared the lock leaves none: older contenders may still hold. A waiter
 // without a node has nothing to give up.
@@ -27,7 +27,7 @@ func (m *Machine) release() []Effect {
 	return m.remove()
 }
 
-// leads reports whether no contender stands ahead. In a semaphore's queue that is so for
+// leads reports whether no contender is ahead. In a semaphore's queue that is so for
 // the first; a contender that has entered is in no queue any more.
 func (m *Machine) leads() bool {
 	if _, ok := m.rule.(Semaphore); ok {

@@ -8,13 +8,13 @@ import (
 
 // This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions
 // have it, too): a grant behind a holder that has not released waits until a time has
-// passed since a contender found that. It is for holders that cannot be trusted to hear
+// passed since a contender found that. It is for holders that cannot be trusted to learn
 // of their loss.
 //
 // The delay stands in the record of crash.go, so a lock with a delay reports crashes.
 // The latest holder has written its delay there, and the contender may ask for a longer
 // one. It may be that no contender sees the node go. So the time begins with a mark in
-// the record, and goes on while contenders come and go:
+// the record, and continues while contenders come and go:
 //
 //  1. A holds, by its record, and ends without a release.
 //  2. B claims the lock, finds A's record, and marks it. The answer has the servers'

@@ -70,12 +70,12 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
-	ahead   int32 // how many contenders stood ahead, up to and with the first of older
+	ahead   int32 // how many contenders were ahead, up to and with the first of older
 	session int64
 
 	own       Own        // our node, once its name is known
 	older     neighbours // of the last listing; the first is what Waiting waits for
-	by        Moment     // when the lock is to be given back, by the soonest wish; 0: no wish has said
+	by        Moment     // when the lock is to be given back, by the earliest wish; 0: no wish has said
 	attempt   Attempt
 	member    int32 // of a multi-lock: in which of its queues older are
 	removed   bool  // our node was seen gone while a request was in progress
@@ -87,7 +87,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	clean     bool  // the delete in progress is to remove the record, too
 	permits   permits
 
-	why      Why  // why the acquisition is to end; 0 while it goes on
+	why      Why  // why the acquisition is to end; 0 while it continues
 	finished bool // Finish was told
 }
 
@@ -253,7 +253,7 @@ func (m *Machine) restart() []Effect {
 
 // permits is what a machine knows beside the queue if its rule is a Semaphore.
 type permits struct {
-	size    int32 // as last heard of; 0: never
+	size    int32 // last known; 0: never
 	settled bool  // the first look at the size has found our own opinion
 	entered bool  // the own node is the first of the permits, not a place in the queue
 	full    bool  // there was no room: the survey is to watch

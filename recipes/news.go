@@ -89,7 +89,7 @@ func (m *Machine) onExpired() []Effect {
 // onAskedBack passes the wish on, for the caller to decide. A node that was written to is
 // still there, and so is the lock.
 //
-// Of several wishes the one with the soonest moment counts, and the caller is told of it
+// Of several wishes the one with the earliest moment counts, and the caller learns of it
 // when it comes. A wish with a later moment, or with none, says nothing new. A wish that
 // came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {

@@ -213,7 +213,7 @@ const (
 	ThenTell        Then = iota // the machine is told
 	ThenAgain                   // there is another plan
 	ThenMakeParents             // the same, when the missing directories were made
-	ThenReadRecord              // the machine is told what the record says
+	ThenReadRecord              // the machine learns what the record says
 	ThenApart                   // parts are made one after the other: the two of a turnover, or those of several nodes
 	ThenLook                    // a look follows: whose the one node is, or for a list request, which nodes there are
 	ThenCount                   // the machine is told, and how many permits are taken

@@ -4,7 +4,7 @@ package recipes
 // that deletes a node with a late number (see [events.Late]) also deletes the directory,
 // if we have made it and nothing else is in it. The next contender makes it again, as
 // after the servers have removed an empty container, and numbers begin with 0. Tokens are
-// zxids and go on growing, and so do floors, which are zxids, too.
+// zxids and keep growing, and so do floors, which are zxids, too.
 //
 // A server does not delete a directory with a node in it. So a contender that has queued
 // up meanwhile keeps the directory, and the next one that leaves tries again. In a

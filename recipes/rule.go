@@ -162,7 +162,7 @@ var newcomer = events.Name{Seq: events.SeqEnd}
 //
 //  1. W holds, and B behind it has listed W alone.
 //  2. W creates its read node, and deletes its write node.
-//  3. B hears that the only one ahead is gone, and would enter beside the reader.
+//  3. B learns that the only one ahead is gone, and would enter beside the reader.
 //
 // A reader may enter there.
 func replaceable(rule Rule, k events.Kind) bool {

@@ -79,7 +79,7 @@ func (m *Machine) queues() bool {
 }
 
 // unsettled reports whether a listing should bring the size. A contender of another
-// opinion hears of that without waiting until it is the first.
+// opinion learns of that without waiting until it is the first.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
 // several reports whether there may be more nodes than the one that the machine knows by
@@ -93,7 +93,7 @@ func (m *Machine) several() bool {
 	return m.permits.entered && s.Permits > 1
 }
 
-// survey asks whether there is room. Only a contender that has found none has to hear of
+// survey asks whether there is room. Only a contender that has found none has to learn of
 // changes, and asks once more for that. If the first survey watched, a contender that
 // enters right away would be told of its own permits.
 func (m *Machine) survey() []Effect {
@@ -162,7 +162,7 @@ func (m *Machine) onAdopted() []Effect {
 	return nil
 }
 
-// permitsFound goes on with permits that a look-up has found, after the answer to Enter
+// permitsFound continues with permits that a look-up has found, after the answer to Enter
 // was lost. The claim reports whether all of them are there.
 func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)

@@ -91,9 +91,9 @@ func (m *Machine) step(in Input) []Effect {
 	return stray(in)
 }
 
-// ends reports whether the acquisition is to end, and the caller is to hear of it no
-// later than when its node has gone. It must hear at once when nothing more is heard of a
-// lease:
+// ends reports whether the acquisition is to end, and the caller is to learn of it no
+// later than when its node has gone. It must hear at once when nothing more is learned of
+// a lease:
 //
 //  1. A waiter's lease runs out, which does not matter.
 //  2. It is withdrawn, and the delete is in progress.
@@ -592,7 +592,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 	case LeaseRanOut:
 		return m.lose(events.ReasonLeaseRanOut)
 	case Overdue:
-		if m.by != 0 && in.By >= m.by { // else a sooner moment has been told since
+		if m.by != 0 && in.By >= m.by { // else an earlier moment was reported since
 			return m.lose(events.ReasonRevoked)
 		}
 	case Reconnected:
@@ -630,7 +630,7 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 		return m.over()
 	case Refused:
 		if m.why == WhyReleased || m.why == WhyPanicked {
-			m.why = WhyRefused // the caller has to hear that the node is still there
+			m.why = WhyRefused // the caller has to learn that the node is still there
 		}
 		return m.over()
 	case Unknown:

@@ -13,7 +13,7 @@ package recipes
 //     servers tell of its end before they tell of z. If it goes behind z, a claim may
 //     have come before that, too, and the watch reports it.
 //
-// From z on no node stands ahead of the contender's. So no other contender is granted the
+// From z on no node is ahead of the contender's. So no other contender is granted the
 // lock before this node goes or its session ends.
 //
 // A reconnect breaks 2: what has happened meanwhile is told in any order. So the

@@ -21,7 +21,7 @@ func (r *seatRequest) admit(s *Session) {
 		return
 	}
 	if r.op == recipes.OpDelete {
-		// The caller of Release goes on before the request is made. It may ask for the
+		// The caller of Release continues before the request is made. It may ask for the
 		// lock again at once, and then both are one request, or the new one is known to
 		// stand behind the old one.
 		s.loop.Yield()

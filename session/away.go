@@ -18,7 +18,7 @@ const (
 	laterNotice = time.Minute
 )
 
-// errTrying represents the cause while the first attempt goes on.
+// errTrying represents the cause while the first attempt continues.
 var errTrying = errors.New("the first attempt goes on")
 
 // noteAway starts the timer when there is no connection, and stops it when there is one.

@@ -147,7 +147,7 @@ func (n *containerNodes) lacking() bool {
 	return n.lacks
 }
 
-// heard notes what became of a request for one on a connection. It returns whether that
+// heard notes the outcome of a request for one on a connection. It returns whether that
 // is why the servers are taken to have none.
 func (n *containerNodes) heard(on any, err error) bool {
 	n.mu.Lock()

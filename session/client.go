@@ -65,9 +65,9 @@ type client struct {
 	farewell   time.Time // until when a server may answer the end of the session
 }
 
-// phase says how far a client's session has come. It goes on, and never back, except that
-// a session may be up and suspended in turn, and that one that loses its connection while
-// it is young begins again.
+// phase says how far a client's session has come. It moves forward only, except
+// that a session may be up and suspended in turn, and that one that loses its connection
+// while it is young begins again.
 type phase int32
 
 const (

@@ -10,7 +10,7 @@ import (
 )
 
 // The kernel's clocks: that of package time, which stands still in a suspend, and one
-// that goes on. Their difference changes in a suspend and at no other time.
+// that continues. Their difference changes in a suspend and at no other time.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7

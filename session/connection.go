@@ -89,7 +89,7 @@ func (c *client) stuck() bool {
 }
 
 // onIdentityError takes the news that a server has refused the client's identity, or
-// could not prove its own. The session goes on, see turnedAway. It is reported once: a
+// could not prove its own. The session continues, see turnedAway. It is reported once: a
 // server that refuses an identity does so again with each connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
@@ -332,14 +332,14 @@ func (s *Session) announce(c *client) {
 	s.tellFirst(nil)
 }
 
-// restored goes on when the watches were restored, or their time is over.
+// restored continues when the watches were restored, or their time is over.
 func (s *Session) restored(c *client) {
 	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
 		s.resume(c)
 	}
 }
 
-// vouched goes on with a connection that has answered a request, after one that left
+// vouched continues with a connection that has answered a request, after one that left
 // requests unanswered.
 func (s *Session) vouched(c *client, server string, err error) {
 	defer s.finish(c)
@@ -459,7 +459,7 @@ func (c *client) onAnswered(a wire.Answer) {
 func (c *client) onFailed(err error) {
 	s := c.session
 	switch {
-	case errors.Is(err, wire.ErrReplaced): // the client was not let go on
+	case errors.Is(err, wire.ErrReplaced): // the client was not allowed to continue
 		s.postFor(c, func() {
 			c.logger.Info("the session is over", zap.Error(err))
 			s.expire(c)

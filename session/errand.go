@@ -56,7 +56,7 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 // enter trades the own node for the permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can hear that it is gone
+	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
 	return c.carryOut(t, recipes.Errand{
 		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c), Floor: e.Floor,
 		Size: t.permits.size, Version: e.Version,
@@ -84,7 +84,7 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	if x.Renews(events.Late(own)) && c.renew(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can hear that it is gone
+	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
 	in, err := c.carryOut(t, x)
 	if _, gone := in.(recipes.Deleted); gone {
 		c.dirs.removed(t.dir, e.Node.Text, e.Floor)
@@ -209,7 +209,7 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 	case m.Note == recipes.NoteShut:
 		t.single.plain.Store(true)
 	}
-	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can hear of it
+	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can learn of it
 		c.dirs.removed(t.dir, path.Base(x.Nodes[0]), x.Floor)
 	}
 	return m

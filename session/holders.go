@@ -7,7 +7,7 @@ import (
 )
 
 // This file is about seats that hold: which they are, what renews their lease, and how
-// they hear that it has run out. While no seat holds, no lease is watched or renewed.
+// they learn that it has run out. While no seat holds, no lease is watched or renewed.
 
 // tell gives a seat's machine one input. A machine that does not hold its lock after that
 // is no holder any more. Only a proof makes it one, see prove.
@@ -74,7 +74,7 @@ func (t *Seat) knows(own bool) {
 // prove passes on an answer that may prove all that a grant needs but the lease, with
 // whether the lease is good. The machine of a seat that takes the proof holds from then
 // on. The loop judges the lease, and it also tells every holder when the lease has run
-// out. So every machine with a fresh proof hears of the end of that lease. A node that
+// out. So every machine with a fresh proof learns of the end of that lease. A node that
 // the answer names is watched when it has been held for a while.
 //
 // If the lease is not good, a claim proves nothing yet, but it may renew the session. A

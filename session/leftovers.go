@@ -80,7 +80,7 @@ func (t *Seat) eachDir(do func(dir string)) {
 }
 
 // scheduleCleanup arms the timer for the next directory. What becomes due later never is
-// due sooner than what the timer is armed for.
+// due earlier than what the timer is armed for.
 func (s *Session) scheduleCleanup() {
 	if s.leftovers.timer != nil || s.closing {
 		return

@@ -23,7 +23,7 @@ import (
 const (
 	// mostReadings bounds the readings of all looks that are in progress at a time. A
 	// server executes the requests of a session one after the other, so locks' requests
-	// wait behind at most so many readings.
+	// wait behind at most that many readings.
 	mostReadings = 64
 	// mostBytes bounds the bytes of their answers, as far as the answers before them
 	// tell. A longer answer is read alone.

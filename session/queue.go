@@ -146,7 +146,7 @@ func (s *Session) start(c *client, r request) {
 		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a
 		// rule. Otherwise a loop may keep itself slow:
 		//
-		//  1. The caller asks for the lock again.
+		//  1. The caller requests the lock again.
 		//  2. The goroutine of that create runs first.
 		//  3. The new node stands behind the old one, and waits.
 		//  4. So the next delete leaves a floor, too.
@@ -181,7 +181,7 @@ func (c *client) afterPause(f func()) {
 
 // quiesce stops sending when a last flight has gone, and signals when it was answered. If
 // the connection is lost meanwhile it waits for the next one: without a connection no
-// server hears of the end of the session.
+// server learns of the end of the session.
 func (s *Session) quiesce() {
 	c := s.client
 	if s.quiet == nil || c != nil && c.is(phaseSuspended) {

@@ -28,7 +28,7 @@ type seeker interface {
 	request
 	// load is the room that it needs, beside what it has.
 	load(s *Session) budget.Load
-	// enter goes on with the request. There is room, and it takes that.
+	// enter continues with the request. There is room, and it takes that.
 	enter(s *Session)
 	// full refuses the request.
 	full(s *Session, err error)
@@ -71,7 +71,7 @@ func (s *Session) giveUp() bool {
 	return t != nil
 }
 
-// roomMade goes on with the requests that wait for room, in order. If nodes stay that
+// roomMade continues with the requests that wait for room, in order. If nodes stay that
 // were to go, it finds out for each request whether it may still wait.
 func (s *Session) roomMade() {
 	s.showFill()
@@ -248,7 +248,7 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	}
 }
 
-// end takes note of what is left of the transaction, when no more is heard of it. A
+// end takes note of what is left of the transaction, when no more is learned of it. A
 // caller may give up while the transaction is on its way: then both of them end it.
 func (x *txn) end(s *Session) {
 	begun := x.begun

@@ -20,7 +20,7 @@ import (
 // the machine does not deal with that. So a question about a seat's own node is answered
 // for the node that the seat made, identified by the zxid that created it:
 //
-//   - Gone is told of the own node only when that node is gone. The event of a watch is
+//   - Gone is sent for the own node only when that node is gone. The event of a watch is
 //     news of the node that was there when it came, and comes before any answer that
 //     knows of a later node. A reading that found nothing may be older than the node. So
 //     after such a reading the session looks again ([verification]).
@@ -37,7 +37,7 @@ import (
 //  3. A deletes that node.
 //
 // Limitation: A deletes B's node if A's node is removed by hand, and B makes its own,
-// before A has its node watched or in the moment in which A's delete is in progress.
+// before A has its node watched or at the moment when A's delete is in progress.
 
 // Holder returns the holder that the seat's latest read has found, for a lock of one node
 // that had a holder. Paths are without the chroot.
@@ -86,7 +86,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 }
 
 // missing is called when a seat has found no node. Then the seat has none itself. If
-// another seat of the session believes that it has the node, that seat has to hear of it.
+// another seat of the session believes that it has the node, that seat has to learn of
+// it.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
 	if other := c.owners.of(t.single.node); other != nil && other != t {
@@ -150,7 +151,7 @@ func Ephemeral(stat *zk.Stat) bool {
 }
 
 // verification looks whether a seat's node is still the one that it made, and watches it.
-// It is for a seat that was told that the node is its own. It is not for one whose create
+// It is for a seat that learned that the node is its own. It is not for one whose create
 // is in progress: the answer could be older than that.
 type verification struct {
 	slot

@@ -81,7 +81,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 
 // resize writes the size, and makes and deletes a node among the permits in the same
 // transaction. The first in the queue that waits for room has the permits' directory
-// watched, and so hears of the size as well. The node of the size has no watch of its
+// watched, and so learns of the size as well. The node of the size has no watch of its
 // own. Every waiter would have to arm it, it would fire only at a resize, and it would
 // stay forever, because a client cannot drop a watch.
 //

@@ -78,7 +78,7 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 // their paths. It does not change what the caller gave, and copies all of it:
 //
 //  1. A transaction is in progress, in the client's queue.
-//  2. Its ctx ends, and the caller goes on, and changes its data.
+//  2. Its ctx ends, and the caller continues, and changes its data.
 //  3. Only now the client writes the transaction to the wire.
 func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts

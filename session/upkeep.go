@@ -148,7 +148,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
 	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
-	_ = w.Fail(wire.ErrSilent) // the client hears of it from Read, and goes on to the next server
+	_ = w.Fail(wire.ErrSilent) // the client learns of it from Read, and moves on to the next server
 	return wait
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about what the session has watched: how a watch is armed, and who hears of
-// its event. Seats follow nodes ([client.watches]) and hear once that a node is gone; a
-// change of data arms the watch again. Goroutines of services, and seats that look out
-// for a change of a directory, hear of any change ([client.looks]), and arm again by
+// This file is about what the session has watched: how a watch is armed, and who learns
+// of its event. Seats follow nodes ([client.watches]) and hear once that a node is gone;
+// a change of data arms the watch again. Goroutines of services, and seats that look out
+// for a change of a directory, learn of any change ([client.looks]), and arm again by
 // reading again.
 
 // aspect is what a reading asks for, and so what its watch is about.
@@ -50,7 +50,7 @@ type snapshot struct {
 	armed    bool // by this reading
 }
 
-// reader is a seat or a goroutine that wants to hear of changes.
+// reader is a seat or a goroutine that wants to learn of changes.
 type reader interface {
 	// subscribe comes before the reading, see [watch.Set.Ask].
 	subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket)
@@ -120,7 +120,7 @@ func (t *Seat) subscribe(c *client, _ aspect, node string) (arm bool, ticket wat
 	return arm, ticket
 }
 
-// answered ends the subscription if the watch could not be armed: the seat hears of that
+// answered ends the subscription if the watch could not be armed: the seat learns of that
 // by the answer to its request.
 func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, armed bool) {
 	c.watches.Answered(node, ticket, armed)
@@ -129,7 +129,7 @@ func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, a
 	}
 }
 
-// lookout is a seat that wants to hear of any change of a directory.
+// lookout is a seat that wants to learn of any change of a directory.
 type lookout struct{ *Seat }
 
 // subscribe subscribes the seat, unless it has left.
@@ -261,7 +261,7 @@ func (w *watcher) begin() (gone bool) {
 	return w.gone
 }
 
-// subscribe subscribes the watcher to the path, and to no other. A call that goes on
+// subscribe subscribes the watcher to the path, and to no other. A call that continues
 // after its caller has gone subscribes nothing.
 func (w *watcher) subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket) {
 	w.mu.Lock()

@@ -48,7 +48,7 @@ type child struct {
 	tells    chan int64          // the newest end of the lease, for the supervisor
 	cut      bool                // the supervisor has sent KILL by itself
 	halting  chan syscall.Signal // what has halted the command
-	halt     atomic.Int32        // the same, until the command goes on
+	halt     atomic.Int32        // the same, until the command continues
 	begged   bool                // it was said that the command waits for the terminal
 	handed   atomic.Bool         // the command was given the terminal
 	finished sync.WaitGroup
@@ -367,7 +367,8 @@ func (c *child) left() []int {
 	return c.family.members()
 }
 
-// ask asks the family to end. A halted process gets the signal only when it goes on, hence the CONT.
+// ask asks the family to end. A halted process gets the signal only when it continues,
+// hence the CONT.
 func (c *child) ask() {
 	c.signal(c.asks)
 	c.signal(syscall.SIGCONT)
@@ -421,7 +422,7 @@ func (c *child) halts() <-chan syscall.Signal { return c.halting }
 
 // halted deals with a command that was halted.
 func (c *child) halted(by syscall.Signal, valid func() bool) {
-	if c.halt.Load() != int32(by) || !valid() { // it goes on, or is about to be ended
+	if c.halt.Load() != int32(by) || !valid() { // it continues, or is about to be ended
 		return
 	}
 	why := jobs.ByForce

@@ -30,8 +30,8 @@ func familyOf(group, supervisor int, apart bool) family {
 	return f
 }
 
-// outlived returns the family of a command that has ended. Once its group has, too, the number is
-// another group's sooner or later.
+// outlived returns the family of a command that has ended. Once its group has, too, the
+// number is another group's sooner or later.
 func (f family) outlived() family {
 	if f.group != 0 && groupEnded(f.group) {
 		f.group = 0

@@ -13,7 +13,7 @@ const toWrite = 2 * time.Second
 // errSilent is the error of a folder that does not answer, as on a network.
 var errSilent = errors.New("the folder has not answered for " + toWrite.String())
 
-// writeFigures writes what became of an attempt that has ended with the error.
+// writeFigures writes the outcome of an attempt that has ended with the error.
 func (w *wanted) writeFigures(end error) {
 	if w.file == "" {
 		return
@@ -25,7 +25,7 @@ func (w *wanted) writeFigures(end error) {
 	}
 }
 
-// within returns what do returns, or errSilent if that takes too long. do goes on then.
+// within returns what do returns, or errSilent if that takes too long. do continues then.
 func within(most time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

@@ -40,8 +40,8 @@ func membersOf(g events.Grant) json.RawMessage {
 	return raw(all, len(all) > 0)
 }
 
-// abandonedOf describes the crashed holder, if there is one, with so many bytes of its data at
-// most.
+// abandonedOf describes the crashed holder, if there is one, with that many bytes of its
+// data at most.
 func abandonedOf(g events.Grant, most int) json.RawMessage {
 	if g.Abandoned == nil {
 		return nil

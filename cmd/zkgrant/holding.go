@@ -27,7 +27,7 @@ type work interface {
 	renew(lease time.Time)
 	// ended is closed when the work has ended. It is nil while that is impossible.
 	ended() <-chan struct{}
-	// late reports whether work that has ended was killed because it did not hear of a
+	// late reports whether work that has ended was killed because it did not learn of a
 	// lease in time.
 	late() bool
 	// pass deals with a signal, and reports whether it reached the work.

@@ -38,7 +38,7 @@ type wanted struct {
 	minHold time.Duration // the lock is held at least so long, unless somebody asks for its end
 
 	gave bool         // the lock was given back, and not lost
-	last textfile.Run // what became of the latest attempt
+	last textfile.Run // the outcome of the latest attempt
 	file string       // for that; empty for none
 
 	lead         bool // grace is --lead of hold, and not --grace

@@ -51,8 +51,8 @@ func self() (string, error) {
 	return program, nil
 }
 
-// sinceBoot returns the time of a clock that goes on while the machine is suspended, and is the
-// same in every process. It is no time of day.
+// sinceBoot returns the time of a clock that continues while the machine is suspended,
+// and is the same in every process. It is no time of day.
 func sinceBoot() time.Time {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // before Linux 2.6.39

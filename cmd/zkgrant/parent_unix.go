@@ -19,5 +19,6 @@ func keepRunning(int) {}
 
 func self() (string, error) { return os.Executable() }
 
-// sinceBoot returns the time of day: this system has no clock that is known to go on in a suspend.
+// sinceBoot returns the time of day: this system has no clock that is known to continue
+// in a suspend.
 func sinceBoot() time.Time { return time.Now() }

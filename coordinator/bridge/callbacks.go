@@ -51,7 +51,7 @@ func Run(
 }
 
 // announce calls the function with each leader until stop is called. stop waits for the
-// last call. Only the values of ctx count: Run may go on after the end of ctx.
+// last call. Only the values of ctx count: Run may continue after the end of ctx.
 func announce(ctx context.Context, election *coordinator.Election, onNewLeader func(coordinator.Leader)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	leaders, ended := election.Observe(ctx), make(chan struct{})

@@ -14,7 +14,7 @@
 //     loss noted before prevents it.
 //  2. The session renews the lease of a node until [actors.Lookout.Rest], and again from
 //     the moment at which [actors.Lookout.Known] is true. Rest is called under the mutex,
-//     and no turn is granted between the two. So every holder hears of the end of the
+//     and no turn is granted between the two. So every holder learns of the end of the
 //     lease.
 //  3. The machine of the acquisition hears every input first, then its lookout, then the
 //     cache.
@@ -37,7 +37,7 @@ type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
 	Handoffs  int32         // local grants at the most, once another contender is known
-	For       time.Duration // how long local grants go on then
+	For       time.Duration // how long local grants continue then
 }
 
 // Handle is a cached lock, with what its acquisitions have in common. Nobody writes to
@@ -236,7 +236,7 @@ func (c *cache) begin(t *turn) (*stay, error) {
 	c.stays, c.all.paths[c.path] = append(c.stays, s), c
 	try := t.try
 	c.all.then(func() {
-		c.all.Want(c.path, s.terms) // before the servers hear of the node
+		c.all.Want(c.path, s.terms) // before the servers learn of the node
 		s.start(try)
 	})
 	return s, nil

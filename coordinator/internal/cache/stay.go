@@ -202,7 +202,7 @@ func (s *stay) onIdle() {
 	s.spend()
 }
 
-// hear is told of each input of the node's acquisition, with the effects of its machine.
+// hear receives each input of the node's acquisition, with the effects of its machine.
 func (s *stay) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
 	all := s.cache.all
 	all.mu.Lock()
@@ -248,14 +248,14 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	case recipes.Revoke:
 		s.wish, s.book.Spent = &e, true
 		for _, t := range s.holders {
-			if t.Holding() { // else it hears of the wish with its Grant
+			if t.Holding() { // else it learns of the wish with its Grant
 				s.cache.all.then(func() { t.AskBack(e) })
 			}
 		}
 	}
 }
 
-// lose tells the holders. One that was admitted and is not started is told when it is.
+// lose tells the holders. One that was admitted and is not started learns when it is.
 func (s *stay) lose(e recipes.Lose) {
 	s.book.Over, s.loss = true, e
 	var told []*turn

@@ -22,7 +22,7 @@ func (l Load) Times(n int64) Load { return Load{n * l.Nodes, n * l.Bytes} }
 // long the path is.
 const Overhead = 60
 
-// Node returns the load of a node of a lock. Its path has so many bytes, and the lock's
+// Node returns the load of a node of a lock. Its path has that many bytes, and the lock's
 // has path bytes. A name that is longer than the overhead covers counts in full.
 func Node(path, node int) Load {
 	const length = 4

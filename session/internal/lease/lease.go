@@ -24,21 +24,21 @@ const (
 // Lease is what the answers on a client's connections prove about the life of its
 // session.
 //
-// The leader expires the session, and it counts from when it last heard of it. It hears
-// of a client that is connected to a follower in two ways. When a connection is made the
-// follower asks the leader about the session. So the answer to a handshake proves that a
-// leader heard of the session after the handshake was sent. The follower keeps everything
-// else to itself until the leader asks which sessions are alive, every half tick; not
-// even a write renews the session. But a write is answered by a quorum, and what passes
-// between a follower and its leader stays in order:
+// The leader expires the session, and it counts from when it last learned of it. It
+// learns of a client that is connected to a follower in two ways. When a connection is
+// made the follower asks the leader about the session. So the answer to a handshake
+// proves that a leader learned of the session after the handshake was sent. The follower
+// keeps everything else to itself until the leader asks which sessions are alive, every
+// half tick; not even a write renews the session. But a write is answered by a quorum,
+// and what passes between a follower and its leader stays in order:
 //
 //  1. Request f is sent, and answered: the follower has noted it.
 //  2. At least half a tick passes, so the leader asks, and the follower answers.
 //  3. Write w is sent, and the follower passes it on, after that answer.
 //  4. w is answered: the leader has got it, and all that came before.
 //
-// So the leader heard of the session no earlier than f was sent. base is the time of the
-// newest such f. A single server, and a leader, hear sooner.
+// So the leader learned of the session no earlier than f was sent. base is the time of
+// the newest such f. A single server, and a leader, hear earlier.
 //
 // A leader that has been deposed may not know it. It answers the handshake of a session
 // that is resumed, also for the observers and the followers that it has left, while the
@@ -53,7 +53,7 @@ const (
 // in that very moment. These are two faults within one round trip, and either of them
 // alone does no harm.
 //
-// Times are those of a clock that goes on while the machine is suspended. They may come
+// Times are those of a clock that continues while the machine is suspended. They may come
 // in any order: a time that is too early for what it says makes base earlier, and never
 // later. A Lease is safe for concurrent use.
 type Lease struct {

@@ -1,5 +1,5 @@
 // Package watch keeps what a client has the servers watch, and which subscribers want to
-// hear of it.
+// learn of it.
 package watch
 
 import (
@@ -32,7 +32,7 @@ import (
 //  2. B finds that taken care of, and only reads.
 //  3. The node changes.
 //  4. A's request is executed, reads what is new, and arms the watch.
-//  5. B does not hear of the change.
+//  5. B does not learn of the change.
 type Set[S comparable, V any] struct {
 	mu          sync.Mutex
 	paths       map[string]entry[S]
@@ -124,7 +124,7 @@ func (s *Set[S, V]) Changed(path string) (wanted bool) {
 }
 
 // Fired says that the watch has fired. It drops the subscribers, and returns them: they
-// have to hear of it.
+// have to learn of it.
 func (s *Set[S, V]) Fired(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 //
 // An attempt, from its start to the complete answer to the handshake (TCP, TLS and
 // ZooKeeper), takes at most three tenths of the session timeout. It waits for a lookup as
-// long, which then goes on for a later attempt ([Names]). The client notices a dead
+// long, which then continues for a later attempt ([Names]). The client notices a dead
 // connection after two thirds, and with the back-off a mute server costs no more than
 // what is left.
 type Dialer struct {
@@ -226,12 +226,12 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	return w, nil
 }
 
-// errSlow is why an attempt has no answer of a lookup: it goes on.
+// errSlow is why an attempt has no answer of a lookup: it continues.
 var errSlow = errors.New("name not resolved yet")
 
 // reach connects to a server of the connect string, after a lookup of its name. The
-// addresses that are known from before stand in while the lookup goes on, or when it has
-// failed.
+// addresses that are known from before stand in while the lookup continues, or when it
+// has failed.
 func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
 	if _, noLiteral := netip.ParseAddr(host); d.cfg.Names == nil || err != nil || noLiteral == nil {

@@ -17,9 +17,10 @@ const codeConnectionLoss int32 = -4
 
 // farewell is a connection to no server, for a client that has to end and has no other
 // connection. The client insists on an answer to the end of its session. It waits a
-// second for it, though there is no connection that it could come from, and hears nothing
-// in between. Here it gets the answer at once. Everything else in its queue is answered
-// with the loss of the connection, which is the truth. No byte leaves the process.
+// second for it, though there is no connection that it could come from, and receives
+// nothing in between. Here it gets the answer at once. Everything else in its queue is
+// answered with the loss of the connection, which is the truth. No byte leaves the
+// process.
 //
 // Deadlines do not matter, because there is nothing to wait for.
 type farewell struct {

@@ -180,7 +180,7 @@ func roundTrip(w io.Writer, r io.Reader, op int32, body []byte) ([]byte, error) 
 }
 
 // secured is a TLS connection that reports a refused certificate. With TLS 1.3 the
-// client's own handshake is over before it hears of the refusal, which comes in place of
+// client's own handshake is over before it learns of the refusal, which comes in place of
 // ZooKeeper's answer.
 type secured struct {
 	*tls.Conn

@@ -42,7 +42,7 @@ type Answer struct {
 	Timeout   time.Duration // of a handshake: what the server granted
 }
 
-// Request says what became of a request, for the hooks of a program.
+// Request reports the outcome of a request, for the hooks of a program.
 type Request struct {
 	Op       string // as the protocol has it
 	Server   string // host:port
@@ -173,7 +173,7 @@ func (l *Link) settle() {
 //  2. The session is resumed, and the client starts to send its queue.
 //  3. The first reply arrives and its zxid is stored.
 //  4. Only now the client puts the request for its watches together, and asks for what
-//     has changed after that zxid. It never hears of a change of children that came
+//     has changed after that zxid. It never learns of a change of children that came
 //     before.
 //
 // Deletions are not lost that way, and the session relies on nothing else, but a data
@@ -218,7 +218,7 @@ const (
 )
 
 // noteResumed is called by the reader when the handshake has resumed the session, before
-// the client hears of that.
+// the client learns of that.
 func (w *wire) noteResumed() {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()

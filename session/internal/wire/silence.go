@@ -128,7 +128,7 @@ func ClientPatience(timeout time.Duration) time.Duration { return timeout * 2 / 
 
 // MostPatience is for how long a request waits for its answer, whatever else is answered
 // meanwhile. The client would wait forever: it counts from the newest bytes, and a
-// server that is stuck may go on answering pings. A lease has run out by then, or is
+// server that is stuck may continue answering pings. A lease has run out by then, or is
 // about to, and there is time left to close the session.
 func MostPatience(timeout time.Duration) time.Duration { return timeout * 9 / 10 }
 

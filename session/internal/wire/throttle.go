@@ -51,7 +51,7 @@ func (t *Throttle) TurnedAway(now time.Time, timeout time.Duration) (report bool
 	return report
 }
 
-// Calm reports whether nothing was turned away of late.
+// Calm reports whether nothing was turned away lately.
 func (t *Throttle) Calm(now time.Time, timeout time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -63,7 +63,7 @@ const (
 	// pingFrame is a ping as the client writes it.
 	pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
 
-	// A frame is a length of four bytes, and so many bytes. Requests begin with xid and
+	// A frame is a length of four bytes, and that many bytes. Requests begin with xid and
 	// operation, replies with xid, zxid and error: the client panics on a shorter reply.
 	prefixLength = 4
 	minRequest   = 8
@@ -150,7 +150,7 @@ type wire struct {
 	unsent  []byte
 	spare   []byte     // the buffer that was sent before
 	sendBy  time.Time  // the deadline of the latest frame in unsent
-	sending bool       // a goroutine sends, and goes on until unsent is empty
+	sending bool       // a goroutine sends, and continues until unsent is empty
 	room    *sync.Cond // there is room in unsent again, or never will be
 
 	// Guarded by the link's mutex, see noteResumed.
@@ -315,7 +315,7 @@ func (w *wire) send() {
 			_, err = w.conn.Write(batch)
 		}
 		if err != nil {
-			// The client must not hear of it from Write. It answers a request at once if
+			// The client must not learn of it from Write. It answers a request at once if
 			// its write fails, and again when the connection has ended, and there is not
 			// always room for the second answer:
 			//
@@ -440,7 +440,7 @@ func (w *wire) received() {
 		}
 		w.order = slices.Delete(w.order, 0, answered)
 	}
-	told := !w.ended.IsZero() // a hook was told that there would be no answer
+	told := !w.ended.IsZero() // a hook learned that there would be no answer
 	w.mu.Unlock()
 	if !found {
 		return
@@ -672,10 +672,10 @@ func (w *wire) lifetime() time.Duration {
 	return w.ended.Sub(w.established)
 }
 
-// leave makes the client hear of the connection's end only after it has asked for the end
-// of its session. It reports whether it is not too late for that. The reason: the client
-// does not answer a request that it takes after its last look at its queue, and waits a
-// second:
+// leave makes the client learn of the connection's end only after it has asked for the
+// end of its session. It reports whether it is not too late for that. The reason: the
+// client does not answer a request that it takes after its last look at its queue, and
+// waits a second:
 //
 //  1. It is told to quit.
 //  2. Its connection ends. Its loop sees that it has to quit, answers all requests and
@@ -690,7 +690,7 @@ func (w *wire) leave() bool {
 	return w.leaving
 }
 
-// Close closes the socket for the client, and lets a client that leaves hear of it.
+// Close closes the socket for the client, and lets a client that leaves learn of it.
 func (w *wire) Close() error {
 	w.once.Do(func() { close(w.left) })
 	return w.hangUp()

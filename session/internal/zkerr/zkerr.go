@@ -41,7 +41,7 @@ const (
 	Unknown
 )
 
-// Settled reports whether it is known for good what became of the request.
+// Settled reports whether the outcome of the request is final.
 func (o Outcome) Settled() bool { return o == Done || o == Refused }
 
 // String returns the name of o.

@@ -19,7 +19,7 @@ const (
 	Ask     Act = iota + 1 // send the command the signal that asks it to end
 	Kill                   // send it KILL; repeated until it is dead
 	Lose                   // report that the lock is lost
-	Remind                 // report that others of the group go on, and the lock is held for them
+	Remind                 // report that others of the group continue, and the lock is held for them
 	Stay                   // report that the command is dead, and the lock is held until Until
 	Release                // the command is dead: give the lock back, if it is still held
 	Leave                  // KILL does not end the command and the lock is lost: end without it
@@ -43,7 +43,7 @@ type Duty struct {
 	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
 	Timeout time.Duration // the session timeout
 	Took    time.Duration // by the latest Ask: to find every process takes the longer the more there are
-	Leaves  bool          // others of the group may go on without the lock
+	Leaves  bool          // others of the group may continue without the lock
 	Until   time.Time     // the lock is held until then, unless somebody asks for its end
 
 	Lease   time.Time // the lock is safe until then without further contact; Due at most
@@ -117,7 +117,7 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	if loses {
 		do = append(do, Lose)
 	}
-	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself, and its group goes on
+	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself, and its group continues
 	if d.Empty || orphaned && d.Leaves {
 		if d.given || d.caused() || !now.Before(d.Until) {
 			d.done = d.done || !d.given

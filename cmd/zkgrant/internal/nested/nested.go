@@ -56,7 +56,7 @@ func Environment(outer []Node) []string {
 	return []string{Variable + "=" + string(value)}
 }
 
-// Contender is what asks for the lock.
+// Contender is what requests the lock.
 type Contender struct {
 	Session int64 // its own
 	Reads   bool

@@ -1,4 +1,4 @@
-// Package textfile writes what became of a run in the text format of Prometheus, as the
+// Package textfile writes the outcome of a run in the text format of Prometheus, as the
 // textfile collector of its node exporter reads it.
 package textfile
 
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Run is what became of one run.
+// Run is the outcome of one run.
 type Run struct {
 	Path   string // of the lock
 	Ended  time.Time

@@ -83,7 +83,7 @@ func Op(op string) string {
 	}
 }
 
-// Result names what became of a request.
+// Result names the outcome of a request.
 func Result(err error) string {
 	if err == nil {
 		return "ok"
