@@ -207,7 +207,7 @@ func (l *Lock) queues(e recipes.Queue) {
 }
 
 func (l *Lock) requeues() {
-	l.losesPlace()
+	l.noteRequeue()
 	l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
 }
 

@@ -62,7 +62,7 @@ func (g *Guest) Queue(ahead int) {
 func (g *Guest) Requeue() { g.requeues() }
 
 // Displace notes that the number of contenders ahead is no longer known.
-func (g *Guest) Displace() { g.losesPlace() }
+func (g *Guest) Displace() { g.noteRequeue() }
 
 // End reports that the acquisition is over, before another one is granted the lock.
 // Vacate follows.

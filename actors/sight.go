@@ -228,8 +228,8 @@ func (l *Lock) stands(ahead int) {
 	l.placed, l.ahead = true, int32(ahead)
 }
 
-// losesPlace notes that the lock queues again.
-func (l *Lock) losesPlace() {
+// noteRequeue notes that the lock queues again.
+func (l *Lock) noteRequeue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed = false

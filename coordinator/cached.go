@@ -67,9 +67,9 @@ func (l *Lock) caching() *cache.Handle {
 	return of
 }
 
-// wants has the cached nodes at the paths of the lock removed, because the lock is about
-// to queue there.
-func (l *Lock) wants() {
+// evictCached releases idle cached locks at the paths of the lock, because the lock is
+// about to queue there.
+func (l *Lock) evictCached() {
 	if m := l.members; m != nil {
 		for _, member := range m.locks {
 			l.c.caches.Want(member.path, nil)

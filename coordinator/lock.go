@@ -161,7 +161,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		return a
 	}
 	if !again && a.seat != nil {
-		l.wants() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
+		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
 	if cfg.feed != nil && a.isDone() {

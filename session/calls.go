@@ -20,8 +20,8 @@ import (
 // anyVersion makes the server not compare versions.
 const anyVersion = -1
 
-// reaped bounds how often something is made, or read, that is deleted as often.
-const reaped = recipes.Tries
+// maxTries bounds the attempts at something that others keep deleting.
+const maxTries = recipes.Tries
 
 // unanswered is the answer to a single request that ended with an error.
 func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {

@@ -34,7 +34,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	c, err := s.newClient(epoch, failures)
 	if err != nil { // only a list without servers does that, and the parser refuses it
 		s.cfg.Logger.Error("could not start a ZooKeeper client", zap.Error(err))
-		s.tellFirst(err)
+		s.reportReady(err)
 		return
 	}
 	s.client = c
@@ -44,9 +44,9 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	s.mu.Unlock()
 }
 
-// tellFirst tells the callers that wait for the first session that it is there, or why it
-// is not.
-func (s *Session) tellFirst(err error) {
+// reportReady reports to the callers that wait for the first session that there is one,
+// or why there is none.
+func (s *Session) reportReady(err error) {
 	s.mu.Lock()
 	s.view.ready, s.view.refuse = s.view.ready || err == nil, err
 	s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Session) onIdentityError(c *client, err error) {
 	} else {
 		c.logger.Warn("the identities were not accepted", zap.Error(err))
 	}
-	s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
+	s.reportReady(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
 // LongTick returns the servers' tickTime as implied by the timeout of the current
@@ -329,7 +329,7 @@ func (s *Session) announce(c *client) {
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
 	s.quiesce()
-	s.tellFirst(nil)
+	s.reportReady(nil)
 }
 
 // restored continues when the watches were restored, or their time is over.

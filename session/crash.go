@@ -121,7 +121,7 @@ func (c *client) readRecord(t *Seat, x recipes.Errand) (m recipes.Meaning, _ err
 	if !ok {
 		return m, fmt.Errorf("%w: %s holds %.20q", ErrRecord, node, data)
 	}
-	h.began(stat.Mtime)
+	h.setStart(stat.Mtime)
 	found := recipes.Found{
 		Own: h.node == own, Writer: t.in != nil && h.token == t.lent,
 		Delay: t.delayBehind(h), Marked: h.marked, Since: h.lockDelay.since,

@@ -75,9 +75,9 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 // and for the rest of that request.
 const MarkRoom = 2 << 10
 
-// began takes the time of the latest write for that of a mark that bears none, or a later
-// one: the servers' clock was put back since, and the delay is to end.
-func (d *lockDelay) began(mtime int64) {
+// setStart uses the time of the latest write if the mark has no time, or one in the
+// future: then the servers' clock was set back, and the delay must end.
+func (d *lockDelay) setStart(mtime int64) {
 	if d.marked && (d.since == 0 || d.since > mtime) {
 		d.since = mtime
 	}
@@ -98,16 +98,16 @@ func (t *Seat) takingOver(h holding, own string) []byte {
 
 // delay tells a seat when its delay is over.
 func (s *Session) delay(seat *Seat, pause recipes.Pause) {
-	s.undelay(seat)
+	s.stopDelay(seat)
 	over := func() {
-		s.undelay(seat)
+		s.stopDelay(seat)
 		s.tell(seat, recipes.Paused{Epoch: pause.Epoch}, nil)
 	}
 	s.delays[seat] = time.AfterFunc(pause.For, func() { s.loop.Post(over) })
 }
 
-// undelay stops the clock of a seat.
-func (s *Session) undelay(seat *Seat) {
+// stopDelay stops the timer of a seat's lock-delay.
+func (s *Session) stopDelay(seat *Seat) {
 	if timer, ok := s.delays[seat]; ok {
 		timer.Stop()
 		delete(s.delays, seat)

@@ -46,8 +46,8 @@ func (s *Session) unseat(seat *Seat) {
 func (s *Session) leave(seat *Seat) {
 	s.unsend(seat)
 	s.unseat(seat)
-	s.unbound(seat)
-	s.undelay(seat)
+	s.stopDeadline(seat)
+	s.stopDelay(seat)
 	s.noteNodeGone(seat)
 	s.uncount(seat, false)
 	seat.leave(s.client)

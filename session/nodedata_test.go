@@ -91,19 +91,19 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	c, seat := &client{}, &Seat{}
 	_, ticket := c.watches.Ask("/a", seat)
 	c.watches.Answered("/a", ticket, true)
-	if _, wished := c.wished("/a"); wished || c.wish("/a", 0) != 0 {
+	if _, wished := c.requestIn("/a"); wished || c.wish("/a", 0) != 0 {
 		t.Error("there is a time before any was set, want none")
 	}
 	for _, e := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
 		if got := int64(c.wish("/a", recipes.Moment(e.by))); got != e.want {
 			t.Errorf("by %d: %d, want %d", e.by, got, e.want)
 		}
-		if by, wished := c.wished("/b", "/a"); !wished || int64(by) != e.want {
+		if by, wished := c.requestIn("/b", "/a"); !wished || int64(by) != e.want {
 			t.Errorf("the wish is by %d (%v), want %d", by, wished, e.want)
 		}
 	}
 	c.watches.Changed("/a")
-	if _, wished := c.wished("/a"); wished {
+	if _, wished := c.requestIn("/a"); wished {
 		t.Error("after a change there is a wish, want none: what stands there is unknown")
 	}
 	_, ticket = c.watches.Ask("/a", nil)
@@ -112,7 +112,7 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 		t.Errorf("read anew, the wish is by %d, want 5", by)
 	}
 	c.watches.Unnote("/a")
-	if _, wished := c.wished("/a"); wished || c.wish("/a", 7) != 7 {
+	if _, wished := c.requestIn("/a"); wished || c.wish("/a", 7) != 7 {
 		t.Error("a wish that was taken back is there, want it gone")
 	}
 }

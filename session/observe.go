@@ -84,7 +84,7 @@ func (w *leaderWatch) find(c *client) (events.Leader, error) {
 		}
 	}
 	var leader events.Leader
-	for range reaped {
+	for range maxTries {
 		// No watch while there is a candidate: the directory changes with each that
 		// joins.
 		children, stat, err := c.conn.Children(w.dir)

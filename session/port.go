@@ -33,7 +33,7 @@ func (t *Seat) Do(request recipes.Effect) {
 	case recipes.Discard:
 		t.discard(e)
 	case recipes.Revoke:
-		s.bound(t, e.By)
+		s.startDeadline(t, e.By)
 	case recipes.Warm:
 		s.warm(t)
 	case recipes.Rest:

@@ -112,7 +112,7 @@ func (q *queueWatch) read(ctx context.Context, c *client) (all QueueNodes, err e
 
 // list returns the contenders in a directory, which it watches.
 func (q *queueWatch) list(ctx context.Context, c *client, w *watcher, dir string) ([]Found, error) {
-	for range reaped {
+	for range maxTries {
 		s, err := c.readW(ofChildren, dir, w)
 		if errors.Is(err, zk.ErrNoNode) {
 			if missing, err := w.awaits(c, dir); missing || err != nil {
@@ -163,7 +163,7 @@ func (q *queueWatch) keep(dir string, found []Found) {
 
 // node returns the holder of a lock of one node, which it watches.
 func (q *queueWatch) node(c *client) ([]Found, error) {
-	for range reaped {
+	for range maxTries {
 		s, err := c.readW(ofData, q.at, q.queue)
 		if errors.Is(err, zk.ErrNoNode) {
 			if missing, err := q.queue.awaits(c, q.at); missing || err != nil {

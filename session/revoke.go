@@ -208,7 +208,7 @@ func (t *target) follow(ctx context.Context) error {
 // that, or finds one of the nodes gone, or finds that it was written to meanwhile.
 func (t *target) see(c *client) (gone bool, _ error) {
 	t.begin()
-	for range reaped + len(t.nodes) {
+	for range maxTries + len(t.nodes) {
 		if len(t.nodes) == 0 {
 			return true, nil
 		}

@@ -28,7 +28,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			r.seat.listed = true
 		}
 		s.tell(r.seat, in, err)
-		s.remind(c, r.seat, in.Own.Name)
+		s.repeatRequest(c, r.seat, in.Own.Name)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
 			c.owners.lost(r.seat)

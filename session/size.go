@@ -21,7 +21,7 @@ var ErrSizeNode = errors.New("zkgrant: not a semaphore size")
 // size reads how many permits there are. If no size is written it writes the seat's own.
 func (c *client) size(t *Seat) (size, version int32, _ error) {
 	node := t.permits.size
-	for range reaped {
+	for range maxTries {
 		data, stat, err := c.conn.Get(node)
 		if err == nil {
 			if size, version = ParseSize(data), stat.Version; size == 0 {
@@ -90,7 +90,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
-	for range reaped {
+	for range maxTries {
 		res, err := c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})

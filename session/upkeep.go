@@ -33,7 +33,7 @@ func (s *Session) cover(c *client) {
 				s.take(&rearm{epoch: c.epoch, node: node})
 			}
 		}
-		s.remind(c, seat, seat.name(node))
+		s.repeatRequest(c, seat, seat.name(node))
 	}
 }
 

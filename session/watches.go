@@ -98,8 +98,8 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 		return s, err
 	}
 	if s.armed {
-		c.heed(node, s.data, s.stat)
-	} else if by, wished := c.wished(node); wished {
+		c.onNodeData(node, s.data, s.stat)
+	} else if by, wished := c.requestIn(node); wished {
 		c.askedBack(node, asking{czxid: s.stat.Czxid, by: by})
 	}
 	c.found(node, t, s.stat)

@@ -25,9 +25,9 @@ type asking struct {
 	by    recipes.Moment // the earliest deadline that was read; 0: none
 }
 
-// heed takes the data that a read returned when it armed the node's watch, and reports a
-// revocation request in them.
-func (c *client) heed(node string, data []byte, stat *zk.Stat) {
+// onNodeData takes the data that a read returned when it armed the node's watch, and
+// reports a revocation request in them.
+func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	w, _ := read(data)
 	if !w.stands {
 		c.watches.Unnote(node)
@@ -52,9 +52,9 @@ func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 	})
 }
 
-// wished reports whether a revocation request is known in any of the nodes, and its
+// requestIn reports whether a revocation request is known in any of the nodes, and its
 // deadline.
-func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
+func (c *client) requestIn(nodes ...string) (by recipes.Moment, wished bool) {
 	for _, node := range nodes {
 		asked, stands := c.watches.Noted(node)
 		wished = wished || stands
@@ -65,8 +65,8 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 	return by, wished
 }
 
-// remind repeats a revocation request for a seat that could not recognize it as its own
-// before, and that no later read will repeat. This happens in two ways.
+// repeatRequest repeats a revocation request for a seat that could not recognize it as
+// its own before, and that no later read will repeat. This happens in two ways.
 //
 // The machine did not know its node:
 //
@@ -83,11 +83,11 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 //  4. A finds the node watched, and does not read it.
 //
 // A seat that receives the request twice ignores the second one.
-func (s *Session) remind(c *client, seat *Seat, own events.Name) {
+func (s *Session) repeatRequest(c *client, seat *Seat, own events.Name) {
 	if own.Text == "" {
 		return
 	}
-	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
+	if by, wished := c.requestIn(seat.nodes(seat.at(own))...); wished {
 		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
 	}
 }
@@ -108,11 +108,11 @@ func (s *Session) askBack(c *client, node string, wish asking) {
 	}
 }
 
-// bound starts the timer of a holder with a deadline. When it fires, the lock is lost: as
-// with every loss, the session knows before the holder does, and no reader takes its
-// place after that. The deadline is the earliest so far.
-func (s *Session) bound(seat *Seat, by recipes.Moment) {
-	s.unbound(seat)
+// startDeadline starts the timer of a holder with a deadline. When it fires, the lock is
+// lost: as with every loss, the session knows before the holder does, and no reader takes
+// its place after that. The deadline is the earliest so far.
+func (s *Session) startDeadline(seat *Seat, by recipes.Moment) {
+	s.stopDeadline(seat)
 	at := actors.TimeOf(by)
 	overdue := func() {
 		s.tell(seat, recipes.Overdue{By: by}, nil)
@@ -120,8 +120,8 @@ func (s *Session) bound(seat *Seat, by recipes.Moment) {
 	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.loop.Post(overdue) })}
 }
 
-// unbound stops the timer of a seat.
-func (s *Session) unbound(seat *Seat) {
+// stopDeadline stops the timer of a seat.
+func (s *Session) stopDeadline(seat *Seat) {
 	if d, ok := s.deadlines[seat]; ok {
 		d.timer.Stop()
 		delete(s.deadlines, seat)
