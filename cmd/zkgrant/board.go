@@ -24,7 +24,7 @@ listens on this machine only; see --listen. With --allow-revoke every such clien
 locks, so a proxy in front of it must authenticate its users. Without a path it shows the locks
 below the chroot of --servers, if there is one.`,
 		GroupID:           "look",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, err := net.ResolveTCPAddr("tcp", w.listen)

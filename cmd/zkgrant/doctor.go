@@ -33,7 +33,7 @@ do. Without PATH it checks the locks below the chroot of --servers, or else the 
 opens sessions, and writes nothing else. The exit code is 1 if a finding is bad, and 125 if
 doctor could not check.`,
 		GroupID:           "look",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interrupted()

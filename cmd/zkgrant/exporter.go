@@ -40,7 +40,7 @@ what it has found so far, with its age. Without a path it exports the locks belo
 --servers, if there is one. It prints the address of its metrics, and runs until it is
 interrupted. Every client that can reach the address sees paths.`,
 		GroupID:           "look",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if e.interval <= 0 || e.timeout <= 0 {

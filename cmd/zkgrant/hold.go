@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ lock is lost, and with 124 if it is not granted before standard input ends, or w
 ` + codesHelp(),
 		Example:           "  mkfifo held granted; zkgrant hold /locks/disk < held > granted & exec 3> held; read -r grant < granted",
 		GroupID:           "hold",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, math.MaxInt, "give a path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.paths = args

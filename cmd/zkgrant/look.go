@@ -53,7 +53,7 @@ any library. SINCE is how long each one has been in the queue, holders included;
 holder of a semaphore, it is how long it has held. "may be idle" marks the node of a cached
 lock, which stays in the queue even while the lock is not used.`,
 		GroupID:           "look",
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interrupted()
@@ -232,7 +232,7 @@ semaphore. It prints them as it finds them. Without a path it walks the tree bel
 of --servers, if there is one.`,
 		Aliases:           []string{"list"},
 		GroupID:           "look",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, err := s.rootOf(args)
@@ -375,7 +375,7 @@ interrupted. It prints the first change at once. While the queue keeps changing,
 once per tenth of the --session-timeout, which is once a second by default: it does not see
 what comes and goes in between.`,
 		GroupID:           "look",
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interrupted()

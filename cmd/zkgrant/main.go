@@ -46,6 +46,16 @@ type usageError struct {
 	usage string
 }
 
+// arguments checks how many arguments a command has.
+func arguments(least, most int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usageError{errors.New(want), cmd.UseLine()}
+		}
+		return nil
+	}
+}
+
 func main() {
 	superviseIfAsked()
 	var s settings
@@ -88,7 +98,13 @@ func codeOf(err error) int {
 
 // plainly is the text of an error. The library's errors begin as our lines do.
 func plainly(err error) string {
-	return strings.NewReplacer("zkgrant: ", "", "\n", "; ").Replace(err.Error()) // joined errors have a line each
+	var parts []string
+	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "zkgrant: ", "")) { // joined errors have a line each
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func newRoot(s *settings) *cobra.Command {

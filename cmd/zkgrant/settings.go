@@ -197,10 +197,10 @@ func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator
 			err = fmt.Errorf("closing the session: %w", closing)
 		}
 	}()
-	first, cancel := context.WithTimeout(ctx, s.timeout)
+	first, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no server answered within %v", s.timeout))
 	defer cancel()
 	if err := c.Ready(first); err != nil {
-		return fmt.Errorf("connecting to %s: %w", s.servers, err)
+		return err
 	}
 	s.connected.Store(true)
 	return f(ctx, c)

@@ -28,7 +28,7 @@ With --force, revoke itself deletes the nodes of holders that are not revocable,
 --grace. Such a holder, if it is alive, keeps working until it notices, while the next holder has
 the lock. revoke lists these nodes and asks for confirmation; without a terminal, give --yes.`,
 		GroupID:           "steer",
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interrupted()
@@ -70,7 +70,7 @@ func newResize(s *settings) *cobra.Command {
 		Long: `resize sets the number of permits of a semaphore. Waiters adapt to it, and no permit is
 revoked. From then on, programs that use another size fail, unless they adopt the size.`,
 		GroupID:           "steer",
-		Args:              cobra.ExactArgs(2),
+		Args:              arguments(2, 2, "give a path and a number of permits"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := strconv.Atoi(args[1])

@@ -30,7 +30,7 @@ Ctrl-C quit. A revocation request stands when top has quit: a revocable holder l
 the end of --grace. A holder that hangs, or that uses another library, is evicted only while
 top runs.`,
 		GroupID:           "look",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
