@@ -72,7 +72,7 @@ func testLines(t *testing.T, g *rig) {
 		{"run --acl world:anyone:x /lines/free -- true", codeFailed, `--acl world:anyone:x: must be world, creator, or scheme:id:perms`},
 		{"run locks -- true", codeFailed, `path`},
 		{"run -h", 0, `Usage`},
-		{"hold", codeFailed, `at least 1 arg`},
+		{"hold", codeFailed, `^zkgrant: give a path\nusage: zkgrant hold`},
 		{"hold --lead 2.501s /lines/free", codeFailed, `--lead 2.501s .*` + quarter},
 		{"hold --lead -1s /lines/free", codeFailed, `--lead -1s .*` + quarter},
 		{"elect /lines/free /lines/free -- true", codeFailed, `one path`},
