@@ -139,7 +139,7 @@ type scene struct {
 func scenes() []scene {
 	return []scene{
 		{line: "demo -timeout 2s", chroot: "/some/app", nodes: 15, await: "http://127.0.0.1:", count: 1}, // 6 of each lock, 9 of shards
-		{line: "eventloop -locks 100 -hold 1h", nodes: 200}, // each loop has a node in every queue
+		{line: "eventloop -locks 100 -hold 1h", nodes: 200},                                              // each loop has a node in every queue
 		{line: "eventloop -locks 500 -hold 20ms", toTheEnd: true, says: []string{
 			"left   granted 500, lost 0", "right  granted 500, lost 0",
 		}},

@@ -182,7 +182,7 @@ func testBoard(t *testing.T, g *rig) {
 	header := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}
 	fetch(t, "POST", url+"revoke", body, header...).must(t, "a revocation by another site", http.StatusForbidden)
 	// A browser's, through a proxy that sets Host: docs/board.md has its lines.
-	proxied := append(header[:2:2], "Origin", "https://board.example")
+	proxied := slices.Concat(header[:2], []string{"Origin", "https://board.example"})
 	fetch(t, "POST", url+"revoke", body, proxied...).must(t, "a revocation through a proxy without TLS", http.StatusForbidden)
 	proxied = append(proxied, "Sec-Fetch-Site", "same-origin")
 	fetch(t, "POST", url+"revoke", body, proxied...).must(t, "a revocation", http.StatusNoContent)

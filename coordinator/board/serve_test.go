@@ -224,7 +224,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
 			"an unknown lock":       {body(b.epoch, "77", "5"), fine, 404, "gone"},
 			"another board's lock":  {body("other", id["/locks/a"], "5"), fine, 404, "gone"},
-			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "a holder has not agreed to give the lock back: _c_"},
+			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
 		} {
 			w := ask(b, "POST", "/revoke", test.body, test.header...)
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {

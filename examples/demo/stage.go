@@ -84,7 +84,7 @@ func (s *stage) play(ctx context.Context) error {
 	s.mu.Unlock()
 	for _, name := range s.names {
 		s.mu.Lock()
-		s.enter(name)
+		s.enter(name) //nolint:contextcheck // until the end of the play, whoever lets it enter
 		s.mu.Unlock()
 		s.await(ctx, name) // so that both queues have one order
 	}
