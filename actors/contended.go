@@ -24,8 +24,8 @@ type contended struct {
 	watch  Lookouts
 	end    context.CancelFunc // nil before the Grant
 	known  recipes.Newcomers
-	last   time.Time   // when the holder was told
-	next   *time.Timer // tells it again; nil: nothing is due
+	last   time.Time   // when the holder was notified
+	next   *time.Timer // notifies it again; nil: nothing is due
 }
 
 // Contended delivers a value when a contender arrives that the lock keeps out. The first

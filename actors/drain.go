@@ -174,7 +174,7 @@ func (l *Lock) boundReached(m *message) bool {
 	return true
 }
 
-// carryOut tells the caller, or sends a request to the port.
+// carryOut notifies the caller, or sends a request to the port.
 func (q *queuer) carryOut(e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
@@ -326,7 +326,7 @@ func (l *Lock) onFinish(e recipes.Finish, size int, pending bool) {
 		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
 			end.Why = l.withdrawn // the caller came before the loss, Close before a function's end, or another holder before this one
 		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyNoSession:
-			return l.err // OnEnd has told this already, before the machine came to another end
+			return l.err // OnEnd has reported this already, before the machine reached another end
 		case l.withdrawn == recipes.WhyClosed:
 			end.Why = l.withdrawn // the same
 		}
@@ -391,7 +391,7 @@ func (l *Lock) publishLoss() {
 	}
 }
 
-// join puts a node's name behind its directory.
+// join appends a node's name to its directory.
 func join(dir, node string) string {
 	if dir == "/" {
 		return dir + node

@@ -67,7 +67,7 @@ func (g *Guest) Displace() { g.noteRequeue() }
 // End reports that the acquisition is over, before another one is granted the lock.
 // Vacate follows.
 func (g *Guest) End(why recipes.Why) {
-	if !g.hasFailed() { // else Fail tells it
+	if !g.hasFailed() { // else Fail reports it
 		g.onFinish(recipes.Finish{Why: why}, 0, false)
 	}
 }

@@ -99,7 +99,7 @@ type Lock struct {
 type rare struct {
 	cause     error               // of the withdrawal
 	refusal   error               // of the server that refused the latest request
-	onEnd     map[int]func(error) // told when the lock is no longer held
+	onEnd     map[int]func(error) // called when the lock is no longer held
 	lastOnEnd int
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time

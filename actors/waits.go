@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// waits tells locks of the ends of the contexts that bound their waits. Each context is
+// waits notifies locks when the contexts that bound their waits end. Each context is
 // waited for once, however many locks it bounds: most programs have one context for all
 // locks, and a wait for it costs a tenth of a lock. So the latest context is waited for
 // until there is another one, even while it bounds no lock. The zero value is ready to
@@ -49,7 +49,7 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 	one.locks = append(one.locks, l)
 }
 
-// remove removes a lock. It is harmless for a lock that was told, removed, or never
+// remove removes a lock. It is harmless for a lock that was notified, removed, or never
 // added.
 func (w *waits) remove(l *Lock) {
 	w.mu.Lock()
@@ -89,7 +89,7 @@ func (w *waits) close() {
 	w.dismiss()
 }
 
-// ended tells all locks of the context.
+// ended notifies all locks of the context.
 func (w *waits) ended(one *wait) {
 	w.mu.Lock()
 	locks := one.locks

@@ -181,9 +181,9 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing tells what the context already holds of the lock. With the first of the owners
-// that still holds, the lock is entered again. The writer is a write lock of which a
-// reader may take the place. standing fails if the caller would wait for itself.
+// standing returns what the context already holds of the lock. With the first of the
+// owners that still holds, the lock is entered again. The writer is a write lock of which
+// a reader may take the place. standing fails if the caller would wait for itself.
 func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.members; m != nil {
 		return nil, nil, m.standing(ctx)

@@ -86,8 +86,8 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 	}
 }
 
-// goesOn reports whether to campaign again behind a term with this end. If the servers
-// have refused to remove its node it yields that instead: the candidate would wait behind
+// goesOn reports whether to campaign again after a term with this end. If the servers
+// have refused to remove its node it yields that instead: the candidate would wait for
 // that node.
 func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError

@@ -330,7 +330,7 @@ func (n inspected) below() (all []string) {
 	return all
 }
 
-// kindOf tells from its contenders what kind of lock a queue is, and by which rule they
+// kindOf derives from its contenders what kind of lock a queue is, and by which rule they
 // hold it.
 func kindOf(found []session.Found) (events.LockKind, recipes.Rule) {
 	owned, sided := false, false

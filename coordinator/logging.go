@@ -13,10 +13,10 @@ import (
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a
 //     server refused a request or an identity or did not answer, no server can be used, a
 //     name was not resolved, the servers changed the session timeout, imply a longer
-//     tickTime than was told, or have no containers, the session is full, the identities
-//     have changed, the boot-time clock cannot be read, an election cannot be read, a
-//     record could not be deleted, a holder cannot be revoked or is evicted, waiters
-//     hear late of a resize, nodes may be left at the end.
+//     tickTime than configured, or have no containers, the session is full, the
+//     identities have changed, the boot-time clock cannot be read, an election cannot be
+//     read, a record could not be deleted, a holder cannot be revoked or is evicted,
+//     waiters hear late of a resize, nodes may be left at the end.
 //   - Info: a session was established, resumed or closed; a lock has been waited for
 //     since the session timeout, see waiting.go. Of elections: a campaign, and a term
 //     from its beginning to its end.

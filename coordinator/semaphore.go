@@ -86,7 +86,7 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 //
 //  1. A caller asks for a permit.
 //  2. Resize returns.
-//  3. A server tells the caller the new size, which is not the one that it asked with.
+//  3. The caller receives the new size, which is not the one that it requested with.
 func (s *Semaphore) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *Lock) permits() int {
 	return int(s.Permits)
 }
 
-// placePermits tells the seat of the permits.
+// placePermits sets the permits of the seat's place.
 func (l *Lock) placePermits(place *session.Place) {
 	s, _ := l.rule.(recipes.Semaphore)
 	place.Size, place.Permits = s.Size, s.Permits

@@ -40,7 +40,7 @@ func (m *Machine) remove() []Effect {
 	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name, Floor: m.floor, Clean: m.clean}}
 }
 
-// lose tells the loss. The node stays until Withdrawn.
+// lose reports the loss. The node stays until Withdrawn.
 func (m *Machine) lose(reason events.Reason) []Effect {
 	m.why, m.state = WhyLost, Lapsed
 	return []Effect{Lose{Reason: reason}}

@@ -182,7 +182,7 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 		return e.refused(missing)
 	case e.Layout == LayoutNode:
 		return e.occupied(a, at)
-	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create tells more
+	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create answers more
 		return e.next(ThenAgain).noting(NoteGone, at)
 	case missing:
 		return e.next(ThenMakeParents).noting(NoteGone, at)

@@ -7,7 +7,7 @@ import (
 )
 
 // This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions
-// have it, too): a grant behind a holder that has not released waits until a time has
+// have it, too): a grant after a holder that has not released waits until a time has
 // passed since a contender found that. It is for holders that cannot be trusted to learn
 // of their loss.
 //

@@ -88,7 +88,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it continues
-	finished bool // Finish was told
+	finished bool // Finish was sent
 }
 
 // NewMachine returns an idle machine that obeys the rule.
@@ -158,7 +158,7 @@ func (m *Machine) pause() []Effect {
 	return []Effect{Pause{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
-// forget drops what the last listing told of the contenders ahead.
+// forget drops what the last listing said about the contenders ahead.
 func (m *Machine) forget() {
 	m.older, m.member, m.ahead = neighbours{}, 0, 0
 }

@@ -14,7 +14,7 @@ func (m *Machine) onStarted(in Started) []Effect {
 }
 
 // onWithdrawn takes the way out that all states share: every node is removed. If only the
-// answer in progress tells which nodes there are, that is awaited first.
+// answer in progress says which nodes there are, it is awaited first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
@@ -28,10 +28,10 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	case Idle, Looking:
 		return m.over()
 	case Creating:
-		// If the Create was sent, its answer tells what there is to delete.
+		// If the Create was sent, its answer says what there is to delete.
 		effects = []Effect{Cancel{Epoch: m.epoch}}
 	case Recovering, Entering:
-		// The answer in progress tells what there is to delete.
+		// The answer in progress says what there is to delete.
 	default:
 		switch {
 		case m.removed && !m.several():
@@ -91,7 +91,7 @@ func (m *Machine) onExpired() []Effect {
 //
 // Of several wishes the one with the earliest moment counts, and the caller learns of it
 // when it comes. A wish with a later moment, or with none, says nothing new. A wish that
-// came before the Grant is told with it.
+// came before the Grant is reported with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
 		return nil

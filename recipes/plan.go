@@ -5,7 +5,7 @@ import "path"
 // This file is about what a request means on the wire. An [Errand] is a request that is
 // being carried out. Its Plan is one transaction, with all paths, data and versions: each
 // operation is one that a server knows. Its Means says what follows from the answer: what
-// the machine is told, what changes in the book of a directory, or that there is another
+// the machine receives, what changes in the book of a directory, or that there is another
 // plan to try. The session makes the transactions at a server, and the explorer makes the
 // same ones in its worlds.
 
@@ -210,13 +210,13 @@ type Then uint8
 
 // What is to be done. Next is the errand from then on.
 const (
-	ThenTell        Then = iota // the machine is told
+	ThenTell        Then = iota // the machine receives it
 	ThenAgain                   // there is another plan
 	ThenMakeParents             // the same, when the missing directories were made
 	ThenReadRecord              // the machine learns what the record says
 	ThenApart                   // parts are made one after the other: the two of a turnover, or those of several nodes
 	ThenLook                    // a look follows: whose the one node is, or for a list request, which nodes there are
-	ThenCount                   // the machine is told, and how many permits are taken
+	ThenCount                   // the machine receives it, and how many permits are taken
 )
 
 // Note is what an answer reports about a directory.

@@ -136,7 +136,7 @@ func (n neighbours) shift() neighbours {
 // nearest returns the contender that blocks me, the one that would block me without
 // that, and so on.
 func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
-	if multi, ok := rule.(Multi); ok { // a multi-lock lists again behind each blocker
+	if multi, ok := rule.(Multi); ok { // a multi-lock lists again after each blocker
 		n[0] = multi.Blockers(queue, me)[0].Text
 		return n
 	}

@@ -95,7 +95,7 @@ func (m *Machine) several() bool {
 
 // survey asks whether there is room. Only a contender that has found none has to learn of
 // changes, and asks once more for that. If the first survey watched, a contender that
-// enters right away would be told of its own permits.
+// enters right away would be notified of its own permits.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
@@ -148,7 +148,7 @@ func (m *Machine) unfit(size int32) Why {
 	}
 }
 
-// judge tells what a survey means for this contender.
+// judge decides what a survey means for this contender.
 func (m *Machine) judge(in Surveyed) (why Why, room bool) {
 	s, _ := m.rule.(Semaphore)
 	return m.unfit(in.Size), int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
@@ -220,7 +220,7 @@ func (e Errand) enterPlan(v View) Plan {
 }
 
 // entered takes the answer to an enter. If the answer has not counted the permits of the
-// known directory, they are counted behind it.
+// known directory, they are counted after it.
 func (e Errand) entered(p Plan, a Answer) Meaning {
 	if a.Result == ResultDone {
 		return e.counted(p, a)

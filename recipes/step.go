@@ -380,7 +380,7 @@ func (m *Machine) stepWaiting(in Input) []Effect {
 		}
 	case Reconnected, Unknown:
 		// Events are replayed in any order, and some servers, at some moments, lose them.
-		// So whatever is armed, the next listing tells what to watch.
+		// So whatever is armed, the next listing shows what to watch.
 		return m.list()
 	default:
 		return stray(in)
@@ -400,7 +400,7 @@ func (m *Machine) stepPausing(in Input) []Effect {
 
 // stepAdvancing enters or moves up. The three parts of the answer may be from different
 // moments. That does no harm: it stays true that the blocker left as a holder, and that
-// it was the nearest. If the next node goes later, its watch tells.
+// it was the nearest. If the next node goes later, its watch reports that.
 func (m *Machine) stepAdvancing(in Input) []Effect {
 	switch in := in.(type) {
 	case Advanced:
@@ -418,7 +418,7 @@ func (m *Machine) stepAdvancing(in Input) []Effect {
 		}
 	case Gone:
 		if in.Node.Same(m.blocker(1)) {
-			m.older[1] = "" // the answer may say that the node stands, but its end will not be told again
+			m.older[1] = "" // the answer may say that the node exists, but its end will not be reported again
 		}
 		return nil
 	case Reconnected:

@@ -10,7 +10,7 @@ import (
 
 // takePlan creates the node and writes its data once more: the answer has the node's
 // Stat, and so the zxid. If the list of permissions does not allow the write, it is a
-// plain create, and a listing tells the rest.
+// plain create, and a listing shows the rest.
 func (e Errand) takePlan(v View) Plan {
 	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	if !v.Plain && v.Brief {

@@ -8,15 +8,15 @@ package recipes
 // servers at one point z of their order. The answer to a claim would say two things:
 //
 //  1. The session lives. The lease says so, by an earlier write.
-//  2. The contender's node was there at a point behind z. The session knows that it was
+//  2. The contender's node was there at a point after z. The session knows that it was
 //     there at z: its watch was armed on this connection, and has not fired, and the
-//     servers tell of its end before they tell of z. If it goes behind z, a claim may
+//     servers report its end before they report z. If it goes after z, a claim may
 //     have come before that, too, and the watch reports it.
 //
 // From z on no node is ahead of the contender's. So no other contender is granted the
 // lock before this node goes or its session ends.
 //
-// A reconnect breaks 2: what has happened meanwhile is told in any order. So the
+// A reconnect breaks 2: what has happened meanwhile is reported in any order. So the
 // contender has to have been listed on this connection.
 //
 // If the nodes of a queue are deleted by hand, one by one, each contender is granted the

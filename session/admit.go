@@ -108,7 +108,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		return c.arm(t, e)
 	}
 	if t.single != nil {
-		c.owners.heard(t, in) // before any machine is told the answer
+		c.owners.heard(t, in) // before any machine receives the answer
 	}
 	return in, err
 }

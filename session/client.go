@@ -45,7 +45,7 @@ type client struct {
 
 	phase      atomic.Int32    // a [phase]; only the loop writes it
 	told       atomic.Bool     // a server has said that the session was ended
-	shown      time.Time       // the deadline that the hook was told last; only the client's goroutines touch it
+	shown      time.Time       // the deadline that the hook received last; only the client's goroutines touch it
 	containers *containerNodes // of the session
 	readings   readings        // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away

@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// clock tells a time that continues while the machine is suspended. The time of package
+// clock returns a time that continues while the machine is suspended. The time of package
 // time does not: the process would wake up after an hour and find that none has passed.
 // Only differences mean anything.
 type clock struct {

@@ -20,10 +20,10 @@ const (
 // other. A suspend takes longer.
 const sleepNoise = int64(time.Millisecond)
 
-// asleep returns a function that tells for how long the machine has been suspended
+// asleep returns a function that returns how long the machine has been suspended
 // since asleep was called. It costs a system call and may be called from any
 // goroutine. If the clocks cannot be read, as where a sandbox forbids it, the
-// function tells 0 and asleep returns why.
+// function returns 0 and asleep returns why.
 func asleep() (func() time.Duration, error) { return asleepBy(clockBoottime) }
 
 func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
@@ -55,7 +55,7 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 		}
 		// The thread may have been held up between the two readings, or before since,
 		// which looks the same. And in a test's bubble package time has a clock of its
-		// own. This reading is behind both, so the difference is never too large.
+		// own. This reading follows both, so the difference is never too large.
 		after, _ := nanoseconds(clockMonotonic)
 		for now := boot - after; now > was+sleepNoise; was = known.Load() {
 			if known.CompareAndSwap(was, now) {

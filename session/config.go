@@ -93,7 +93,7 @@ func (c Config) Check() error {
 	case len(c.ACL) == 0:
 		return fmt.Errorf("%w: empty access control list", ErrInvalid)
 	case c.Tick < 0 || c.Tick > c.Timeout/2:
-		// Servers refuse timeouts below two ticks, unless they are told otherwise.
+		// Servers refuse timeouts below two ticks, unless they are configured otherwise.
 		return fmt.Errorf("%w: a tickTime of %v is not between 0 and half the session timeout of %v", ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
 		return fmt.Errorf("%w: a probe interval of %v is not between 0 and a quarter of the session timeout of %v", ErrInvalid, c.ProbeInterval, c.Timeout)

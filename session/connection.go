@@ -407,7 +407,7 @@ func (c *client) onEvent(ev zk.Event) {
 		}
 	}
 	switch ev.Type {
-	case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
+	case zk.EventNotWatching: // one for each watch of a session that has ended, which is reported once
 	case zk.EventSession:
 		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
 	default:

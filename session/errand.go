@@ -235,7 +235,7 @@ func (c *client) tell(t *Seat, p recipes.Plan, a recipes.Answer, in recipes.Inpu
 	return in, nil
 }
 
-// count tells the machine how many permits are in use.
+// count reports to the machine how many permits are in use.
 func (c *client) count(t *Seat, in recipes.Input) (recipes.Input, error) {
 	entered, ok := in.(recipes.Entered)
 	inUse, err := c.inUse(t, false)

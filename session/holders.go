@@ -18,7 +18,7 @@ func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	return holds
 }
 
-// answer is tell behind what the loop is doing: for an answer that is known at once,
+// answer is tell after what the loop is doing: for an answer that is known at once,
 // while the machine's effects are still being carried out. Any goroutine may call it.
 func (t *Seat) answer(in recipes.Input, err error) {
 	t.session.loop.Post(func() { t.session.tell(t, in, err) })
@@ -73,7 +73,7 @@ func (t *Seat) knows(own bool) {
 
 // prove passes on an answer that may prove all that a grant needs but the lease, with
 // whether the lease is good. The machine of a seat that takes the proof holds from then
-// on. The loop judges the lease, and it also tells every holder when the lease has run
+// on. The loop judges the lease, and also notifies every holder when the lease has run
 // out. So every machine with a fresh proof learns of the end of that lease. A node that
 // the answer names is watched when it has been held for a while.
 //

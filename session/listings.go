@@ -18,7 +18,7 @@ import (
 // listings of its directories, and then the seat's own part.
 
 // listing reads one directory for all list requests that ask for it. Many seats of a
-// session may wait in one directory, and a reading tells each the same.
+// session may wait in one directory, and a reading shows all of them the same.
 //
 // A request is served by a reading that begins after it. One that is in progress will not
 // do:

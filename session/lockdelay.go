@@ -61,9 +61,9 @@ func (d *lockDelay) parse(key, value string) {
 	}
 }
 
-// delayBehind is the delay behind a record: the longer one of the record's and the seat's
-// own. Exception: in the place of a writer that holds, and has asked for none, no reader
-// waits.
+// delayBehind is the delay that a record causes: the longer one of the record's and the
+// seat's own. Exception: in the place of a writer that holds, and has asked for none, no
+// reader waits.
 func (t *Seat) delayBehind(h holding) time.Duration {
 	if t.in != nil {
 		return h.delay
@@ -96,7 +96,7 @@ func (t *Seat) takingOver(h holding, own string) []byte {
 	return h.bytes()
 }
 
-// delay tells a seat when its delay is over.
+// delay notifies a seat when its delay is over.
 func (s *Session) delay(seat *Seat, pause recipes.Pause) {
 	s.stopDelay(seat)
 	over := func() {

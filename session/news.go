@@ -6,12 +6,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about what seats are told without having asked.
+// This file is about news that seats receive without a request.
 
-// broadcast tells all seats, in the order in which they were made, as far as that order
-// is kept: of two waiters for one lock the first asks first. With many seats this order
-// is also twice as fast as any other, because their memory is in it. A machine that ends
-// takes its seat out of s.seats.
+// broadcast notifies all seats, in the order in which they were made, as far as that
+// order is kept: of two waiters for one lock the first asks first. With many seats this
+// order is also twice as fast as any other, because their memory is in it. A machine that
+// ends takes its seat out of s.seats.
 func (s *Session) broadcast(in recipes.Input) {
 	for _, seat := range slices.Clone(s.seats) {
 		s.tell(seat, in, nil)

@@ -42,7 +42,7 @@ func sameWord(a, b events.Leader) bool {
 // there, wakes no observer. If there is no candidate the children of the directory are
 // watched. If there is no directory its creation is watched.
 //
-// What is told is in order. Within a session readings do not go back, and the first
+// Deliveries are in order. Within a session readings do not go back, and the first
 // reading of the next session is not behind them either: a server makes a session by a
 // transaction, and has executed all before it when it answers.
 type leaderWatch struct {

@@ -40,7 +40,7 @@ func (o *owners) lost(t *Seat) {
 	}
 }
 
-// heard takes what the seat is told.
+// heard takes what the seat receives.
 func (o *owners) heard(t *Seat, in recipes.Input) {
 	token := t.token(t.single.node)
 	o.mu.Lock()

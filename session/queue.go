@@ -274,7 +274,7 @@ func (p *slot) where() *slot { return p }
 func (*slot) begins(*Session) {}
 func (*slot) ends(*Session)   {}
 
-// add has the request wait, behind those that are as urgent.
+// add makes the request wait, after those that are as urgent.
 func (q *pending) add(r request) {
 	p := r.where()
 	p.waits, p.lane = r, r.urgency()

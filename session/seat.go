@@ -48,9 +48,9 @@ type Seat struct {
 	//     ahead.
 	traded bool
 
-	// It was granted the lock by the news that the node ahead is gone. The client takes no
-	// note of the zxid of such news, so a server that it connects to may be older than the
-	// Grant, until it has an answer.
+	// It was granted the lock by the news that the node ahead is gone. The client takes
+	// no note of the zxid of such news, so a server that it connects to may be older than
+	// the Grant, until it has an answer.
 	news atomic.Bool
 
 	closed  bool // it follows no node any more; the mutex guards it and what is below
@@ -289,7 +289,7 @@ func (t *Seat) nodes(node string) []string {
 }
 
 // claimed returns the nodes that a claim checks: all the nodes of which the own one is
-// the first. If not all of them are known it returns what the machine is told.
+// the first. If not all of them are known it returns the answer for the machine.
 func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
 	nodes = t.nodes(own)
 	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
@@ -451,7 +451,7 @@ func (t *Seat) leave(c *client) {
 	}
 }
 
-// under puts a path behind the chroot. Both are valid paths, or empty.
+// under appends a path to the chroot. Both are valid paths, or empty.
 func under(chroot, p string) string {
 	switch {
 	case chroot == "":

@@ -14,7 +14,7 @@ type seatRequest struct {
 	guid     guid       // of the attempt that it makes a node of, or looks for
 	before   string     // the node that was watched until now, of a watch and an advance
 	past     int64      // the zxid that created the node which has gone, of an advance
-	turn     bool       // of a list request, and of the watch behind it: the turn may have come
+	turn     bool       // of a list request, and of the watch after it: the turn may have come
 	warm     bool       // of an advance: the session is warm when it is made, see warmth.go
 	unwanted bool       // of a list request: no machine waits for it any more
 	with     *turnover  // of a create: the release that goes in the same request
@@ -23,7 +23,7 @@ type seatRequest struct {
 
 func (r *seatRequest) meantFor() recipes.Epoch { return r.epoch }
 
-// urgency puts newcomers behind waiters that have a node. A create in a writer's place is
+// urgency puts newcomers after waiters that have a node. A create in a writer's place is
 // for a lock that is held, and comes before the writer's delete.
 func (r *seatRequest) urgency() urgency {
 	urgent := handing

@@ -50,7 +50,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			})
 			return
 		}
-		// The machine makes the request again at once when it is told.
+		// The machine repeats the request as soon as it receives the answer.
 		c.afterPause(func() { s.loop.Post(func() { s.tell(r.seat, in, err) }) })
 	case recipes.Gone:
 		if !s.isPast(c, r.seat) {

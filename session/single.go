@@ -27,7 +27,7 @@ import (
 //   - A claim checks that there is a node, and then that it is the seat's.
 //   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the
 //     owner looks first, after a write through the quorum. It also does so if it has
-//     been without a connection and nothing has told since that its node is still there.
+//     been without a connection and nothing has shown since that its node is still there.
 //   - A node of a past session is gone with it, and is never removed by name.
 //
 // A delete that is simply sent again could remove another contender's node:
@@ -51,7 +51,7 @@ func (t *Seat) Holder() (events.Contender, bool) {
 	return events.Contender{}, false
 }
 
-// look reads the node, and tells its owner.
+// look reads the node, and notifies its owner.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
@@ -198,7 +198,7 @@ func (v *verification) isDue() bool {
 	return v.seat.single.known
 }
 
-// lostSingle tells the seat that its node is gone.
+// lostSingle notifies the seat that its node is gone.
 func (s *Session) lostSingle(c *client, t *Seat) {
 	gone := recipes.Gone{Epoch: c.epoch, Node: t.nameOf(t.single.node)}
 	c.owners.heard(t, gone)
@@ -206,7 +206,7 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	s.tell(t, gone, nil)
 }
 
-// singleGone tells the seats that follow the node, and its owner, that it is gone. An
+// singleGone notifies the seats that follow the node, and its owner, that it is gone. An
 // event or a reading has said so. If it was a reading, the owner may have made the node
 // since.
 func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
@@ -229,13 +229,13 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 //  2. The connection breaks, and A's node goes.
 //  3. On the next connection the request is made, and so is a look, because after an
 //     outage every waiter looks again. Both find nothing.
-//  4. The look's answer is told, and the seat makes its node, and holds.
-//  5. Only now the other answer is told: the node is gone.
+//  4. The look's answer is delivered, and the seat creates its node, and holds.
+//  5. Only now the other answer is delivered: the node is gone.
 //
 // The machine would give up a node that stands, and no session would ever remove it.
 //
 // A seat that has a node, or may have one, waits for no other node. If the reading is
-// younger than the node after all, another look tells.
+// younger than the node after all, another look shows it.
 func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false

@@ -117,7 +117,7 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	return zk.ErrNoNode
 }
 
-// resizeUnheard writes the size where no waiter can be told of it, for the reason in
+// resizeUnheard writes the size where no waiter can be notified, for the reason in
 // unheard. It reports whether nothing else is left to do.
 func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
 	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {

@@ -41,7 +41,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 		return nil, err
 	}
 	nodes := newTxn(all[len(guards):])
-	// What the lock is held for is as urgent as the release behind it.
+	// What the lock is held for is as urgent as the release that follows.
 	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: nodes}
 	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
 		responses, err := c.transact(all, len(guards))
@@ -54,7 +54,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 	return responses, err
 }
 
-// transact returns the responses of the operations behind the guards.
+// transact returns the responses of the operations after the guards.
 func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	responses, err := c.conn.Multi(ops...)
 	for i := range responses {
@@ -74,7 +74,7 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	return responses[guards:], err
 }
 
-// assemble checks the operations, and puts them behind the guards and the chroot before
+// assemble checks the operations, and puts them after the guards and the chroot before
 // their paths. It does not change what the caller gave, and copies all of it:
 //
 //  1. A transaction is in progress, in the client's queue.

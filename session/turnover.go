@@ -45,7 +45,7 @@ func (x *turnover) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// pairReply is what a seat's machine is told, and why.
+// pairReply is the answer for a seat's machine, and its error.
 type pairReply struct {
 	in  recipes.Input
 	err error

@@ -84,7 +84,7 @@ func (c *client) readW(of aspect, path string, who reader) (s snapshot, err erro
 		who.answered(c, of, path, ticket, s.armed)
 	}
 	if c.isOver() {
-		err = zk.ErrConnectionClosed // a watch of a past session tells nobody
+		err = zk.ErrConnectionClosed // a watch of a past session notifies nobody
 	}
 	return s, err
 }
@@ -150,8 +150,8 @@ func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, ar
 // lookAgain has the machine look.
 func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
 
-// subscriber is told once of a change of what it has a client watch, and looks again to
-// hear more.
+// subscriber is notified once of a change of what a client watches for it, and looks
+// again to hear more.
 //
 // After a reconnect these watches are not trusted, and each subscriber arms its own
 // again: the client asks for them with a zxid, and the server says nothing of a change of
@@ -172,7 +172,7 @@ func (s *Session) tellChanged(c *client, key string, gone bool) {
 	}
 }
 
-// tellGone tells the subscribers that the node is gone, by an event or by a reading.
+// tellGone notifies the subscribers that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
 		seat.passed = true

@@ -224,7 +224,7 @@ func (s *stay) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Eff
 	s.move()
 }
 
-// take passes on what the node's acquisition is told to the waiters and holders.
+// take passes on what the node's acquisition receives to the waiters and holders.
 func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
@@ -255,7 +255,7 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	}
 }
 
-// lose tells the holders. One that was admitted and is not started learns when it is.
+// lose notifies the holders. One that was admitted and is not started learns when it is.
 func (s *stay) lose(e recipes.Lose) {
 	s.book.Over, s.loss = true, e
 	var told []*turn
@@ -267,8 +267,8 @@ func (s *stay) lose(e recipes.Lose) {
 	s.tellLoss(told...)
 }
 
-// tellLoss tells holders, outside of the mutex, so that it comes after a Grant that was
-// published before. All of them lose the lock before the first one is told.
+// tellLoss notifies holders, outside the mutex, so that it comes after a Grant that was
+// published before. All of them lose the lock before the first one is notified.
 func (s *stay) tellLoss(told ...*turn) {
 	e := s.loss
 	s.cache.all.then(func() {

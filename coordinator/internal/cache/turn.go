@@ -104,7 +104,7 @@ func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 func (t *turn) Deadline(epoch recipes.Epoch) time.Time { return t.stay.node.Port().Deadline(epoch) }
 
 // Use returns the port of the node. done with spent has the node go at the release,
-// because its name may leave the process: a late write could not be told from one of a
+// because its name may leave the process: a late write would look like one of a
 // later turn.
 func (t *turn) Use() (port actors.Port, done func(spent bool)) {
 	all := t.of.Caches

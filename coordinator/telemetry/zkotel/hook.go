@@ -168,7 +168,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	}
 }
 
-// concerns is told an event of the session, which concerns every acquisition.
+// concerns receives an event of the session, which concerns every acquisition.
 func (h *Hook) concerns(event events.Event) {
 	h.mu.Lock()
 	next, word := h.session.behind(event)

@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
-// endOf names the end of a hold without a loss. If the Grant was not taken, the end is withdrawn.
+// endOf names the end of a hold without a loss. If the Grant was not taken, the end is
+// withdrawn.
 func endOf(ctx context.Context, err error) string {
 	if err == nil {
 		return words.Released
@@ -25,7 +26,8 @@ func endOf(ctx context.Context, err error) string {
 	}
 }
 
-// isError tells which outcomes and ends give a span the status Error. A refused Try does not, nor does a caller that gives up.
+// isError reports whether an outcome or an end gives a span the status Error. A refused
+// Try does not, nor does a caller that gives up.
 func isError(word string) bool {
 	return slices.Contains([]string{words.Lost, words.Timeout, words.Deadlock, words.Invalid, words.Failed}, word)
 }

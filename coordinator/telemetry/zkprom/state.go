@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// state is what the hooks were told. It has no clock, and no lock of its own.
+// state is what the hooks have received. It has no clock, and no lock of its own.
 type state struct {
 	labels *words.Labels
 	locks  map[string]*lock        // by label
@@ -45,7 +45,7 @@ type acquisition struct {
 	kind    string
 	permits int
 	try     bool
-	ctx     context.Context //nolint:containedctx // the caller's, until the Grant: its cause tells one end from another
+	ctx     context.Context //nolint:containedctx // the caller's, until the Grant: its cause distinguishes one end from another
 	asked   time.Time
 	ahead   int // at the latest listing
 

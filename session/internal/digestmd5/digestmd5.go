@@ -112,7 +112,7 @@ func Parse(text string) (map[string]string, error) {
 	return all, nil
 }
 
-// value reads a value, quoted or not, and returns what is behind it.
+// value reads a value, quoted or not, and returns what follows it.
 func value(s string) (value, behind string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexAny(s, ", \t")

@@ -18,7 +18,7 @@ type Limiter struct {
 	mu   sync.Mutex
 	rate int       // reads a second; 0: no bound
 	next time.Time // the read that was let through last uses the rate up to here
-	seen time.Time // the latest time that was told
+	seen time.Time // the latest time that was given
 }
 
 // NewLimiter returns a limiter for so many reads a second.

@@ -677,7 +677,7 @@ func (w *wire) lifetime() time.Duration {
 // client does not answer a request that it takes after its last look at its queue, and
 // waits a second:
 //
-//  1. It is told to quit.
+//  1. It gets the order to quit.
 //  2. Its connection ends. Its loop sees that it has to quit, answers all requests and
 //     ends.
 //  3. It asks for the end of its session.
