@@ -69,10 +69,10 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	quiet("the two have held for a while", `picture.Sides[0].Overlaps[0].From / 1e9`, `6`)
 	focused("Heal the network")
 	p.Press(kb.Enter)
-	p.Until("ann was told, and queues again", `["naive", "zkgrant"].every((key, i) => picture.Sides[i].Lanes[0].Bars.at(-1).State === "waits")`)
+	p.Until("ann was notified, and queues again", `["naive", "zkgrant"].every((key, i) => picture.Sides[i].Lanes[0].Bars.at(-1).State === "waits")`)
 	quiet("ann has waited for a while", `picture.Sides[0].Overlaps[0].To / 1e9`, `3`)
 
-	for id, want := range map[string]string{"naive": `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`, "zkgrant": `^two holders: 0 times; last told (\d+\.\d s|\d+ ms) before the next grant$`} {
+	for id, want := range map[string]string{"naive": `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`, "zkgrant": `^two holders: 0 times; last notified (\d+\.\d s|\d+ ms) before the next grant$`} {
 		if got := p.Text("#score-" + id + " .count"); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("the score of %s is %q, want %s", id, got, want)
 		}
@@ -94,7 +94,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		p.Look(browser.View{Width: 1280, Height: 914})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
 		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
-		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
+		t.Logf("%s | %s | notified %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
 	}
 	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut
 	p.Eval(`(() => {

@@ -37,7 +37,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 		case grant := <-lock.Granted():
 			b.is(holds, fmt.Sprintf("granted, token %#x", grant.Token))
 		case loss := <-lock.Lost():
-			b.is(lost, "told: "+loss.Reason.String())
+			b.is(lost, "notified: "+loss.Reason.String())
 			b.inDoubt = loss.Reason == events.ReasonLeaseRanOut
 			return loss.Err
 		case <-lock.Done():

@@ -78,12 +78,12 @@ func (n *naive) turn(ctx context.Context) error {
 			n.connected(connected)
 			switch {
 			case expired && n.state == holds:
-				n.is(lost, "told: session expired")
+				n.is(lost, "notified: session expired")
 				return nil
 			case expired && n.state != lost:
 				n.is(away, "queues again, in a new session")
 			case !connected && n.state == holds && n.careful.Load():
-				n.is(lost, "told: disconnected")
+				n.is(lost, "notified: disconnected")
 				n.crew.Go(func() { gone <- lock.release(ctx) }) // when there is a connection again
 			}
 		case <-n.handOn:

@@ -1,10 +1,10 @@
 // The page draws what the program tells. Every text goes in as text.
 "use strict";
 
-const sides = { naive: "Naive lock: ignores disconnects", zkgrant: "zkgrant: told before the next grant", shards: "Shards: each member owns its share" };
+const sides = { naive: "Naive lock: ignores disconnects", zkgrant: "zkgrant: notified before the next grant", shards: "Shards: each member owns its share" };
 const careful = "Naive lock: a disconnect is a loss";
 const recipes = ["the stock recipe, like go-zookeeper's zk.Lock", "the stock recipe, stopped at every disconnect"];
-const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "paused", away: "" };
+const labels = { holds: "holds", waits: "waits", lost: "notified: lost", still: "paused", away: "" };
 const faults = { cut: "cut off", heal: "healed", pause: "paused", wake: "resumed", expire: "loses its sessions", "hand-on": "releases",
   kill: "killed", start: "started again", careful: "a disconnect is a loss", careless: "disconnects are ignored", struck: "servers are back" };
 const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22, share = 17;
@@ -104,7 +104,7 @@ function drawSide(side, top, l, on) {
   for (const m of side.Margins) {
     const from = seconds(m.Lost) * l.scale, to = seconds(m.Granted) * l.scale, y = bottom + 2;
     on.back.append(make("path", { d: `M${from} ${y} v9 H${to} v-9`, class: "margin" }));
-    const said = `told ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
+    const said = `notified ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
     beside(from, to, bottom + 14.5, "margintext", said);
   }
   strip.sort((a, b) => a.from - b.from).forEach((one, i) => placeBeside(one, strip[i - 1], strip[i + 1], l));
@@ -152,7 +152,7 @@ function drawBar(bar, before, middle, l, on) {
     if (before && before.State === "lost") return;
     const x = seconds(bar.From) * l.scale;
     on.text.append(make("path", { d: `M${x - 5} ${middle - 5} l10 10 m0 -10 l-10 10`, class: "cross" }));
-    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "told: lost"));
+    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "notified: lost"));
     return;
   }
   const rect = make("rect", { y: middle - high / 2, height: high, rx: 3, class: "bar " + kind });
@@ -229,7 +229,7 @@ function frame() {
     box.classList.toggle("untried", picture.Faults === 0 && side.Times === 0);
     box.classList.toggle("bad", side.Times > 0);
     const text = `two holders: ${times(side.Times)}` + (side.Times > 0 ? `, ${duration(total)} in all` : "") +
-      (side.Last ? `; last told ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant` : "");
+      (side.Last ? `; last notified ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant` : "");
     const count = box.querySelector(".count");
     if (count.textContent !== text) count.textContent = text;
     const more = [];
