@@ -7,6 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // A reader takes the place of a writer.
@@ -19,6 +20,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		other.Want("Opened")
 		const foreign = "of-another"
 		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
+		asked := r.Asked()
 		r.Together(func() {
 			other.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: foreign}})
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
@@ -27,6 +29,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		if in := sessiontest.AnswerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
 			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
 		}
+		r.WantAsked(asked(), zktest.OpDelete, zktest.OpMulti)
 	})
 }
 
@@ -67,8 +70,8 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		if made.Node.Seq != node.Seq || !made.Alone {
 			r.Errorf("the reader has %+v, want the place of %v, and no older contender", made, node)
 		}
-		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
-			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
+		if owner := r.Server.Owner(sessiontest.Dir + "/" + made.Node.Text); owner != r.Only() {
+			r.Errorf("%s is owned by 0x%x, want a node of the session", made.Node.Text, owner)
 		}
 		w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		w.Want("Deleted")
