@@ -61,8 +61,8 @@ func (a *Acquisition) isDone() bool {
 }
 
 // Err returns nil before Done, and after the release of a held lock. Otherwise it returns
-// [ErrNotAcquired] after a release without a Grant, the cause of the context that ended
-// the wait, a [*LostError] after a loss, or another error.
+// [ErrNotAcquired] after a release before the Grant was taken, the cause of the context
+// that ended the wait, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports
