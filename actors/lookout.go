@@ -100,7 +100,7 @@ func (l *Lookout) Release() {
 	l.Withdraw(recipes.WhyReleased)
 }
 
-// do has the loop make a request for the node.
+// do makes a request for the node, in the loop.
 func (l *Lookout) do(request recipes.Effect) {
 	l.cfg.Loop.Post(func() { l.port.Do(request) })
 }

@@ -35,7 +35,7 @@ const (
 	// mostRoom is the capacity, in functions, of each of the two rooms that an idle loop
 	// keeps at the most.
 	mostRoom = 64
-	// mostByHand is how many batches a caller of Hand handles at the most.
+	// mostByHand is the most batches that a caller of Hand handles.
 	mostByHand = 8
 	// endless is without a limit.
 	endless = -1

@@ -39,7 +39,7 @@ type Lock struct {
 	rule recipes.Rule
 	cfg  lockConfig
 
-	members *members // of a multi-lock; nil: it is none
+	members *members // nil: it is not a multi-lock
 
 	cached *cache.Handle // nil: each acquisition has a node of its own
 

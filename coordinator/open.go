@@ -78,7 +78,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	return c, nil
 }
 
-// longestLimit is how long a Try waits for a server at the most.
+// longestLimit is the longest time that a Try waits for a server.
 const longestLimit = 10 * time.Second
 
 // partingTime is for ending a session that is just being made when Connect fails.

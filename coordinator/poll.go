@@ -231,7 +231,7 @@ func kept(locks []sighting) []sighting {
 	return locks
 }
 
-// compareInTree orders paths as a walk comes to them: a node, what is below it, and then
+// compareInTree orders paths as a walk reaches them: a node, what is below it, and then
 // its next sibling.
 func compareInTree(a, b string) int {
 	for {

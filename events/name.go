@@ -137,7 +137,7 @@ var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock direc
 // contender. A number outside the usable range is parsed, too: see [Name.Check].
 func ParseName(text string) (Name, bool) {
 	if text == "" || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
-		return Name{}, false // most names that are none, without an allocation
+		return Name{}, false // most names of other nodes, without an allocation
 	}
 	// The server appends "%010d": ten digits, or a minus sign and nine or ten.
 	for _, width := range [...]int{10, 9} {

@@ -28,7 +28,7 @@ type Moment int64
 // Input is something that has happened. Only types of this file implement it.
 type Input interface{ isInput() }
 
-// What the caller wants.
+// Requests of the caller.
 type (
 	// Started requests the lock. It is the first input, or follows Opened.
 	Started struct {

@@ -170,7 +170,7 @@ func (l *Leftovers) Left(dir string, now time.Time) {
 	}
 }
 
-// await has the directory wait until it is due.
+// await makes the directory wait until it is due.
 func (l *Leftovers) await(x *leftover, now time.Time) {
 	x.due = now.Add(LeftoverAfter)
 	if x.bare {

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about what the machine does with what the caller wants and with news of
+// This file is about what the machine does with requests of the caller and with news of
 // the session.
 
 func (m *Machine) onStarted(in Started) []Effect {

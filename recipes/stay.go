@@ -110,7 +110,7 @@ func (s *Stay) Excess() int32 {
 	}
 }
 
-// room returns how many turns may follow, once the node is wanted.
+// room returns how many turns may follow, once the node is requested.
 func (s *Stay) room() int32 {
 	if s.Turns == 0 {
 		return s.left + 1 // the machine has queued up for the first one

@@ -18,7 +18,7 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 // step is Step on a machine that it changes. Its functions share one pointer: a copy for
 // each of them would grow the stack of every goroutine that takes a step.
 func (m *Machine) step(in Input) []Effect {
-	// Answers and news of a session that is over say nothing of this one.
+	// Answers and news of a session that is over say nothing about this one.
 	if d, ok := in.(dated); ok && (m.epoch == 0 || d.of() != m.epoch) {
 		return stray(in)
 	}

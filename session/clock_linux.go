@@ -69,7 +69,7 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 // nanoseconds reads one of the kernel's clocks.
 func nanoseconds(id uintptr) (int64, error) {
 	var t syscall.Timespec
-	// The pointer is converted in the call itself, as package unsafe wants it.
+	// The pointer is converted in the call itself, as package unsafe requires.
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&t)), 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("clock %d: %w", id, errno)

@@ -112,7 +112,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 }
 
 // noteCertain notes that an answer has said that the node is the seat's. An answer of an
-// earlier connection says nothing of what has happened since.
+// earlier connection says nothing about what has happened since.
 func (s *Session) noteCertain(c *client, t *Seat) {
 	if t.single != nil && c.is(phaseUp) {
 		t.single.uncertain.Store(false)

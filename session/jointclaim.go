@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about many holders that want to know whether they still hold, as all do
+// This file is about many holders that need to know whether they still hold, as all do
 // after a reconnect. Their claims go together: a write for each of them would keep a
 // server, and the probes of all sessions behind it, for longer than a lease lasts.
 

@@ -49,7 +49,7 @@ func (s *Session) filled(dirs []string) {
 	}
 }
 
-// enters notes that a seat may come to have a node in its directories, and leftBehind
+// enters notes that a seat may get a node in its directories, and leftBehind
 // that it has none any more.
 func (s *Session) enters(t *Seat) {
 	if !s.leftovers.Empty() {

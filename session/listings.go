@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about a seat's list request: first the barrier, if it wants one, then the
+// This file is about a seat's list request: first the barrier, if it needs one, then the
 // listings of its directories, and then the seat's own part.
 
 // listing reads one directory for all list requests that ask for it. Many seats of a
@@ -55,7 +55,7 @@ const (
 )
 
 // reads has a list request wait for what it reads, and reports whether it reads anything.
-// If it wants a barrier, that is made first.
+// If it needs a barrier, that is made first.
 func (s *Session) reads(r *seatRequest) bool {
 	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
@@ -128,7 +128,7 @@ func (l *listing) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// ended passes on what a reading has found, and has the next one made if it is wanted.
+// ended passes on what a reading has found, and starts the next one if it is needed.
 func (l *listing) ended(s *Session, c *client, found *names, err error) {
 	served := l.now
 	l.now = nil

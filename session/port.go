@@ -132,7 +132,7 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	t.answer(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend takes out the seat's request that waits to be sent. Exception: a delete is sent
+// unsend removes the seat's request that waits to be sent. A delete, however, is sent
 // in any case, because there is a node. Nothing else may stay: a caller may try for a
 // lock again and again while no server can be reached.
 func (s *Session) unsend(t *Seat) {

@@ -17,7 +17,7 @@ import (
 
 // request is work for the client's blocking calls. Each kind has a [slot] in it.
 type request interface {
-	// admit has the request wait, or answers it without a server.
+	// admit makes the request wait, or answers it without a server.
 	admit(s *Session)
 	// meantFor returns the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
@@ -215,7 +215,7 @@ const (
 	observing
 	// looking: it reads a queue, which may be long, and few are made at a time.
 	looking
-	// joining: a newcomer wants to queue up, or to know its place. There may be any
+	// joining: a newcomer queues, or asks for its place. There may be any
 	// number of them, and always one that waits.
 	joining
 	// cleaning: it removes a directory that is no longer used. No caller waits for it.

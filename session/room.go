@@ -58,7 +58,7 @@ func (s *Session) seek(r seeker) {
 	s.roomless, s.waiting = append(s.roomless, roomRequest{r, need}), all
 }
 
-// giveUp has the idle node of a cached lock go. It reports false if there is none.
+// giveUp gives up the idle node of a cached lock. It reports false if there is none.
 func (s *Session) giveUp() bool {
 	if s.cfg.GiveUp == nil {
 		return false

@@ -63,7 +63,7 @@ type Session struct {
 	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
 	clamped   time.Duration         // the servers' timeout that was logged; 0: they have taken what was asked for
-	seats     []*Seat               // the seats that want the news, each at its place
+	seats     []*Seat               // the seats that receive the news, each at its place
 	holders   map[*Seat]string      // the seats whose machines hold by a proof, with their nodes
 	unwatched map[*Seat]struct{}    // the seats whose nodes are theirs and not watched yet
 	next      map[*Seat]time.Time   // the seats that are next in line, and until when the session writes for them

@@ -95,7 +95,7 @@ func (c *client) missing(t *Seat) {
 	}
 }
 
-// read reads the node, with a watch on it if it is wanted.
+// read reads the node, with a watch on it if requested.
 func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
 	node := t.single.node
 	if !watch {
@@ -269,7 +269,7 @@ func (l *single) rest(s *Session, t *Seat) (rests bool) {
 	return true
 }
 
-// keeps has a delete wait for the transactions that rest on the node.
+// keeps makes a delete wait for the transactions that rest on the node.
 func (l *single) keeps(r *seatRequest) bool {
 	if r.op != recipes.OpDelete || l.writing == 0 {
 		return false

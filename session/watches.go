@@ -50,7 +50,7 @@ type snapshot struct {
 	armed    bool // by this reading
 }
 
-// reader is a seat or a goroutine that wants to learn of changes.
+// reader is a seat or a goroutine that needs to learn of changes.
 type reader interface {
 	// subscribe comes before the reading, see [watch.Set.Ask].
 	subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket)
@@ -129,7 +129,7 @@ func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, a
 	}
 }
 
-// lookout is a seat that wants to learn of any change of a directory.
+// lookout is a seat that needs to learn of any change of a directory.
 type lookout struct{ *Seat }
 
 // subscribe subscribes the seat, unless it has left.
@@ -147,7 +147,7 @@ func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, ar
 	c.looks.Answered(dir, ticket, armed)
 }
 
-// lookAgain has the machine look.
+// lookAgain makes the machine look.
 func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
 
 // subscriber is notified once of a change of what a client watches for it, and looks

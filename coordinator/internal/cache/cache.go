@@ -1,4 +1,4 @@
-// Package cache keeps the nodes of cached locks while no other contender wants them.
+// Package cache keeps the nodes of cached locks while no other contender requests them.
 //
 // It is a client of ordinary acquisitions. An acquisition of its own gets a node. The
 // callers wait in a queue of the process, and hold the lock turn by turn under that node:
@@ -36,7 +36,7 @@ import (
 type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
-	Handoffs  int32         // local grants at the most, once another contender is known
+	Handoffs  int32         // the most local grants once another contender is known
 	For       time.Duration // how long local grants continue then
 }
 
@@ -125,8 +125,8 @@ func (a *Caches) Close() {
 	}
 }
 
-// GiveUp has the node go that has been idle for longest, and returns its port. It returns
-// nil if no node is idle.
+// GiveUp gives up the node that has been idle for longest, and returns its port. It
+// returns nil if no node is idle.
 func (a *Caches) GiveUp() (port actors.Port) {
 	a.mu.Lock()
 	defer a.unlock()
@@ -206,7 +206,7 @@ func (c *cache) newest(terms *Terms) *stay {
 	return nil
 }
 
-// place has a turn wait for the newest stay that accepts it, or for a new one.
+// place queues a turn at the newest stay that accepts it, or at a new one.
 func (c *cache) place(t *turn) {
 	s := c.newest(&t.of.Terms)
 	if s == nil || !s.book.Accepts() {

@@ -26,7 +26,7 @@ type stay struct {
 	ahead       int         // of the node, in the servers' queue
 	idleSince   time.Time   // zero: the process uses the node
 	idle        *time.Timer // runs while the node is idle, and may run longer
-	bound       *time.Timer // ends the local grants, once the node is wanted
+	bound       *time.Timer // ends the local grants, once the node is requested
 	released    bool
 }
 
@@ -165,7 +165,7 @@ func (s *stay) want() {
 	s.move()
 }
 
-// spend has the node go as soon as it is not held.
+// spend gives up the node as soon as it is not held.
 func (s *stay) spend() {
 	s.book.Spent = true
 	s.move()

@@ -31,7 +31,7 @@ const (
 	turnOver
 )
 
-// Ask has the turn wait for the lock. One that was admitted to the lock is granted it.
+// Ask makes the turn wait for the lock. One that was admitted to the lock is granted it.
 func (t *turn) Ask(try bool) {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -103,7 +103,7 @@ func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 // set before the Grant, and stays until the turn does not hold any more.
 func (t *turn) Deadline(epoch recipes.Epoch) time.Time { return t.stay.node.Port().Deadline(epoch) }
 
-// Use returns the port of the node. done with spent has the node go at the release,
+// Use returns the port of the node. done with spent gives up the node at the release,
 // because its name may leave the process: a late write would look like one of a
 // later turn.
 func (t *turn) Use() (port actors.Port, done func(spent bool)) {

@@ -156,7 +156,7 @@ type Transaction struct {
 // digits is how long a sequence number is.
 const digits = 10
 
-// Load returns what a transaction adds at the most.
+// Load returns the most that a transaction adds.
 func (n *Nodes) Load(ops []Op) (more Load) {
 	for _, o := range ops {
 		switch {

@@ -1,5 +1,5 @@
-// Package watch keeps what a client has the servers watch, and which subscribers want to
-// learn of it.
+// Package watch records what a client watches at the servers, and which subscribers want
+// to learn of it.
 package watch
 
 import (
@@ -113,8 +113,8 @@ func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.keep(path, p)
 }
 
-// Changed says that the watch has fired, and that its subscribers want it armed again. It
-// reports whether there are any.
+// Changed reports that the watch has fired, and that its subscribers need it armed again.
+// It reports whether there are any.
 func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

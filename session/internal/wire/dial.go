@@ -107,7 +107,7 @@ func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
 	return d
 }
 
-// Dial connects to addr. It has the form that the client wants; the timeout that the
+// Dial connects to addr. It has the form that the client needs; the timeout that the
 // client asks for (always 1 s) is ignored. After Stop it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	// The client forgets to close a connection after a session has expired.
