@@ -4,7 +4,7 @@
 const sides = { naive: "Naive lock: ignores disconnects", zkgrant: "zkgrant: notified before the next grant", shards: "Shards: each member owns its share" };
 const careful = "Naive lock: a disconnect is a loss";
 const recipes = ["the stock recipe, like go-zookeeper's zk.Lock", "the stock recipe, stopped at every disconnect"];
-const labels = { holds: "holds", waits: "waits", lost: "notified: lost", still: "paused", away: "" };
+const labels = { holds: "holds", waits: "waits", lost: "lost", still: "paused", away: "" };
 const faults = { cut: "cut off", heal: "healed", pause: "paused", wake: "resumed", expire: "loses its sessions", "hand-on": "releases",
   kill: "killed", start: "started again", careful: "a disconnect is a loss", careless: "disconnects are ignored", struck: "servers are back" };
 const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22, share = 17;
@@ -152,7 +152,7 @@ function drawBar(bar, before, middle, l, on) {
     if (before && before.State === "lost") return;
     const x = seconds(bar.From) * l.scale;
     on.text.append(make("path", { d: `M${x - 5} ${middle - 5} l10 10 m0 -10 l-10 10`, class: "cross" }));
-    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "notified: lost"));
+    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "lost"));
     return;
   }
   const rect = make("rect", { y: middle - high / 2, height: high, rx: 3, class: "bar " + kind });
@@ -228,12 +228,12 @@ function frame() {
     const box = byId("score-" + side.Key);
     box.classList.toggle("untried", picture.Faults === 0 && side.Times === 0);
     box.classList.toggle("bad", side.Times > 0);
-    const text = `two holders: ${times(side.Times)}` + (side.Times > 0 ? `, ${duration(total)} in all` : "") +
-      (side.Last ? `; last notified ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant` : "");
+    const text = `two holders: ${times(side.Times)}` + (side.Times > 0 ? `, ${duration(total)} in all` : "");
     const count = box.querySelector(".count");
     if (count.textContent !== text) count.textContent = text;
     const more = [];
     if (picture.Faults === 0 && side.Times === 0) more.push("Nothing has gone wrong yet.");
+    if (side.Last) more.push(`Last notified ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant.`);
     if (side.Healed > 0) more.push(`${side.Healed} of ${side.Times} lasted until you healed the network: you decided how long.`);
     if (side.Behind > 0) more.push(`${times(side.Behind)} after a session was ended behind its owner's back.`);
     if (side.Needless > 0) more.push(`Gave the lock up ${times(side.Needless)} though its session lived on.`);
