@@ -124,8 +124,8 @@ func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	return v, func() { b.leave(v) }, true
 }
 
-// leave takes a viewer away, and ends the poller after the last one. What was seen is kept for a while: the page may be opened
-// again.
+// leave takes a viewer away, and ends the poller after the last one. What was seen is
+// kept for a while: the page may be opened again.
 func (b *Board) leave(v *viewer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

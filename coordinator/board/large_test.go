@@ -11,8 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestALargeTreeIsShownAsItIsSearched: the page has the locks that were found so far, live, and says how far the search is. The board sends
-// no more than the reads of a process.
+// TestALargeTreeIsShownAsItIsSearched: the page has the locks that were found so far,
+// live, and says how far the search is. The board sends no more than the reads of a
+// process.
 func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)

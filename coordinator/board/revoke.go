@@ -27,8 +27,9 @@ type revocation struct {
 	Grace float64 `json:"grace_seconds"`
 }
 
-// revoke asks the holders of a lock on the board to give it back, and answers when they are gone. The end of the request takes nothing back:
-// a holder still loses the lock at its own deadline. It ends the wait, and the eviction of a holder that does not react.
+// revoke asks the holders of a lock on the board to give it back, and answers when they
+// are gone. The end of the request takes nothing back: a holder still loses the lock at
+// its own deadline. It ends the wait, and the eviction of a holder that does not react.
 func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	if b.authorise == nil {
 		http.Error(w, "this board is read-only", http.StatusForbidden)

@@ -23,7 +23,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // sending is how long a page may take for one update.
 const sending = 30 * time.Second
 
-// ServeHTTP serves the page at /, its files, its stream at /events, /queues.json, and /revoke.
+// ServeHTTP serves the page at /, its files, its stream at /events, /queues.json, and
+// /revoke.
 func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

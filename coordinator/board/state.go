@@ -124,8 +124,8 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }
 
-// see takes in what was seen of a lock, at a version, and adds the moments that this tells
-// of. Without them it is blind: there was no look for long.
+// see takes in what was seen of a lock, at a version, and adds the moments that this
+// tells of. Without them it is blind: there was no look for long.
 func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind bool) *known {
 	at := placeOf(f.info)
 	k := s.locks[at]

@@ -29,7 +29,8 @@ type update struct {
 	news
 }
 
-// update returns what is to be told to a page that knows everything up to a version, and the latest version.
+// update returns what is to be told to a page that knows everything up to a version, and
+// the latest version.
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
 		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
@@ -46,8 +47,9 @@ func (b *Board) update(version uint64) (u update, _ uint64) {
 	return u, version
 }
 
-// stream sends updates until the page, the board or the coordinator ends. The first update has a look as if the page had been open
-// before, or says why there is none. Of a page only its version is kept: a slow page misses outdated changes, and delays no other
+// stream sends updates until the page, the board or the coordinator ends. The first
+// update has a look as if the page had been open before, or says why there is none. Of a
+// page only its version is kept: a slow page misses outdated changes, and delays no other
 // page.
 func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -103,7 +105,8 @@ type listing struct {
 	Locks   []lockView `json:"locks"`
 }
 
-// queues answers with all contenders of all locks, or of the lock in the query. The look is not older than the interval.
+// queues answers with all contenders of all locks, or of the lock in the query. The look
+// is not older than the interval.
 func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodHead {
@@ -150,7 +153,8 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	_ = b.send(w, out, encode(l)) // a client that is gone needs no answer
 }
 
-// next waits until there is something to tell a viewer. If the request has to end before, it answers the request and returns false.
+// next waits until there is something to tell a viewer. If the request has to end before,
+// it answers the request and returns false.
 func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	select {
 	case <-v.poke:
@@ -163,7 +167,8 @@ func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	}
 }
 
-// send writes, and waits for a slow reader no longer than sending. The writer's deadline ends with the board, by hurry.
+// send writes, and waits for a slow reader no longer than sending. The writer's deadline
+// ends with the board, by hurry.
 func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text []byte) error {
 	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
 	if b.ctx.Err() != nil {
@@ -192,7 +197,8 @@ func unavailable(w http.ResponseWriter) {
 	http.Error(w, "the board is closed", http.StatusServiceUnavailable)
 }
 
-// hurry makes a write that is under way end with the board, until the returned function is called.
+// hurry makes a write that is under way end with the board, until the returned function
+// is called.
 func (b *Board) hurry(out *http.ResponseController) func() {
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(b.ctx, func() {

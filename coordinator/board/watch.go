@@ -77,7 +77,8 @@ func (b *Board) watches(path string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	queue, permits := b.state.watched[place{path, false}], b.state.watched[place{path, true}]
-	return (queue.good() || permits.good()) && (queue == nil || queue.good()) && (permits == nil || permits.good())
+	all := (queue == nil || queue.good()) && (permits == nil || permits.good())
+	return all && (queue != nil || permits != nil)
 }
 
 // hear takes a word of a watch.
@@ -110,7 +111,8 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 
 // carry takes over the data of contenders that were seen before.
 func (f *sighting) carry(from sighting) {
-	f.info.Contenders, f.bytes = slices.Clone(f.info.Contenders), maps.Clone(f.bytes) // pages may be sent the old ones
+	// Pages may be sent the old ones.
+	f.info.Contenders, f.bytes = slices.Clone(f.info.Contenders), maps.Clone(f.bytes)
 	data := map[identity]int{}
 	for i, c := range from.info.Contenders {
 		data[identityOf(c)] = i
@@ -134,8 +136,8 @@ func (f *sighting) carry(from sighting) {
 // empty reports whether there is nothing to show of the lock.
 func (f *sighting) empty() bool { return len(f.info.Contenders) == 0 && f.info.Size == 0 }
 
-// overlay puts what the watches say in the place of what a look has seen. Watches of locks
-// that are gone, or that cannot be read any more, end.
+// overlay puts what the watches say in the place of what a look has seen. Watches of
+// locks that are gone, or that cannot be read any more, end.
 func (s *state) overlay(found []sighting) (all []sighting) {
 	there := map[place]bool{}
 	for _, f := range found {

@@ -54,8 +54,9 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 		}
 		got := strings.Split(p.timeline(), ", ")
 		slices.Sort(got)
-		if want := "away, granted eve, granted fay, granted gus, granted hal, " +
-			"left ann, left ben, left cid, left dan, queued eve, queued fay, queued gus"; strings.Join(got, ", ") != want {
+		want := "away, granted eve, granted fay, granted gus, granted hal, " +
+			"left ann, left ben, left cid, left dan, queued eve, queued fay, queued gus"
+		if strings.Join(got, ", ") != want {
 			t.Errorf("timeline, sorted: %q, want %q", got, want)
 		}
 	})

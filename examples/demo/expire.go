@@ -13,14 +13,16 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// A server's answer to a handshake begins with a length, a version, the timeout, the session's ID, and a password of 16 bytes.
+// A server's answer to a handshake begins with a length, a version, the timeout, the
+// session's ID, and a password of 16 bytes.
 const (
 	answerLength  = 4 + 4 + 4 + 8 + 4 + 16
 	timeoutOffset = 4 + 4
 	idOffset      = timeoutOffset + 4
 )
 
-// handshake is the latest answer to a handshake on a contender's connections: what it takes to end its session.
+// handshake is the latest answer to a handshake on a contender's connections: what it
+// takes to end its session.
 type handshake struct{ answer atomic.Pointer[[]byte] }
 
 // overhear returns a dial function that keeps the answers.
@@ -55,7 +57,8 @@ func (c *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end makes the servers end the session, as its owner could: it takes the session over to a connection of its own and closes it.
+// end makes the servers end the session, as its owner could: it takes the session over to
+// a connection of its own and closes it.
 func (h *handshake) end(ctx context.Context, where *servers) error {
 	answer := h.answer.Load()
 	if answer == nil {

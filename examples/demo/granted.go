@@ -26,7 +26,8 @@ func contendWithGrants(ctx context.Context, where *servers, b *body) error {
 	return nil
 }
 
-// turn queues for the lock once, and works until it is lost or handed on. It returns nil when ctx ends.
+// turn queues for the lock once, and works until it is lost or handed on. It returns nil
+// when ctx ends.
 func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan events.Event) error {
 	lock := c.Mutex(lockPath+"/"+zkgrantSide).Acquire(ctx, coordinator.Data([]byte(b.name)))
 	defer lock.Release()

@@ -5,10 +5,11 @@
 //	go run ./examples/demo -zk host:2181,...   a real one, chroot and all
 //	go run ./examples/demo -ensemble           three real servers, started here: their leader can be killed
 //
-// It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and for
-// a naive lock, and owns its share of six shards, over the same network. A button cuts it
-// off, pauses it, ends its sessions, makes it release the locks, or kills it. A bar in the
-// picture is what the contender itself believed at that time. Nothing is scripted.
+// It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and
+// for a naive lock, and owns its share of six shards, over the same network. A button
+// cuts it off, pauses it, ends its sessions, makes it release the locks, or kills it. A
+// bar in the picture is what the contender itself believed at that time. Nothing is
+// scripted.
 //
 // The naive lock is the stock recipe, as in go-zookeeper's zk.Lock: the lowest sequential
 // node holds, and a holder works until its client reports that the session has expired. A
@@ -18,12 +19,12 @@
 // lock though the session lived on.
 //
 // After a pause, a contender goes on with its next step. Before each step, the contender
-// with zkgrant asks Valid, as the documentation advises. The naive one has no such question
-// to ask.
+// with zkgrant asks Valid, as the documentation advises. The naive one has no such
+// question to ask.
 //
-// The shards are shared as in Example_shards of package coordinator: a group for the locks
-// of the shards, and Watch on a list of members. Kill or pause a member, and see its shards
-// move to the others.
+// The shards are shared as in Example_shards of package coordinator: a group for the
+// locks of the shards, and Watch on a list of members. Kill or pause a member, and see
+// its shards move to the others.
 //
 // Limitation: a contender is a part of this process, so a pause stops its work and its
 // network, and no timer of its library.
@@ -31,8 +32,8 @@
 // are for that.
 //
 // Ctrl-C ends it and leaves no session behind. model.go makes the picture of what the
-// contenders report. stage.go has the faults, granted.go the contender with a zkgrant mutex,
-// naive.go and recipe.go the other one, shards.go the shards, and web.go the page.
+// contenders report. stage.go has the faults, granted.go the contender with a zkgrant
+// mutex, naive.go and recipe.go the other one, shards.go the shards, and web.go the page.
 package main
 
 import (
@@ -72,7 +73,8 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// listenOnLoopback listens, and refuses an address that other machines reach: the page has no authorisation.
+// listenOnLoopback listens, and refuses an address that other machines reach: the page
+// has no authorisation.
 func listenOnLoopback(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

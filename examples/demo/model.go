@@ -191,7 +191,8 @@ func (s *side) behind(at time.Duration) bool {
 	})
 }
 
-// holders are the contenders that believe that they hold the lock. One that stands still does nothing under the lock, so it does not count.
+// holders are the contenders that believe that they hold the lock. One that stands still
+// does nothing under the lock, so it does not count.
 func (s *side) holders() (names []string) {
 	for _, l := range s.Lanes {
 		if l.last().State == holds {

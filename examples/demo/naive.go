@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// naive is a contender with the stock recipe. It believes the last answer until its client
-// reports an expiry. A careful one gives the lock up at each disconnect.
+// naive is a contender with the stock recipe. It believes the last answer until its
+// client reports an expiry. A careful one gives the lock up at each disconnect.
 type naive struct {
 	*body
 
@@ -103,7 +103,8 @@ func (n *naive) turn(ctx context.Context) error {
 	}
 }
 
-// saying is the client's last report. The client's goroutines call hear, which must not block.
+// saying is the client's last report. The client's goroutines call hear, which must not
+// block.
 type saying struct {
 	news chan struct{} // of size 1
 
@@ -129,7 +130,8 @@ func (s *saying) hear(ev zk.Event) {
 	}
 }
 
-// take returns the present connection, and whether a session has expired since the last call.
+// take returns the present connection, and whether a session has expired since the last
+// call.
 func (s *saying) take() (connected, expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// recipe is the stock lock: one ephemeral sequential node for each contender. The lowest number holds, and every other contender watches
-// the node before its own. The recipe never looks at the clock.
+// recipe is the stock lock: one ephemeral sequential node for each contender. The lowest
+// number holds, and every other contender watches the node before its own. The recipe
+// never looks at the clock.
 type recipe struct {
 	conn   *zk.Conn
 	path   string
@@ -24,7 +25,8 @@ func newRecipe(conn *zk.Conn, path, name string) *recipe {
 	return &recipe{conn: conn, path: path, name: name, prefix: name + "-" + rand.Text() + "-"}
 }
 
-// acquire returns nil when the node is the first one. At each look it reports how many nodes are before it.
+// acquire returns nil when the node is the first one. At each look it reports how many
+// nodes are before it.
 func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
 	return r.persist(ctx, func() (bool, error) {
 		names, _, err := r.conn.Children(r.path)
@@ -82,7 +84,8 @@ func (r *recipe) release(ctx context.Context) (done released) {
 	return done
 }
 
-// place sorts the names by their numbers and returns the index of the one with the prefix, or -1.
+// place sorts the names by their numbers and returns the index of the one with the
+// prefix, or -1.
 func place(names []string, prefix string) int {
 	const digits = 10
 	number := func(name string) string { return name[max(0, len(name)-digits):] }
@@ -90,7 +93,8 @@ func place(names []string, prefix string) int {
 	return slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// persist takes steps up to the last one. A step that failed for want of a connection or a session is repeated.
+// persist takes steps up to the last one. A step that failed for want of a connection or
+// a session is repeated.
 func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) error {
 	for ctx.Err() == nil {
 		last, err := step()
@@ -110,7 +114,8 @@ func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) 
 	return context.Cause(ctx)
 }
 
-// makePath makes the node and its missing parents, as containers: the servers remove an empty one.
+// makePath makes the node and its missing parents, as containers: the servers remove an
+// empty one.
 func makePath(conn *zk.Conn, path string) error {
 	parts := strings.Split(path, "/")
 	for i := 2; i <= len(parts); i++ {

@@ -9,7 +9,8 @@ import (
 // remembered is how far the picture goes back.
 const remembered = 2 * time.Minute
 
-// recorder has the picture, and stamps all reports with one clock. Its methods may be called from any goroutine.
+// recorder has the picture, and stamps all reports with one clock. Its methods may be
+// called from any goroutine.
 type recorder struct {
 	begin time.Time
 
@@ -45,7 +46,8 @@ func (r *recorder) change(f func(at time.Duration)) {
 	r.changed = make(chan struct{})
 }
 
-// look calls f with the picture, which f must not keep. The channel is closed at the next change.
+// look calls f with the picture, which f must not keep. The channel is closed at the next
+// change.
 func (r *recorder) look(f func(*picture)) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,8 @@ type servers struct {
 	strike func(context.Context) error
 }
 
-// ticks is a session timeout in the servers' ticks, if this program starts the servers: the ratio of both defaults, 10 s and 2 s.
+// ticks is a session timeout in the servers' ticks, if this program starts the servers:
+// the ratio of both defaults, 10 s and 2 s.
 const ticks = 5
 
 // options are the options for a coordinator on these servers.
@@ -50,7 +51,8 @@ func choose(ctx context.Context, zk *program.ZooKeeper, three bool) (where *serv
 	}
 }
 
-// inside starts one server in the program. It cannot lose a leader, so its fault is to be down for as long as an election may take.
+// inside starts one server in the program. It cannot lose a leader, so its fault is to be
+// down for as long as an election may take.
 func inside(timeout time.Duration) (_ *servers, closed func() error, err error) {
 	tick := timeout / ticks
 	server, err := zktest.New(zktest.Tick(tick))

@@ -103,7 +103,8 @@ func (m *member) settle(ctx context.Context) {
 	for shard, a := range m.asked {
 		switch enough := len(m.owned) >= m.share; {
 		case a == nil && !enough:
-			m.asked[shard] = m.group.Acquire(ctx, m.c.Mutex(fmt.Sprint(m.path, "/", shard)), coordinator.Data([]byte(m.name)))
+			lock := m.c.Mutex(fmt.Sprint(m.path, "/", shard))
+			m.asked[shard] = m.group.Acquire(ctx, lock, coordinator.Data([]byte(m.name)))
 		case a != nil && enough && (!m.owned[shard] || len(m.owned) > m.share):
 			m.stop(shard)
 			a.Release() // after the work has stopped: another member may begin

@@ -24,7 +24,8 @@ const (
 // shards is how many there are.
 const shards = 6
 
-// stage has the contenders and causes the faults. Its methods may be called from any goroutine.
+// stage has the contenders and causes the faults. Its methods may be called from any
+// goroutine.
 type stage struct {
 	where *servers
 	log   *recorder
@@ -74,7 +75,8 @@ func (s *stage) newActor(name string) *actor {
 	return a
 }
 
-// play lets the contenders contend until ctx ends, which is no error, or one of them cannot go on.
+// play lets the contenders contend until ctx ends, which is no error, or one of them
+// cannot go on.
 func (s *stage) play(ctx context.Context) error {
 	began := ctx
 	ctx, fail := context.WithCancelCause(ctx)
@@ -166,7 +168,8 @@ const (
 	doneStrike  = "struck" // no fault, but the end of one
 )
 
-// do causes the fault for a contender, or for the servers. It returns errRefused with a reason, or the error.
+// do causes the fault for a contender, or for the servers. It returns errRefused with a
+// reason, or the error.
 func (s *stage) do(what, who string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play lets the contenders contend during f, in virtual time on a server in memory, with a session timeout of 4 s.
+// play lets the contenders contend during f, in virtual time on a server in memory, with
+// a session timeout of 4 s.
 func play(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -82,7 +83,8 @@ func (s *stage) believe(side string) string {
 	return strings.Join(words, " ")
 }
 
-// act is a fault, the time after it, and what the contenders of each lock believe then: ann, bob and cid.
+// act is a fault, the time after it, and what the contenders of each lock believe then:
+// ann, bob and cid.
 type act struct {
 	what, who      string
 	long           time.Duration
@@ -234,8 +236,8 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 	}
 }
 
-// owners returns how many shards each contender owns and works on, and which shards have no
-// such owner.
+// owners returns how many shards each contender owns and works on, and which shards have
+// no such owner.
 func (s *stage) owners() (each map[string]int, free []int) {
 	each = map[string]int{}
 	s.log.look(func(p *picture) {
@@ -335,7 +337,8 @@ func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// A contender that was cut off for long has no connection to end its sessions, and leaves them to the server.
+// A contender that was cut off for long has no connection to end its sessions, and leaves
+// them to the server.
 func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 	for _, test := range []struct {
 		fault string
@@ -367,7 +370,8 @@ func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
-// On real servers. At full length there are three of them, and the test kills their leader.
+// On real servers. At full length there are three of them, and the test kills their
+// leader.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 600 * time.Millisecond

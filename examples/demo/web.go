@@ -30,7 +30,8 @@ func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.
 	return server
 }
 
-// handler serves the page. Another site's page can neither press its buttons, nor read it under a name that leads to this machine.
+// handler serves the page. Another site's page can neither press its buttons, nor read it
+// under a name that leads to this machine.
 func handler(s *stage) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -51,8 +52,8 @@ func handler(s *stage) http.Handler {
 	return local(http.NewCrossOriginProtection().Handler(secured))
 }
 
-// local refuses requests that name another host. A foreign page with a name that leads to this machine would be the demo's own site to
-// a browser.
+// local refuses requests that name another host. A foreign page with a name that leads to
+// this machine would be the demo's own site to a browser.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// ask sends one request to the page of a stage without players. The target has the host that the request names.
+// ask sends one request to the page of a stage without players. The target has the host
+// that the request names.
 func ask(t *testing.T, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	s := newStage(&servers{zk: &program.ZooKeeper{Servers: "host:1"}, Cannot: "no"}, []string{"ann"})
@@ -72,7 +73,8 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 	}
 }
 
-// unread is the connection of a page that does not read: a write to it fails at its deadline.
+// unread is the connection of a page that does not read: a write to it fails at its
+// deadline.
 type unread struct {
 	*httptest.ResponseRecorder
 
