@@ -16,8 +16,8 @@ import (
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
-// after a loss it returns at once. If ctx ends first, it returns [ErrReleasePending] with
-// the cause of ctx. It may be called again.
+// after a loss, or of a [Cached] lock, it returns at once. If ctx ends first, it returns
+// [ErrReleasePending] with the cause of ctx. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
 	// The end is known by now, although the event of a loss may still be on its way to
