@@ -36,7 +36,7 @@ var (
 	ErrNoSession = errors.New("zkgrant: no server answers")
 	// ErrDeadlock reports a context that holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
-	// ErrClosed reports that the coordinator was closed.
+	// ErrClosed reports that the coordinator or the [Group] was closed.
 	ErrClosed = session.ErrClosed
 
 	// Errors of [Acquisition.Txn].
