@@ -191,7 +191,8 @@ func (s *Server) Mute(session int64, mute bool) {
 }
 
 // MuteAll is Mute for all sessions and every new connection: the server accepts
-// connections and sends nothing, like a machine that hangs.
+// connections and sends nothing, like a machine that hangs. MuteAll(false) does not end a
+// Mute of one session.
 func (s *Server) MuteAll(mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
