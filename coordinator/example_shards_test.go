@@ -14,7 +14,7 @@ import (
 )
 
 // Shards shares shards evenly among the processes that are there. Each process owns at most
-// ⌈shards/members⌉ and gives back what is too much when another one joins. The shares of all members
+// ⌈shards/members⌉ and gives back the excess when another one joins. The shares of all members
 // add up to the shards, so a process that has its share waits for no more. There is no leader, no
 // table of owners and no timer.
 type Shards struct {
@@ -87,7 +87,7 @@ func (s *Shards) handle(ev coordinator.Event) error {
 	return nil
 }
 
-// settle asks for shards while there are too few, and gives back what is too much.
+// settle asks for shards while there are too few, and gives back the excess.
 func (s *Shards) settle(ctx context.Context) {
 	for shard, a := range s.asked {
 		switch enough := len(s.owned) >= s.share; {

@@ -98,7 +98,7 @@ func (m *member) handle(ev coordinator.Event) error {
 	return nil
 }
 
-// settle requests shards while there are too few, and releases what is too much.
+// settle requests shards while there are too few, and releases the excess.
 func (m *member) settle(ctx context.Context) {
 	for shard, a := range m.asked {
 		switch enough := len(m.owned) >= m.share; {
