@@ -88,7 +88,7 @@ func TestRealDoctor(t *testing.T) {
 		{"tick", "tickTime", "The servers have a tickTime of 500ms"},
 		{"timeout", "session timeout", "of 1s to 10s that"},
 		{"clock", "clocks", "seen: 3 of 3"},
-		{"locks", "/healthy", "there are 2 contenders in 2 directories"},
+		{"locks", "/healthy", ": 2 contenders in 2 directories"},
 	} {
 		healthy.has(t, doctor.OK, want[0], want[1], want[2])
 	}

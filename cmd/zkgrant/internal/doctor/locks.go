@@ -92,7 +92,7 @@ func locks(o Observation) (all []Finding) {
 		return []Finding{{Note, "locks", o.Tree.Root, "This path does not exist.", "Check the path; the path of an unused lock is deleted."}}
 	}
 	if Worst(all) == OK || Worst(all) == Note {
-		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("No problem in %s; there are %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
+		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("No problem in %s: %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
 	}
 	return all
 }

@@ -18,7 +18,11 @@ func servers(o Observation) (all []Finding) {
 
 func (s Server) findings() []Finding {
 	if !s.Reached {
-		return []Finding{{Warn, "reachable", s.Addr, "This server cannot be reached: " + s.Refusal + ".", "Start it, or remove it from the connect string."}}
+		do := "Start it, or remove it from the connect string."
+		if strings.Contains(s.Refusal, "tls:") || strings.Contains(s.Refusal, "x509:") {
+			do = "Check the certificates of both sides, and their dates."
+		}
+		return []Finding{{Warn, "reachable", s.Addr, "This server cannot be reached: " + s.Refusal + ".", do}}
 	}
 	readOnly := Finding{Bad, "read-only", s.Addr, "This server is read-only: it has no quorum, and grants no locks.", "Restore its connection to the other servers."}
 	if !s.Serves() {
