@@ -225,6 +225,9 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		}
 		coordtest.End(acquires("the same again", "/locks/fresh-0", 1, 1))
 		acquires("a held path", "/locks/held", 7, 4)
+		eventstest.Must(t, srv.Create("/theirs", []byte("another program's data")))
+		coordtest.End(acquires("another program's directory", "/theirs", 6, 4))
+		coordtest.End(acquires("the same again", "/theirs", 4, 4))
 	})
 }
 

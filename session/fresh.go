@@ -19,7 +19,7 @@ import (
 func (c *client) isFresh(t *Seat, x recipes.Errand, p recipes.Plan) bool {
 	attempt, _ := t.attempted()
 	return x.Op == recipes.OpCreate && x.Layout == recipes.LayoutQueue && len(p) == 1 && attempt == 1 && x.Dir != "/" &&
-		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir) == (recipes.DirectoryBook{})
+		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir).New()
 }
 
 // createFresh makes the directory and the node. It also returns whether it has made the
