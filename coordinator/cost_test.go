@@ -231,6 +231,21 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
+// TestAFreshPathIsNeverListed: a look whose goroutine runs late is made all the same. The
+// time is real, so that goroutines run in any order.
+func TestAFreshPathIsNeverListed(t *testing.T) {
+	srv := zktest.Start(t)
+	c := coordtest.Connect(t, srv)
+	holdAgainAndAgain(t, c.Mutex("/locks/first"), 1)
+	before := srv.Requests(zktest.OpGetChildren2)
+	for i := range eventstest.Amount(1000, 4000) {
+		a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/fresh-%d", i)))
+		coordtest.End(a)
+	}
+	n := srv.Requests(zktest.OpGetChildren2) - before
+	expect(t, n == 0, "%d listings at fresh paths, want none", n)
+}
+
 // TestLocksHaveNoGoroutines: neither holders nor waiters. The observers of an election
 // share one. The test counts the goroutines of the process, so the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {

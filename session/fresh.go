@@ -51,7 +51,11 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	case <-answered: // it was not sent
 	}
 	a, err = c.perform(t, p)
-	close(performed)
+	select {
+	case <-node: // and so is the look, however late its goroutine runs
+	default:
+		close(performed)
+	}
 	wait.Wait()
 	if seen.stat != nil && len(a.Nodes) == 1 && a.Nodes[0] == first {
 		a.Nodes[0] = first // one string: a holder keeps both for long
