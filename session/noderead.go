@@ -55,7 +55,8 @@ func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node
 	s := t.session
 	return call(ctx, s, terms{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
 		if t.news.Load() {
-			if _, err = c.conn.Sync(under(s.chroot, node)); err != nil {
+			// A leader that is deposed and does not know it answers a sync, and no write.
+			if outcome, err := c.barrier(under(s.chroot, node)); !outcome.Settled() {
 				return n, err
 			}
 			t.news.Store(false)
