@@ -295,7 +295,10 @@ func TestRealBadInput(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)
 	conn := coordtest.RawClient(t, addr)
-	t.Run("quota", func(t *testing.T) { testQuotaReal(t, addr, conn) })
+	t.Run("quota", func(t *testing.T) {
+		e.Needs(t, ensemble.HardQuotas)
+		testQuotaReal(t, addr, conn)
+	})
 	t.Run("size limit", func(t *testing.T) { theLargest(t, onARealServer(t)) })
 	t.Run("TLS to a plain port", func(t *testing.T) {
 		says(t, "TLS", connectOnce(t, addr, "zk.example.com", &tls.Config{InsecureSkipVerify: true}), "tls: ")

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // player plays a file of the script. Each directive is a step of one client. Its result is what this client is sent up to the
@@ -62,10 +64,10 @@ func (p *player) step(t *testing.T, d *datadriven.TestData) string {
 	if !p.started {
 		d.Fatalf(t, "the first directive has to be server")
 	}
+	p.steps++
 	if p.otherVersions {
 		return d.Expected
 	}
-	p.steps++
 	var out strings.Builder
 	if err := p.take(d, &out); err != nil {
 		d.Fatalf(t, "%v\nso far:\n%s", err, out.String())
@@ -77,37 +79,22 @@ func (p *player) step(t *testing.T, d *datadriven.TestData) string {
 func (p *player) begin(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var features []string
-	var since, before string
+	var since, before []string
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "since":
-			since = a.Vals[0]
+			since = a.Vals
 		case "before":
-			before = a.Vals[0]
+			before = a.Vals
 		default:
 			features = append(features, a.Key)
 		}
 	}
 	version := p.host.start(t, features)
-	p.otherVersions = olderThan(version, since) || before != "" && !olderThan(version, before)
-	p.names.stamped = !olderThan(version, "3.9.0")
+	p.otherVersions = !ensemble.Since(version, since...) || before != nil && ensemble.Since(version, before...)
+	p.names.stamped = ensemble.Since(version, "3.9.0")
 	p.started = true
 	return ""
-}
-
-// olderThan compares versions such as 3.8.0. Every version is as new as an empty one.
-func olderThan(version, than string) bool {
-	parts := strings.Split(version, ".")
-	for i, part := range strings.Split(than, ".") {
-		if i == len(parts) {
-			return true
-		}
-		have, _ := strconv.Atoi(parts[i])
-		if want, _ := strconv.Atoi(part); have != want {
-			return have < want
-		}
-	}
-	return false
 }
 
 func (p *player) take(d *datadriven.TestData, out *strings.Builder) error {

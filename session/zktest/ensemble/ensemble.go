@@ -21,13 +21,10 @@ const (
 // Ensemble is a set of running servers, numbered from 0. Its methods are safe for
 // concurrent use.
 type Ensemble struct {
-	servers   []*server
-	version   string // what the first server said when it had started
-	origin    string
-	config    *config
-	java      string
-	classpath string
-	archive   string // of classes that java need not load again, or nothing
+	servers      []*server
+	version      string // what the first server said when it had started
+	config       *config
+	installation Installation // of the servers that Use was not called for
 }
 
 // Start runs n servers, a standalone one if n is 1, waits until all of them serve, and
@@ -86,13 +83,8 @@ func Launch(ctx context.Context, installation Installation, folder string, n int
 	var failures []error
 	for attempt := range startAttempts {
 		e := &Ensemble{
-			config:    newConfig(settings),
-			java:      installation.Java,
-			origin:    installation.Origin,
-			classpath: strings.Join(installation.Classpath, string(filepath.ListSeparator)),
-		}
-		if archive := filepath.Join(installation.Origin, "classes.jsa"); isFile(archive) {
-			e.archive = archive
+			config:       newConfig(settings),
+			installation: installation,
 		}
 		err := e.launch(ctx, filepath.Join(folder, fmt.Sprintf("attempt%d", attempt)), n)
 		if err == nil {
@@ -154,7 +146,7 @@ func (e *Ensemble) Close() error {
 
 // String returns the number of servers, their version, and their origin.
 func (e *Ensemble) String() string {
-	return fmt.Sprintf("ensemble of %d, ZooKeeper %s from %s", len(e.servers), e.version, e.origin)
+	return fmt.Sprintf("ensemble of %d, ZooKeeper %s from %s", len(e.servers), e.version, e.installation.Origin)
 }
 
 // Size returns the number of servers, running or not.
@@ -206,8 +198,16 @@ func (e *Ensemble) List(members ...int) error {
 // data. It returns before the server serves; see [Ensemble.Wait].
 func (e *Ensemble) Restart(i int) error {
 	s := e.servers[i]
-	return s.start(e.java, e.config.arguments(e.classpath, e.archive, s.cfgPath()))
+	from := e.installation
+	if s.installation != nil {
+		from = *s.installation
+	}
+	return s.start(from.Java, e.config.arguments(from, s.cfgPath()))
 }
+
+// Use sets the installation from which the next [Ensemble.Restart] starts server i. The
+// ports and the data stay, as in an upgrade. Do not call it while Restart runs.
+func (e *Ensemble) Use(i int, installation Installation) { e.servers[i].installation = &installation }
 
 // SetProperty sets a system property of the virtual machines that start from now on, as
 // [Property] does for the first ones.

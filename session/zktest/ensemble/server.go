@@ -22,6 +22,8 @@ type server struct {
 	host   string // for clients
 	ports  ports
 
+	installation *Installation // nil for the ensemble's
+
 	mu      sync.Mutex
 	process *process // nil while none runs on purpose: before the start, after Kill
 	stopped bool     // the process is held by Stop

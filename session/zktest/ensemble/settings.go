@@ -3,6 +3,7 @@ package ensemble
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -153,18 +154,18 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	return b.String()
 }
 
-// arguments are java's arguments to run the server with its zoo.cfg at path.
-func (c *config) arguments(classpath, archive, path string) []string {
+// arguments are java's arguments to run a server of the installation with its zoo.cfg at path.
+func (c *config) arguments(from Installation, path string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1", "-Xshare:auto", // a server lives for seconds: start quickly rather than run fast
 		"-XX:-UsePerfData", // else every server leaves a file in the system's temporary folder when it is killed
 	}
-	if archive != "" {
+	if archive := filepath.Join(from.Origin, "classes.jsa"); isFile(archive) { // classes that java need not load again
 		args = append(args, "-XX:SharedArchiveFile="+archive, "-Xlog:disable") // silent if it is one of another folder or java
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.properties)) {
 		args = append(args, "-D"+key+"="+c.properties[key])
 	}
-	return append(args, "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", path)
+	return append(args, "-cp", strings.Join(from.Classpath, string(filepath.ListSeparator)), "org.apache.zookeeper.server.quorum.QuorumPeerMain", path)
 }
