@@ -12,6 +12,11 @@ FUZZTIME ?= 30s
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .deps/bin/golangci-lint-$(GOLANGCI_VERSION)
 
+# RELEASES of ZooKeeper that make versions runs; without it all of .ci/releases.txt, and the upgrade.
+RELEASES ?=
+OLDEST := 3.5.10
+NEWEST := $(shell tail -n 1 .ci/releases.txt)
+
 FIGURES := .deps/figures.jsonl
 
 # The library and bench are built as users get them: without go.work.
@@ -40,7 +45,7 @@ test: ## what has to pass before a change goes in: seven to nine minutes on two 
 
 .PHONY: test-all
 test-all: ## everything at full length, in less than an hour: before an issue is called resolved, and nightly
-	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet lint meters tests race mutants interop kills flakes
+	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet platforms lint meters tests race oldest-newest mutants interop kills flakes
 	@git diff --quiet HEAD && git rev-parse HEAD >.ci/last-full && echo 'test-all: commit .ci/last-full, so that make test leaves out what has not changed since'
 
 .PHONY: fetch
@@ -67,6 +72,16 @@ endif
 .PHONY: vet
 vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the steps of tests leave it out
 	GOARCH=386 $(GO) vet ./...
+
+# PURE are the packages that run wherever Go does, and the server inside the process.
+PURE := ./events ./recipes/... ./session/internal/... ./session/zktest
+
+.PHONY: platforms
+platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and vetted for Windows and macOS
+	GOARCH=386 ZKGRANT_REAL= ZKGRANT_FULL= $(GO) test -vet=off -count=1 -timeout 20m -skip '^TestReal' $(PURE)
+	GOARCH=arm64 $(GO) test -vet=off -exec true ./... >/dev/null
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
@@ -123,6 +138,14 @@ interop: ## one queue with locks of other libraries, run by themselves: Curator,
 ifneq ($(BENCH),)
 	cd bench && ZKGRANT_REAL=1 $(GO) test -shuffle=on -count=1 -timeout 60m -parallel 4 ./interop
 endif
+
+.PHONY: versions
+versions: deps ## real servers of several releases, got by Maven coordinates: locks, faults of three servers, an upgrade; an hour, RELEASES=3.9.5 for some
+	@GO='$(GO)' .ci/versions $(RELEASES)
+
+.PHONY: oldest-newest
+oldest-newest: ## the same for the oldest release with all that locks need, and for the newest
+	@GO='$(GO)' .ci/versions $(OLDEST) $(NEWEST)
 
 .PHONY: explore
 explore: ## every interleaving of a few clients, at full length

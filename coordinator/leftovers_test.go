@@ -303,6 +303,7 @@ func TestRealFreshPathsLeaveFewDirectories(t *testing.T) {
 	const aSecond, most = 890, 2000
 	seconds := eventstest.Amount(3, 20)
 	e := ensemble.Start(t, 1, ensemble.Property("znode.container.checkIntervalMs", "60000"))
+	e.Needs(t, ensemble.Containers)
 	c := coordtest.ConnectReal(t, e.Connect())
 	raw := coordtest.RawClient(t, e.Connect())
 	left := func() int {

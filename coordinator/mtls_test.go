@@ -159,12 +159,13 @@ func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ..
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	eventstest.Must(t, err)
 	eventstest.Must(t, listener.Close())
-	ensemble.Start(t, 1, append([]ensemble.Setting{
+	e := ensemble.Start(t, 1, append([]ensemble.Setting{
 		ensemble.Property("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
 		ensemble.Line("secureClientPort", port), ensemble.Line("secureClientPortAddress", "127.0.0.1"),
 		ensemble.Line("ssl.keyStore.location", own), ensemble.Line("ssl.trustStore.location", trusted), ensemble.Line("ssl.clientAuth", "need"),
 		ensemble.Property("zookeeper.ssl.protocol", "TLSv1.3"), ensemble.Property("zookeeper.ssl.enabledProtocols", "TLSv1.2,TLSv1.3"), // 3.8 has one of them, 3.9 the other
 		ensemble.Line("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
 	}, more...)...)
+	e.Needs(t, ensemble.TLS)
 	return net.JoinHostPort("127.0.0.1", port)
 }

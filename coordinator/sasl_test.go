@@ -357,6 +357,7 @@ func TestRealSASL(t *testing.T) {
 				ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"))
 			proxy := ensemble.StartProxy(t, e.Addr(0))
 			asBob(t, connect(proxy.Addr()), proxy.Cut)
+			e.Needs(t, ensemble.Refusals)
 			isDenied(t, connect(proxy.Addr()), proxy.Accepted, 2) // connections
 			a := coordtest.ConnectReal(t, proxy.Addr()).Mutex("/others/lock").Acquire(coordtest.RealContext(t))
 			_, err := a.Wait(coordtest.RealContext(t))

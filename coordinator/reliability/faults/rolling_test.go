@@ -3,10 +3,14 @@ package faults
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -69,4 +73,54 @@ func sessionsOfEach(ctx context.Context, t *testing.T, e *ensemble.Ensemble) (al
 		})
 	}
 	return all
+}
+
+// upgradeVariable names the folders of releases, in the order of the upgrade, as in a
+// search path. `make versions` sets it.
+const upgradeVariable = "ZKGRANT_UPGRADE"
+
+// TestServersAreUpgraded node by node, from release to release, the leader last. Sessions
+// contend for locks all the time. No lock is lost, no lock has two holders, and every
+// contender is granted its lock again after each step.
+func TestServersAreUpgraded(t *testing.T) {
+	homes := filepath.SplitList(os.Getenv(upgradeVariable))
+	if len(homes) < 2 {
+		t.Skipf("needs releases of ZooKeeper: run it with `make versions`, which sets %s", upgradeVariable)
+	}
+	var releases []ensemble.Installation
+	for _, home := range homes {
+		release, err := ensemble.FindRelease(home)
+		eventstest.Must(t, err)
+		releases = append(releases, release)
+	}
+	ctx := eventstest.Patiently(t, 10*time.Minute)
+	e, err := ensemble.Launch(ctx, releases[0], t.TempDir(), 3, ensemble.Tick(killedTick))
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, e.Close()) })
+	t.Log(e)
+	l := startLoad(t, e.Connect(), 10*time.Second)
+	l.goesOn(t, "all servers run the first release")
+	for _, release := range releases[1:] {
+		var versions []string
+		leads, others := leader(t, e)
+		for _, i := range append(others, leads) {
+			kill(t, e, i)
+			e.Use(i, release)
+			restart(t, e, i)
+			up(t, e)
+			l.goesOn(t, fmt.Sprintf("server %d runs %s", i, release.Origin))
+			version, err := e.Version(ctx, i)
+			eventstest.Must(t, err)
+			versions = append(versions, version)
+		}
+		t.Logf("servers of %s, one after the other: %v", release.Origin, versions)
+		if slices.Max(versions) != slices.Min(versions) {
+			t.Errorf("the servers run %v, want one version", versions)
+		}
+	}
+	cycles, lost := l.stop()
+	if lost != 0 {
+		t.Errorf("%d of %d grants lost, want none", lost, cycles)
+	}
+	reliability.Report(t, reliability.RowSpuriousLost, "rolling upgrade through %d releases: %d of %d grants lost", len(releases), lost, cycles)
 }

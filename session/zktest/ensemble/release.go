@@ -14,9 +14,11 @@ const (
 	Containers Feature = "container nodes"
 	Counters   Feature = "counters of bytes and of watches that fired"
 	HardQuotas Feature = "hard quotas"
+	TLS        Feature = "TLS for clients with keys in PEM files"
+	Refusals   Feature = "an answer to a SASL exchange that it refuses: it closes the connection"
 )
 
-// first is the list of what releases lack: of each branch that got the feature the first release with it.
+// first is the list of what releases lack: of each branch that got the feature the first release with it, or the first that was run.
 func (f Feature) first() []string {
 	switch f {
 	case Containers:
@@ -25,6 +27,8 @@ func (f Feature) first() []string {
 		return []string{"3.6.0"}
 	case HardQuotas:
 		return []string{"3.7.0"}
+	case TLS, Refusals:
+		return []string{"3.5.10"}
 	}
 	return nil
 }
@@ -38,7 +42,7 @@ func (e *Ensemble) Needs(tb testing.TB, needed ...Feature) {
 			tb.Fatalf("no such feature: %s", f)
 		}
 		if !Since(e.version, first...) {
-			tb.Skipf("ZooKeeper %s lacks %s, new in %s", e.version, f, strings.Join(first, ", "))
+			tb.Skipf("ZooKeeper %s lacks %s; seen from %s on", e.version, f, strings.Join(first, ", "))
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestSinceKnowsBranches(t *testing.T) {
 }
 
 func TestEveryFeatureHasItsReleases(t *testing.T) {
-	for _, f := range []Feature{Containers, Counters, HardQuotas} {
+	for _, f := range []Feature{Containers, Counters, HardQuotas, TLS, Refusals} {
 		first := f.first()
 		if len(first) == 0 || Since("3.4.0", first...) || !Since("4.0.0", first...) {
 			t.Errorf("%s is new in %v, want releases between 3.4.0 and 4.0.0", f, first)
