@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -35,7 +36,8 @@ func TestRealMutualTLS(t *testing.T) {
 	authority := newAuthority(t)
 	now := time.Now()
 	server := authority.issue(t, "server", now.Add(time.Hour))
-	addr := tlsServer(t, authority, server)
+	addr := tlsServer(t, authority, server, // 3.8 has one of these, 3.9 the other
+		ensemble.Property("zookeeper.ssl.protocol", "TLSv1.3"), ensemble.Property("zookeeper.ssl.enabledProtocols", "TLSv1.2,TLSv1.3"))
 	proxy := ensemble.StartProxy(t, addr)
 	connect := func(certificate func() *tls.Certificate, version uint16) (*coordinator.Coordinator, error) {
 		return coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
@@ -91,6 +93,38 @@ func TestRealMutualTLS(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRealTLSByDefault: with the servers' defaults and with Go's, a client connects. The log has the versions of TLS that the server
+// accepts.
+func TestRealTLSByDefault(t *testing.T) {
+	eventstest.NeedsServers(t)
+	authority, end := newAuthority(t), time.Now().Add(time.Hour)
+	addr := tlsServer(t, authority, authority.issue(t, "server", end))
+	own := []tls.Certificate{*authority.issue(t, "bob", end)}
+	var accepted []string
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		config := &tls.Config{MinVersion: version, MaxVersion: version, RootCAs: authority.pool(), Certificates: own}
+		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", addr, config)
+		if err == nil {
+			eventstest.Must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+			if _, err = io.WriteString(conn, "ruok"); err == nil {
+				_, err = io.ReadFull(conn, make([]byte, len("imok")))
+			}
+			eventstest.Check(t, conn.NetConn().Close())
+		}
+		if err == nil {
+			accepted = append(accepted, tls.VersionName(version))
+		} else {
+			t.Logf("%s: %v", tls.VersionName(version), err)
+		}
+	}
+	t.Logf("accepted: %v", accepted)
+	if len(accepted) == 0 {
+		t.Error("the server accepts neither TLS 1.2 nor TLS 1.3")
+	}
+	config := &tls.Config{RootCAs: authority.pool(), Certificates: own} //nolint:gosec // Go's defaults are what is tested
+	coordtest.Hold(t, coordtest.ConnectReal(t, addr, coordinator.WithTLS(config)).Mutex(lockPath))
 }
 
 // authority makes certificates.
@@ -163,9 +197,16 @@ func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ..
 		ensemble.Property("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
 		ensemble.Line("secureClientPort", port), ensemble.Line("secureClientPortAddress", "127.0.0.1"),
 		ensemble.Line("ssl.keyStore.location", own), ensemble.Line("ssl.trustStore.location", trusted), ensemble.Line("ssl.clientAuth", "need"),
-		ensemble.Property("zookeeper.ssl.protocol", "TLSv1.3"), ensemble.Property("zookeeper.ssl.enabledProtocols", "TLSv1.2,TLSv1.3"), // 3.8 has one of them, 3.9 the other
 		ensemble.Line("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
 	}, more...)...)
 	e.Needs(t, ensemble.TLS)
-	return net.JoinHostPort("127.0.0.1", port)
+	addr := net.JoinHostPort("127.0.0.1", port)
+	eventstest.Eventually(t, "the secure port is open", func() bool { // after the plain one
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close() // that it was opened is all
+		}
+		return err == nil
+	})
+	return addr
 }
