@@ -41,7 +41,7 @@ help: ## list the targets
 
 .PHONY: test
 test: ## what has to pass before a change goes in: seven to nine minutes on two idle cores, fifteen the first time
-	@ZKGRANT_REAL=1 ZKGRANT_TURN=$$(git rev-parse HEAD 2>/dev/null) MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests race mutants interop
+	@ZKGRANT_REAL=1 ZKGRANT_TURN=$$(git rev-parse HEAD 2>/dev/null) MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests newest race mutants interop
 
 .PHONY: test-all
 test-all: ## everything at full length, in less than an hour: before an issue is called resolved, and nightly
@@ -77,9 +77,10 @@ vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the 
 PURE := ./events ./recipes/... ./session/internal/... ./session/zktest
 
 .PHONY: platforms
-platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and vetted for Windows and macOS
+platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and the library vetted, with its tests, for Windows and macOS
 	GOARCH=386 ZKGRANT_REAL= ZKGRANT_FULL= $(GO) test -vet=off -count=1 -timeout 20m -skip '^TestReal' $(PURE)
-	GOARCH=arm64 $(GO) test -vet=off -exec true ./... >/dev/null
+	GOARCH=arm64 $(GO) build -o /dev/null ./...
+	GOARCH=arm64 $(call in-parts,$(GO) build -o /dev/null)
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 
@@ -146,6 +147,15 @@ versions: deps ## real servers of several releases, got by Maven coordinates: lo
 .PHONY: oldest-newest
 oldest-newest: ## the same for the oldest release with all that locks need, and for the newest
 	@GO='$(GO)' .ci/versions $(OLDEST) $(NEWEST)
+
+# It is quick, and runs only where the release is there already.
+.PHONY: newest
+newest: ## a smoke test of the newest release of ZooKeeper, if make versions has fetched it
+ifneq ($(wildcard .deps/releases/$(NEWEST)),)
+	ZOOKEEPER_HOME='$(CURDIR)/.deps/releases/$(NEWEST)' $(GO) test -vet=off -count=1 -timeout 10m -run '^TestReal(Smoke|OnTheServersThereAre)$$' ./coordinator
+else
+	@echo 'newest: ZooKeeper $(NEWEST) is left out: make versions fetches it'
+endif
 
 .PHONY: explore
 explore: ## every interleaving of a few clients, at full length

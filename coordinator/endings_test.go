@@ -97,7 +97,9 @@ func TestRealEndings(t *testing.T) {
 		}},
 		{"the server is shut down", "3.4", 1, nil, func(t *testing.T, e *ensemble.Ensemble) {
 			v := newVictim(t, e.Addr(0))
-			eventstest.Must(t, syscall.Kill(e.Pid(0), syscall.SIGTERM))
+			process, err := os.FindProcess(e.Pid(0))
+			eventstest.Must(t, err)
+			eventstest.Must(t, process.Signal(syscall.SIGTERM))
 			v.reads(t, connectionLost, "closed the connection")
 			v.reads(t, "no server can be used", "connection refused")
 			eventstest.Must(t, e.Kill(0))

@@ -381,12 +381,12 @@ func (a arguments) list(key string) ([]string, bool) {
 	return nil, false
 }
 
-func (a arguments) number(key string, otherwise int) (int, error) {
+func (a arguments) number(key string, otherwise int64) (int64, error) {
 	v, given := a.text(key)
 	if !given {
 		return otherwise, nil
 	}
-	return strconv.Atoi(v)
+	return strconv.ParseInt(v, 10, 64)
 }
 
 // path is the first argument, or the one of that name in quotes.

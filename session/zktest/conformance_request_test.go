@@ -46,7 +46,7 @@ func (p *player) request(verb string, a arguments, input string) (scriptRequest,
 	case "multi":
 		q.body, err = p.multi(input)
 	case "raw":
-		var op int
+		var op int64
 		op, err = a.number("op", 0)
 		q.op = Op(op)
 	case "malformed":
@@ -88,7 +88,7 @@ func nodeBody(op Op, a arguments) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			b = appendInt64(b, int64(ms))
+			b = appendInt64(b, ms)
 		}
 		return b, nil
 	case OpDelete, OpCheck:
