@@ -228,6 +228,13 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		eventstest.Must(t, srv.Create("/theirs", []byte("another program's data")))
 		coordtest.End(acquires("another program's directory", "/theirs", 6, 4))
 		coordtest.End(acquires("the same again", "/theirs", 4, 4))
+		eventstest.Must(t, srv.Create("/empty", nil))
+		before := srv.Requests(zktest.OpCreateContainer)
+		tried := cs[0].Mutex("/empty").Acquire(t.Context(), coordinator.Try())
+		coordtest.Soon(t, tried)
+		coordtest.End(tried)
+		n := srv.Requests(zktest.OpCreateContainer) - before
+		expect(t, n == 0, "a Try asks %d times for the directory that it has just listed, want none", n)
 	})
 }
 
