@@ -257,6 +257,15 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 			if tr.next.Token <= tr.grant.Token {
 				t.Errorf("%s: token %#x after %#x", tr.name, tr.next.Token, tr.grant.Token)
 			}
+			if tr.kind.expires && deleted != nil { // the next contender may be notified of the end first
+				select {
+				case ev := <-deleted:
+					if ev.Type == zk.EventNodeDeleted {
+						tr.expired = tr.granted
+					}
+				case <-ctx.Done():
+				}
+			}
 			return
 		case <-tr.wanted.Done():
 			t.Errorf("%s: the waiter ended: %v", tr.name, tr.wanted.Err())
