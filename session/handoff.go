@@ -36,6 +36,9 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 		a = a.Read(says, past)
 	}
 	wait.Wait()
+	if !claims && !floor {
+		t.news.Store(true) // no answer says how far the servers are
+	}
 	if claims {
 		a = a.Claimed(in)
 	}

@@ -56,8 +56,8 @@ func (s *Session) renewedLate(c *client) {
 	}
 }
 
-// tend looks after the lease of the holders, and of those next in line. It ends their holds if the lease has run
-// out. It writes a probe, unless something else was written within the interval: one
+// tend looks after the lease of the holders, and of those next in line. It ends the holds
+// if the lease has run out. It writes a probe, unless something else was written within the interval: one
 // probe does for all that is held, because it renews the life of the session. A probe
 // does not wait for the one before it, see [lease.Pace].
 func (s *Session) tend(c *client) {
