@@ -145,8 +145,8 @@ versions: deps ## real servers of several releases, got by Maven coordinates: lo
 	@GO='$(GO)' .ci/versions $(RELEASES)
 
 .PHONY: oldest-newest
-oldest-newest: ## the same for the oldest release with all that locks need, and for the newest
-	@GO='$(GO)' .ci/versions $(OLDEST) $(NEWEST)
+oldest-newest: ## the conformance script and the locks, on the oldest release with all that locks need, and on the newest
+	@GO='$(GO)' PARTS='conformance locks' .ci/versions $(OLDEST) $(NEWEST)
 
 # It is quick, and runs only where the release is there already.
 .PHONY: newest
