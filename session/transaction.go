@@ -28,7 +28,7 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 //
 // The responses are those of the operations. Nothing was executed if the error is
 // [ErrOperation], [ErrPath], [ErrTooLarge], [ErrEpochOver], [ErrGuard], [ErrSessionFull],
-// a server's refusal (the responses show of which operation), or the cause of ctx without
+// a server's refusal (the responses show which operation), or the cause of ctx without
 // [ErrOutcomeUnknown].
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
 	s := t.session
