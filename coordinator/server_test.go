@@ -228,6 +228,7 @@ func TestRealSmoke(t *testing.T) {
 	}
 	grantedInOrder(t, queue, exists)
 	coordtest.Queued(t, raw, root+lockPath, 0)
+	e.Needs(t, ensemble.Containers)
 	// The directory was made as a container, and goes by itself.
 	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
 }
