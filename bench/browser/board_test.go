@@ -271,7 +271,7 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 		t.Errorf("below the last contender there are lines of %q, want none: the request has one above it", lines)
 	}
 	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil) // as from a page of an older look
-	p.Until("the page says so", `document.querySelector("#answer").textContent.includes("has not agreed")`)
+	p.Until("the page says so", `document.querySelector("#answer").textContent.includes("not revocable")`)
 	p.Until("the timeline has the refusal", `document.querySelector("#timeline [data-what=refused]")`)
 	var text string
 	p.Eval(`document.querySelector("#timeline").textContent + document.querySelector("#answer").textContent`, &text)

@@ -86,8 +86,8 @@ func TestRealDoctor(t *testing.T) {
 		{"serving", e.Addr(leader), "leader, version 3."},
 		{"quorum", "ensemble", "3 of 3"},
 		{"tick", "tickTime", "The servers have a tickTime of 500ms"},
-		{"timeout", "session timeout", "of 1s to 10s that"},
-		{"clock", "clocks", "seen: 3 of 3"},
+		{"timeout", "session timeout", "the servers allow 1s to 10s"},
+		{"clock", "clocks", "3 of 3 could be read"},
 		{"locks", "/healthy", ": 2 contenders in 2 directories"},
 	} {
 		healthy.has(t, doctor.OK, want[0], want[1], want[2])
@@ -100,7 +100,7 @@ func TestRealDoctor(t *testing.T) {
 	closed := g.examined(codeBad, "/closed")
 	closed.has(t, doctor.Warn, "unreadable", "/closed", "not authorized")
 	closed.has(t, doctor.Bad, "persistent", "/closed/open", "lock-0000000000")
-	g.examined(0, "/none").has(t, doctor.Note, "locks", "/none", "no such node")
+	g.examined(0, "/none").has(t, doctor.Note, "locks", "/none", "does not exist")
 
 	create(t, conn, zk.FlagEphemeral, "/sick/mixed/4f1c0a527c394a0e9a3cd2b1c5a7e9f0__lock__0000000000",
 		"/sick/mixed/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000001")
@@ -113,7 +113,7 @@ func TestRealDoctor(t *testing.T) {
 
 	create(t, conn, zk.FlagPersistent, "/sick/mixed/leases")
 	g.examined(codeBad, "/sick/mixed").has(t, doctor.Bad, "kinds", "/sick/mixed", "as a semaphore and")
-	g.examined(codeBad, "--tick-time 400ms").has(t, doctor.Bad, "tick", "tickTime", "locks are told 400ms")
+	g.examined(codeBad, "--tick-time 400ms").has(t, doctor.Bad, "tick", "tickTime", "locks assume 400ms")
 	g.examined(0, "--session-timeout 30s").has(t, doctor.Warn, "timeout", "session timeout",
 		"30s was requested, but 10s was granted")
 
@@ -155,8 +155,8 @@ func TestRealDoctorOfDefaults(t *testing.T) {
 	all.has(t, doctor.Bad, "tick", "tickTime",
 		"their bounds for the session timeout, the servers have a tickTime of 3s, and locks assume 2s")
 	all.has(t, doctor.Note, "words", addr, "conf,ruok,isro,cons are refused")
-	g.examined(0, c.flags()+"--tick-time 3s").has(t, doctor.Note, "tick", "tickTime", "locks are told 3s")
-	g.ends(codeFailed, "doctor", "takes connections, but no session")
+	g.examined(0, c.flags()+"--tick-time 3s").has(t, doctor.Note, "tick", "tickTime", "locks assume 3s")
+	g.ends(codeFailed, "doctor", "accepts connections, but no sessions")
 }
 
 // A bad finding is red on a terminal unless NO_COLOR is set, and names from the servers do the terminal no harm.
