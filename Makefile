@@ -40,7 +40,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: ## what has to pass before a change goes in: seven to nine minutes on two idle cores, fifteen the first time
+test: ## what has to pass before a change goes in: eight to eleven minutes on two idle cores, fifteen the first time
 	@ZKGRANT_REAL=1 ZKGRANT_TURN=$$(git rev-parse HEAD 2>/dev/null) MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests newest race mutants interop
 
 .PHONY: test-all
