@@ -182,8 +182,8 @@ func ownerOf(ctx context.Context) *owner {
 }
 
 // standing returns what the context already holds of the lock. With the first of the
-// owners that still holds, the lock is entered again. The writer is a write lock of which
-// a reader may take the place. standing fails if the caller would wait for itself.
+// owners that still holds, the lock is entered again. The writer is a write lock whose
+// place a reader may take. standing fails if the caller would wait for itself.
 func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.members; m != nil {
 		return nil, nil, m.standing(ctx)

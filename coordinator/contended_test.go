@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// values is how many values a holder is told of within a minute. None comes sooner than a
+// values is how many values a holder receives within a minute. None comes sooner than a
 // probe interval after the one before.
 func values(t *testing.T, told <-chan struct{}) (n int) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// siblings are four goroutines that a holder of a reentrant lock starts, each of which
+// siblings are four goroutines that a holder of a reentrant lock starts. Each
 // takes the lock again with the context that they are given, its own or a disowned one.
 // It returns how many were inside together.
 func siblings(t *testing.T, c *coordinator.Coordinator, disowned bool) int32 {

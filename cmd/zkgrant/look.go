@@ -482,8 +482,8 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 // completePaths completes the paths of existing locks.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // a person waits at a prompt
-	// While the word right behind the dashes is completed, ArgsLenAtDash does not tell
-	// whether there are dashes.
+	// While the word right after the dashes is completed, ArgsLenAtDash does not report
+	// the dashes.
 	behindDashes := slices.Contains(os.Args[:len(os.Args)-1], "--")
 	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || behindDashes {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -145,8 +145,8 @@ func testQueue(t *testing.T, g *rig) {
 	g.stop(watch, os.Interrupt, 0)
 }
 
-// If the lock is asked back, the command is asked to end. A holder that has not agreed to
-// that is left alone.
+// testRevoke: a revocation asks the command to end, and leaves a holder alone that is not
+// revocable.
 func testRevoke(t *testing.T, g *rig) {
 	run := g.works("run --revocable --signal USR2 /revoke -- part wait")
 	g.ends(0, "revoke --grace 1m /revoke", "/revoke is no longer held by the holders that were asked")

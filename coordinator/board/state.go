@@ -27,7 +27,7 @@ const (
 	mostGone = 1000
 )
 
-// state is what is known of the locks. Each change has a number: a page is told
+// state is what is known of the locks. Each change has a number, and a page receives
 // everything after the number that it has.
 type state struct {
 	version uint64
@@ -228,7 +228,7 @@ func sameContender(a, b events.Contender) bool {
 		a.Since.Equal(b.Since) && bytes.Equal(a.Data, b.Data)
 }
 
-// news is what a page is told.
+// news is what a page receives.
 type news struct {
 	Reset   bool              `json:"reset,omitempty"` // the page forgets what it has
 	Locks   []json.RawMessage `json:"locks,omitempty"`

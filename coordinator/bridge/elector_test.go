@@ -15,7 +15,7 @@ import (
 )
 
 // TestElectorFollowsTheTerms: IsLeader is nil during a term and at no other time, a loss
-// is told, and Run leads again.
+// is reported, and Run leads again.
 func TestElectorFollowsTheTerms(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -52,7 +52,7 @@ func TestPathsOfNames(t *testing.T) {
 }
 
 // migrations returns a locker of this process, which has a new session, and what its
-// OnLost is told.
+// OnLost receives.
 func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *bridge.Migrations, chan error) {
 	t.Helper()
 	c, lost := coordtest.Connect(t, srv), make(chan error, 1)
