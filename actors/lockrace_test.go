@@ -237,8 +237,8 @@ func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 		first := eventstest.Receive(t, feed.Events(), "event")
 		leaving.Wait()
 		if _, granted := first.(events.Grant); granted {
-			if late {
-				t.Fatalf("round %d: a Grant was read when the caller had left", n)
+			if late && withdraws { // the end of a context is reported to the lock, which acts on it later
+				t.Fatalf("round %d: a Grant was read after Withdraw had returned", n)
 			}
 			if !withdraws && !r.Holding() {
 				t.Fatalf("round %d: the reader has the Grant, and the lock ended with %v", n, r.Ending())
