@@ -12,6 +12,7 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	x.Size, x.Version, x.Permit, x.Permits = "/size", int32(r.mask>>4), "/leases/permit-", 1
 	switch x.Op {
 	case OpCreate:
+		x.Made = r.flags&reqMade != 0
 		switch {
 		case cl.role&roleTakes != 0:
 			x.Layout = LayoutPlace
@@ -80,6 +81,9 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			return true
 		case ThenMakeParents:
 			w.born(true)
+			if r.op == OpCreate {
+				r.flags |= reqMade
+			}
 			return false
 		default:
 			x = m.Next
@@ -332,8 +336,14 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if first {
 			r.flags |= reqFirst
 		}
+		a.Nodes = []string{"/lock/lock-0000000001"} // the delivery knows the name
+		if w.virgin {
+			a.Nodes[0] = "/lock/lock-0000000000"
+		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
-		a.Nodes = []string{"/lock/lock-0000000000"} // the delivery knows the name
+		if !sets {
+			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as a look behind the create finds
+		}
 	case enters:
 		e.enters(w, c, r, alive, dir)
 	case changes:

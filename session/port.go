@@ -53,7 +53,7 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	}
 	switch e := effect.(type) {
 	case recipes.Create:
-		r.guid = t.newGUID(e.Attempt)
+		r.guid, t.unwanted = t.newGUID(e.Attempt), 0
 	case recipes.List:
 		if latest, id := t.attempted(); e.Attempt == latest && latest != 0 {
 			r.guid = id
@@ -125,6 +125,7 @@ const (
 // itself, and says what there is to delete.
 func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
+		s.withdraw(t, epoch)
 		return
 	}
 	s.unsend(t)

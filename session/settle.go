@@ -11,7 +11,7 @@ import (
 
 // settle passes the answer on.
 func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error) {
-	if in == nil {
+	if in == nil || s.hasTold(r) {
 		return
 	}
 	r.log(c, in, err)

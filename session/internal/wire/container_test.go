@@ -39,3 +39,40 @@ func TestAContainerIsReported(t *testing.T) {
 		t.Errorf("made are %.200q, want %.200q", made, want)
 	}
 }
+
+// TestACreateIsReportedWhenItIsSent, once, by its path. Nothing else is, and nothing after forget.
+func TestACreateIsReportedWhenItIsSent(t *testing.T) {
+	named := func(path string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	}
+	p := established(t, Events{})
+	is := func(sent <-chan struct{}, want bool) {
+		t.Helper()
+		select {
+		case <-sent:
+			if !want {
+				t.Error("reported as sent, want not")
+			}
+		default:
+			if want {
+				t.Error("not reported as sent")
+			}
+		}
+	}
+	dir, forgetDir := p.link.Sends("/a")
+	node, _ := p.link.Sends("/a/lock-")
+	gone, forget := p.link.Sends("/b")
+	forget()
+	p.noteOut(requestFrame(1, opcode.GetData, named("/a")...))
+	p.noteOut(requestFrame(2, opcode.Create, named("/a/lock-2")...))
+	p.noteOut(requestFrame(3, opcode.Create))
+	is(dir, false)
+	p.noteOut(requestFrame(4, opcode.CreateContainer, named("/a")...))
+	is(dir, true)
+	is(node, false)
+	p.noteOut(requestFrame(5, opcode.Create, named("/a/lock-")...))
+	p.noteOut(requestFrame(6, opcode.Create, named("/b")...))
+	is(node, true)
+	is(gone, false)
+	forgetDir() // it was sent
+}
