@@ -176,6 +176,11 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 	entered := map[string]int{} // the index of each holder
 	all := make([]events.Contender, 0, len(permits)+len(waiting))
 	for _, f := range permits {
+		token, atOnce := session.TokenOf(f)
+		older := func(w events.Contender) bool { return w.Token < token }
+		if atOnce && slices.ContainsFunc(waiting, older) {
+			continue // it stood in the queue at that time, so these are given back
+		}
 		attempt := session.AttemptOf(f.Name)
 		if at, more := entered[attempt]; more {
 			all[at].Permits++
@@ -183,7 +188,7 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 		}
 		entered[attempt] = len(all)
 		holder := contender(dir, f)
-		holder.Kind, holder.Holding, holder.Token, holder.Permits = events.KindLock, true, session.TokenOf(f.Name), 1
+		holder.Kind, holder.Holding, holder.Token, holder.Permits = events.KindLock, true, token, 1
 		all = append(all, holder)
 	}
 	for _, w := range waiting {

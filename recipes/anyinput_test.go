@@ -24,11 +24,12 @@ func everyInput() []Input {
 		for _, alone := range []bool{true, false} {
 			all = append(all, Created{epoch, ours, true, alone, 500}, Created{epoch, single, true, alone, 500},
 				Claimed{Epoch: epoch, Fresh: alone}, Claimed{epoch, alone, true, nil}, Advanced{epoch, alone, !alone, true},
-				Entered{epoch, ownPermits, 3, alone})
+				Entered{Epoch: epoch, Permits: ownPermits, InUse: 3, Fresh: alone},
+				Entered{Epoch: epoch, Permits: ownPermits, Fresh: alone, Size: 4, Token: 7}, Entered{Epoch: epoch, Permits: ownPermits, Fresh: alone, Size: 4, Token: 7, Spare: true})
 		}
 		all = append(all, Created{Epoch: epoch, Node: ours}, Created{Epoch: epoch, Node: contender(9)},
 			Advanced{epoch, false, false, false}, Claimed{epoch, true, true, &somebody}, Delayed{epoch, 1}, Deleted{epoch},
-			Entered{Epoch: epoch}, Entered{epoch, ownPermits, 9, true}, Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Changed{epoch},
+			Entered{Epoch: epoch}, Entered{Epoch: epoch, Permits: ownPermits, InUse: 9, Fresh: true}, Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Changed{epoch},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, Surveyed{epoch, 4, 0, 0}, Surveyed{epoch, 4, 1, 2}, Surveyed{epoch, 2, 2, 0})
 		for _, node := range []events.Name{ours, ahead3, single, permitOwn.Name, {}} {
 			all = append(all, Gone{epoch, node}, AskedBack{epoch, node, 0}, AskedBack{epoch, node, 7}, AskedBack{epoch, node, 6})

@@ -19,6 +19,9 @@ func (e *environment) answer(w *world, c, i int) {
 	in := e.reply(w, c, r)
 	switch in.(type) {
 	case Entered, Deleted:
+		if r.op == OpCreate {
+			break
+		}
 		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
 	}
 	if _, refused := in.(Refused); !refused {
@@ -67,6 +70,10 @@ func (e *environment) reply(w *world, c int, r request) Input {
 		}
 		return in
 	case op == OpCreate:
+		if w.forms[r.own-1].permit() {
+			permits := []string{e.nameOf(w, r.own-1).Text}
+			return Entered{Epoch: epoch, Permits: permits, Size: int32(r.mask), Token: tokenBase + int64(r.own-1), Spare: r.flags&reqStands == 0}
+		}
 		in := Created{Epoch: epoch, Node: e.nameOf(w, r.own-1), Alone: r.flags&reqStands != 0}
 		if in.Alone {
 			in.Token = tokenBase + int64(r.own-1)
@@ -91,7 +98,11 @@ func (e *environment) reply(w *world, c int, r request) Input {
 	case op == OpEnter && r.own == 0:
 		return Refused{Epoch: epoch, Op: op, Stale: true}
 	case op == OpEnter:
-		return Entered{Epoch: epoch, Permits: []string{e.nameOf(w, r.own-1).Text}}
+		in := Entered{Epoch: epoch, Permits: []string{e.nameOf(w, r.own-1).Text}}
+		if r.flags&reqStands != 0 {
+			in.InUse = 9 // more than there are
+		}
+		return in
 	case op == OpDelete:
 		return Deleted{epoch}
 	default:

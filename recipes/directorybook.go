@@ -108,6 +108,13 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
+// Fewer notes that so many nodes have left.
+func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
+	b.children = max(0, b.children-nodes)
+	b.contended = b.children > 1
+	return b
+}
+
 // Read notes the directory's data. Another program may have written to a directory of
 // ours.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {

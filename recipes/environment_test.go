@@ -260,7 +260,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		// A step names its request if that is not the oldest.
 		first := i == e.executes(cl)
 		if first || e.loose && r.status == sent && (up && cl.closed == 0) && !(e.shares(cl, &r) && r.flags&reqNext != 0) {
-			steps = e.executions(cl, r, step{kind: stepExecute, client: c, node: pick(i, first)}, steps)
+			steps = e.executions(w, cl, r, step{kind: stepExecute, client: c, node: pick(i, first)}, steps)
 		}
 		first = i == cl.find(executed)
 		if (up || down && e.late) && (first || e.loose && r.status == executed) {

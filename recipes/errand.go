@@ -77,6 +77,9 @@ func (e Errand) createPlan(v View) Plan {
 	for _, node := range e.Leavers {
 		p = append(p, remove(OnLeaver, node))
 	}
+	if e.AtOnce(v) {
+		return e.atOncePlan(v, p)
+	}
 	for i, node := range e.Nodes {
 		o := create(OnOwn, node, e.Data, Ephemeral|Numbered)
 		o.Member = i
@@ -152,6 +155,9 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 		return e.enqueued(p, a)
 	case LayoutQueue, LayoutPlace:
 	}
+	if p.atOnce() {
+		return e.enteredAtOnce(p, a)
+	}
 	created, stat, last := Created{Epoch: e.Epoch}, a.stat(), p[len(p)-1]
 	if len(a.Nodes) > 0 {
 		created.Node, _ = events.ParseName(path.Base(a.Nodes[0]))
@@ -178,6 +184,8 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	switch {
 	case len(e.Leavers) > 0:
 		return e.next(ThenApart) // the parts find out why
+	case p.atOnce():
+		return e.notAtOnce(a, at)
 	case e.Layout == LayoutPlace:
 		return e.refused(missing)
 	case e.Layout == LayoutNode:

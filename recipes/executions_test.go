@@ -3,7 +3,7 @@ package recipes
 // This file is about which requests may be executed next, and how.
 
 // executions appends the ways in which a server may execute a request next.
-func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
+func (e *environment) executions(w *world, cl *client, r request, s step, steps []step) []step {
 	switch {
 	case e.several != nil && r.op == OpList: // one directory at a time, in any order
 		for _, d := range e.several.roles[s.client].dirs {
@@ -32,6 +32,8 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 			}
 		}
 		return steps
+	case w.left.once > 0 && r.op == OpCreate: // the session may expect that the semaphore is not free
+		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
 	case e.either && cl.knows.ours() != 0 && (r.op == OpCreate || r.flags&reqFloor != 0):
 		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
 	}

@@ -31,7 +31,7 @@ const (
 // TestExplore visits every interleaving of the configurations, two at a time.
 func TestExplore(t *testing.T) {
 	big := os.Getenv(bigRun) != ""
-	everyday := worlds(t, "mutex", "directory", "sharing", "warm", "semaphores", "unfair", "kazoo", "revocations", "crashes", "delays")
+	everyday := worlds(t, "mutex", "directory", "sharing", "warm", "semaphores", "at once", "unfair", "kazoo", "revocations", "crashes", "delays")
 	switch {
 	case big:
 		all := worlds(t, "huge")

@@ -202,11 +202,19 @@ type (
 	// Entered answers [Enter]: these are now the own permits, and the own node is gone.
 	// InUse is how many permits there were at that time or later, the own ones included.
 	// Fresh is as in [Claimed].
+	//
+	// It also answers [Create] if the permits were taken at once, of a semaphore of that
+	// Size: there is no node in the queue, and Token is the zxid that created the
+	// permits. Spare means that there was no room for them, or that a contender was in
+	// the queue: they have to be given back.
 	Entered struct {
 		Epoch
 		Permits []string
 		InUse   int32
 		Fresh   bool
+		Size    int32
+		Token   int64
+		Spare   bool
 	}
 
 	// Armed answers [Arm]: the directory and the own node are watched. Others means that

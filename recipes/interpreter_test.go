@@ -134,7 +134,7 @@ func keyOf(in Input) any {
 		copy(k.names[:], in.Nodes)
 		return k
 	case Entered:
-		k := flat{of: "Entered", epoch: in.Epoch, is: [2]bool{in.Fresh}, n: [2]int64{int64(in.InUse)}}
+		k := flat{of: "Entered", epoch: in.Epoch, is: [2]bool{in.Fresh, in.Spare}, n: [2]int64{int64(in.InUse)<<8 | int64(in.Size), in.Token}}
 		for i, permit := range in.Permits {
 			k.names[i].Text = permit
 		}

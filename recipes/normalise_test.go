@@ -45,7 +45,7 @@ func (e *environment) normalise(w *world) {
 				if r.own != 0 {
 					owns |= 1 << (r.own - 1) // the answer may grant it
 				}
-				if r.mask != 0 {
+				if r.mask != 0 && !e.permits {
 					named |= 1 << (r.mask - 1)
 				}
 			case OpEnter:
@@ -66,6 +66,7 @@ func (e *environment) normalise(w *world) {
 	w.wished &= owns
 	clear(w.records[1:]) // the record is only read behind a write
 	exist := w.past[0]
+	w.spare &= exist | owns
 	for i := range w.past {
 		if uint8(i) > need {
 			w.past[i], w.dirs[i], w.sizes[i], w.records[i] = 0, 0, 0, 0

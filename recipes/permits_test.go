@@ -158,6 +158,28 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
+// permitsBook is what every session knows of the directory of the permits, which is there from the beginning.
+var permitsBook = DirectoryBook{czxid: 1}
+
+// entersAtOnce is the transaction that makes a client's permits without a place in the queue.
+func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, dir directory) {
+	cl := &w.clients[c]
+	permits := uint8(e.semaphore(cl).Permits)
+	queued := beside&^w.forms.permits() != 0
+	r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, permitOf(permits), beside, dir)
+	r.mask = w.sizes[0].permits()
+	w.left.once--
+	if queued || w.forms.taken(w.past[0]) > r.mask {
+		w.spare |= 1 << (r.own - 1)
+		return
+	}
+	if w.token[0] >= r.own && e.bad == "" {
+		e.bad = tokenOrder
+	}
+	w.token[0] = r.own
+	r.flags |= reqFirst
+}
+
 // enters is the transaction that makes a client's permits. beside are the other nodes that exist behind it.
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
@@ -167,13 +189,16 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 		e.bad = overtook
 	case own+1 <= w.token[0]:
 		e.bad = tokenOrder
-	case w.forms.taken(w.past[0])+permits > w.sizes[0].permits():
+	case w.forms.taken(w.past[0]&^w.spare)+permits > w.sizes[0].permits():
 		e.bad = overfull
 	}
 	w.token[0] = max(w.token[0], own+1)
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
 	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
+	if w.forms.taken(w.past[0]) > w.sizes[0].permits() {
+		r.flags |= reqStands // it counts some that are to be given back
+	}
 }
 
 // ownPermits returns a client's permits.

@@ -38,10 +38,11 @@ type Errand struct {
 	Holder  string // the record of the holder, if the lock has one
 	Holding []byte // of Claim: what the record says if the contender holds
 
-	Size    string // of Enter: the node with the size of the semaphore
+	Size    string // of Enter, and of Create that takes permits at once: the node with the size of the semaphore
 	Version int32  // of Enter: the version of that node
 	Permit  string // of Enter: what the path of each permit begins with
 	Permits int32  // of Enter: how many permits there are to be
+	Count   int32  // of Create that takes permits at once: the size; 0: it is not known
 
 	stays   bool    // the record may not be removed, though the holder has released
 	delayed delayed // of Claim

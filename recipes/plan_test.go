@@ -55,8 +55,8 @@ func about(e Errand) Errand {
 	if e.Layout == LayoutSeveral {
 		e.Nodes = append(e.Nodes, "/e/lock-")
 	}
-	if e.Op == OpEnter {
-		e.Size, e.Version, e.Permit, e.Permits = "/s/size", 5, "/s/leases/permit-", 1
+	if e.Op == OpEnter || e.Permits > 0 {
+		e.Size, e.Version, e.Permit, e.Permits = "/s/size", 5, "/s/leases/permit-", max(1, e.Permits)
 	}
 	return e
 }
@@ -67,6 +67,8 @@ func TestWhatARequestMeans(t *testing.T) {
 	full.Dir.contended = true
 	rich := known
 	rich.Permits = ourDir
+	taken, queued := rich, rich
+	taken.Permits.children, queued.Dir.children = 1, 1
 	both := View{Members: []DirectoryBook{ourDir, {czxid: 8}}, Brief: true}
 	for _, c := range []struct {
 		e    Errand
@@ -103,6 +105,15 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{Members: both.Members}, "create own, create own"},
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{Members: []DirectoryBook{ourDir, {}}, Brief: true}, "create own, create own"},
 		{Errand{Op: OpDelete, Layout: LayoutSeveral}, known, "delete own, delete own"},
+		{Errand{Op: OpCreate, Permits: 2, Count: 2}, rich, "check size, create permits, create permits, set permit directory marker, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 3, Count: 2}, rich, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 1}, rich, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 1, Count: 2}, known, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 1, Count: 2}, View{Dir: ourDir, Permits: ourDir}, "create own"},
+		{Errand{Op: OpCreate, Permits: 1, Count: 1}, taken, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 1, Count: 2}, queued, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Permits: 1, Count: 1, Leavers: []string{"/s/leases/permit-0"}}, taken,
+			"delete leaver, check size, create permits, set permit directory marker, set directory marker"},
 		{Errand{Op: OpList}, known, "check directory"},
 		{Errand{Op: OpAdvance}, known, "check own"},
 		{Errand{Op: OpWatch}, known, ""},
@@ -192,6 +203,16 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	entered := func(counted Stat) Answer {
 		return Answer{Result: ResultDone, Nodes: []string{"/s/leases/permit-1"}, Stats: []Stat{counted, other}}
 	}
+	atOnce := about(Errand{Op: OpCreate, Epoch: 1, Count: 2, Permits: 1})
+	queues := atOnce
+	queues.Count = 0
+	empty := Stat{Czxid: 7, Mzxid: 40}
+	got := func(permits, queue Stat) Answer {
+		return Answer{Result: ResultDone, Nodes: []string{"/s/leases/permit-1"}, Stats: []Stat{permits, queue}}
+	}
+	atOnceOf := func(spare bool, inUse int32) Entered {
+		return Entered{Epoch: 1, Permits: permits, InUse: inUse, Size: 2, Token: 40, Spare: spare}
+	}
 	// The plan of an enter has more than two operations.
 	const size, own, permit, counted, floor = 0, 1, 2, 3, 4
 	const first, second = 0, 1
@@ -252,6 +273,18 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{reads, Answer{Result: ResultNoNode, At: first}, reads.refused(true)},
 		{enter, entered(beside), tell(Entered{Epoch: 1, Permits: permits, InUse: 2})},
 		{enter, entered(other), Meaning{Then: ThenCount, In: Entered{Epoch: 1, Permits: permits}}},
+		{atOnce, got(Stat{Czxid: 7, Mzxid: 40, Children: 2}, empty), tell(atOnceOf(false, 2)).seeing("/s/leases", Stat{Czxid: 7, Mzxid: 40, Children: 2})},
+		{atOnce, got(Stat{Czxid: 7, Mzxid: 40, Children: 3}, empty), tell(atOnceOf(true, 3)).seeing("/s/leases", Stat{Czxid: 7, Mzxid: 40, Children: 3})},
+		{atOnce, got(Stat{Czxid: 7, Mzxid: 40, Children: 1}, alone), tell(atOnceOf(true, 1)).seeing("/d", alone)},
+		{atOnce, got(Stat{Czxid: 8, Mzxid: 40, Children: 1}, empty), tell(atOnceOf(true, 1)).seeing("/s/leases", other)},
+		{atOnce, got(Stat{Czxid: 7, Mzxid: 40, Children: 1}, Stat{Czxid: 8}), tell(atOnceOf(true, 1)).seeing("/s/leases", alone)},
+		{atOnce, done, atOnce.unknown()},
+		{atOnce, Answer{Result: ResultUnknown}, atOnce.unknown()},
+		{atOnce, Answer{Result: ResultBadVersion, At: 0}, queues.next(ThenAgain)},
+		{atOnce, Answer{Result: ResultNoNode, At: 0}, queues.next(ThenAgain)},
+		{atOnce, Answer{Result: ResultNoNode, At: 1}, queues.next(ThenAgain).noting(NoteGone, at(atOnce, 1))},
+		{atOnce, Answer{Result: ResultNoNode, At: 3}, queues.next(ThenAgain).noting(NoteGone, at(atOnce, 3))},
+		{atOnce, Answer{Result: ResultRefused, At: 2}, queues.next(ThenAgain).noting(NoteShut, at(atOnce, 2))},
 		{enter, done, enter.unknown()},
 		{enter, Answer{Result: ResultBadVersion, At: size}, stale},
 		{enter, Answer{Result: ResultNoNode, At: size}, stale},

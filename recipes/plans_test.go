@@ -9,9 +9,13 @@ import (
 // errand is a client's request as its session carries it out.
 func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	x := Errand{Op: r.op, Epoch: Epoch(r.epoch), Dir: "/lock", Nodes: []string{"/lock/own"}, Holder: "/lock.holder"}
-	x.Size, x.Version, x.Permit, x.Permits = "/size", int32(r.mask>>4), "/leases/permit-", 1
+	x.Size, x.Permit = "/size", "/leases/permit-"
 	switch x.Op {
 	case OpCreate:
+		if w.left.once > 0 {
+			known := w.sizes[cl.lag] // or an older one, of a version that is refused as well
+			x.Permits, x.Count, x.Version = e.semaphore(cl).Permits, int32(known.permits()), int32(known.version())
+		}
 		x.Made = r.flags&reqMade != 0
 		switch {
 		case cl.role&roleTakes != 0:
@@ -33,7 +37,7 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			x.Layout = LayoutNode
 		}
 	case OpEnter:
-		x.Floor = r.flags&reqFloor != 0
+		x.Floor, x.Version, x.Permits = r.flags&reqFloor != 0, int32(r.mask>>4), 1
 	default:
 	}
 	return x
@@ -48,6 +52,12 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
 	if closed && zombie {
 		v.Dir = v.Dir.Shut()
+	}
+	if r.op == OpCreate {
+		v.Permits = permitsBook
+		if closed && w.left.once > 0 {
+			x.Count, closed = 0, false
+		}
 	}
 	if x.Renews(e.renews) && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
 		return true
@@ -116,6 +126,10 @@ func keepIn(r *request, in Input) {
 		if in.Alone {
 			r.flags |= reqStands
 		}
+	case Entered:
+		if !in.Spare {
+			r.flags |= reqStands
+		}
 	case Claimed:
 		if in.Abandoned != nil {
 			r.mask |= maskLeft
@@ -140,7 +154,7 @@ func keepIn(r *request, in Input) {
 // reports whether both are answered.
 func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
 	cl := &w.clients[c]
-	v := View{Dir: cl.knows.book(), Brief: true}
+	v := View{Dir: cl.knows.book(), Permits: permitsBook, Brief: true}
 	if !e.together || r.epoch != cl.epoch || !e.errand(w, cl, r).Leads(v) {
 		return false
 	}
@@ -155,7 +169,9 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 			p := x.Plan(v)
 			a := e.transact(w, other, next, p, closed)
 			m := x.Means(p, a)
-			next.mask = 0
+			if !p.atOnce() {
+				next.mask = 0
+			}
 			if m.Note == NoteGone || m.Note == NoteSeen {
 				w.learn(c, w.dirs[0], m.Book(v.Dir))
 			}
@@ -232,7 +248,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	cl := &w.clients[c]
 	own := r.arg & 7
 	alive, dir, record, delayed := w.past[0], w.dirs[0], w.records[0], w.delay
-	var creates, deletes, turns, enters, sets, changes bool
+	var creates, deletes, turns, enters, atOnce, sets, changes bool
 	for i, o := range p {
 		result, writes := ResultDone, o.Do != DoCheck
 		missing := func(is bool) {
@@ -250,11 +266,13 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		case deed{DoCheck, OnDirectory}:
 			missing(dir == 0)
 		case deed{DoCheck, OnSize}:
-			if missing(w.sizes[0] == 0); int32(w.sizes[0].version()) != o.Version {
+			if missing(w.sizes[0] == 0); o.Version != AnyVersion && int32(w.sizes[0].version()) != o.Version {
 				result = ResultBadVersion
 			}
 		case deed{DoCreate, OnPermits}:
 			enters, a.Nodes = true, []string{o.Path + "0000000000"}
+		case deed{DoSet, OnPermitDirectory}:
+			atOnce = true
 		case deed{DoDelete, OnOwn}:
 			missing(alive&(1<<own) == 0)
 			alive &^= 1 << own
@@ -344,6 +362,8 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if !sets {
 			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as a look behind the create finds
 		}
+	case atOnce:
+		e.entersAtOnce(w, c, r, alive, dir)
 	case enters:
 		e.enters(w, c, r, alive, dir)
 	case changes:
@@ -353,6 +373,10 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	if sets {
 		children := bits.OnesCount8(w.past[0] &^ w.forms.permits())
 		a.Stats = []Stat{{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}}
+	}
+	if atOnce {
+		taken := int32(w.forms.taken(w.past[0]))
+		a.Stats = append([]Stat{{Czxid: permitsBook.czxid, Mzxid: tokenBase + int64(r.own-1), Children: taken}}, a.Stats...)
 	}
 	return w.heads(r, p, a)
 }

@@ -221,8 +221,8 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 	shared := own < maxNodes && w.forms[own].reads() // their tokens are not in order
 	node := uint8(ef.Token - tokenBase)
 	token := node
-	if own < maxNodes && w.forms[own].permit() && token < own {
-		// The token is that of the place in the queue, and in order there.
+	if own < maxNodes && w.forms[own].permit() && token <= own {
+		// The token is that of the place in the queue, and in order there, or of the permits, see entersAtOnce.
 		shared, token = true, own
 	}
 	switch {
@@ -232,6 +232,8 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 		// A node that was deleted by hand between its claim and the claim's answer makes
 		// room for a younger grant, which may be told first.
 		return tokenOrder
+	case own < maxNodes && w.spare&(1<<own) != 0:
+		return overfull
 	case !e.plain && shared && w.past[0]&w.forms.blocking(own) != 0:
 		return overtook
 	case !e.plain && e.proof != own+1:

@@ -17,7 +17,7 @@ func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
 			return in.Nodes[0], true, true
 		}
 	case Entered:
-		return events.Name{Text: in.Permits[0]}, true, true
+		return events.Name{Text: in.Permits[0]}, true, !in.Spare
 	case Advanced:
 		return node, false, in.Floor && first
 	case Claimed:

@@ -52,6 +52,24 @@ import (
 // many. So B counts once more, at that moment or later, and gives way. Of two contenders
 // that count when both permits exist, at least one sees that. If one counts before the
 // other's permit exists, the other one sees its permit.
+//
+// A contender that expects a free semaphore takes its permits at once, without a place in
+// the queue. The answer to that transaction says whether it was right: the queue is
+// empty, and there is room. Otherwise it gives the permits back, and queues up. Let F be
+// the first in the queue, and X one that takes permits at once:
+//
+//  1. If F stands in the queue when X takes them, X sees a contender, and does not hold.
+//  2. If X holds, F came later, and its survey sees X's permits.
+//
+// So rule 1 holds for all permits whose owners hold. Those that are given back may be
+// counted for a moment, so a contender that finds no room looks once more. They prove
+// nothing if the answer was lost, because it may have said that they are to be given
+// back:
+//
+//  1. F queues up, and finds room for one.
+//  2. X takes a permit at once. The answer, which would have shown F, is lost.
+//  3. F trades its node for a permit.
+//  4. X finds its permit.
 type Semaphore struct {
 	Size    int32 // how many permits there are, according to the caller
 	Permits int32 // how many permits the contender needs
@@ -100,7 +118,7 @@ func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
 	m.permits.changed, m.permits.doubted = false, false
-	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full}}
+	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full && !m.try}}
 }
 
 // Findings are the results of the reads of a survey.
@@ -176,6 +194,32 @@ func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	}
 }
 
+// enteredAtOnce acts on permits that were taken without a place in the queue.
+func (m *Machine) enteredAtOnce(in Entered) []Effect {
+	if len(in.Permits) == 0 {
+		return nil
+	}
+	if why := m.unfit(in.Size); why != 0 && m.why == 0 {
+		m.takePermits(in.Permits[0])
+		return m.fail(why)
+	}
+	if in.Spare || m.why != 0 {
+		return m.giveBack(in.Permits[0])
+	}
+	m.own.Token = in.Token
+	m.takePermits(in.Permits[0])
+	return m.enter(in.Fresh)
+}
+
+// giveBack gives back permits that were taken at once, and queues up.
+func (m *Machine) giveBack(first string) []Effect {
+	m.takePermits(first)
+	if m.why != 0 {
+		return m.release()
+	}
+	return append([]Effect{Discard{Node: m.own.Name}}, m.restart()...)
+}
+
 // giveWay gives the permits back because more are in use than there are, and queues
 // again. Another contender has made one without being the first in the queue; see
 // Semaphore. That one waits until there is room, as Curator's do, and our permits would
@@ -199,6 +243,64 @@ func (m *Machine) abandon() []Effect {
 		return nil
 	}
 	return []Effect{Discard{Node: m.own.Name}}
+}
+
+// AtOnce reports whether a create takes the permits at once: when the session last heard
+// of them, the queue was empty, and there was room.
+func (e Errand) AtOnce(v View) bool {
+	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
+	return e.Op == OpCreate && e.Permits > 0 && e.Count > 0 && v.Brief && free &&
+		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
+}
+
+// atOncePlan takes the permits without a place in the queue. The Stats in the answer say
+// whether the queue is empty, and how many permits there are.
+func (e Errand) atOncePlan(v View, p Plan) Plan {
+	p = append(p, check(OnSize, e.Size).of(e.Version))
+	for range e.Permits {
+		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
+	}
+	permits, queue := set(OnPermitDirectory, path.Dir(e.Permit), marker), set(OnDirectory, e.Dir, marker)
+	permits.dir, queue.dir = v.Permits.Writable(), v.Dir.Writable()
+	return append(p, permits, queue)
+}
+
+// atOnce reports whether the plan takes permits without a place in the queue.
+func (p Plan) atOnce() bool {
+	return len(p) > 1 && p[len(p)-2].On == OnPermitDirectory && p[len(p)-1].On == OnDirectory
+}
+
+// enteredAtOnce takes the answer to it.
+func (e Errand) enteredAtOnce(p Plan, a Answer) Meaning {
+	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
+		return e.unknown() // the permits may stand, and a look-up finds them
+	}
+	in, permits, queue := Entered{Epoch: e.Epoch, Size: e.Count, Token: a.Stats[0].Mzxid}, a.Stats[0], a.Stats[1]
+	for _, node := range a.Nodes {
+		in.Permits = append(in.Permits, PermitName(node))
+	}
+	last := len(p) - 1
+	in.InUse = permits.Children
+	counted := permits.Czxid == p[last-1].dir && queue.Czxid == p[last].dir
+	in.Spare = !counted || queue.Children > 0 || permits.Children > e.Count
+	if queue.Children > 0 {
+		return tell(in).seeing(e.Dir, queue)
+	}
+	return tell(in).seeing(path.Dir(e.Permit), permits)
+}
+
+// notAtOnce takes a refusal. Nothing was done, and the contender queues up.
+func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
+	note := NoteGone
+	if a.Result != ResultNoNode {
+		note = NoteShut
+	}
+	e.Count = 0
+	m := e.next(ThenAgain)
+	if at.On == OnPermits || at.Do == DoSet {
+		m = m.noting(note, at)
+	}
+	return m
 }
 
 // enterPlan trades the own node for the permits. The operations that may fail by the

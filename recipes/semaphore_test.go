@@ -16,6 +16,10 @@ var (
 	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 1}
 	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 2}
 
+	// atOnce is got without a place in the queue, and spare has to be given back.
+	atOnce = Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7, Fresh: true}
+	spare  = Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7, Fresh: true, Spare: true}
+
 	// crowded is gotIn beside a contender that was not the first in the queue.
 	crowded = Entered{Epoch: 1, Permits: ownPermits, InUse: 5, Fresh: true}
 )
@@ -28,7 +32,10 @@ func semaphoreSituations() cases {
 		"creating":    {opened, Started{}},
 	}
 	s.from("looking, no waiter", "looking", Listed{Epoch: 1})
+	s.from("looking, full", "looking, no waiter", noRoom)
+	s.from("creating, withdrawn", "creating", Withdrawn{Why: WhyReleased})
 	s.from("recovering", "creating", Unknown{1, OpCreate})
+	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyReleased})
 	s.from("surveying", "creating", Created{1, ours, true, true, 500})
 	s.from("listing", "creating", Created{Epoch: 1, Node: ours})
 	s.from("surveying, listed", "listing", first)
@@ -52,7 +59,9 @@ func semaphoreSituations() cases {
 	s.from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{Why: WhyContext})
 	s.from("entering, expired", "entering", Expired{})
 	s.from("trying, surveying", "looking, no waiter", room, Created{1, ours, true, true, 500})
+	s.from("trying, full", "trying, surveying", noRoom)
 	s.from("trying, entering", "trying, surveying", room)
+	s.from("trying, crowded", "trying, entering", crowded)
 	s.from("found among the permits", "entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true})
 	s.from("held", "entering", gotIn)
 	s.from("entered too late", "entering", Entered{Epoch: 1, Permits: ownPermits})
@@ -72,7 +81,18 @@ func TestSemaphoreSteps(t *testing.T) {
 	semaphoreSituations().follow(t, permitsOf, []row{
 		{"looking", Listed{Epoch: 1}, Looking, "survey"},
 		{"looking, no waiter", room, Creating, "create attempt 1"},
-		{"looking, no waiter", noRoom, Over, `END "busy"`},
+		{"looking, no waiter", noRoom, Looking, "survey"}, // some permits may be about to be given back
+		{"looking, full", noRoom, Over, `END "busy"`},
+		{"looking, full", room, Creating, "create attempt 1"},
+		{"creating", atOnce, Held, "GRANT leases/a-0000000007 token 7"},
+		{"creating", Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7}, Claiming, "claim leases/a-0000000007"},
+		{"creating", spare, Creating, "discard leases/a-0000000007, create attempt 2"},
+		{"creating", Entered{Epoch: 1, Permits: ownPermits, Size: 5, Token: 7, Fresh: true}, Releasing, "delete leases/a-0000000007"},
+		{"creating", Entered{Epoch: 1}, Creating, ""},
+		{"creating, withdrawn", atOnce, Releasing, "delete leases/a-0000000007"},
+		{"creating, withdrawn", spare, Releasing, "delete leases/a-0000000007"},
+		{"recovering", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "discard leases/a-0000000007, create attempt 2"},
+		{"recovering, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Releasing, "delete leases/a-0000000007"},
 		{"looking, no waiter", Surveyed{Epoch: 1, Size: 5}, Over, `END "size mismatch"`},
 		{"looking, no waiter", Unknown{1, OpSurvey}, Looking, "survey"},
 		{"surveying", room, Entering, "enter #5 for 3 at version 2"},
@@ -99,9 +119,10 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "survey #5"},
 		{"surveying after waiting", room, Entering, "enter #5 for 3 at version 2 with a floor"},
 		{"surveying after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
-		{"entering", crowded, Creating, "discard leases/a-0000000007, create attempt 2, REQUEUED"},
+		{"entering", crowded, Recovering, "barrier, list"},
 		{"entering, withdrawn", crowded, Releasing, "delete leases/a-0000000007"},
-		{"trying, entering", crowded, Releasing, "delete leases/a-0000000007"},
+		{"trying, crowded", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "delete leases/a-0000000007"},
+		{"trying, crowded", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 4}, Claiming, "claim leases/a-0000000007"},
 		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "discard leases/a-0000000007, create attempt 2, REQUEUED"},
 		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "delete leases/a-0000000007"},
 		{"entering", Gone{1, ours}, Entering, ""}, // perhaps by its own transaction
@@ -113,7 +134,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Over, `END "released"`},
 		{"entering, expired", reopened, Creating, "create attempt 2"},
 		{"entering, expired", gotIn, Idle, "discard leases/a-0000000007, discard leases/a-0000000008, discard leases/a-0000000009"},
-		{"trying, surveying", noRoom, Releasing, "delete #5"},
+		{"trying, surveying", noRoom, Surveying, "survey #5"},
+		{"trying, full", noRoom, Releasing, "delete #5"},
 		{"entering, unknown", first, Surveying, "survey #5"},
 		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Claiming, "claim leases/a-0000000007"},
 		{"entering, unknown", Listed{Epoch: 1}, Creating, "create attempt 2, REQUEUED"},

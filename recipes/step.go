@@ -171,6 +171,9 @@ func (m *Machine) stepLooking(in Input) []Effect {
 			m.why = why
 		case room:
 			return m.create()
+		case !m.permits.full: // of permits, some may be about to be given back
+			m.permits.full = true
+			return []Effect{Survey{Epoch: m.epoch}}
 		default:
 			m.why = WhyBusy
 		}
@@ -223,6 +226,8 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		}
 		first := in.Nodes[0] // its name represents all
 		return m.created(Created{Epoch: in.Epoch, Node: first, Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
+	case Entered:
+		return m.enteredAtOnce(in)
 	case Canceled:
 		if m.why == 0 {
 			return nil
@@ -322,7 +327,10 @@ func (m *Machine) found(in Listed) []Effect {
 		// away when it ends.
 		return append(m.restart(), Discard{Node: in.Own.Name})
 	}
-	if in.Entered {
+	switch {
+	case in.Entered && m.own.Name.Text == "":
+		return m.giveBack(in.Own.Name.Text)
+	case in.Entered:
 		return m.permitsFound(in.Own, in.InUse)
 	}
 	m.own = in.Own
@@ -532,10 +540,10 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 		m.state = Entering
 		s, _ := m.rule.(Semaphore)
 		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version, Floor: floor}}
-	case m.try:
-		return m.fail(WhyBusy)
 	case m.permits.changed:
 		return m.look()
+	case m.try && m.permits.full:
+		return m.fail(WhyBusy)
 	case !m.permits.full:
 		m.permits.full = true
 		return m.survey()
@@ -569,8 +577,8 @@ func (m *Machine) stepEntering(in Input) []Effect {
 		switch {
 		case m.why != 0:
 			return m.release()
-		case in.InUse > m.permits.size:
-			return m.giveWay()
+		case in.InUse > m.permits.size: // of another contender, some may be about to be given back
+			return m.recover()
 		default:
 			return m.enter(in.Fresh)
 		}

@@ -32,7 +32,7 @@ type world struct {
 	next    uint8                 // the index of the next node
 	births  uint8                 // how many directories were made
 	virgin  bool                  // no node was ever made in the directory
-	_       [3]uint8
+	_       [1]uint8
 	wrote   uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has what was written
 	byHand  uint8             // nodes that were deleted by hand
 	wished  uint8             // nodes whose owners were asked for the lock back
@@ -40,6 +40,7 @@ type world struct {
 	records [maxLag + 1]uint8 // 1 + the node that the record names, and that it named before
 	acted   uint8             // nodes under whose lock a caller may have done something
 	claimed uint8             // nodes whose claim has made or found the record
+	spare   uint8             // permits that are to be given back, as the answer to their creation says
 	truth   truth
 	delay   delay
 	left    budget
@@ -72,6 +73,7 @@ type budget struct {
 	wish     uint8 // a wish for the lock is written to a node
 	soon     uint8 // the same, with a soon moment
 	late     uint8 // the same, with a later moment
+	once     uint8 // a contender takes its permits without a place in the queue
 	trade    uint8 // with two directories: a writer of another library becomes a reader
 }
 

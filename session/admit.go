@@ -3,6 +3,7 @@ package session
 import (
 	"path"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -102,6 +103,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		nodes := t.nodes(r.node)
 		in, err = c.remove(t, e)
 		if _, gone := in.(recipes.Deleted); gone {
+			c.permitsLeft(t, nodes)
 			c.renewBehind(t, nodes)
 		}
 	case recipes.Arm:
@@ -127,7 +129,7 @@ func (s *Session) paired(r *seatRequest) request {
 		v.Dir = s.client.dirs.book(t.dir)
 	}
 	switch {
-	case x.Leads(v) && path.Dir(r.node) == t.dir:
+	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
 		made := &turnover{leave: r}
 		s.leaving[t.dir] = made
 		return made

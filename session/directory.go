@@ -18,11 +18,12 @@ type directories struct {
 	mu    sync.Mutex
 	known map[string]recipes.DirectoryBook
 	made  map[string]int64                      // the directories that are being made, and the zxids that have made them
+	sizes map[string]sizeRead                   // by the path of the size node
 	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
 func newDirectories() *directories {
-	return &directories{known: map[string]recipes.DirectoryBook{}, made: map[string]int64{}, left: map[string]recipes.LeaverBook[string]{}}
+	return &directories{known: map[string]recipes.DirectoryBook{}, made: map[string]int64{}, sizes: map[string]sizeRead{}, left: map[string]recipes.LeaverBook[string]{}}
 }
 
 // book returns what is known of the directory.
@@ -59,6 +60,30 @@ func (d *directories) learn(dir string, m recipes.Meaning) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.known, dir, m.Book(d.known[dir]))
+}
+
+// fewer notes that so many nodes have left the directory.
+func (d *directories) fewer(dir string, nodes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep(d.known, dir, d.known[dir].Fewer(int32(nodes)))
+}
+
+// sizeRead is the content of a semaphore's size node, or the zero value.
+type sizeRead struct{ size, version int32 }
+
+// size returns what was last read of the size node.
+func (d *directories) size(node string) sizeRead {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sizes[node]
+}
+
+// sized notes the content of the size node.
+func (d *directories) sized(node string, s sizeRead) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep(d.sizes, node, s)
 }
 
 // make has the directory made, with our marker. If it was not there, the book is of the

@@ -36,7 +36,19 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, e
 	case recipes.LayoutQueue, recipes.LayoutSeveral:
 		x.Nodes = t.prefixes(id)
 	}
+	c.mayEnterAtOnce(t, &x, id)
 	return c.carryOut(t, x)
+}
+
+// mayEnterAtOnce notes in a create at a semaphore what a transaction needs that takes the
+// permits without a place in the queue.
+func (c *client) mayEnterAtOnce(t *Seat, x *recipes.Errand, id guid) {
+	if attempt, _ := t.attempted(); t.permits == nil || attempt > 1 {
+		return // a second attempt may be one after permits that were given back
+	}
+	known := c.dirs.size(t.permits.size)
+	x.Size, x.Count, x.Version = t.permits.size, known.size, known.version
+	x.Permit, x.Permits = path.Join(t.permits.dir, permitHead(id, 0)), t.permits.wanted
 }
 
 // claim writes through the quorum on condition that the own node exists, or that all of
@@ -90,6 +102,13 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 		c.dirs.removed(t.dir, e.Node.Text, e.Floor)
 	}
 	return in, err
+}
+
+// permitsLeft notes that permits are gone.
+func (c *client) permitsLeft(t *Seat, nodes []string) {
+	if t.permits != nil && path.Dir(nodes[0]) == t.permits.dir {
+		c.dirs.fewer(t.permits.dir, len(nodes))
+	}
 }
 
 // carryOut makes one transaction after the other, until there is an answer for the
@@ -183,7 +202,7 @@ func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
 	if x.Floor {
 		v.Token = t.token(x.Nodes[0])
 	}
-	if x.Op == recipes.OpEnter {
+	if x.Permits > 0 {
 		v.Permits = c.dirs.book(t.permits.dir)
 	}
 	return v
@@ -211,6 +230,10 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 	}
 	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can learn of it
 		c.dirs.removed(t.dir, path.Base(x.Nodes[0]), x.Floor)
+		c.dirs.fewer(t.dir, 1)
+	}
+	if p.Refused(a).On == recipes.OnSize {
+		c.dirs.sized(x.Size, sizeRead{})
 	}
 	return m
 }
@@ -226,7 +249,7 @@ func (c *client) tell(t *Seat, p recipes.Plan, a recipes.Answer, in recipes.Inpu
 	case recipes.Enqueued:
 		t.nameOwn(c, in.Epoch, a.Nodes, in.Token)
 	case recipes.Entered:
-		t.nameOwn(c, in.Epoch, a.Nodes, 0)
+		t.nameOwn(c, in.Epoch, a.Nodes, in.Token)
 	case recipes.Unknown:
 		return in, err
 	case recipes.Refused:

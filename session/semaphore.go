@@ -66,15 +66,21 @@ func permitHead(id guid, token int64) string {
 	return head(0, id) + strconv.FormatInt(token, 16) + "-" + permitMarker
 }
 
-// TokenOf returns the fencing token in the name of a permit, or 0 if the name has none.
-func TokenOf(permit string) int64 {
-	_, ours := events.MarksOf(permit)
-	text, _, named := strings.Cut(strings.TrimPrefix(permit, AttemptOf(permit)+"-"), "-"+permitMarker)
-	token, err := strconv.ParseInt(text, 16, 64)
-	if !ours || !named || err != nil || token < 0 {
-		return 0
+// TokenOf returns the fencing token of a permit, or 0 if it is another library's. atOnce
+// reports whether it was taken without a place in the queue; see [recipes.Semaphore].
+func TokenOf(permit Found) (token int64, atOnce bool) {
+	_, ours := events.MarksOf(permit.Name)
+	text, named := strings.CutPrefix(permit.Name, AttemptOf(permit.Name)+"-")
+	text, _, numbered := strings.Cut(text, "-"+permitMarker)
+	switch {
+	case !ours || !named:
+		return 0, false
+	case !numbered:
+		return permit.Stat.Czxid, true
+	default:
+		token, _ = strconv.ParseInt(text, 16, 64) // 0 if a user has made the node
+		return max(0, token), false
 	}
-	return token
 }
 
 // InnerOf returns the path of the semaphore that would use this path, or "" if no

@@ -27,6 +27,7 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 			if size, version = ParseSize(data), stat.Version; size == 0 {
 				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSizeNode, node, data)
 			}
+			c.dirs.sized(node, sizeRead{size, version})
 			return size, version, nil
 		}
 		if !errors.Is(err, zk.ErrNoNode) {

@@ -60,6 +60,7 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
 		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
+	c.mayEnterAtOnce(t, &x, next.guid)
 	p := x.Plan(c.view(t, x))
 	if len(p) == 0 {
 		return c.oneByOne(w)
@@ -68,6 +69,9 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	m := c.means(t, x, p, a)
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(w)
+	}
+	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone {
+		c.permitsLeft(old.seat, x.Leavers)
 	}
 	entered.in, entered.err = c.tell(t, p, a, m.In, err)
 	if left.in = x.Left(a); a.Result == recipes.ResultUnknown {
