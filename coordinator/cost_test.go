@@ -509,6 +509,7 @@ func TestRoundTrips(t *testing.T) {
 		}
 		return c.Multi(all...)
 	}
+	permits := func(c *coordinator.Coordinator) handle { return c.Semaphore(semPath, 4) }
 	loop := func(t *testing.T, first, _ handle) time.Duration {
 		// The scheduler decides whether a release and the next acquire come together, see
 		// TestALoopTakesLess. Mostly they do.
@@ -546,6 +547,7 @@ func TestRoundTrips(t *testing.T) {
 		{"an acquire and a release in a loop", 1, mutex, loop},
 		{"an acquire and a release that is awaited", 2, mutex, awaited},
 		{"8 locks together in a loop", 1, eight, loop},
+		{"a permit in a loop", 1, permits, loop},
 		{"8 locks together, and a release that is awaited", 2, eight, awaited},
 		{"a handoff to the only one waiting", 1, mutex, handOn},
 		{"a leader's resignation until the next one leads", 1, election, handOn},

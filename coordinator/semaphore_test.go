@@ -292,13 +292,13 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	}
 }
 
-// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter.
-// One more gives the permits back, however many there are.
-func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
+// TestAFreePermitTakesOneRoundTrip, however many there are, and one more gives them back.
+// A session that knows that the semaphore is busy does not try.
+func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 	const cycles, size, lag = 100, 5, 10 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := coordtest.Metered(t, srv, 1)
-		warmPermits(t, size, cs[0])
+		cs, ms := coordtest.Metered(t, srv, 2)
+		warmPermits(t, size, cs...)
 		for _, permits := range []int{1, 3} {
 			cycle := func() (granted, released time.Duration) {
 				start := time.Now()
@@ -314,15 +314,59 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 			for range cycles {
 				cycle()
 			}
-			if n := coordtest.Total(ms).Minus(before); n.Requests != 5*cycles || n.Events != 0 {
-				t.Errorf("%d cycles of %d permits took %+v, want 5 requests each and no event", cycles, permits, n)
+			if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
+				t.Errorf("%d cycles of %d permits took %+v, want 2 requests each and no event", cycles, permits, n)
 			}
 			ms[0].Lag(faultnet.Up, lag)
-			if granted, released := cycle(); granted != 3*lag || released != lag {
-				t.Errorf("%d permits were granted after %v and given back after %v, want 3 and 1 times %v", permits, granted, released, lag)
+			if granted, released := cycle(); granted != lag || released != lag {
+				t.Errorf("%d permits were granted after %v and given back after %v, want %v for each", permits, granted, released, lag)
 			}
 			ms[0].Lag(faultnet.Up, 0)
 		}
+		held := take(t, cs[0].Semaphore(semPath, size), size)
+		synctest.Wait()
+		for i, want := range []int64{8, 6} { // at first the session expects that there is room
+			before := ms[1].Read().Requests
+			waiting := cs[1].Semaphore(semPath, size).Acquire(t.Context())
+			time.Sleep(time.Second)
+			if n := ms[1].Read().Requests - before; int64(n) != want {
+				t.Errorf("wait %d behind %d holders took %d requests, want %d", i, len(held), n, want)
+			}
+			coordtest.End(waiting)
+		}
+	})
+}
+
+// TestPermitsThatAreGivenBack: a contender that expects a free semaphore, and finds a
+// waiter, does not hold for a moment, and shows in no queue as a holder. It comes after
+// the waiter, and a Try of another one does not fail because of it.
+func TestPermitsThatAreGivenBack(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 3)
+		warmPermits(t, 2, cs...)
+		held := take(t, cs[0].Semaphore(semPath, 2), 1)
+		waiting := cs[1].Semaphore(semPath, 2).Acquire(t.Context(), coordinator.Permits(2))
+		time.Sleep(time.Second)
+		ms[2].Lag(faultnet.Down, 10*time.Second)
+		late := cs[2].Semaphore(semPath, 2).Acquire(t.Context())
+		time.Sleep(time.Second) // its permit is there, and its session does not know
+		if n := len(srv.Children(semPath + "/leases")); n != 2 {
+			t.Fatalf("%d permits, want that of the holder, and one that is to be given back", n)
+		}
+		queue, err := cs[0].Semaphore(semPath, 2).Queue(t.Context())
+		if err != nil || len(queue) != 2 || !queue[0].Holding || queue[1].Holding {
+			t.Errorf("the queue is %+v, %v; want one holder and one that waits", queue, err)
+		}
+		ms[2].Lag(faultnet.Down, 0)
+		time.Sleep(20 * time.Second)
+		coordtest.End(held[0])
+		coordtest.GrantOf(t, waiting)
+		if late.Valid() {
+			t.Error("a latecomer holds beside a contender that has all permits")
+		}
+		coordtest.End(waiting)
+		coordtest.GrantOf(t, late)
+		coordtest.End(late)
 	})
 }
 

@@ -253,13 +253,18 @@ func (e Errand) AtOnce(v View) bool {
 		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
 }
 
-// atOncePlan takes the permits without a place in the queue. The Stats in the answer say
-// whether the queue is empty, and how many permits there are.
-func (e Errand) atOncePlan(v View, p Plan) Plan {
-	p = append(p, check(OnSize, e.Size).of(e.Version))
+// taking adds the creation of the permits.
+func (e Errand) taking(p Plan) Plan {
 	for range e.Permits {
 		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
 	}
+	return p
+}
+
+// atOncePlan takes the permits without a place in the queue. The Stats in the answer say
+// whether the queue is empty, and how many permits there are.
+func (e Errand) atOncePlan(v View, p Plan) Plan {
+	p = e.taking(append(p, check(OnSize, e.Size).of(e.Version)))
 	permits, queue := set(OnPermitDirectory, path.Dir(e.Permit), marker), set(OnDirectory, e.Dir, marker)
 	permits.dir, queue.dir = v.Permits.Writable(), v.Dir.Writable()
 	return append(p, permits, queue)
@@ -308,9 +313,7 @@ func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
 // once more: the answer has its Stat, which counts the permits.
 func (e Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
-	for range e.Permits {
-		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
-	}
+	p = e.taking(p)
 	counts := set(OnPermitDirectory, path.Dir(e.Permit), marker)
 	if counts.dir = v.Permits.Writable(); counts.dir != 0 && v.Brief {
 		p = append(p, counts)

@@ -24,7 +24,9 @@ import (
 // Every node in leases/ is a taken permit, of any library: Curator calls it a lease. The
 // size is a persistent node, which stays after the semaphore is no longer used. Our
 // permits have names `_c_<guid>-<token>-lease-N`. The token, in hexadecimal, is that of
-// the contender's place in the queue, whose node no longer exists then.
+// the contender's place in the queue, whose node no longer exists then. Permits that were
+// taken without a place in the queue have names `_c_<guid>-lease-N`, and their token is
+// the zxid that created them.
 const (
 	// SizeNode is the name of the node with the number of permits.
 	SizeNode = "size"
