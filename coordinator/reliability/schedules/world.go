@@ -39,6 +39,7 @@ type world struct {
 	decreed  map[int64]bool       // sessions that were ended by decree
 	meddled  map[string]bool      // nodes that another client deleted, by nameOf
 	leases   map[string]int       // by GUID, how many belong together
+	spare    map[string]bool      // by GUID: they are to be given back
 	cutAfter map[string]bool      // GUIDs of creates that were executed and never answered
 	asked    map[string]bool      // nodes that were asked for, by nameOf
 	revoked  map[string]bool      // paths of locks that were asked for with a deadline
@@ -77,7 +78,7 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 			plan: newPlan(seed), t: t, begun: time.Now(),
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
-			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
+			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, spare: map[string]bool{}, cutAfter: map[string]bool{},
 			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
 			passed: map[passed][]*tenure{}, containers: map[string]container{},
 		}
