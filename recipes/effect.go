@@ -12,10 +12,12 @@ type Effect interface{ isEffect() }
 // Requests to ZooKeeper. Each is for one epoch only.
 type (
 	// Create creates an ephemeral sequential node whose name has the attempt's GUID, and
-	// a missing directory.
+	// a missing directory. Back is the first of the attempt's permits, which the same
+	// transaction gives back, or nothing.
 	Create struct {
 		Epoch   Epoch
 		Attempt Attempt
+		Back    events.Name
 	}
 
 	// Cancel withdraws a Create. If the Create was not sent, it never will be, and

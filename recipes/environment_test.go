@@ -168,6 +168,9 @@ func (e *environment) open(w *world) {
 		w.nodes[0], w.forms[0] = node{owner: foreign}, formWrite
 		w.past[0] = 1 << 0
 	}
+	if w.left.once > 0 {
+		w.sizes[0] = sizeOf(uint8(e.semaphore(&w.clients[0]).Size), 0)
+	}
 	if e.dir == dirKnown {
 		for c := range w.clients {
 			id := w.dirs[0].identity()

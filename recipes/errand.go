@@ -99,9 +99,6 @@ func (e Errand) createPlan(v View) Plan {
 		}
 		p = append(p, o)
 	}
-	if len(e.Leavers) > 0 && len(p) == len(plain) {
-		return nil // it would not tell more than the delete and the create by themselves
-	}
 	return p
 }
 

@@ -32,7 +32,7 @@ func (e *environment) executions(w *world, cl *client, r request, s step, steps 
 			}
 		}
 		return steps
-	case w.left.once > 0 && r.op == OpCreate: // the session may expect that the semaphore is not free
+	case w.left.once > 0 && r.op == OpCreate && r.mask == 0: // the session may expect that the semaphore is not free
 		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
 	case e.either && cl.knows.ours() != 0 && (r.op == OpCreate || r.flags&reqFloor != 0):
 		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})

@@ -118,6 +118,7 @@ func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
 	m.recorded, m.clean = false, false
 	m.permits.entered, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
+	m.permits.unproven = false
 	m.forget()
 	switch {
 	case m.epoch == 0:
@@ -133,6 +134,7 @@ func (m *Machine) begin() []Effect {
 
 func (m *Machine) create() []Effect {
 	m.state = Creating
+	m.permits.unproven = true
 	m.attempt++
 	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 }
@@ -253,10 +255,11 @@ func (m *Machine) restart() []Effect {
 
 // permits is what a machine knows beside the queue if its rule is a Semaphore.
 type permits struct {
-	size    int32 // last known; 0: never
-	settled bool  // the first look at the size has found our own opinion
-	entered bool  // the own node is the first of the permits, not a place in the queue
-	full    bool  // there was no room: the survey is to watch
-	changed bool  // news came before the answer to the survey in progress
-	doubted bool  // the survey's answer may come on another connection than the news that we are first
+	size     int32 // last known; 0: never
+	settled  bool  // the first look at the size has found our own opinion
+	entered  bool  // the own node is the first of the permits, not a place in the queue
+	full     bool  // there was no room: the survey is to watch
+	changed  bool  // news came before the answer to the survey in progress
+	unproven bool  // the latest request may have made permits that are to be given back
+	doubted  bool  // the survey's answer may come on another connection than the news that we are first
 }

@@ -45,7 +45,7 @@ func (e *environment) normalise(w *world) {
 				if r.own != 0 {
 					owns |= 1 << (r.own - 1) // the answer may grant it
 				}
-				if r.mask != 0 && !e.permits {
+				if r.mask != 0 && (r.own == 0 || !e.permits) {
 					named |= 1 << (r.mask - 1)
 				}
 			case OpEnter:

@@ -211,7 +211,10 @@ func (w *world) removePermit(id uint8) {
 		w.without(1 << id)
 		return
 	}
-	w.add(w.nodes[id], formRest|form(f.weight()-1)<<inPlace, w.past[0]&^(1<<id), w.dirs[0])
+	rest := w.add(w.nodes[id], formRest|form(f.weight()-1)<<inPlace, w.past[0]&^(1<<id), w.dirs[0])
+	if w.spare&(1<<id) != 0 {
+		w.spare |= 1 << rest
+	}
 }
 
 // guestEnters has a guest that is the first take one permit.

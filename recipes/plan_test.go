@@ -85,7 +85,7 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true, Plain: true}, "create own"},
 		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, known, "delete leaver, create own, set directory marker"},
-		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, full, ""},
+		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, full, "delete leaver, create own"},
 		{Errand{Op: OpDelete}, known, "delete own"},
 		{Errand{Op: OpDelete, Floor: true}, known, "delete own, set directory floor"},
 		{Errand{Op: OpDelete, Floor: true}, full, "delete own, set directory floor"},

@@ -16,6 +16,9 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			known := w.sizes[cl.lag] // or an older one, of a version that is refused as well
 			x.Permits, x.Count, x.Version = e.semaphore(cl).Permits, int32(known.permits()), int32(known.version())
 		}
+		if e.permits && r.mask != 0 { // it gives back, and takes none at once
+			x.Leavers, x.Count = []string{"/leases/leaver"}, 0
+		}
 		x.Made = r.flags&reqMade != 0
 		switch {
 		case cl.role&roleTakes != 0:
@@ -85,6 +88,14 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			keepIn(r, m.In)
 			return true
 		case ThenApart: // of permits
+			if r.op == OpCreate {
+				if rest := w.ownPermits(c); rest != 0 {
+					w.without(rest)
+				}
+				x, r.mask = m.Next, 0
+				x.Leavers = nil
+				break
+			}
 			if rest := w.past[0] & (1<<(r.arg&7) | w.ownPermits(c)); rest != 0 {
 				w.without(rest)
 			}
@@ -162,7 +173,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 		for i := range mate.requests {
 			next := &mate.requests[i]
 			x := e.errand(w, mate, next)
-			if answered || other == c || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
+			if answered || other == c || next.mask != 0 || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
 				continue
 			}
 			x.Leavers, next.mask = []string{"/lock/leaver"}, r.arg+1

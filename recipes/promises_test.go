@@ -271,7 +271,11 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 	}
 	switch ef := ef.(type) {
 	case Create:
-		return request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}, true
+		r = request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
+		if ef.Back.Text != "" {
+			r.mask = e.node(ef.Back.Text) + 1
+		}
+		return r, true
 	case List:
 		r = request{op: OpList, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
 		flag(ef.Barrier, reqBarrier)

@@ -211,13 +211,15 @@ func (m *Machine) enteredAtOnce(in Entered) []Effect {
 	return m.enter(in.Fresh)
 }
 
-// giveBack gives back permits that were taken at once, and queues up.
+// giveBack gives back permits that were taken at once, and queues up, in one transaction:
+// if its outcome is unknown, a look-up finds either the place in the queue or the permits.
 func (m *Machine) giveBack(first string) []Effect {
 	m.takePermits(first)
 	if m.why != 0 {
 		return m.release()
 	}
-	return append([]Effect{Discard{Node: m.own.Name}}, m.restart()...)
+	m.state, m.permits.entered = Creating, false
+	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt, Back: m.own.Name}}
 }
 
 // giveWay gives the permits back because more are in use than there are, and queues

@@ -35,6 +35,9 @@ func semaphoreSituations() cases {
 	s.from("looking, full", "looking, no waiter", noRoom)
 	s.from("creating, withdrawn", "creating", Withdrawn{Why: WhyReleased})
 	s.from("recovering", "creating", Unknown{1, OpCreate})
+	s.from("giving back", "creating", spare)
+	s.from("giving back, unknown", "giving back", Unknown{1, OpCreate})
+	s.from("giving back, withdrawn", "giving back", Withdrawn{Why: WhyReleased})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyReleased})
 	s.from("surveying", "creating", Created{1, ours, true, true, 500})
 	s.from("listing", "creating", Created{Epoch: 1, Node: ours})
@@ -86,12 +89,19 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"looking, full", room, Creating, "create attempt 1"},
 		{"creating", atOnce, Held, "GRANT leases/a-0000000007 token 7"},
 		{"creating", Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7}, Claiming, "claim leases/a-0000000007"},
-		{"creating", spare, Creating, "discard leases/a-0000000007, create attempt 2"},
+		{"creating", spare, Creating, "create attempt 1 for leases/a-0000000007"},
 		{"creating", Entered{Epoch: 1, Permits: ownPermits, Size: 5, Token: 7, Fresh: true}, Releasing, "delete leases/a-0000000007"},
 		{"creating", Entered{Epoch: 1}, Creating, ""},
 		{"creating, withdrawn", atOnce, Releasing, "delete leases/a-0000000007"},
+		{"giving back", Created{Epoch: 1, Node: ours}, Listing, "list"},
+		{"giving back", Unknown{1, OpCreate}, Recovering, "barrier, list"},
+		{"giving back, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "create attempt 1 for leases/a-0000000007"},
+		{"giving back, unknown", Listed{Epoch: 1}, Creating, "create attempt 2"},
+		{"giving back", Refused{Epoch: 1, Op: OpCreate}, Releasing, "delete leases/a-0000000007"},
+		{"giving back, withdrawn", Canceled{1}, Releasing, "delete leases/a-0000000007"},
+		{"giving back, withdrawn", Created{Epoch: 1, Node: ours}, Releasing, "delete #5"},
 		{"creating, withdrawn", spare, Releasing, "delete leases/a-0000000007"},
-		{"recovering", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "discard leases/a-0000000007, create attempt 2"},
+		{"recovering", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "create attempt 1 for leases/a-0000000007"},
 		{"recovering, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Releasing, "delete leases/a-0000000007"},
 		{"looking, no waiter", Surveyed{Epoch: 1, Size: 5}, Over, `END "size mismatch"`},
 		{"looking, no waiter", Unknown{1, OpSurvey}, Looking, "survey"},

@@ -232,7 +232,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		if m.why == 0 {
 			return nil
 		}
-		return m.over()
+		return m.release()
 	case Occupied:
 		// Another contender has the one node of the lock. If it was made between a look
 		// that found none and the create, other waiters are about to try the same, and it
@@ -246,7 +246,10 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			return m.pause()
 		}
 	case Refused:
-		return m.notMade()
+		if m.why == 0 {
+			m.why = WhyRefused
+		}
+		return m.release()
 	case Unknown:
 		return m.recover()
 	default:
@@ -290,7 +293,7 @@ func (m *Machine) stepRecovering(in Input) []Effect {
 		switch {
 		case in.Own != Own{}:
 			return m.found(in)
-		case m.own.Name.Text != "":
+		case m.own.Name.Text != "" && !m.permits.unproven:
 			return m.requeue() // its node is in neither place any more
 		default:
 			return m.restart() // the barrier proves that it was never created
@@ -328,7 +331,7 @@ func (m *Machine) found(in Listed) []Effect {
 		return append(m.restart(), Discard{Node: in.Own.Name})
 	}
 	switch {
-	case in.Entered && m.own.Name.Text == "":
+	case in.Entered && m.permits.unproven:
 		return m.giveBack(in.Own.Name.Text)
 	case in.Entered:
 		return m.permitsFound(in.Own, in.InUse)
@@ -537,7 +540,7 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 		return m.fail(why)
 	case room:
 		floor := m.waited && m.leads()
-		m.state = Entering
+		m.state, m.permits.unproven = Entering, false
 		s, _ := m.rule.(Semaphore)
 		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version, Floor: floor}}
 	case m.permits.changed:

@@ -40,6 +40,9 @@ func by(moment Moment) string { return also(moment != 0, fmt.Sprintf(" by %d", m
 func effectText(e Effect) string {
 	switch e := e.(type) {
 	case Create:
+		if e.Back.Text != "" {
+			return fmt.Sprintf("create attempt %d for %s", e.Attempt, e.Back.Text)
+		}
 		return fmt.Sprintf("create attempt %d", e.Attempt)
 	case Cancel:
 		return "cancel the create"

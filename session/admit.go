@@ -69,7 +69,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
 	switch e := r.effect.(type) {
 	case recipes.Create:
-		in, err = c.create(t, e.Epoch, r.guid)
+		in, err = c.create(t, e, r.guid)
 	case recipes.List:
 		switch {
 		case t.single != nil:
@@ -115,6 +115,12 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	return in, err
 }
 
+// isGivingBack reports whether the request is a create that deletes permits, too.
+func isGivingBack(r *seatRequest) bool {
+	create, _ := r.effect.(recipes.Create)
+	return create.Back.Text != ""
+}
+
 // paired takes a request that is to be parked, and returns what to park for it. It
 // returns nil if the request has joined one that is parked.
 func (s *Session) paired(r *seatRequest) request {
@@ -133,7 +139,7 @@ func (s *Session) paired(r *seatRequest) request {
 		made := &turnover{leave: r}
 		s.leaving[t.dir] = made
 		return made
-	case x.Follows(v):
+	case x.Follows(v) && !isGivingBack(r):
 		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
 			joined.enter, r.with = r, joined
 			delete(s.leaving, t.dir)

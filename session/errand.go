@@ -18,7 +18,8 @@ import (
 // request is about, sends the operations of a plan as they are, and passes the answer on.
 
 // create makes the seat's nodes for an attempt, and their directories if there are none.
-func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, error) {
+func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, error) {
+	epoch := e.Epoch
 	x := recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: t.layout, Dir: t.dir, Data: t.dataIn(c)}
 	switch x.Layout {
 	case recipes.LayoutNode:
@@ -36,8 +37,16 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id guid) (recipes.Input, e
 	case recipes.LayoutQueue, recipes.LayoutSeveral:
 		x.Nodes = t.prefixes(id)
 	}
-	c.mayEnterAtOnce(t, &x, id)
-	return c.carryOut(t, x)
+	if e.Back.Text != "" {
+		x.Leavers = t.nodes(t.at(e.Back))
+	} else {
+		c.mayEnterAtOnce(t, &x, id)
+	}
+	in, err := c.carryOut(t, x)
+	if _, created := in.(recipes.Created); created {
+		c.permitsLeft(t, x.Leavers)
+	}
+	return in, err
 }
 
 // mayEnterAtOnce notes in a create at a semaphore what a transaction needs that takes the
@@ -106,7 +115,7 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 
 // permitsLeft notes that permits are gone.
 func (c *client) permitsLeft(t *Seat, nodes []string) {
-	if t.permits != nil && path.Dir(nodes[0]) == t.permits.dir {
+	if t.permits != nil && len(nodes) > 0 && path.Dir(nodes[0]) == t.permits.dir {
 		c.dirs.fewer(t.permits.dir, len(nodes))
 	}
 }
@@ -167,7 +176,13 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 				unshed = err
 			}
 		case recipes.ThenApart:
-			return c.removeApart(t, x)
+			if x.Op == recipes.OpDelete {
+				return c.removeApart(t, x, x.Nodes)
+			}
+			if in, err := c.removeApart(t, x, x.Leavers); in != recipes.Input(recipes.Deleted{Epoch: x.Epoch}) {
+				return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds what is left
+			}
+			m.Next.Leavers = nil
 		}
 		x = m.Next
 	}
@@ -303,9 +318,9 @@ func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, 
 }
 
 // removeApart deletes the nodes one by one.
-func (c *client) removeApart(t *Seat, x recipes.Errand) (refused recipes.Input, refusal error) {
-	for i := range x.Nodes {
-		one := recipes.Errand{Op: x.Op, Epoch: x.Epoch, Nodes: x.Nodes[i : i+1]}
+func (c *client) removeApart(t *Seat, x recipes.Errand, nodes []string) (refused recipes.Input, refusal error) {
+	for i := range nodes {
+		one := recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
 		switch in, err := c.carryOut(t, one); in.(type) {
 		case recipes.Unknown:
 			return in, err // all of it is made again, whatever the other answers are

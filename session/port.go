@@ -53,7 +53,11 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	}
 	switch e := effect.(type) {
 	case recipes.Create:
-		r.guid, t.unwanted = t.newGUID(e.Attempt), 0
+		if t.unwanted = 0; e.Back.Text != "" {
+			_, r.guid = t.attempted()
+		} else {
+			r.guid = t.newGUID(e.Attempt)
+		}
 	case recipes.List:
 		if latest, id := t.attempted(); e.Attempt == latest && latest != 0 {
 			r.guid = id

@@ -109,6 +109,35 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	})
 }
 
+// TestPermitsAreGivenBackThoughOneIsGone: a create in the queue that gives permits back, which were taken at once behind a
+// waiter. Nothing is left of them, and the node stands.
+func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		sessiontest.Run(t, fmt.Sprintf("one gone: %v", gone), func(r *sessiontest.Rig) {
+			r.MakePermits(4)
+			first := r.PermitSeat(4, 1)
+			node := first.CreateNode(1)
+			first.Look(1, false) // from now on the session knows the semaphore
+			first.Surveys(recipes.Survey{Node: node})
+			first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
+			first.Want("Gone Entered")
+			r.Must(r.Server.Create(sessiontest.QueueAt+"/lock-0000000009", nil))
+			s := r.PermitSeat(4, 3)
+			s.Do(recipes.Create{Epoch: 1, Attempt: 1})
+			entered := sessiontest.AnswerOf[recipes.Entered](s)
+			if !entered.Spare || entered.Token == 0 || entered.Size != 4 || len(entered.Permits) != 3 {
+				r.Fatalf("%+v, want three permits of four that have to be given back", entered)
+			}
+			if gone {
+				r.Must(r.Server.Delete(sessiontest.PermitsAt + "/" + entered.Permits[1]))
+			}
+			s.Do(recipes.Create{Epoch: 1, Attempt: 1, Back: events.Name{Text: entered.Permits[0]}})
+			sessiontest.AnswerOf[recipes.Created](s)
+			r.WantPermits(2, 1)
+		})
+	}
+}
+
 // TestAnEnterLeavesAFloor in the queue's directory, in the same transaction.
 func TestAnEnterLeavesAFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {

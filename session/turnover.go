@@ -61,10 +61,11 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
 	c.mayEnterAtOnce(t, &x, next.guid)
-	p := x.Plan(c.view(t, x))
-	if len(p) == 0 {
-		return c.oneByOne(w)
+	v := c.view(t, x)
+	if !x.Follows(v) {
+		return c.oneByOne(w) // one transaction would not say more
 	}
+	p := x.Plan(v)
 	a, err := c.perform(t, p)
 	m := c.means(t, x, p, a)
 	if m.Then == recipes.ThenApart {
