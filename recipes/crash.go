@@ -24,6 +24,15 @@ package recipes
 // its create proves to be alone, and one that a floor proves to be the first. A claim
 // proves all that these would.
 //
+// The create does not make the record, though that would save a round trip:
+//
+//  1. H releases, and its record goes. A is the next in the queue, and has not claimed.
+//  2. X creates its node and a record. It finds A, and waits.
+//  3. A claims, and takes X's record for that of a crash.
+//
+// To tell the two apart, a record would have to name a node whose name and token are not
+// known yet.
+//
 // If no function can have acted under a Grant, its record reports no crash. That is so
 // for a Grant that was not taken, and for a claim that was answered after its caller gave
 // up. Such a record goes as after a release, if it is our own. Hence a caller that gives
