@@ -164,12 +164,13 @@ var permitsBook = DirectoryBook{czxid: 1}
 // entersAtOnce is the transaction that makes a client's permits without a place in the queue.
 func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, dir directory) {
 	cl := &w.clients[c]
-	permits := uint8(e.semaphore(cl).Permits)
+	rule := e.semaphore(cl)
+	permits := uint8(rule.Permits)
 	queued := beside&^w.forms.permits() != 0
 	r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, permitOf(permits), beside, dir)
-	r.mask = w.sizes[0].permits()
+	r.mask = uint8(rule.Size)
 	w.left.once--
-	if queued || w.forms.taken(w.past[0]) > r.mask {
+	if queued || w.forms.taken(w.past[0]) > w.sizes[0].permits() {
 		w.spare |= 1 << (r.own - 1)
 		return
 	}

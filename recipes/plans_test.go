@@ -13,8 +13,8 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	switch x.Op {
 	case OpCreate:
 		if w.left.once > 0 {
-			known := w.sizes[cl.lag] // or an older one, of a version that is refused as well
-			x.Permits, x.Count, x.Version = e.semaphore(cl).Permits, int32(known.permits()), int32(known.version())
+			s := e.semaphore(cl) // the session has read the size at the beginning
+			x.Permits, x.Count, x.Version = s.Permits, s.Size, 0
 		}
 		if e.permits && r.mask != 0 { // it gives back, and takes none at once
 			x.Leavers, x.Count = []string{"/leases/leaver"}, 0
