@@ -138,7 +138,7 @@ func keepIn(r *request, in Input) {
 			r.flags |= reqStands
 		}
 	case Entered:
-		if !in.Spare {
+		if r.op == OpCreate && !in.Spare {
 			r.flags |= reqStands
 		}
 	case Claimed:

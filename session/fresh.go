@@ -57,7 +57,8 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 		close(performed)
 	}
 	if a.Result == recipes.ResultDone {
-		t.session.loop.Post(func() { t.session.stands(t, x, p, a) })
+		in := x.Means(p, a).In
+		t.session.loop.Post(func() { t.session.stands(t, x.Epoch, in) })
 	}
 	wait.Wait()
 	if seen.stat != nil && len(a.Nodes) == 1 && a.Nodes[0] == first {
@@ -77,10 +78,10 @@ type standing struct {
 }
 
 // stands notes that the node of a create at a fresh path stands.
-func (s *Session) stands(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answer) {
-	s.standing[t] = &standing{epoch: x.Epoch, in: x.Means(p, a).In}
-	if t.unwanted == x.Epoch {
-		s.withdraw(t, x.Epoch)
+func (s *Session) stands(t *Seat, epoch recipes.Epoch, in recipes.Input) {
+	s.standing[t] = &standing{epoch: epoch, in: in}
+	if t.unwanted == epoch {
+		s.withdraw(t, epoch)
 	}
 }
 
