@@ -173,7 +173,7 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 		for i := range mate.requests {
 			next := &mate.requests[i]
 			x := e.errand(w, mate, next)
-			if answered || other == c || next.mask != 0 || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
+			if answered || other == c || e.permits && next.mask != 0 || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
 				continue
 			}
 			x.Leavers, next.mask = []string{"/lock/leaver"}, r.arg+1

@@ -179,8 +179,11 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 			if x.Op == recipes.OpDelete {
 				return c.removeApart(t, x, x.Nodes)
 			}
-			if in, err := c.removeApart(t, x, x.Leavers); in != recipes.Input(recipes.Deleted{Epoch: x.Epoch}) {
+			switch in, err := c.removeApart(t, x, x.Leavers); in.(type) {
+			case recipes.Unknown:
 				return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds what is left
+			case recipes.Refused:
+				return recipes.Refused{Epoch: x.Epoch, Op: x.Op}, err
 			}
 			m.Next.Leavers = nil
 		}

@@ -25,6 +25,8 @@ type jointDelete struct {
 	slot
 
 	of    []*seatRequest
+	nodes [][]string // of each
+	count int        // of them together
 	bytes int
 }
 
@@ -36,12 +38,14 @@ var (
 // add takes a delete in, unless a create has joined it or there is no room.
 func (j *jointDelete) add(x *turnover) bool {
 	const each = 32 // more than what a delete takes beside its path
-	bytes := each + len(x.leave.node)
-	full := len(j.of) > 0 && (len(j.of) == mostDeletes || j.bytes+bytes > mostDeleted)
+	nodes := x.leave.seat.nodes(x.leave.node)
+	bytes := len(nodes) * (each + len(x.leave.node))
+	full := len(j.of) > 0 && (j.count+len(nodes) > mostDeletes || j.bytes+bytes > mostDeleted)
 	if x.enter != nil || full {
 		return false
 	}
-	j.of, j.bytes = append(j.of, x.leave), j.bytes+bytes
+	j.of, j.nodes = append(j.of, x.leave), append(j.nodes, nodes)
+	j.count, j.bytes = j.count+len(nodes), j.bytes+bytes
 	return true
 }
 
@@ -77,9 +81,11 @@ func (j *jointDelete) refuse() {
 // do makes the transaction. If a server refuses it, one of the nodes is gone or may not
 // be deleted. Then each delete is made by itself.
 func (j *jointDelete) do(c *client) (func(*Session), error) {
-	ops := make([]any, len(j.of))
-	for i, r := range j.of {
-		ops[i] = &zk.DeleteRequest{Path: r.node, Version: anyVersion}
+	ops := make([]any, 0, j.count)
+	for _, nodes := range j.nodes {
+		for _, node := range nodes {
+			ops = append(ops, &zk.DeleteRequest{Path: node, Version: anyVersion})
+		}
 	}
 	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
 	answers := make([]pairReply, len(j.of))

@@ -249,6 +249,10 @@ func (t *Seat) brief() bool {
 	for _, a := range t.acl {
 		size += len(a.Scheme) + len(a.ID)
 	}
+	if t.permits != nil { // they take half of a request at most, and deletes that join them the rest
+		const name = 128
+		size = max(size, (size+name)*int(t.permits.wanted)/4)
+	}
 	return size < mostOfIt
 }
 
