@@ -144,6 +144,13 @@ endif
 versions: deps ## real servers of several releases, got by Maven coordinates: locks, faults of three servers, an upgrade; an hour, RELEASES=3.9.5 for some
 	@GO='$(GO)' .ci/versions $(RELEASES)
 
+.PHONY: neighbours
+neighbours: deps ## releases of other libraries in one queue with zkgrant, beside releases of ZooKeeper; RELEASES=3.9.5 for some
+ifneq ($(BENCH),)
+	bench/deps
+	@GO='$(GO)' PARTS=neighbours .ci/versions $(RELEASES)
+endif
+
 .PHONY: oldest-newest
 oldest-newest: ## the conformance script and the locks, on the oldest release with all that locks need, and on the newest
 	@GO='$(GO)' PARTS='conformance locks' .ci/versions $(OLDEST) $(NEWEST)

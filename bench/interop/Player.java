@@ -6,9 +6,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -180,6 +184,10 @@ public final class Player {
                     return new Downgrade(both, both.readLock());
                 case "downgrade-in-place":
                     return new Downgrade(both, inPlace(client, path, both));
+                case "selector":
+                    return new Selector(client, path);
+                case "latch":
+                    return new Latch(client, path);
                 default:
                     throw new IllegalArgumentException("no form " + form);
             }
@@ -267,6 +275,74 @@ public final class Player {
         @Override
         public void release() throws Exception {
             reader.release();
+        }
+    }
+
+    /** A LeaderSelector, which queues anew for each term and leads until the release. */
+    private static final class Selector extends LeaderSelectorListenerAdapter implements Lock {
+        private final LeaderSelector selector;
+        private final Semaphore entered = new Semaphore(0);
+        private final Semaphore left = new Semaphore(0);
+        private boolean started;
+
+        Selector(CuratorFramework client, String path) {
+            selector = new LeaderSelector(client, path, this);
+        }
+
+        @Override
+        public void takeLeadership(CuratorFramework client) throws InterruptedException {
+            entered.release();
+            left.acquire();
+        }
+
+        @Override
+        public boolean acquire(long ms) throws InterruptedException {
+            if (ms >= 0) {
+                throw new UnsupportedOperationException("a LeaderSelector waits without end");
+            }
+            if (started) {
+                while (!selector.requeue()) { // it refuses until takeLeadership has returned
+                    Thread.yield();
+                }
+            } else {
+                selector.start();
+                started = true;
+            }
+            entered.acquire();
+            return true;
+        }
+
+        @Override
+        public void release() {
+            left.release();
+        }
+    }
+
+    /** A LeaderLatch, a new one for each term. */
+    private static final class Latch implements Lock {
+        private final CuratorFramework client;
+        private final String path;
+        private LeaderLatch latch;
+
+        Latch(CuratorFramework client, String path) {
+            this.client = client;
+            this.path = path;
+        }
+
+        @Override
+        public boolean acquire(long ms) throws Exception {
+            if (ms >= 0) {
+                throw new UnsupportedOperationException("no contender gives up a LeaderLatch");
+            }
+            latch = new LeaderLatch(client, path);
+            latch.start();
+            latch.await();
+            return true;
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
         }
     }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -48,6 +48,11 @@ const (
 	longSession = 9 * time.Second
 	// shortSession is the session timeout of contenders that are killed, as the others wait for its end.
 	shortSession = 4 * time.Second
+
+	// placeKept is the first Curator whose writer keeps its place when it becomes a reader.
+	placeKept = "5.5.0"
+	// readersFixed is the first kazoo whose readers wait for earlier writers only.
+	readersFixed = "2.9.0"
 )
 
 // arena is where contenders meet: a server, and the commands of the families. It opens when the first test needs it.
@@ -132,16 +137,10 @@ func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Durat
 		cmd.Env = append(os.Environ(), playEnv+"="+string(f))
 		return cmd
 	case kazoo:
-		return a.kazoo.get(tb, func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) }).Command(pythonPlayer, args...)
+		return a.findKazoo(tb).Command(pythonPlayer, args...)
 	case curator, writeLock:
 	}
-	jvm := a.curator.get(tb, func() (peers.Curator, error) {
-		found, err := peers.FindCurator(a.server.Installation)
-		if err != nil {
-			return found, err
-		}
-		return found, found.Compile(context.Background(), a.folder, javaClass, javaPlayer)
-	})
+	jvm := a.findCurator(tb)
 	if f == writeLock { // the player is Curator's, with one class more
 		jvm = a.writeLock.get(tb, func() (peers.Curator, error) {
 			jar, err := peers.FindWriteLock()
@@ -158,15 +157,43 @@ func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Durat
 	return cmd
 }
 
+// findCurator returns Curator, with its player compiled.
+func (a *arena) findCurator(tb testing.TB) peers.Curator {
+	tb.Helper()
+	return a.curator.get(tb, func() (peers.Curator, error) {
+		found, err := peers.FindCurator(a.server.Installation)
+		if err != nil {
+			return found, err
+		}
+		return found, found.Compile(context.Background(), a.folder, javaClass, javaPlayer)
+	})
+}
+
+func (a *arena) findKazoo(tb testing.TB) peers.Kazoo {
+	tb.Helper()
+	return a.kazoo.get(tb, func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) })
+}
+
+// version returns the version of a library, such as 5.4.0, or a question mark.
+func (a *arena) version(tb testing.TB, f family) string {
+	tb.Helper()
+	switch f {
+	case curator:
+		return a.findCurator(tb).Version
+	case kazoo:
+		return a.findKazoo(tb).Version
+	case stock:
+		return figures.ModuleVersion("github.com/go-zookeeper/zk")
+	case zkgrant, writeLock:
+	}
+	return "?"
+}
+
 // keepsItsPlace tells whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
 // that it comes in anew behind them, and they enter beside it, Curator's own as well.
 func (a *arena) keepsItsPlace(c *contender) bool {
 	if c.player.family != curator || c.form != formDowngrade {
 		return true
 	}
-	var major, minor int
-	if _, err := fmt.Sscanf(a.curator.found.Version, "%d.%d", &major, &minor); err != nil {
-		return true
-	}
-	return major > 5 || major == 5 && minor >= 5
+	return ensemble.Since(a.curator.found.Version, placeKept)
 }

@@ -6,6 +6,7 @@
 //	cd bench && go test ./interop                   # what needs no other library
 //	ZKGRANT_REAL=1 go test ./interop                # one workload, and one scene of each kind
 //	ZKGRANT_FULL=1 ZKGRANT_REAL=1 go test ./interop # everything
+//	make neighbours                                 # other versions of the libraries and of ZooKeeper
 //
 // A missing library is a failure.
 //
@@ -24,6 +25,9 @@
 //     contender of zkgrant may enter beside an older one of that family. The test fails
 //     unless the referee has seen one of that family beside a holder, so the plays can
 //     fail.
+//   - TestNeighbours: one library, in the version that CURATOR_HOME or KAZOO_HOME holds,
+//     and zkgrant in one queue, each pair in both orders. It runs if ZKGRANT_NEIGHBOUR
+//     names the library.
 //   - TestMatrix: every form requests a lock that any other form holds. The outcomes are
 //     those in MATRIX.md.
 //   - TestTheReferee shows the referee alone what is allowed, and each violation. It

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type workload struct {
 	tier  tier
 	teams []team // the first contender of the first team comes before all others, and makes the directory
 	blind family // see referee
+
+	sections int // if not 0, that many are entered whatever the length, and holders are killed
 }
 
 // game is a workload that is being played.
@@ -77,7 +80,7 @@ func (a *arena) play(t *testing.T, w workload) *game {
 	t.Helper()
 	g := &game{
 		workload: w, witness: a.witness, dir: "/interop/" + strings.ReplaceAll(t.Name(), "/", "-"),
-		total: eventstest.Amount(300, 2000),
+		total: cmp.Or(w.sections, eventstest.Amount(300, 2000)),
 		death: make(map[string]time.Time), seldom: make(map[*contender]int), over: make(chan struct{}),
 	}
 	permits := 0
@@ -123,7 +126,7 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 		}
 	}
 	for _, team := range g.teams {
-		if g.tier != quickWithDeaths && !eventstest.Full() {
+		if g.tier != quickWithDeaths && g.sections == 0 && !eventstest.Full() {
 			break // the end of a session takes longer than a few hundred sections
 		}
 		for _, f := range team.killed {

@@ -168,6 +168,8 @@ func openOurs(ctx context.Context, p *goPlayer, _ goLock, f form, path string, r
 	switch form(plain) {
 	case formMutex:
 		l.ask = c.Mutex(path, options...).Acquire
+	case formElection:
+		l.ask = c.Election(path, options...).Acquire
 	case formCached:
 		l.ask = c.Mutex(path, coordinator.Cached()).Acquire
 	case formRevocable:

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the directory was empty for long enough to be reaped, if
@@ -85,7 +86,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			s.queueUp(all[2])
 			s.silent(all[1], all[2])
 			s.leaves(all[0])
-			if roles[1].family == kazoo && waitsForAll(s.t, s.arena.kazoo.found.Version) {
+			if roles[1].family == kazoo && !ensemble.Since(s.arena.kazoo.found.Version, readersFixed) {
 				s.silent(all[1], all[2]) // both stay silent
 				return
 			}
@@ -93,14 +94,4 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			s.passes(all[2])
 		})
 	}
-}
-
-// waitsForAll tells whether readers of that version wait for writers that came later.
-func waitsForAll(t *testing.T, version string) bool {
-	t.Helper()
-	var major, minor int
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		t.Fatalf("the version of kazoo is %q: %v", version, err)
-	}
-	return major < 2 || major == 2 && minor < 9
 }

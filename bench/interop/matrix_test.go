@@ -22,15 +22,18 @@ type nodes struct {
 // held are the columns of the page.
 func held() []nodes {
 	return []nodes{
-		{"lock-", []role{{zkgrant, formMutex}, {zkgrant, formCached}, {curator, formMutex}, {stock, formLock}}},
+		{"lock-", []role{
+			{zkgrant, formMutex}, {zkgrant, formCached}, {zkgrant, formElection}, {curator, formMutex}, {curator, formSelector}, {stock, formLock},
+		}},
 		{"__READ__", []role{{zkgrant, formRead}, {curator, formRead}}},
 		{"__WRIT__", []role{{zkgrant, formWrite}, {curator, formWrite}}},
 		{"__lock__", []role{
-			{zkgrant, formMutexKazoo}, {zkgrant, formWriteKazoo},
-			{kazoo, formLock}, {kazoo, formLockExtra}, {kazoo, formLockAll}, {kazoo, formWrite},
+			{zkgrant, formMutexKazoo}, {zkgrant, formElectionKazoo}, {zkgrant, formWriteKazoo},
+			{kazoo, formLock}, {kazoo, formLockExtra}, {kazoo, formLockAll}, {kazoo, formElection}, {kazoo, formWrite},
 		}},
 		{"__rlock__", []role{{zkgrant, formReadKazoo}, {kazoo, formRead}}},
 		{"x-", []role{{writeLock, formWriteLock}}},
+		{"latch-", []role{{curator, formLatch}}},
 		{"!note", nil},
 		{"config", nil},
 	}
@@ -45,17 +48,18 @@ type newcomer struct {
 // newcomers are the rows of the page.
 func newcomers() []newcomer {
 	return []newcomer{
-		{"zkgrant mutex, mutex `Cached()`", []role{{zkgrant, formMutex}, {zkgrant, formCached}}},
+		{"zkgrant mutex, mutex `Cached()`, election", []role{{zkgrant, formMutex}, {zkgrant, formCached}, {zkgrant, formElection}}},
 		{"zkgrant read", []role{{zkgrant, formRead}}},
 		{"zkgrant write", []role{{zkgrant, formWrite}}},
-		{"zkgrant mutex `AsKazoo()`", []role{{zkgrant, formMutexKazoo}}},
+		{"zkgrant mutex, election `AsKazoo()`", []role{{zkgrant, formMutexKazoo}, {zkgrant, formElectionKazoo}}},
 		{"zkgrant read `AsKazoo()`", []role{{zkgrant, formReadKazoo}}},
 		{"zkgrant write `AsKazoo()`", []role{{zkgrant, formWriteKazoo}}},
-		{"Curator mutex", []role{{curator, formMutex}}},
+		{"Curator mutex, `LeaderSelector`", []role{{curator, formMutex}, {curator, formSelector}}},
 		{"Curator read", []role{{curator, formRead}}},
 		{"Curator write", []role{{curator, formWrite}}},
+		{"Curator `LeaderLatch`", []role{{curator, formLatch}}},
 		{"go-zookeeper `Lock`", []role{{stock, formLock}}},
-		{"kazoo `Lock`", []role{{kazoo, formLock}}},
+		{"kazoo `Lock`, `Election`", []role{{kazoo, formLock}, {kazoo, formElection}}},
 		{"kazoo `Lock` with `lock-`", []role{{kazoo, formLockExtra}}},
 		{"kazoo `Lock` with `lock-`, `__READ__`, `__WRIT__`", []role{{kazoo, formLockAll}}},
 		{"kazoo `ReadLock`", []role{{kazoo, formRead}}},

@@ -33,7 +33,43 @@ FORMS = {
     # reader. To get anywhere, such a reader has to give up and queue anew.
     "read-again": lambda client, path: client.ReadLock(path),
     "write": lambda client, path: client.WriteLock(path),
+    "election": lambda client, path: Candidate(client.Election(path)),
 }
+
+
+class Candidate:
+    """An election as a lock: its leader stays until the release."""
+
+    def __init__(self, election):
+        self.election = election
+
+    def acquire(self, timeout):
+        if timeout is not None:
+            raise NotImplementedError("an election with a timeout")
+        self.told, self.left = queue.Queue(), threading.Event()
+        threading.Thread(target=self.run, daemon=True).start()
+        return self.hear()
+
+    def run(self):
+        try:
+            self.election.run(self.lead)
+            self.told.put(None)
+        except Exception as e:
+            self.told.put(e)
+
+    def lead(self):
+        self.told.put(None)
+        self.left.wait()
+
+    def release(self):
+        self.left.set()
+        self.hear()
+
+    def hear(self):
+        error = self.told.get()
+        if error:
+            raise error
+        return True
 
 
 class Contender:

@@ -192,11 +192,15 @@ const (
 	formLockAll        form = "lock-all"   // and of read/write locks
 	formReadAgain      form = "read-again" // kazoo's ReadLock, which gives up after a while and queues anew
 	formWriteLock      form = "writelock"
+	formElection       form = "election" // ours and kazoo's
+	formSelector       form = "selector" // Curator's LeaderSelector
+	formLatch          form = "latch"    // Curator's LeaderLatch
 
 	// zkgrant's with kazoo's names.
-	formMutexKazoo form = "mutex-kazoo"
-	formReadKazoo  form = "read-kazoo"
-	formWriteKazoo form = "write-kazoo"
+	formMutexKazoo    form = "mutex-kazoo"
+	formReadKazoo     form = "read-kazoo"
+	formWriteKazoo    form = "write-kazoo"
+	formElectionKazoo form = "election-kazoo"
 )
 
 // semaphore is the form of one permit of that many.

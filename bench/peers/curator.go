@@ -35,8 +35,8 @@ type Curator struct {
 }
 
 // FindCurator looks for a Curator to run on the Java, and with the client, of the ZooKeeper: in CURATOR_HOME, which must then have one; as
-// Debian's packages install it; in .deps of the project of the working directory. The error wraps [ErrNotFound] and says how to get what
-// is missing.
+// Debian's packages install it; in .deps of the project of the working directory. If CURATOR_HOME has a ZooKeeper client as well, that one is
+// used. The error wraps [ErrNotFound] and says how to get what is missing.
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -54,7 +54,10 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	if filepath.Dir(recipes) == systemJars {
 		classpath = []string{recipes} // its manifest names all other jars by absolute path
 	}
-	return Curator{Java: zookeeper.Java, Classpath: append(classpath, zookeeper.Classpath...), Version: version}, nil
+	if own, err := filepath.Glob(filepath.Join(filepath.Dir(recipes), "zookeeper-[0-9]*.jar")); err != nil || len(own) == 0 {
+		classpath = append(classpath, zookeeper.Classpath...)
+	}
+	return Curator{Java: zookeeper.Java, Classpath: classpath, Version: version}, nil
 }
 
 // ErrNoWriteLock is what [FindWriteLock] returns, wrapped with where it has looked, on a machine without WriteLock.
