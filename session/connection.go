@@ -444,7 +444,6 @@ func (c *client) onAnswered(a wire.Answer) {
 		}
 	case opcode.CreateContainer:
 		if a.Err == zkerr.CodeNone && a.Container != "" {
-			c.dirs.madeBy(a.Container, a.Zxid)
 			s.loop.Post(func() { s.madeContainer(a.Container, a.Zxid) })
 		}
 	case opcode.SetWatches:

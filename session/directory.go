@@ -17,13 +17,12 @@ const mostDirectories = 1 << 16
 type directories struct {
 	mu    sync.Mutex
 	known map[string]recipes.DirectoryBook
-	made  map[string]int64                      // the directories that are being made, and the zxids that have made them
 	sizes map[string]sizeRead                   // by the path of the size node
 	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
 func newDirectories() *directories {
-	return &directories{known: map[string]recipes.DirectoryBook{}, made: map[string]int64{}, sizes: map[string]sizeRead{}, left: map[string]recipes.LeaverBook[string]{}}
+	return &directories{known: map[string]recipes.DirectoryBook{}, sizes: map[string]sizeRead{}, left: map[string]recipes.LeaverBook[string]{}}
 }
 
 // book returns what is known of the directory.
@@ -84,31 +83,6 @@ func (d *directories) sized(node string, s sizeRead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.sizes, node, s)
-}
-
-// make has the directory made, with our marker. If it was not there, the book is of the
-// directory that was made.
-func (d *directories) make(dir string, do func() error) error {
-	d.mu.Lock()
-	d.made[dir] = 0
-	d.mu.Unlock()
-	err := do()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if czxid := d.made[dir]; err == nil && czxid != 0 {
-		keep(d.known, dir, d.known[dir].Read(recipes.DirectoryData{Ours: true}, czxid))
-	}
-	delete(d.made, dir)
-	return err
-}
-
-// madeBy notes the zxid that has made a directory, before make returns.
-func (d *directories) madeBy(dir string, czxid int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, making := d.made[dir]; making {
-		d.made[dir] = czxid
-	}
 }
 
 // forget notes that there is no such directory.

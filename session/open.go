@@ -22,7 +22,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living:  map[*client]struct{}{},
-		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{}, standing: map[*Seat]*standing{},
+		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
 		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
 		budget: budget.New(cfg.NodeBudget),
 		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},

@@ -53,7 +53,7 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	}
 	switch e := effect.(type) {
 	case recipes.Create:
-		if t.unwanted = 0; e.Back.Text != "" {
+		if e.Back.Text != "" {
 			_, r.guid = t.attempted()
 		} else {
 			r.guid = t.newGUID(e.Attempt)
@@ -129,7 +129,6 @@ const (
 // itself, and says what there is to delete.
 func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
-		s.withdraw(t, epoch)
 		return
 	}
 	s.unsend(t)

@@ -29,14 +29,13 @@ type Seat struct {
 	post actors.Post
 
 	// Only the loop touches these.
-	unsent   *seatRequest  // its latest request that waits to be sent, unless that is a delete
-	place    int32         // among the session's seats
-	unwanted recipes.Epoch // in which its latest create was withdrawn after it was sent; else 0
-	turn     bool          // its latest list request was made because its turn may have come
-	listed   bool          // with its node, on the present connection
-	counts   bool          // its nodes have room in the budget, see room.go
-	leaving  bool          // and are about to go, because others need the room
-	passed   bool          // a node that it had watched is gone, and it has not listed since
+	unsent  *seatRequest // its latest request that waits to be sent, unless that is a delete
+	place   int32        // among the session's seats
+	turn    bool         // its latest list request was made because its turn may have come
+	listed  bool         // with its node, on the present connection
+	counts  bool         // its nodes have room in the budget, see room.go
+	leaving bool         // and are about to go, because others need the room
+	passed  bool         // a node that it had watched is gone, and it has not listed since
 
 	// A reader may have taken the node's place in the queue. Such a contender leaves no
 	// floor, because a floor says that no older contender is left:

@@ -67,7 +67,6 @@ type Session struct {
 	holders   map[*Seat]string      // the seats whose machines hold by a proof, with their nodes
 	unwatched map[*Seat]struct{}    // the seats whose nodes are theirs and not watched yet
 	next      map[*Seat]time.Time   // the seats that are next in line, and until when the session writes for them
-	standing  map[*Seat]*standing   // the seats whose creates at fresh paths are answered in part
 	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
 	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
 	pending   pending               // the requests that wait for a connection or for room

@@ -67,7 +67,6 @@ type Link struct {
 	timeout time.Duration
 	debt    time.Time // see Owing
 	waiting int       // requests for watches that may be in the client's queue
-	awaited map[string]chan struct{}
 }
 
 // NewLink returns a link that has had no session yet. Use one for each client.
@@ -104,33 +103,6 @@ func (l *Link) Timeout() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.timeout
-}
-
-// Sends returns a channel that is closed when a create of the path is sent. What the
-// client is given after that is sent later. forget ends the wait.
-func (l *Link) Sends(path string) (sent <-chan struct{}, forget func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.awaited == nil {
-		l.awaited = map[string]chan struct{}{}
-	}
-	ch := make(chan struct{})
-	l.awaited[path] = ch
-	return ch, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.awaited, path)
-	}
-}
-
-// sends notes that a create of the path is sent.
-func (l *Link) sends(path []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ch, awaited := l.awaited[string(path)]; awaited {
-		delete(l.awaited, string(path))
-		close(ch)
-	}
 }
 
 // establish notes an answered handshake.

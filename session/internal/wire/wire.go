@@ -246,9 +246,6 @@ func (w *wire) request(p []byte, now time.Time) error {
 		w.once.Do(func() { close(w.left) })
 	case opcode.CreateContainer:
 		s.path = string(pathIn(body))
-		w.link.sends(pathIn(body))
-	case opcode.Create:
-		w.link.sends(pathIn(body))
 	}
 	if xid == xidPing {
 		w.pings = append(w.pings, now)

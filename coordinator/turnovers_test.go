@@ -1,0 +1,83 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestATurnoverOfLocksInSeveralDirectories, of multi-locks, or of a multi-lock and a
+// mutex, meets each fault. The next one is granted its lock, and no node is left.
+func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
+	faults := map[string]func(srv *zktest.Server) zktest.Action{
+		"no fault":     func(*zktest.Server) zktest.Action { return zktest.Pass() },
+		"not executed": func(*zktest.Server) zktest.Action { return zktest.CutBefore() },
+		"not answered": func(*zktest.Server) zktest.Action { return zktest.CutAfter() },
+		"throttled":    func(*zktest.Server) zktest.Action { return zktest.Fail(zktest.Throttled) },
+		"a node deleted by hand": func(srv *zktest.Server) zktest.Action {
+			for _, node := range srv.Children("/locks/b") {
+				_ = srv.Delete(path.Join("/locks/b", node)) // a lock elsewhere has none
+			}
+			return zktest.Pass()
+		},
+		"another contender": func(srv *zktest.Server) zktest.Action {
+			const other = "/locks/a/lock-0000000000"
+			_ = srv.Create(other, nil) // the turnover finds it
+			time.AfterFunc(5*time.Second, func() { _ = srv.Delete(other) })
+			return zktest.Pass()
+		},
+	}
+	for _, pair := range [][2]string{{"ab", "ab"}, {"ab", "a"}, {"a", "ab"}, {"ab", "ac"}, {"abc", "ba"}} {
+		for fault, strikes := range faults {
+			coordtest.Case(t, fmt.Sprintf("%s and %s, %s", pair[0], pair[1], fault), func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				at := func(dirs string) handle {
+					var all []*coordinator.Lock
+					for _, dir := range dirs {
+						all = append(all, c.Mutex("/locks/"+string(dir)))
+					}
+					if len(all) == 1 {
+						return all[0]
+					}
+					return c.Multi(all...)
+				}
+				for range 2 { // so that the session knows the directories
+					holdAgainAndAgain(t, at("abc"), 1)
+				}
+				holder := at(pair[0]).Acquire(context.Background())
+				coordtest.GrantOf(t, holder)
+				struck := false
+				srv.Intercept(func(q zktest.Request) zktest.Action {
+					if struck || q.Op != zktest.OpMulti {
+						return zktest.Pass()
+					}
+					struck = true
+					return strikes(srv)
+				})
+				holder.Release()
+				next := at(pair[1]).Acquire(context.Background())
+				coordtest.GrantOf(t, next)
+				<-holder.Done()
+				for _, dir := range "abc" {
+					want := strings.Count(pair[1], string(dir))
+					if nodes := srv.Children("/locks/" + string(dir)); len(nodes) != want {
+						t.Errorf("%c has %v, want %d", dir, nodes, want)
+					}
+				}
+				coordtest.End(next)
+				for _, dir := range "abc" {
+					if nodes := srv.Children("/locks/" + string(dir)); len(nodes) > 0 {
+						t.Errorf("%c has %v, want none", dir, nodes)
+					}
+				}
+			})
+		}
+	}
+}
