@@ -137,7 +137,7 @@ flakes: ## the tests that have changed, 30 times beside two busy loops, for ten 
 .PHONY: interop
 interop: ## one queue with locks of other libraries, run by themselves: Curator, go-zookeeper, kazoo, WriteLock
 ifneq ($(BENCH),)
-	cd bench && ZKGRANT_REAL=1 $(GO) test -shuffle=on -count=1 -timeout 60m -parallel 4 ./interop
+	cd bench && ZKGRANT_REAL=1 $(GO) test -shuffle=on -count=1 -timeout 60m -parallel 4 -skip '^TestNeighbours$$' ./interop
 endif
 
 .PHONY: versions

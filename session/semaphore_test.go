@@ -109,8 +109,8 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	})
 }
 
-// TestPermitsAreGivenBackThoughOneIsGone: a create in the queue that gives permits back, which were taken at once behind a
-// waiter. Nothing is left of them, and the node stands.
+// TestPermitsAreGivenBackThoughOneIsGone: a contender has taken permits at once, though another one waits. It gives them
+// back as it queues up. None is left, also if one was deleted before, and its node is in the queue.
 func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		sessiontest.Run(t, fmt.Sprintf("one gone: %v", gone), func(r *sessiontest.Rig) {
