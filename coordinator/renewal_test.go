@@ -1,8 +1,17 @@
 package coordinator_test
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
+	"hash/adler32"
+	"math"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +23,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestADirectoryAtItsEndIsRenewed: for every kind of lock with a queue, under repeated tries of two sessions. In a directory that
@@ -159,4 +169,75 @@ func TestRealRenewal(t *testing.T) {
 	if node := makes(); node != dir+"/lock-0000000000" {
 		t.Errorf("in the new directory the first node is %s, want number 0", node)
 	}
+}
+
+// TestRealSequenceEnds: a server that has counted to the end of 31 bits gives out the last
+// number again and again. A contender that gets one of the last numbers is refused, and
+// the directory is renewed. Two billion nodes take too long, so a snapshot is edited.
+func TestRealSequenceEnds(t *testing.T) {
+	eventstest.NeedsServers(t)
+	if !eventstest.Full() {
+		t.Skip("ZKGRANT_FULL=1 runs it, and make versions; TestADirectoryAtItsEndIsRenewed has every kind of lock")
+	}
+	t.Parallel()
+	e := ensemble.Start(t, 1, ensemble.Property("znode.container.checkIntervalMs", "60000"),
+		ensemble.Property("zookeeper.digest.enabled", "false"), // so that nothing follows the snapshot's nodes
+		ensemble.Property("zookeeper.serializeLastProcessedZxid.enabled", "false"))
+	ctx := coordtest.RealContext(t)
+	const theirs = "/theirs"
+	c, before := coordtest.ConnectReal(t, e.Addr(0)), events.Grant{}
+	for _, dir := range []string{theirs, lockPath} {
+		var a *coordinator.Acquisition
+		a, before = coordtest.Hold(t, c.Mutex(dir))
+		coordtest.End(a)
+	}
+	eventstest.Must(t, e.Kill(0))
+	eventstest.Must(t, e.Restart(0)) // it writes a snapshot
+	eventstest.Must(t, e.Wait(ctx))
+	eventstest.Must(t, e.Kill(0))
+	setSequence(t, e.DataDir(0), math.MaxInt32-1, lockPath, theirs)
+	eventstest.Must(t, e.Restart(0))
+	eventstest.Must(t, e.Wait(ctx))
+
+	raw := coordtest.RawClient(t, e.Addr(0))
+	for _, want := range []string{"/theirs/a-2147483646", "/theirs/b-2147483647", "/theirs/c-2147483647"} {
+		node, err := raw.Create(strings.TrimRight(want, "0123456789"), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		expect(t, err == nil && node == want, "the server made %s, %v; want %s", node, err, want)
+	}
+	_, err := c.Mutex(lockPath).Acquire(ctx).Wait(ctx)
+	expectError(t, err, coordinator.ErrSequenceEnd, "the first, with the last number but one")
+	_, after := coordtest.Hold(t, c.Mutex(lockPath))
+	expect(t, !events.Late(after.Node) && after.Token > before.Token,
+		"the second is granted %s with token %d after %d, want a small number and a greater token",
+		after.Node, after.Token, before.Token)
+}
+
+// setSequence edits the newest snapshot of a server that is down: the next sequence
+// number in the directories.
+func setSequence(t *testing.T, dataDir string, next uint32, dirs ...string) {
+	t.Helper()
+	zxid := func(file string) (n int64) {
+		n, err := strconv.ParseInt(path.Ext(file)[1:], 16, 64)
+		eventstest.Must(t, err)
+		return n
+	}
+	files, err := filepath.Glob(filepath.Join(dataDir, "version-2", "snapshot.*"))
+	eventstest.Must(t, err)
+	newest := slices.MaxFunc(files, func(a, b string) int { return cmp.Compare(zxid(a), zxid(b)) })
+	all, err := os.ReadFile(newest)
+	eventstest.Must(t, err)
+	word := binary.BigEndian
+	for _, dir := range dirs {
+		// The path, the data, the number of an access list, four times and zxids, the data's
+		// version, and the sequence number.
+		_, node, found := bytes.Cut(all, append(word.AppendUint32(nil, uint32(len(dir))), dir...))
+		if !found {
+			t.Fatalf("%s is not in %s", dir, newest)
+		}
+		data := max(0, int32(word.Uint32(node)))
+		word.PutUint32(node[4+data+8+4*8+4:], next)
+	}
+	const seal = 8 + 4 + 1 // the checksum, and "/"
+	word.PutUint64(all[len(all)-seal:], uint64(adler32.Checksum(all[:len(all)-seal])))
+	eventstest.Must(t, os.WriteFile(newest, all, 0o600))
 }

@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+const (
+	electors = 10              // sessions, each with a candidate
+	sharers  = 20              // callers of a semaphore, two in each session
+	shares   = 4               // its permits
+	outageOf = 4 * time.Second // the sessions' timeout
+)
+
+// commons is an election and a semaphore that the sessions use all the time.
+type commons struct {
+	t     *testing.T
+	leads referee
+	term  [electors]atomic.Pointer[coordinator.Acquisition] // the latest of each candidate
+	turns [sharers]atomic.Int64
+
+	mu     sync.Mutex
+	inside map[*coordinator.Acquisition]bool // with permits
+}
+
+// TestRealOutages: ten candidates, and twenty callers that share four permits. All servers
+// are killed: nobody leads, and no permit is held. Two of three are back: one leads, and
+// each caller has its turn. All servers lose their data: the same.
+func TestRealOutages(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	if !eventstest.Full() {
+		t.Skip("ZKGRANT_FULL=1 runs it, and make versions; TestServersAreKilled has mutexes")
+	}
+	e := ensemble.Start(t, 3, ensemble.Tick(killedTick))
+	c := &commons{t: t, inside: map[*coordinator.Acquisition]bool{}}
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer end()
+	for i := range electors {
+		session := connect(t, e.Connect(), outageOf, killedTick)
+		election, semaphore := session.Election("/service/leader"), session.Semaphore("/limits/shares", shares)
+		running.Go(func() { c.campaign(ctx, i, election) })
+		for j := i; j < sharers; j += electors {
+			running.Go(func() { c.share(ctx, &c.turns[j], semaphore) })
+		}
+	}
+	c.goesOn("all servers serve")
+
+	kill(t, e, everyServer(e)...)
+	c.stops()
+	restart(t, e, 0, 1)
+	c.goesOn("two of three servers serve")
+	restart(t, e, 2)
+	up(t, e)
+
+	kill(t, e, everyServer(e)...)
+	c.stops()
+	for i := range e.Size() {
+		eventstest.Must(t, os.RemoveAll(filepath.Join(e.DataDir(i), "version-2")))
+	}
+	c.leads.mu.Lock()
+	c.leads.token = 0 // tokens begin anew
+	c.leads.mu.Unlock()
+	restart(t, e, everyServer(e)...)
+	up(t, e)
+	c.goesOn("the servers have lost their data")
+}
+
+// campaign has one candidate lead whenever it is elected, until it loses the lead or ctx
+// ends.
+func (c *commons) campaign(ctx context.Context, i int, election *coordinator.Election) {
+	for term, err := range election.Terms(ctx) {
+		if err != nil {
+			if ctx.Err() == nil {
+				c.t.Errorf("candidate %d: %v, want a term", i, err)
+			}
+			return
+		}
+		c.leads.enter(c.t, term, term.Grant())
+		c.term[i].Store(term)
+		if <-term.Context(ctx).Done(); ctx.Err() != nil {
+			c.leads.leave(term) // the end of the test, and no loss
+		}
+	}
+}
+
+// share has one caller take a permit for a moment, again and again.
+func (c *commons) share(ctx context.Context, turns *atomic.Int64, semaphore *coordinator.Semaphore) {
+	for ctx.Err() == nil {
+		a := semaphore.Acquire(ctx)
+		if _, err := a.Wait(ctx); err == nil {
+			c.enter(a)
+			pause(ctx, loadHold)
+			c.mu.Lock()
+			delete(c.inside, a)
+			c.mu.Unlock()
+			turns.Add(1)
+		}
+		a.Release()
+		<-a.Done()
+	}
+}
+
+// enter checks that no more permits are held than there are.
+func (c *commons) enter(a *coordinator.Acquisition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inside[a] = true
+	if n := c.sharing(); n > shares {
+		c.t.Errorf("%d of %d permits are held", n, shares)
+	}
+}
+
+// sharing counts the permits that are held. It is called with mu held.
+func (c *commons) sharing() (n int) {
+	for a := range c.inside {
+		if a.Valid() {
+			n++
+		}
+	}
+	return n
+}
+
+// state returns how many lead, how many permits are held, and how many turns there were.
+func (c *commons) state() (leaders, permits int, turns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.term {
+		if term := c.term[i].Load(); term != nil && term.Valid() {
+			leaders++
+		}
+	}
+	for i := range c.turns {
+		turns += c.turns[i].Load()
+	}
+	return leaders, c.sharing(), turns
+}
+
+func (c *commons) told() string {
+	leaders, permits, turns := c.state()
+	return fmt.Sprintf("%d lead, %d permits are held, after %d turns", leaders, permits, turns)
+}
+
+// stops waits until nobody leads and no permit is held.
+func (c *commons) stops() {
+	c.t.Helper()
+	happens(c.t, "nobody leads, and no permit is held", func() bool {
+		leaders, permits, _ := c.state()
+		return leaders+permits == 0
+	}, c.told)
+}
+
+// goesOn waits until one leads, and each caller has had another turn.
+func (c *commons) goesOn(when string) {
+	c.t.Helper()
+	var before [sharers]int64
+	for i := range before {
+		before[i] = c.turns[i].Load()
+	}
+	happens(c.t, "one leads, and each caller has another turn when "+when, func() bool {
+		for i := range before {
+			if c.turns[i].Load() < before[i]+2 { // the first one may have begun before
+				return false
+			}
+		}
+		leaders, _, _ := c.state()
+		return leaders == 1
+	}, c.told)
+}
