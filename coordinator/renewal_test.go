@@ -171,9 +171,10 @@ func TestRealRenewal(t *testing.T) {
 	}
 }
 
-// TestRealSequenceEnds: a server that has counted to the end of 31 bits gives out the last
-// number again and again. A contender that gets one of the last numbers is refused, and
-// the directory is renewed. Two billion nodes take too long, so a snapshot is edited.
+// TestRealSequenceEnds: a server that has counted to the end of 31 bits assigns the last
+// number again and again, or negative ones. A contender that gets such a number is
+// refused, and the directory is renewed. Two billion nodes take too long, so a snapshot
+// is edited.
 func TestRealSequenceEnds(t *testing.T) {
 	eventstest.NeedsServers(t)
 	if !eventstest.Full() {
@@ -200,12 +201,24 @@ func TestRealSequenceEnds(t *testing.T) {
 	eventstest.Must(t, e.Wait(ctx))
 
 	raw := coordtest.RawClient(t, e.Addr(0))
-	for _, want := range []string{"/theirs/a-2147483646", "/theirs/b-2147483647", "/theirs/c-2147483647"} {
-		node, err := raw.Create(strings.TrimRight(want, "0123456789"), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		expect(t, err == nil && node == want, "the server made %s, %v; want %s", node, err, want)
+	var made []string
+	for range 3 {
+		node, err := raw.Create(theirs+"/x-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		made = append(made, strings.TrimPrefix(node, theirs+"/x-"))
+		if errors.Is(err, zk.ErrNodeExists) {
+			made[len(made)-1] = "again"
+		} else {
+			eventstest.Check(t, err)
+		}
 	}
-	_, err := c.Mutex(lockPath).Acquire(ctx).Wait(ctx)
-	expectError(t, err, coordinator.ErrSequenceEnd, "the first, with the last number but one")
+	numbers := strings.Join(made, " ")
+	t.Log("the server counts", numbers)
+	expect(t, numbers == "2147483646 2147483647 again" || numbers == "2147483646 2147483647 -2147483648",
+		"the server counts %s, want the last numbers, and then the last again, or the first below 0", numbers)
+	for dir, which := range map[string]string{lockPath: "the last number but one", theirs: "a number that is not unique, or below 0"} {
+		_, err := c.Mutex(dir).Acquire(ctx).Wait(ctx)
+		expectError(t, err, coordinator.ErrSequenceEnd, which)
+	}
 	_, after := coordtest.Hold(t, c.Mutex(lockPath))
 	expect(t, !events.Late(after.Node) && after.Token > before.Token,
 		"the second is granted %s with token %d after %d, want a small number and a greater token",
