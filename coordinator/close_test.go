@@ -175,30 +175,6 @@ func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAFloor, as a release does, which spares the next holder a listing.
-func TestCloseLeavesAFloor(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := coordtest.Metered(t, srv, 4)
-		coordtest.Warm(t, cs...)
-		handoff := func(end func(*coordinator.Acquisition)) int {
-			first, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
-			second, third := coordtest.Queue(cs[1].Mutex(lockPath)), coordtest.Queue(cs[2].Mutex(lockPath))
-			coordtest.End(first)
-			coordtest.Soon(t, second)
-			before := ms[2].Read()
-			end(second)
-			coordtest.Soon(t, third)
-			defer coordtest.End(third)
-			return ms[2].Read().Minus(before).Requests
-		}
-		released := handoff((*coordinator.Acquisition).Release)
-		closed := handoff(func(*coordinator.Acquisition) { eventstest.Check(t, cs[1].Close()) })
-		expect(t, closed == released,
-			"the handoff after a Close cost the next holder %d requests, want %d as after a release",
-			closed, released)
-	})
-}
-
 // TestCloseSaysWhatIsLeft: nothing, if a server has said that the session is over.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second

@@ -321,29 +321,6 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	})
 }
 
-// TestAReleaseWithoutAConnection counts if the session exists at the next connection.
-// Otherwise the next holder is told of a crash that was none.
-func TestAReleaseWithoutAConnection(t *testing.T) {
-	for outage, ended := range map[time.Duration]bool{2 * time.Second: false, time.Minute: true} {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			holder, grant := coordtest.Hold(t, detecting(a))
-			srv.Mute(grant.Session, true)
-			time.Sleep(time.Second)
-			coordtest.NotLost(t, holder)
-			finish(t, holder)
-			time.Sleep(outage)
-			srv.Mute(grant.Session, false)
-			last, got := coordtest.Hold(t, detecting(b))
-			tellsOf(t, got, ended, "")
-			expect(t, !ended || got.Abandoned.Node == grant.Node,
-				"told of %+v, want the crash of %s", got.Abandoned, grant.Node)
-			finish(t, last)
-			leftInOrder(t, srv, detecting(a))
-		})
-	}
-}
-
 // TestALeaseThatEndsBetweenTheProofAndTheClaim:
 //
 //  1. A create proves that its contender is alone. The answer comes late.
@@ -376,65 +353,4 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 		})
 	}
 	expect(t, granted >= 10, "%d of the lags came to a grant, want at least 10", granted)
-}
-
-// TestRealDetectCrash: the next holder is on another server each time. Processes crash in
-// coordinator/reliability/faults.
-func TestRealDetectCrash(t *testing.T) {
-	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
-	t.Parallel()
-	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
-	e := coordtest.Servers(t, 3)
-	ctx := coordtest.RealContext(t)
-	conn := coordtest.RawClient(t, e.Addr(0))
-	locks := make([]*coordinator.ReadWrite, 0, 3)
-	for i := range 3 {
-		locks = append(locks, coordtest.ConnectReal(t, e.Addr(i)).ReadWrite(path, coordinator.DetectCrash()))
-	}
-	stands := func() bool {
-		t.Helper()
-		_, err := conn.Sync(path)
-		eventstest.Must(t, err)
-		there, _, err := conn.Exists(record)
-		eventstest.Must(t, err)
-		return there
-	}
-	crashed := "" // the first crashed holder since the last release
-	tells := func(what string, g events.Grant) {
-		t.Helper()
-		tellsOf(t, g, crashed != "", "waiter")
-		expect(t, crashed == "" || g.Abandoned.Node == crashed,
-			"%s is told of %+v, want the crash of %s", what, g.Abandoned, crashed)
-	}
-	for round := range eventstest.Amount(15, 30) { // each of what may happen, on each of the servers
-		l := locks[round%3]
-		reader := l.Read().Acquire(ctx)
-		g := coordtest.GrantOf(t, reader)
-		waiter := l.Write().Acquire(ctx, coordinator.Data([]byte("waiter")))
-		tells("a reader", g)
-		reader.Release()
-		g = coordtest.GrantOf(t, waiter)
-		tells("a writer", g)
-		expect(t, stands(), "round %d: no record stands while the lock is held, want one", round)
-		switch round % 5 {
-		case 1, 2: // another client deletes its node
-			eventstest.Must(t, conn.Delete(g.Node, -1))
-			<-waiter.Done()
-			if crashed == "" {
-				crashed = g.Node
-			}
-		case 3: // it becomes a reader
-			again := l.Read().Acquire(waiter.Context(ctx))
-			tells("a reader in the place of a writer", coordtest.GrantOf(t, again))
-			finish(t, waiter)
-			coordtest.End(again)
-			crashed = ""
-		default:
-			finish(t, waiter)
-			crashed = ""
-		}
-		expect(t, stands() == (crashed != ""),
-			"round %d: the record stands: %v, want %v", round, stands(), crashed != "")
-	}
 }

@@ -87,6 +87,9 @@ func TestRealEveryHoldersDataCanBeSet(t *testing.T) { playSetData(t, onARealServ
 func playSetData(t *testing.T, s *site) {
 	t.Helper()
 	c, other := s.connect(), s.connect()
+	gone := errors.New("no more")
+	over, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
 	handles := handlesOf(c)
 	handles["permits"] = c.Semaphore("/handles/permits", 2)
 	handles["revocable"] = c.Mutex("/handles/revocable", coordinator.Revocable())
@@ -111,6 +114,9 @@ func playSetData(t *testing.T, s *site) {
 			shows("at first", "old")
 			eventstest.Must(t, a.SetData(t.Context(), []byte("new")))
 			shows("then", "new")
+			expectError(t, a.SetData(t.Context(), make([]byte, 1<<20)), coordinator.ErrTooLarge, kind+": too much")
+			expectError(t, a.SetData(over, nil), gone, kind+": a context that has ended")
+			shows("after calls that are refused", "new")
 			coordtest.End(a)
 			expectError(t, a.SetData(t.Context(), nil), coordinator.ErrReleased, kind+": after the release")
 		}

@@ -202,43 +202,6 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	})
 }
 
-// TestRealQueue looks at a queue through each of three servers, and leaves nothing behind.
-func TestRealQueue(t *testing.T) {
-	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
-	t.Parallel()
-	const dir = "/locks/looked"
-	e := coordtest.Servers(t, 3)
-	raw := coordtest.RawClient(t, e.Addr(0))
-	holder, waiter := coordtest.ConnectReal(t, e.Connect()+"/app"), coordtest.ConnectReal(t, e.Connect()+"/app")
-	grant := coordtest.GrantOf(t, holder.Mutex(dir).Acquire(t.Context(), named("holder")))
-	waiter.Mutex(dir).Acquire(t.Context(), named("waiter"))
-	coordtest.Queued(t, raw, "/app"+dir, 2)
-	_, err := raw.CreateProtectedEphemeralSequential("/app"+dir+"/lock-", []byte("foreign"), zk.WorldACL(zk.PermAll))
-	eventstest.Must(t, err)
-	for i := range 3 {
-		onlooker := coordtest.ConnectReal(t, e.Addr(i)+"/app")
-		var queue []events.Contender
-		eventstest.Eventually(t, "the server has caught up", func() bool {
-			queue = look(t, onlooker.Mutex(dir))
-			return summary(queue) == "holder+ waiter foreign"
-		})
-		for j, session := range []int64{holder.SessionID(), waiter.SessionID(), raw.SessionID()} {
-			got := queue[j]
-			if got.Session != session || got.Kind != events.KindLock || time.Since(got.Since).Abs() > coordtest.RealMax || j == 0 && got.Node != grant.Node {
-				t.Errorf("server %d: %d is %+v, want that of %#x, and first what was granted: %+v",
-					i, j, got, session, grant)
-			}
-		}
-		if queue := look(t, onlooker.Mutex("/locks/none")); len(queue) != 0 {
-			t.Errorf("server %d: the queue of nothing is %v; want none", i, queue)
-		}
-	}
-	if exists, _, err := raw.Exists("/app/locks/none"); err != nil || exists {
-		t.Errorf("after a look the directory exists: %v, %v; want none", exists, err)
-	}
-}
-
 // How a look ends when the connection, the session, the caller's context or the coordinator ends, and
 // what many looks cost.
 

@@ -158,19 +158,6 @@ func TestTermsSayThatAReleaseIsPending(t *testing.T) {
 	}
 }
 
-// TestRealReleaseAndWait sees the servers' word on a real server.
-func TestRealReleaseAndWait(t *testing.T) {
-	t.Parallel()
-	s := onARealServer(t)
-	c, other, ctx := s.connect(), s.connect(), coordtest.RealContext(t)
-	held := c.Mutex(lockPath).Acquire(ctx)
-	_, err := held.Wait(ctx)
-	eventstest.Must(t, err)
-	eventstest.Must(t, held.ReleaseAndWait(ctx))
-	_, err = other.Mutex(lockPath).Acquire(ctx, coordinator.Try()).Wait(ctx)
-	eventstest.Must(t, err)
-}
-
 // TestReleaseAndWaitOfWhatIsConfirmed does not depend on a context that ends after it.
 func TestReleaseAndWaitOfWhatIsConfirmed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -195,29 +195,6 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the
-// path, so it counts as a holder. Without a Grant it is not told of the wish. At the end
-// it loses its places, and queues behind the contender that has come meanwhile.
-func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		const elsewhere = "/locks/elsewhere"
-		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		inTheWay, _ := coordtest.Hold(t, other.Mutex(elsewhere))
-		stream, r := c.Events(t.Context()), coordinator.Revocable()
-		all := coordtest.Queue(c.Multi(c.Mutex(lockPath, r), c.Mutex(elsewhere, r)))
-		next := coordtest.Queue(other.Mutex(lockPath))
-		revokeTakes(t, operator, grace, grace+patience)
-		coordtest.Soon(t, next)
-		if n := heard[events.Requeued](stream); n != 1 {
-			t.Errorf("Requeued came %d times, want once", n)
-		}
-		inTheWay.Release()
-		next.Release()
-		coordtest.Soon(t, all)
-		all.Release()
-	})
-}
-
 // TestRealRevoke asks holders at one server of a real ensemble for their locks through
 // another server.
 func TestRealRevoke(t *testing.T) {

@@ -254,22 +254,6 @@ func TestANodeThatIsMadeAgainHasTheTimeoutOfItsOwnSession(t *testing.T) {
 	})
 }
 
-// TestAReaderInTheWritersPlaceNamesItsTimeout: its node is made in another way.
-func TestAReaderInTheWritersPlaceNamesItsTimeout(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout))
-		rw := c.ReadWrite(lockPath, coordinator.Revocable())
-		writer, _ := coordtest.Hold(t, rw.Write())
-		reader := rw.Read().Acquire(writer.Context(t.Context()))
-		grant := coordtest.Soon(t, reader)
-		if data, _ := srv.Data(grant.Node); string(data) != "zkgrant-timeout 30000ms\n" {
-			t.Errorf("the reader's node has %q, want its timeout", data)
-		}
-		writer.Release()
-		reader.Release()
-	})
-}
-
 // TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the
 // connection at a request that is too large, each time it is retried.
 func TestTheTimeoutsOfManyMembersCount(t *testing.T) {

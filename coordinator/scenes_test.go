@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -87,25 +86,6 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 		all, ctx = append(all, a), a.Context(ctx)
 	}
 	return all
-}
-
-// TestAnInnerOneIsGuardedForAsLongAsItHolds: its transactions are guarded by the node of the outer one.
-func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		eventstest.Must(t, srv.Create(ledgerPath, nil))
-		all := nested(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Reentrant()), 2)
-		all[0].Release()
-		for i, want := range []error{coordinator.ErrReleased, nil} {
-			if err := <-txnOf(t.Context(), all[i], "x"); !errors.Is(err, want) {
-				t.Errorf("a transaction of acquisition %d, after the release of the outer one: %v, want %v",
-					i, err, want)
-			}
-		}
-		eventstest.Must(t, srv.Delete(all[0].Grant().Node))
-		if err := <-txnOf(t.Context(), all[1], "y"); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("without the node of the outer one: %v, want ErrNodeRemoved", err)
-		}
-	})
 }
 
 // realReentry enters a lock again on a real server: of a thousand acquisitions the server hears of one.

@@ -47,62 +47,6 @@ func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coord
 	return c, a, grant
 }
 
-// An acquisition that does not hold the lock changes nothing. If that is known here, no request is sent.
-func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
-	type ending struct {
-		end  func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition)
-		path string // empty: that of another lock
-		want error
-	}
-	forEach(t, map[string]ending{
-		"waiting":         {nil, lockPath, coordinator.ErrNotAcquired},
-		"never asked for": {nil, "no path", coordinator.ErrPath},
-		"released": {func(_ *testing.T, _ *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-			a.Release()
-		}, "", coordinator.ErrReleased},
-		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
-			t.Helper()
-			expire(t, srv, c)
-			<-a.Lost()
-		}, "", coordinator.ErrSessionExpired},
-		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
-			t.Helper()
-			eventstest.Must(t, c.Close())
-		}, "", coordinator.ErrClosed},
-	}, func(t *testing.T, srv *zktest.Server, x ending) {
-		holder(t, srv, "")
-		c := coordtest.Connect(t, srv)
-		a := coordtest.Queue(c.Mutex(cmp.Or(x.path, "/locks/other")))
-		if x.end != nil {
-			<-a.Granted()
-			x.end(t, srv, c, a)
-		}
-		synctest.Wait()
-		before := srv.Requests(zktest.OpMulti)
-		res, err := a.Txn(t.Context(), write("no"))
-		if !errors.Is(err, x.want) || res != nil || written(srv) != "" || srv.Requests(zktest.OpMulti) != before {
-			t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent",
-				res, err, written(srv), srv.Requests(zktest.OpMulti)-before, x.want)
-		}
-	})
-}
-
-// A Grant counts for a transaction from its moment on, taken or not.
-func TestTxnOfAGrantThatWasNotTaken(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		eventstest.Must(t, srv.Create(ledgerPath, nil))
-		a := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		if _, err := a.Txn(t.Context(), write("yes")); err != nil || written(srv) != "yes" {
-			t.Errorf("Txn after a Grant that was not taken = %v, and %q is written; want nil and \"yes\"", err, written(srv))
-		}
-		a.Release()
-		<-a.Done()
-		if _, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNotAcquired) || written(srv) != "yes" {
-			t.Errorf("Txn of a Grant that was taken back = %v, and %q is written; want ErrNotAcquired and \"yes\"", err, written(srv))
-		}
-	})
-}
-
 func TestTxnRefusesBadInput(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, "")

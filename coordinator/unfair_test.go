@@ -3,10 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +19,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // taskPath is the unfair lock that most of these tests fight for.
@@ -233,152 +229,6 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 			t.Error("the node is there when the release is done, want it gone")
 		}
 	})
-}
-
-// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as
-// well, in a transaction that only the holder can make, so no worker that has lost a
-// claim ends a task.
-type shop struct {
-	*testing.T
-	ctx  context.Context
-	kill func() // cuts the victim off for good
-
-	mu           sync.Mutex
-	begun, ended []int // by the number of the task
-	tokens       []int64
-	lost         int // the task that the victim had; -1: none
-	ofVictim     int // tasks that it has begun
-}
-
-// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try. One
-// worker is cut off in the middle of a task. Each task is done once, and that task is
-// done again, by another worker.
-func TestTaskClaims(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		workTasks(t, srv.Addr(), srv.DialContext)
-	})
-}
-
-// TestRealTaskClaims is the same on a real server.
-func TestRealTaskClaims(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
-	workTasks(t, coordtest.Servers(t, 1).Connect()+"/claims", new(net.Dialer).DialContext)
-}
-
-func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
-	t.Helper()
-	tasks, network := eventstest.Amount(300, 1000), faultnet.New(dial, nil)
-	s := &shop{T: t, ctx: coordtest.RealContext(t), kill: func() { network.Partition() }, lost: -1}
-	s.begun, s.ended, s.tokens = make([]int, tasks), make([]int, tasks), make([]int64, tasks)
-	var wait sync.WaitGroup
-	for i := range 8 {
-		through := dial
-		if i == 0 {
-			through = network.Dial
-		}
-		c, err := coordinator.Connect(s.ctx, servers, coordinator.WithDialer(through), coordinator.WithSessionTimeout(5*time.Second))
-		eventstest.Must(t, err)
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil && i != 0 {
-				t.Error(err)
-			}
-		})
-		wait.Go(func() {
-			for left := s.left(); len(left) > 0; left = s.left() {
-				for _, task := range left {
-					if !s.isDone(task) && !s.claim(i, c, task) {
-						return
-					}
-				}
-				<-time.After(100 * time.Millisecond) // the tasks that are left are another worker's while it lives
-			}
-		})
-	}
-	wait.Wait()
-	for i := range tasks {
-		again := 0
-		if i == s.lost {
-			again = 1
-		}
-		if s.ended[i] != 1 || s.begun[i] != 1+again {
-			t.Errorf("task %d was begun %d times and done %d times, want %d and once", i, s.begun[i], s.ended[i], 1+again)
-		}
-	}
-	if s.lost < 0 {
-		t.Error("no worker was cut off in the middle of a task, want one")
-	}
-	network.Close() // before the victim's Close, which reaches no server
-}
-
-// claim does the task if no other worker has it. The first worker loses its connection in
-// the middle of its tenth task. It reports whether the worker can go on.
-func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) bool {
-	a := c.Unfair(fmt.Sprintf("/tasks/%d", task)).Acquire(s.ctx, coordinator.Try(), named(fmt.Sprint("worker ", worker)))
-	defer a.Release()
-	grant, err := a.Wait(s.ctx)
-	var held *events.HeldError
-	switch {
-	case errors.As(err, &held):
-		if held.Holder.Session == c.SessionID() {
-			s.Errorf("worker %d tries task %d, which it has", worker, task)
-		}
-		return true
-	case err != nil:
-		s.Errorf("worker %d, task %d: %v", worker, task, err)
-		return false
-	case s.isDone(task): // between the look at the list and the claim
-		return true
-	}
-	if s.begin(worker, task, grant.Token) {
-		s.kill()
-		<-a.Lost() // and does nothing any more
-		return false
-	}
-	if _, err = a.Txn(s.ctx, &zk.CreateRequest{Path: fmt.Sprintf("/done-%d", task), Acl: zk.WorldACL(zk.PermAll)}); err != nil {
-		s.Errorf("worker %d, end of task %d: %v", worker, task, err)
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended[task]++
-	return true
-}
-
-// begin notes that the task was begun, and reports whether the worker is cut off now.
-func (s *shop) begin(worker, task int, token int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun[task]++
-	if token <= s.tokens[task] {
-		s.Errorf("task %d is granted with the token %x after %x, want a greater one",
-			task, token, s.tokens[task])
-	}
-	s.tokens[task] = token
-	if worker != 0 {
-		return false
-	}
-	if s.ofVictim++; s.ofVictim == 10 {
-		s.lost = task
-	}
-	return s.lost == task
-}
-
-// isDone tells whether the task was done.
-func (s *shop) isDone(task int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended[task] > 0
-}
-
-// left returns the tasks that are not done, in any order.
-func (s *shop) left() (left []int) {
-	for _, task := range rand.Perm(len(s.ended)) {
-		if !s.isDone(task) {
-			left = append(left, task)
-		}
-	}
-	return left
 }
 
 // TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function

@@ -191,11 +191,11 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 		for i, path := range w.paths {
 			switch w.sides[i] {
 			case "r":
-				members = append(members, c.ReadWrite(path).Read())
+				members = append(members, c.ReadWrite(path, w.options...).Read())
 			case "w":
-				members = append(members, c.ReadWrite(path).Write())
+				members = append(members, c.ReadWrite(path, w.options...).Write())
 			default:
-				members = append(members, c.Mutex(path))
+				members = append(members, c.Mutex(path, w.options...))
 			}
 		}
 		l = c.Multi(members...)
