@@ -30,18 +30,24 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
-		for _, path := range []string{
+		unmakable := []string{"/r/lock-0000000000", "/a-lock-0000000007/x", "/r.holder"} // but what is there can be looked at
+		for _, path := range append([]string{
 			"", "a", "a/b", " /a", "//", "/a/", "/a//b", "/a/../b", "/..", "/./a", "/a\x00", "/\x00", "/a\x1f", "/a\xff",
 			"/\U0001F512", "/zookeeper", "/zookeeper/x", "/zookeeper/quota/locks",
-			"/r/lock-0000000000", "/a-lock-0000000007/x", "/r.holder",
 			"/" + strings.Repeat("a", 1<<20), strings.Repeat("/a", 1<<19), strings.Repeat("x", 1<<20),
-		} {
+		}, unmakable...) {
 			lock := c.Mutex(path)
 			a := lock.Acquire(t.Context())
 			expect(t, coordtest.IsClosed(a.Done()), "%.20q: not over when Acquire returned, want it over", path)
 			_, try := lock.Acquire(t.Context(), coordinator.Try()).Wait(t.Context())
 			do := lock.Do(t.Context(), func(context.Context, events.Grant) error { return nil })
-			for name, err := range map[string]error{"Acquire": a.Err(), "Try": try, "Do": do} {
+			errs := map[string]error{"Acquire": a.Err(), "Try": try, "Do": do}
+			if !slices.Contains(unmakable, path) {
+				_, queue := lock.Queue(t.Context())
+				errs["Queue"] = queue
+				expect(t, queue != nil && queue.Error() == a.Err().Error(), "%.20q: Queue says %.100v, Acquire %.100v; want the same words", path, queue, a.Err())
+			}
+			for name, err := range errs {
 				expectError(t, err, coordinator.ErrPath, fmt.Sprintf("%s of %.20q", name, path))
 				expect(t, len(fmt.Sprint(err)) <= 200, "%s of %.20q: the error has %d bytes, want at most 200",
 					name, path, len(fmt.Sprint(err)))
@@ -359,7 +365,8 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		return err
 	}
 	_, noSides := rw.Queue(t.Context())
-	reentrant := c.Semaphore(semPath, 2, coordinator.Reentrant())
+	reentrant, delay := c.Semaphore(semPath, 2, coordinator.Reentrant()), coordinator.LockDelay
+	huge := int64(1) << 40 // as an int of 32 bits it is 0, which is no number of permits either
 	noACL := coordinator.ACL([]zk.ACL{})
 	return map[string]blame{
 		"servers":                {connected("zk1:99999"), coordinator.ErrConnectString},
@@ -379,6 +386,12 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"reentrant member":       {acquired(c.Multi(c.Mutex(lockPath, coordinator.Reentrant()))), coordinator.ErrKind},
 		"multi-lock as a member": {acquired(c.Multi(c.Multi(mutex))), coordinator.ErrKind},
 		"no permits":             {acquired(sem, coordinator.Permits(0)), coordinator.ErrPermits},
+		"-1 permits":             {acquired(sem, coordinator.Permits(-1)), coordinator.ErrPermits},
+		"an adopted size of -3":  {acquired(c.Semaphore(semPath, -3, coordinator.AdoptSize())), coordinator.ErrPermits},
+		"an enormous size":       {acquired(c.Semaphore(semPath, int(huge))), coordinator.ErrPermits},
+		"resized to that":        {sem.Resize(t.Context(), int(huge)), coordinator.ErrPermits},
+		"resized at no path":     {c.Semaphore("no path", 1).Resize(t.Context(), 2), coordinator.ErrPath},
+		"more than fit":          {acquired(c.Semaphore(semPath, 1<<30), coordinator.Permits(1<<30)), coordinator.ErrTooLarge},
 		"more than all permits":  {acquired(sem, coordinator.Permits(3)), coordinator.ErrPermits},
 		"a size of none":         {acquired(c.Semaphore(semPath, 0)), coordinator.ErrPermits},
 		"resized to none":        {sem.Resize(t.Context(), 0), coordinator.ErrPermits},
@@ -407,6 +420,11 @@ func wrongCalls(t *testing.T, s *site) map[string]blame {
 		"cached member":          {acquired(c.Multi(mutex, c.Mutex("/b", coordinator.Cached()))), coordinator.ErrKind},
 		"cached as kazoo's":      {with(coordinator.Cached(), coordinator.AsKazoo()), coordinator.ErrKind},
 		"cached with crashes":    {with(coordinator.Cached(), coordinator.DetectCrash()), coordinator.ErrKind},
+		"cached with a delay":    {with(coordinator.Cached(), delay(1)), coordinator.ErrKind},
+		"a delay of -1 ns":       {with(delay(-1)), coordinator.ErrInvalid},
+		"a delay too long":       {with(delay(time.Minute + 1)), coordinator.ErrInvalid},
+		"a delay, unfair":        {acquired(c.Unfair(lockPath, delay(1))), coordinator.ErrKind},
+		"a delay of permits":     {acquired(c.Semaphore(semPath, 2, delay(1))), coordinator.ErrKind},
 	}
 }
 

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -212,16 +213,16 @@ type idle struct{}
 
 func (idle) OnAcquire(context.Context, hooks.Acquire) {}
 
-// TestHooksCostNoAllocation in an acquisition. Requests and events have tests of their
-// own.
-func TestHooksCostNoAllocation(t *testing.T) {
+// TestALogThatIsOffAndHooksCostNoAllocation in an acquisition. Requests and events have
+// tests of their own.
+func TestALogThatIsOffAndHooksCostNoAllocation(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cost := func(c *coordinator.Coordinator) float64 {
-			lock, ctx := c.Mutex("no path"), t.Context()
+		cost := func(options ...coordinator.Option) float64 {
+			lock, ctx := coordtest.Connect(t, srv, options...).Mutex("no path"), t.Context()
 			return testing.AllocsPerRun(1000, func() { lock.Acquire(ctx) }) // and ends at once
 		}
-		without, with := cost(coordtest.Connect(t, srv)), cost(coordtest.Connect(t, srv, coordinator.WithHooks(idle{})))
-		expect(t, without > 0 && with == without,
-			"an acquisition takes %v allocations without hooks and %v with one, want the same", without, with)
+		without, hook, log := cost(), cost(coordinator.WithHooks(idle{})), cost(slogTo(&page{}, slog.LevelInfo))
+		expect(t, without > 0 && hook == without && log == without,
+			"an acquisition takes %v allocations, %v with a hook and %v with a log that does not tell of it; want the same", without, hook, log)
 	})
 }

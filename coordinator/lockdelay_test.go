@@ -318,27 +318,6 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	})
 }
 
-// TestBadLockDelays are told at once.
-func TestBadLockDelays(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, d := coordtest.Connect(t, srv), coordinator.LockDelay
-		for what, x := range map[string]struct {
-			lock handle
-			want error
-		}{
-			"negative":  {c.Mutex(lockPath, d(-1)), coordinator.ErrInvalid},
-			"too long":  {c.Mutex(lockPath, d(time.Minute+1)), coordinator.ErrInvalid},
-			"unfair":    {c.Unfair("/u", d(1)), coordinator.ErrKind},
-			"semaphore": {c.Semaphore("/s", 2, d(1)), coordinator.ErrKind},
-			"cached":    {c.Mutex("/c", coordinator.Cached(), d(1)), coordinator.ErrKind},
-		} {
-			if err := refused(x.lock.Acquire(t.Context())); !errors.Is(err, x.want) {
-				t.Errorf("%s: it ends with %v, want %v", what, err, x.want)
-			}
-		}
-	})
-}
-
 // TestRealLockDelay: by real servers' clocks, while waiters come and go.
 func TestRealLockDelay(t *testing.T) {
 	eventstest.NeedsServers(t)

@@ -194,20 +194,6 @@ func TestTheLaterLoggerCounts(t *testing.T) {
 	})
 }
 
-// TestALogThatIsOffCostsNothing: as many allocations as without a logger.
-func TestALogThatIsOffCostsNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cost := func(c *coordinator.Coordinator) float64 {
-			lock, ctx := c.Mutex("no path"), t.Context()
-			return testing.AllocsPerRun(1000, func() { lock.Acquire(ctx) }) // and ends at once
-		}
-		without, with := cost(coordtest.Connect(t, srv)), cost(coordtest.Connect(t, srv, slogTo(&page{}, slog.LevelInfo)))
-		if with != without {
-			t.Errorf("an acquisition takes %v allocations without a log and %v with one that does not tell of it, want the same", without, with)
-		}
-	})
-}
-
 // TestALongWaitIsLogged: one line a path for all that wait there, at T and then ever more
 // seldom, with one read for each line, and none while the server turns requests away.
 func TestALongWaitIsLogged(t *testing.T) {

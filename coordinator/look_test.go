@@ -160,24 +160,6 @@ func TestQueueChangesNothing(t *testing.T) {
 	})
 }
 
-func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		sent := coordtest.Traffic(srv)
-		for _, p := range []string{"", "locks", "/locks/", "/a//b", "/a\x00", "/zookeeper/quota/x", "/" + strings.Repeat("x", 1<<20)} {
-			_, err := c.Mutex(p).Queue(t.Context())
-			acquired := coordtest.EndOf(t, c.Mutex(p).Acquire(t.Context()))
-			if !errors.Is(err, coordinator.ErrPath) || acquired == nil || err.Error() != acquired.Error() {
-				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v; want ErrPath from both, in the same words",
-					p, err, acquired)
-			}
-		}
-		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests for bad paths, want none", n)
-		}
-	})
-}
-
 func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

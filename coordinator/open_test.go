@@ -216,24 +216,6 @@ func TestATryOutlivesABriefOutage(t *testing.T) {
 	})
 }
 
-func TestOpenRefusesBadInput(t *testing.T) {
-	for name, c := range map[string]struct {
-		servers string
-		option  coordinator.Option
-		want    error
-	}{
-		"no servers": {"", nil, coordinator.ErrConnectString},
-		"a scheme":   {"zk://zk1:2181", nil, coordinator.ErrConnectString},
-		"short":      {"zk1", coordinator.WithSessionTimeout(time.Second - 1), coordinator.ErrInvalid},
-		"long":       {"zk1", coordinator.WithSessionTimeout(time.Hour + 1), coordinator.ErrInvalid},
-	} {
-		got, err := coordinator.Open(c.servers, c.option)
-		if got != nil || !errors.Is(err, c.want) {
-			t.Errorf("%s: Open = %v, %v; want %v", name, got, err, c.want)
-		}
-	}
-}
-
 // TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If it is
 // accepted later, there is a session.
 func TestRefusedIdentityIsNotForEver(t *testing.T) {

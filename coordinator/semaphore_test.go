@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,33 +45,6 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	if queue, leases := srv.Children(semQueue), srv.Children(semLeases); len(queue)+len(leases) != 0 {
 		t.Errorf("when all have released the queue is %v and the leases are %v, want none", queue, leases)
 	}
-}
-
-// TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and
-// again, in sessions of their own. If permits were taken one by one, each would soon have
-// two.
-func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, _ := sessions(t, srv, 2, 0)
-		var wait sync.WaitGroup
-		var holders atomic.Int32
-		for _, c := range cs {
-			wait.Go(func() {
-				for range 200 {
-					err := c.Semaphore(semPath, 4).Do(t.Context(), func(context.Context, events.Grant) error {
-						defer holders.Add(-1)
-						if n := holders.Add(1); n != 1 {
-							t.Errorf("%d hold three of four permits each, want one", n)
-						}
-						return nil
-					}, coordinator.Permits(3))
-					eventstest.Check(t, err)
-				}
-			})
-		}
-		wait.Wait()
-		wantNothing(t, srv)
-	})
 }
 
 // permitStorm has callers want one to three permits each, some times. It returns the
@@ -161,42 +133,6 @@ func TestResizeBesideAcquire(t *testing.T) {
 				}
 				coordtest.End(a)
 			}
-		}
-	})
-}
-
-// TestBadNumbersOfPermits end at once, and leave nothing behind.
-func TestBadNumbersOfPermits(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, before := coordtest.Connect(t, srv), srv.Tree()
-		huge := int64(1) << 40
-		enormous := int(huge) // as an int of 32 bits it is 0, which is no number of permits either
-		asks := func(l handle, permits int) error {
-			return l.Acquire(t.Context(), coordinator.Permits(permits)).Err()
-		}
-		resizes := func(path string, size int) error { return c.Semaphore(path, 2).Resize(t.Context(), size) }
-		_, bad := c.Semaphore("no/path", 1).Queue(t.Context())
-		for what, errs := range map[error][]error{
-			coordinator.ErrPermits: {
-				asks(c.Semaphore(semPath, 2), 0), asks(c.Semaphore(semPath, 2), -1), asks(c.Semaphore(semPath, 2), 3),
-				asks(c.Semaphore(semPath, 0), 1), asks(c.Semaphore(semPath, -3, coordinator.AdoptSize()), 1),
-				asks(c.Semaphore(semPath, enormous), 1), resizes(semPath, 0), resizes(semPath, -1), resizes(semPath, enormous),
-			},
-			coordinator.ErrKind: {
-				asks(c.Mutex(semPath), 1), asks(c.ReadWrite(semPath).Read(), 1), asks(c.ReadWrite(semPath).Write(), 1),
-			},
-			coordinator.ErrTooLarge: {asks(c.Semaphore(semPath, 1<<30), 1<<30)}, // more than fit into a request
-			coordinator.ErrPath:     {resizes("no/path", 1), bad},
-		} {
-			for i, err := range errs {
-				if !errors.Is(err, what) {
-					t.Errorf("bad number %d: %v, want %v", i, err, what)
-				}
-			}
-		}
-		synctest.Wait()
-		if after := srv.Tree(); !slices.Equal(after, before) {
-			t.Errorf("after bad numbers of permits the tree is %v, want %v", after, before)
 		}
 	})
 }
