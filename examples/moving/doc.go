@@ -1,6 +1,5 @@
-// Package moving holds the code of the page docs/moving.md, for users that move from another library.
-//
-// It exports nothing: its tests run what the page shows on a server inside the program, and check that the page shows it.
+// Package moving has tests for the page docs/moving.md: processes with the old lock and with the new one beside each other, on a server
+// inside the program. It exports nothing. The tests of docs compile and run the blocks of the page.
 //
 //	go test ./examples/moving
 package moving

@@ -3,8 +3,6 @@ package moving_test
 import (
 	"context"
 	"errors"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -51,27 +49,6 @@ func happened(notes chan string) string {
 	return strings.Join(all, ", ")
 }
 
-// Each function here that names a library in its first line is word for word on the page. The tests of
-// docs compile and run every block of the page.
-func TestPageShowsCodeThatRuns(t *testing.T) {
-	words := func(file string) string {
-		text, err := os.ReadFile(file)
-		eventstest.Must(t, err)
-		return strings.Join(strings.Fields(string(text)), " ")
-	}
-	page := words("../../docs/moving.md")
-	function := regexp.MustCompile(`\{ (// (?:zkgrant|go-zookeeper) .*?) \} (?:func|//|type)`)
-	blocks := function.FindAllStringSubmatch(words("moving_test.go"), -1)
-	for _, block := range blocks {
-		if !strings.Contains(page, strings.TrimSuffix(block[1], " return nil")) {
-			t.Errorf("this runs here, and is not on the page:\n%s", block[1])
-		}
-	}
-	if len(blocks) < 9 {
-		t.Errorf("only %d blocks were looked at, want 9 or more", len(blocks))
-	}
-}
-
 func zkLock(hosts []string, data []byte, report func() error) error {
 	// go-zookeeper
 	conn, _, err := zk.Connect(hosts, 10*time.Second)
@@ -97,31 +74,6 @@ func insteadOfZkLock(ctx context.Context, servers string, data []byte, report fu
 	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, g coordinator.Grant) error {
 		return report(ctx, g.Token) // ctx ends if the lock is lost
 	}, coordinator.Data(data))
-}
-
-// job is what a service does while it has the lock.
-type job interface {
-	Start(token int64)
-	Stop()
-}
-
-func loop(ctx context.Context, c *coordinator.Coordinator, job job) error {
-	// zkgrant
-	lock := c.Mutex("/locks/report").Acquire(ctx) // returns at once
-	defer lock.Release()
-	defer job.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx) // ctx bounds the wait only
-		case grant := <-lock.Granted():
-			job.Start(grant.Token)
-		case <-lock.Lost():
-			job.Stop() // from here on another contender may hold it
-		case <-lock.Done():
-			return lock.Err()
-		}
-	}
 }
 
 // look shows a queue before one of our contenders stands in it.
@@ -183,121 +135,6 @@ func TestBesideZkLock(t *testing.T) {
 	}
 }
 
-// starts counts the starts and stops of a job.
-type starts struct {
-	started chan int64
-	stops   int
-}
-
-func (s *starts) Start(token int64) { s.started <- token }
-func (s *starts) Stop()             { s.stops++ }
-
-// The loop stops its job on a loss, and returns the reason.
-func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
-	srv, c, ctx := start(t)
-	work, over := &starts{started: make(chan int64, 1)}, make(chan error, 1)
-	go func() { over <- loop(ctx, c, work) }()
-	eventstest.Receive(t, work.started, "the start of the job")
-	eventstest.Must(t, srv.Expire(c.SessionID()))
-	err := eventstest.Receive(t, over, "the end of the loop")
-	if !errors.Is(err, coordinator.ErrSessionExpired) || work.stops == 0 {
-		t.Errorf("the loop ended with %v, and its job was stopped %d times; want %v, and once or more",
-			err, work.stops, coordinator.ErrSessionExpired)
-	}
-}
-
-func insteadOfMutex(ctx context.Context, c *coordinator.Coordinator, rebuild func(context.Context) error) error {
-	// zkgrant
-	lock, err := c.Mutex("/locks/index", coordinator.Reentrant()).Hold(ctx, coordinator.MaxWait(10*time.Second))
-	if err != nil {
-		return err // coordinator.ErrTimeout after ten seconds
-	}
-	defer lock.Release()
-	return rebuild(lock.Context(ctx)) // cancelled on a loss; a callee with this context may enter again
-}
-
-func insteadOfDowngrade(ctx context.Context, c *coordinator.Coordinator, change, check func(context.Context) error) error {
-	// zkgrant
-	prices := c.ReadWrite("/locks/prices")
-	write, err := prices.Write().Hold(ctx)
-	if err != nil {
-		return err
-	}
-	defer write.Release()
-	if err := change(write.Context(ctx)); err != nil {
-		return err
-	}
-	read, err := prices.Read().Hold(write.Context(ctx)) // in the writer's own place
-	if err != nil {
-		return err
-	}
-	defer read.Release()
-	write.Release() // other readers come in, and no writer
-	return check(read.Context(ctx))
-}
-
-func insteadOfSemaphore(ctx context.Context, c *coordinator.Coordinator, export func(context.Context) error) error {
-	// zkgrant
-	exports := c.Semaphore("/limits/exports", 4)
-	return exports.Do(ctx, func(ctx context.Context, _ coordinator.Grant) error {
-		return export(ctx)
-	}, coordinator.Permits(2)) // both at once, or none
-}
-
-// A function that is called under the lock enters it again.
-func TestInsteadOfMutex(t *testing.T) {
-	_, c, ctx := start(t)
-	deep := 0
-	var rebuild func(context.Context) error
-	rebuild = func(ctx context.Context) error {
-		if deep++; deep == 3 {
-			return nil
-		}
-		return insteadOfMutex(ctx, c, rebuild)
-	}
-	if err := insteadOfMutex(ctx, c, rebuild); err != nil || deep != 3 {
-		t.Errorf("entered %d times, %v; want 3", deep, err)
-	}
-}
-
-// The writer goes on as a reader. The writer behind it is granted the lock when the reader has released.
-func TestInsteadOfDowngrade(t *testing.T) {
-	_, c, ctx := start(t)
-	done, next := make(chan string, 3), make(chan error, 1)
-	change := func(context.Context) error {
-		done <- "changed"
-		other := c.ReadWrite("/locks/prices").Write().Acquire(ctx)
-		go func() {
-			_, err := other.Wait(ctx)
-			done <- "another writer"
-			other.Release()
-			next <- err
-		}()
-		return nil
-	}
-	check := func(ctx context.Context) error { done <- "checked"; return ctx.Err() }
-	eventstest.Must(t, insteadOfDowngrade(ctx, c, change, check))
-	eventstest.Must(t, eventstest.Receive(t, next, "the other writer"))
-	if got := happened(done); got != "changed, checked, another writer" {
-		t.Errorf("happened: %s", got)
-	}
-}
-
-// Two permits of four, twice.
-func TestInsteadOfSemaphore(t *testing.T) {
-	_, c, ctx := start(t)
-	err := insteadOfSemaphore(ctx, c, func(ctx context.Context) error {
-		return insteadOfSemaphore(ctx, c, func(ctx context.Context) error {
-			third := c.Semaphore("/limits/exports", 4).Acquire(context.WithoutCancel(ctx), coordinator.Try())
-			<-third.Done()
-			return third.Err()
-		})
-	})
-	if !errors.Is(err, coordinator.ErrDeadlock) { // with five of four it would wait for itself
-		t.Errorf("the third pair of four permits: %v, want %v", err, coordinator.ErrDeadlock)
-	}
-}
-
 // Processes drop AsKazoo one after the other. Throughout, there is one holder at a time, and every process goes on. A process that
 // still has the option may be refused while it sees a contender without it.
 func TestDropsAsKazoo(t *testing.T) {
@@ -353,84 +190,4 @@ func TestDropsAsKazoo(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-}
-
-func insteadOfIsOwner(ctx context.Context, c *coordinator.Coordinator, total func() []byte) error {
-	// zkgrant
-	lock := c.Mutex("/locks/total").Acquire(ctx)
-	defer lock.Release()
-	if _, err := lock.Wait(ctx); err != nil {
-		return err
-	}
-	return lock.Update(ctx, "/total", func(old []byte, exists bool) ([]byte, error) {
-		return total(), nil
-	}) // a *coordinator.LostError if the lock is not held any more: nothing was written then
-}
-
-func insteadOfTryLock(ctx context.Context, c *coordinator.Coordinator, sweep func(context.Context) error) error {
-	// zkgrant
-	lock, err := c.Mutex("/locks/sweep").Hold(ctx, coordinator.Try())
-	if errors.Is(err, coordinator.ErrNotAcquired) {
-		return nil // another process does it
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
-	return sweep(lock.Context(ctx))
-}
-
-func both(ctx context.Context, c *coordinator.Coordinator, old sync.Locker, report func(context.Context) error) error {
-	// zkgrant
-	old.Lock() // where every process has taken it so far
-	defer old.Unlock()
-	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, _ coordinator.Grant) error {
-		return report(ctx)
-	})
-}
-
-// A write under the lock is the holder's, or is not made.
-func TestInsteadOfIsOwner(t *testing.T) {
-	srv, c, ctx := start(t)
-	eventstest.Must(t, srv.Create(chroot+"/total", []byte("0")))
-	eventstest.Must(t, insteadOfIsOwner(ctx, c, func() []byte { return []byte("1") }))
-	err := insteadOfIsOwner(ctx, c, func() []byte {
-		const dir = chroot + "/locks/total"
-		eventstest.Check(t, srv.Delete(dir+"/"+srv.Children(dir)[0])) // an accident
-		return []byte("2")
-	})
-	total, _ := srv.Data(chroot + "/total")
-	if lost := new(coordinator.LostError); !errors.As(err, &lost) || string(total) != "1" {
-		t.Errorf("a write under a lost lock ended with %v, and the total is %s; want a LostError, and 1", err, total)
-	}
-}
-
-// One process sweeps, and another one that comes meanwhile goes on at once.
-func TestInsteadOfTryLock(t *testing.T) {
-	srv, c, ctx := start(t)
-	other, sweeps := connect(t, srv), 0
-	err := insteadOfTryLock(ctx, c, func(context.Context) error {
-		sweeps++
-		return insteadOfTryLock(ctx, other, func(context.Context) error { return errors.New("two processes sweep at once") })
-	})
-	if err != nil || sweeps != 1 {
-		t.Errorf("%d sweeps, %v; want 1", sweeps, err)
-	}
-}
-
-// Processes that take both locks exclude first those that know only the old lock, and then those that know only the new one.
-func TestBothLocks(t *testing.T) {
-	_, c, ctx := start(t)
-	var old sync.Mutex
-	eventstest.Check(t, both(ctx, c, &old, func(ctx context.Context) error {
-		if old.TryLock() {
-			t.Error("the old lock is free while both are held, want it taken")
-		}
-		try := c.Mutex("/locks/report").Acquire(context.WithoutCancel(ctx), coordinator.Try())
-		<-try.Done()
-		if err := try.Err(); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("trying the new lock: %v, want %v", err, coordinator.ErrDeadlock)
-		}
-		return nil
-	}))
 }
