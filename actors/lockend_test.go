@@ -239,20 +239,6 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 	}
 }
 
-// TestDoneDoesNotWaitForAConnection: the caller hears of the end at once, and the coordinator when the node is gone.
-func TestDoneDoesNotWaitForAConnection(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Holds(t, actors.Want{})
-		r.Say(recipes.Suspended{})
-		r.GoesOn(t, true)
-		r.Withdraw(recipes.WhyReleased)
-		r.IsOver(t, nil)
-		r.WantGone(t, 0)
-		r.Say(recipes.Reconnected{}, recipes.Unknown{Epoch: actorstest.Epoch, Op: recipes.OpDelete}, recipes.Deleted{Epoch: actorstest.Epoch})
-		r.IsOverAndGone(t, nil)
-	})
-}
-
 // TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was
 // withdrawn before.
 func TestFailEndsAtOnce(t *testing.T) {

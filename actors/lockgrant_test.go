@@ -3,41 +3,12 @@ package actors_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
-
-func TestLockFromStartToRelease(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, actors.Want{})
-		r.Queued()
-		expect(t, stream, events.Queued{ID: 7, Path: "/locks/a", Ahead: 1})
-		time.Sleep(3 * time.Second)
-		r.Say(actorstest.Ahead)
-		r.GoesOn(t, false)
-		r.Say(actorstest.Claimed)
-		r.GoesOn(t, true)
-		actorstest.MustTake(t, r.Granted())
-		expect(t, stream, actorstest.GrantOf(3*time.Second))
-		time.Sleep(5 * time.Second)
-		r.GoesOn(t, true)
-		r.Withdraw(recipes.WhyReleased)
-		r.IsNotHeld(t, "after Withdraw")
-		synctest.Wait()
-		if actorstest.IsDone(r.Lock) || r.Err() != nil {
-			t.Errorf("done %v, error %v; want neither before the node is gone",
-				actorstest.IsDone(r.Lock), r.Err())
-		}
-		r.WantGone(t, 0)
-		r.Deleted()
-		r.IsOverAndGone(t, nil)
-		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Held: 5 * time.Second})
-	})
-}
 
 // TestPosition: a waiter's position is that of the latest listing, less the contenders
 // that are known to be gone. Other locks have none.

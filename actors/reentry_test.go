@@ -119,29 +119,6 @@ func (p *party) askedBack(in time.Duration) recipes.AskedBack {
 	return wish
 }
 
-// TestEnteringAgainTakesNoRequest, neither to get in nor to get out.
-func TestEnteringAgainTakesNoRequest(t *testing.T) {
-	withParty(t, func(t *testing.T, p *party) {
-		before := len(p.Port.Sent())
-		all := []*actors.Lock{p.Lock}
-		for id := range uint64(3) {
-			by := p.enters(all[id], 10+id, actors.Want{})
-			if all = append(all, by); !by.Valid() || by.Deadline() != p.Deadline() {
-				t.Errorf("inner lock %d is valid %v until %v, want it until %v",
-					id, by.Valid(), by.Deadline(), p.Deadline())
-			}
-		}
-		for _, l := range all[1:] {
-			l.Withdraw(recipes.WhyReleased)
-			p.wantEnd(l, nil, "released")
-		}
-		if n := len(p.Port.Sent()) - before; n != 0 {
-			t.Errorf("%d requests to enter and to leave, want none", n)
-		}
-		p.Releases(t)
-	})
-}
-
 // TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the
 // third has entered with. All others are over at once. The last is over when the node is
 // gone.

@@ -2,11 +2,8 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -49,83 +46,6 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 		expectError(t, context.Cause(ctx), coordinator.ErrSessionExpired, "after the loss")
 		expect(t, !b.Valid(), "when its context has ended the lock is valid, want it lost")
 	})
-}
-
-// steps is how many requests a waiter takes: create, list, watch its own node, and the
-// node ahead. A free lock takes one less in another library's directory, and one in ours.
-const steps = 4
-
-// TestContextCancelledAtEachStep ends the context right before the server executes a
-// request, or before it answers, while the lock is free or handed over, in our directory
-// and another's.
-func TestContextCancelledAtEachStep(t *testing.T) {
-	for i := range 8 * (steps + 4) {
-		ours, queued, late, nth := i&1 != 0, i&2 != 0, i&4 != 0, 1+i/8
-		name := fmt.Sprintf("our directory %v, queued %v, answered late %v, request %d", ours, queued, late, nth)
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, ours, queued, late, nth) })
-		})
-	}
-}
-
-func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int) {
-	t.Helper()
-	c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-	before := steps - 1
-	if ours {
-		coordtest.Warm(t, c, other)
-		before = 1
-	} else {
-		eventstest.Must(t, srv.Create(lockPath, nil))
-	}
-	var holder *coordinator.Acquisition
-	if queued {
-		before = steps
-		holder, _ = coordtest.Hold(t, other.Mutex(lockPath))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	count, victim := 0, c.SessionID()
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		if r.Session != victim || r.Op == zktest.OpPing {
-			return zktest.Pass()
-		}
-		switch count++; {
-		case count == nth && late:
-			time.AfterFunc(time.Second, cancel)
-			return zktest.Delay(2 * time.Second)
-		case count == nth:
-			cancel()
-		}
-		return zktest.Pass()
-	})
-	a := c.Mutex(lockPath).Acquire(ctx)
-	if queued {
-		time.Sleep(5 * time.Second)
-		holder.Release()
-	}
-	patience, stop := context.WithTimeout(context.Background(), time.Hour)
-	defer stop()
-	_, err := a.Wait(patience)
-	switch {
-	case errors.Is(err, context.Canceled):
-		expect(t, ctx.Err() != nil, "Wait says that the context was cancelled, and it was not")
-	case err != nil:
-		t.Errorf("Wait = %v, want a grant or context.Canceled", err)
-	case late && nth <= before:
-		t.Error("granted with the context cancelled for a second, want context.Canceled")
-	default:
-		cancel() // the wait is over
-		synctest.Wait()
-		expect(t, a.Valid(), "after the Grant the end of the context has ended the lock, want it held")
-		a.Release()
-	}
-	<-a.Done()
-	time.Sleep(3 * time.Second)
-	if nodes, watches := srv.Children(lockPath), srv.Watches(); len(nodes) > 0 || watches > 0 {
-		t.Errorf("when it is over the nodes %v and %d watches are left, want none", nodes, watches)
-	}
-	coordtest.Hold(t, c.Mutex(lockPath))
 }
 
 // TestPosition: how many contenders a waiter of each kind of lock has ahead.

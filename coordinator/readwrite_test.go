@@ -8,11 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -165,52 +162,4 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 			coordtest.End(held)
 		}
 	})
-}
-
-// TestReadersWriteWithAVersionCheck is the way to read, decide and write without the
-// write lock. Of two readers that have read the same version one writes. A reader of
-// which the node is gone does not. A writer that waits stays outside.
-func TestReadersWriteWithAVersionCheck(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { onTheDouble(t, srv).readersWrite(t) })
-}
-
-func TestRealReadersWriteWithAVersionCheck(t *testing.T) {
-	t.Parallel()
-	onARealServer(t).readersWrite(t)
-}
-
-func (s *site) readersWrite(t *testing.T) {
-	t.Helper()
-	if s.root != "" {
-		makeNodes(t, s.raw, [2]string{s.root})
-	}
-	makeNodes(t, s.raw, [2]string{s.root + ledgerPath})
-	rw := s.connect().ReadWrite(lockPath)
-	first, second := rw.Read().Acquire(t.Context()), rw.Read().Acquire(t.Context())
-	coordtest.GrantOf(t, first)
-	node := coordtest.GrantOf(t, second).Node
-	writer := rw.Write().Acquire(t.Context())
-	write := func(a *coordinator.Acquisition, text string, read int32) error {
-		_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: ledgerPath, Data: []byte(text), Version: read})
-		return err
-	}
-	if err := write(first, "first", 0); err != nil {
-		t.Errorf("the first to write what both have read: %v, want nil", err)
-	}
-	if err := write(second, "second", 0); !errors.Is(err, zk.ErrBadVersion) {
-		t.Errorf("the second, by the version before: %v, want %v", err, zk.ErrBadVersion)
-	}
-	if !first.Valid() || !second.Valid() || writer.Valid() {
-		t.Errorf("the readers hold: %v and %v, the writer: %v; want both readers and no writer", first.Valid(), second.Valid(), writer.Valid())
-	}
-	eventstest.Must(t, s.raw.Delete(s.root+node, -1))
-	if err := write(second, "third", 1); !errors.Is(err, coordinator.ErrNodeRemoved) {
-		t.Errorf("a reader without its node, by the right version: %v, want %v", err, coordinator.ErrNodeRemoved)
-	}
-	if data, _, err := s.raw.Get(s.root + ledgerPath); string(data) != "first" || err != nil {
-		t.Errorf("in the end the ledger has %q, %v; want %q", data, err, "first")
-	}
-	first.Release()
-	coordtest.GrantOf(t, writer)
-	coordtest.End(writer)
 }

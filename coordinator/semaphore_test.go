@@ -16,7 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
@@ -94,23 +93,6 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 		}
 		wantNothing(t, srv)
 	})
-}
-
-// realPermits is the same with sessions at each server of an ensemble.
-func realPermits(t *testing.T, e *ensemble.Ensemble) {
-	const permits = 5
-	var sems []*coordinator.Semaphore
-	for i := range 3 {
-		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, permits))
-	}
-	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, eventstest.Amount(6, 15)))
-	raw := coordtest.RawClient(t, e.Addr(0))
-	coordtest.Queued(t, raw, semQueue, 0)
-	coordtest.Queued(t, raw, semLeases, 0)
-	eventstest.Must(t, sems[0].Resize(t.Context(), permits+1))
-	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
-		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
-	}
 }
 
 // TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not

@@ -2,13 +2,9 @@ package coordinator_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -26,76 +22,13 @@ func TestRealStorms(t *testing.T) {
 	t.Parallel()
 	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"opposite orders": realOppositeOrders, "permits": realPermits, "elections": realElections,
-		"watchers": realWatch, "contended": realContended,
+		"elections": realElections,
+		"watchers":  realWatch, "contended": realContended,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, e)
 		})
-	}
-}
-
-// realOppositeOrders has contenders at each server take the same locks, one or several at
-// a time, in all orders, to read and to write. At each path a writer is alone, the tokens
-// of writers grow, and nothing is left. Each contender is granted its locks.
-func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
-	const contenders, rounds = 12, 10
-	paths, ctx := []string{accountA, accountB, accountC}, coordtest.RealContext(t)
-	var inside [3]struct{ readers, writers, token atomic.Int64 }
-	var cs []*coordinator.Coordinator
-	for i := range 3 {
-		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
-	}
-	visit := func(c *coordinator.Coordinator, mine *rand.Rand) {
-		var locks []*coordinator.Lock
-		writes := map[int]bool{}
-		for _, i := range mine.Perm(len(paths))[:1+mine.IntN(len(paths))] {
-			if writes[i] = mine.IntN(2) == 0; writes[i] {
-				locks = append(locks, c.ReadWrite(paths[i]).Write())
-			} else {
-				locks = append(locks, c.ReadWrite(paths[i]).Read())
-			}
-		}
-		a := c.Multi(locks...).Acquire(ctx)
-		defer coordtest.End(a)
-		grant, err := a.Wait(ctx)
-		if err != nil {
-			t.Errorf("a contender for %d locks ends with %v, want a grant", len(locks), err)
-			return
-		}
-		for i, write := range writes {
-			x := &inside[i]
-			switch {
-			case !write && (x.readers.Add(1) < 1 || x.writers.Load() > 0):
-				t.Errorf("a reader is beside a writer at %s", paths[i])
-			case write && (x.writers.Add(1) > 1 || x.readers.Load() > 0 || x.token.Swap(grant.Token) >= grant.Token):
-				t.Errorf("a writer is not alone at %s, or has no greater token than the one before: %d",
-					paths[i], grant.Token)
-			}
-		}
-		<-time.After(time.Duration(mine.IntN(5)) * time.Millisecond)
-		for i, write := range writes {
-			if write {
-				inside[i].writers.Add(-1)
-			} else {
-				inside[i].readers.Add(-1)
-			}
-		}
-	}
-	var running sync.WaitGroup
-	for i := range contenders {
-		mine := rand.New(rand.NewPCG(1, uint64(i)))
-		running.Go(func() {
-			for range rounds {
-				visit(cs[i%len(cs)], mine)
-			}
-		})
-	}
-	running.Wait()
-	raw := coordtest.RawClient(t, e.Addr(0))
-	for _, p := range paths {
-		coordtest.Queued(t, raw, p, 0)
 	}
 }
 
