@@ -14,7 +14,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -46,20 +45,6 @@ func nodesBelow(srv *zktest.Server, paths ...string) (nodes []string) {
 		nodes = append(nodes, srv.Children(p)...)
 	}
 	return nodes
-}
-
-// heard reads what is on the stream, and counts the events of one type.
-func heard[E events.Event](stream <-chan events.Event) (n int) {
-	for {
-		select {
-		case ev := <-stream:
-			if _, ok := ev.(E); ok {
-				n++
-			}
-		case <-time.After(time.Second):
-			return n
-		}
-	}
 }
 
 // What goes wrong with multi-locks: bad input, lost requests and replies, sessions that

@@ -50,12 +50,6 @@ func wantRevoked(t *testing.T, done <-chan error, asked time.Time, took time.Dur
 	}
 }
 
-// revokeTakes has the coordinator revoke the lock, and checks that this takes so long.
-func revokeTakes(t *testing.T, c *coordinator.Coordinator, grace, took time.Duration) {
-	t.Helper()
-	wantRevoked(t, revoking(t.Context(), c, grace), time.Now(), took)
-}
-
 // TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time
 // that is left, which has not changed.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
