@@ -23,7 +23,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestCloseLetsGoOfTheCallersContext, which a lock keeps watched for the next one.
@@ -399,29 +398,6 @@ func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestRealReleaseDoneAndCloseTakeTheTimeoutTogether: a real server falls silent.
-func TestRealReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
-	eventstest.NeedsServers(t)
-	const timeout = 6 * time.Second
-	for _, way := range []ensemble.Direction{ensemble.ToServer, ensemble.ToClient} {
-		proxy := ensemble.StartProxy(t, coordtest.Servers(t, 1).Addr(0))
-		c, err := coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithSessionTimeout(timeout))
-		eventstest.Must(t, err)
-		a := c.Mutex("/real-hung").Acquire(t.Context())
-		coordtest.GrantOf(t, a)
-		proxy.Hold(way)
-		start := time.Now()
-		coordtest.End(a)
-		done := time.Since(start)
-		_ = c.Close()
-		took := time.Since(start)
-		// A tenth more, on a machine with other work.
-		expect(t, took <= timeout+timeout/10,
-			"nothing passes %v: Done came after %v, and Close was through after %v; want %v together",
-			way, done, took, timeout)
 	}
 }
 

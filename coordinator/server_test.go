@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -142,65 +140,6 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
-}
-
-// TestRealServerIsKilledAndComesBack: a holder and a waiter keep their sessions and their places, and the lock goes from one to the
-// other, in an outage of the only server, and when the leader of three is killed for good.
-func TestRealServerIsKilledAndComesBack(t *testing.T) {
-	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
-	t.Parallel()
-	for name, servers := range map[string]int{"the only one": 1, "the leader": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, ctx := ensemble.Start(t, servers, ensemble.Tick(2*time.Second)), coordtest.RealContext(t)
-			outlives := coordinator.WithSessionTimeout(40 * time.Second) // also on a machine with other work
-			leader, err := e.Leader(ctx)
-			eventstest.Must(t, err)
-			raw := coordtest.RawClient(t, e.Addr((leader+1)%servers))
-			cs := []*coordinator.Coordinator{
-				coordtest.ConnectReal(t, e.Connect(), outlives), coordtest.ConnectReal(t, e.Connect(), outlives),
-			}
-			held := cs[0].Mutex(lockPath).Acquire(t.Context())
-			grant := coordtest.GrantOf(t, held)
-			waits := cs[1].Mutex(lockPath).Acquire(t.Context())
-			names := coordtest.Queued(t, raw, lockPath, 2)
-			ids := [2]int64{cs[0].SessionID(), cs[1].SessionID()}
-
-			eventstest.Must(t, e.Kill(leader))
-			if servers == 1 {
-				eventstest.Eventually(t, "the coordinators notice", func() bool {
-					return cs[0].State() == coordinator.StateSuspended && cs[1].State() == coordinator.StateSuspended
-				})
-				coordtest.NotLost(t, held) // suspended is not lost
-				eventstest.Must(t, e.Restart(leader))
-				eventstest.Must(t, e.Wait(ctx))
-			} else if next, err := e.Leader(ctx); err != nil || next == leader {
-				t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
-			}
-			eventstest.Eventually(t, "the coordinators are connected again", func() bool {
-				return cs[0].State() == coordinator.StateConnected && cs[1].State() == coordinator.StateConnected
-			})
-			if now := [2]int64{cs[0].SessionID(), cs[1].SessionID()}; now != ids {
-				t.Errorf("the sessions %#x became %#x, want the same", ids, now)
-			}
-			if now := coordtest.Queued(t, raw, lockPath, 2); !slices.Equal(now, names) {
-				t.Errorf("the queue %v became %v, want the same", names, now)
-			}
-			coordtest.NotLost(t, held)
-			if len(waits.Granted()) > 0 {
-				t.Error("the waiter is granted while the holder holds, want one at a time")
-			}
-			coordtest.End(held)
-			next := coordtest.GrantOf(t, waits)
-			if next.Token <= grant.Token || path.Base(next.Node) != names[1] || next.Session != ids[1] {
-				t.Errorf("%+v is granted after %+v, want a greater token and the node %s of %#x",
-					next, grant, names[1], ids[1])
-			}
-			coordtest.End(waits)
-			coordtest.Queued(t, raw, lockPath, 0)
 		})
 	}
 }
