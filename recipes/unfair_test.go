@@ -41,46 +41,6 @@ func singleSituations() cases {
 	return s
 }
 
-// TestUnfairTransitions has what differs from a queue, and stands in no transcript.
-func TestUnfairTransitions(t *testing.T) {
-	taken := Listed{Epoch: 1, Queue: []events.Name{single}}
-	mine := Listed{Epoch: 1, Queue: []events.Name{single}, Own: Own{Name: single, Owner: 77, Token: 500}}
-	singleSituations().follow(t, Unfair{}, []row{
-		{"creating", Created{1, single, true, false, 500}, Claiming, `claim "task"`},
-		{"creating", Created{Epoch: 1, Node: single}, Listing, "list"},
-		{"creating", Occupied{2}, Creating, ""},
-		{"creating, withdrawn", Occupied{1}, Over, `END "context ended"`},
-		{"creating, withdrawn", Created{1, single, true, true, 500}, Releasing, `delete "task"`},
-		{"recovering", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"recovering, withdrawn", taken, Over, `END "context ended"`},
-		{"recovering, withdrawn", mine, Releasing, `delete "task"`},
-		{"listing", mine, Claiming, `claim "task"`},
-		{"listing", taken, Creating, "create attempt 2, REQUEUED"},
-		{"looking", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"looking", Gone{1, single}, Looking, ""},
-		{"looking", Unknown{1, OpList}, Looking, "list"},
-		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
-		{"looking", Withdrawn{Why: WhyReleased}, Over, `END "released"`},
-		{"looking", Expired{}, Idle, ""},
-		{"tried, taken", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"waiting", Gone{2, single}, Waiting, ""},
-		{"waiting", Reconnected{}, Looking, "list"},
-		{"waiting", Unknown{1, OpWatch}, Looking, "list"},
-		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: single}, Over, `END "refused"`},
-		{"waiting", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
-		{"waiting, no connection", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
-		{"pausing", Paused{2}, Pausing, ""},
-		{"pausing", Gone{1, single}, Pausing, ""},
-		{"pausing", Suspended{}, Pausing, ""},
-		{"pausing", Reconnected{}, Pausing, ""},
-		{"pausing", Expired{}, Idle, ""},
-		{"pausing", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
-		{"held", Paused{1}, Held, ""},
-		{"held", Gone{1, single}, Lapsed, `LOST "node removed"`},
-		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete "task", END "lost"`},
-	})
-}
-
 func TestTheOwnerOfTheOneNodeBlocksTheRest(t *testing.T) {
 	other := events.Name{Text: "other", Kind: events.KindUnfair}
 	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {
