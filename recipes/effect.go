@@ -20,9 +20,9 @@ type (
 		Back    events.Name
 	}
 
-	// Cancel withdraws a Create. If the Create was not sent, it never will be, and
-	// [Canceled] answers it. If it was sent, it is answered as usual, and Cancel is not
-	// answered.
+	// Cancel withdraws a Create. If nothing was created and more requests would be needed,
+	// none is made, and [Canceled] answers the Create. Otherwise it is answered as usual.
+	// Cancel itself is not answered.
 	Cancel struct{ Epoch Epoch }
 
 	// List reads the directory and searches it for the attempt's GUID; Attempt 0 searches

@@ -129,8 +129,8 @@ type (
 		Token int64
 	}
 
-	// Canceled answers a Create that was followed by a Cancel: it was not sent, and never
-	// will be.
+	// Canceled answers a Create that was followed by a Cancel: nothing was created, and
+	// nothing will be.
 	Canceled struct{ Epoch }
 
 	// Occupied answers [Create] of a lock of one node: the node exists, and nothing was

@@ -121,12 +121,21 @@ func (c *client) permitsLeft(t *Seat, nodes []string) {
 }
 
 // carryOut makes one transaction after the other, until there is an answer for the
-// machine.
+// machine. A create ends between two transactions if the seat is withdrawn. Otherwise the
+// process could have a second node beside the next one:
+//
+//  1. The server answers that there is no directory.
+//  2. The seat is withdrawn, and the connection ends. Without one its caller does not
+//     wait for the end of the request, and acquires the lock again.
+//  3. On the next connection both make a node.
 func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	var dirs []string // that were missing
 	var unshed error  // why the record of a holder that has released was not removed
 	var at recipes.Operation
 	for range recipes.Tries {
+		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.withdrawn.Load() == uint32(x.Epoch) {
+			return recipes.Canceled{Epoch: x.Epoch}, nil
+		}
 		p := x.Plan(c.view(t, x))
 		a, err := c.perform(t, p)
 		// The directories that were made before have nodes now, and are not removed as

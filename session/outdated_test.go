@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,20 +140,26 @@ func others(r *sessiontest.Rig) {
 	r.Must(err)
 }
 
-// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it waits. If it does not wait the Cancel changes
-// nothing.
+// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it waits, or if its answer says that there is no
+// directory. If it makes a node the Cancel changes nothing.
 func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
-		down   bool
-		cancel recipes.Epoch
-		want   string
-		nodes  int
+		dir, down   bool
+		cancel      recipes.Epoch
+		want, later string
+		nodes       int
 	}{
-		"it waits for a connection": {true, 1, "Canceled", 0},
-		"of another epoch":          {true, 2, "", 1},
-		"it is at the server":       {false, 1, "", 1},
+		"it waits for a connection":      {false, true, 1, "Canceled", "", 0},
+		"of another epoch":               {false, true, 2, "", "Created", 1},
+		"it is at the server":            {true, false, 1, "", "Created", 1},
+		"and its directory is not there": {false, false, 1, "", "Canceled", 0},
+		"the same, but of another epoch": {false, false, 2, "", "Created", 1},
 	} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			if c.dir {
+				r.Must(r.Server.Create(path.Dir(sessiontest.Dir), nil))
+				r.Must(r.Server.Create(sessiontest.Dir, nil))
+			}
 			s := r.Seated()
 			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Second) })
 			if c.down {
@@ -169,6 +176,9 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			if got := len(r.Server.Children(sessiontest.Dir)); got != c.nodes {
 				r.Errorf("%d nodes are made, want %d", got, c.nodes)
+			}
+			if told := sessiontest.TypesOf(s.Fresh()); !strings.HasSuffix(told, c.later) {
+				r.Errorf("in the end the seat is told %q, want %s", told, c.later)
 			}
 		})
 	}

@@ -129,6 +129,7 @@ const (
 // itself, and says what there is to delete.
 func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
+		t.withdrawn.Store(uint32(epoch))
 		return
 	}
 	s.unsend(t)

@@ -53,6 +53,10 @@ type Seat struct {
 	// the Grant, until it has an answer.
 	news atomic.Bool
 
+	// The epoch in which it was withdrawn while its create was in progress, or 0. Nothing
+	// more is made for it then.
+	withdrawn atomic.Uint32
+
 	closed  bool // it follows no node any more; the mutex guards it and what is below
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
