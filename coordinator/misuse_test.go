@@ -166,6 +166,11 @@ func (r refusal) play(t *testing.T, s *site) {
 		coordtest.Hold(t, s.connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(second, r.ahead...))
 	}
 	c := s.connect()
+	if s.root != "" {
+		// A server without containers closes the connection at the first one, and without
+		// a connection the end does not wait for the servers.
+		eventstest.Must(t, c.Mutex("/open/before").Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
+	}
 	a := c.Multi(c.Mutex(first), c.Mutex(second, r.options...)).Acquire(t.Context())
 	if r.held {
 		coordtest.GrantOf(t, a)
