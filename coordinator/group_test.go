@@ -364,7 +364,7 @@ func TestCloseOfAGroupRacesWithAcquire(t *testing.T) {
 		begins := &beginning{asked: make(chan struct{}, 1)}
 		c := coordtest.Connect(t, srv, coordinator.WithHooks(begins))
 		var ends [2]int
-		for i := range eventstest.Amount(2000, 5000) {
+		for i := range eventstest.Amount(4000, 6000) {
 			g := coordinator.NewGroup()
 			done := make(chan struct{})
 			go func() {
