@@ -19,7 +19,6 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 		if e.permits && r.mask != 0 { // it gives back, and takes none at once
 			x.Leavers, x.Count = []string{"/leases/leaver"}, 0
 		}
-		x.Made = r.flags&reqMade != 0
 		switch {
 		case cl.role&roleTakes != 0:
 			x.Layout = LayoutPlace
@@ -102,9 +101,6 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			return true
 		case ThenMakeParents:
 			w.born(true)
-			if r.op == OpCreate {
-				r.flags |= reqMade
-			}
 			return false
 		default:
 			x = m.Next
@@ -365,14 +361,8 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if first {
 			r.flags |= reqFirst
 		}
-		a.Nodes = []string{"/lock/lock-0000000001"} // the delivery knows the name
-		if w.virgin {
-			a.Nodes[0] = "/lock/lock-0000000000"
-		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
-		if !sets {
-			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as the reply to the create says
-		}
+		a.Nodes = []string{"/lock/lock-0000000000"} // the delivery knows the name
 	case atOnce:
 		e.entersAtOnce(w, c, r, alive, dir)
 	case enters:
