@@ -74,6 +74,18 @@ func (a *act) queued(watches float64) {
 	}
 }
 
+// rest lets that time pass.
+func (a *act) rest(d time.Duration) {
+	if a.err != nil {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-a.ctx.Done():
+		a.err = context.Cause(a.ctx)
+	}
+}
+
 // during runs f and returns the server's counts meanwhile, less what counting costs.
 func (a *act) during(f func()) counts {
 	first, before := a.counted(), a.counted()
@@ -87,27 +99,32 @@ func (a *act) during(f func()) counts {
 
 // work notes the processor time of f's cycles and, for clients in Go, their system calls and allocations.
 func (a *act) work(locks, cycles int, f func()) {
-	each := func(figure string, used float64) { a.note(figure, used/float64(cycles)) }
 	inGo := a.m.Key != keyCurator && a.m.Key != keyKazoo
-	server, client, told := a.computed()
 	var before, after []int64
 	if inGo {
 		before = a.ask(askCalls, 0, 0)
 	}
-	f()
+	a.compute(figureServer(locks), figureClient(locks), cycles, f)
 	if inGo {
 		after = a.ask(askCalls, 0, 0)
 	}
 	if a.err == nil && inGo {
 		for i, figure := range []string{figureReads(locks), figureWrites(locks), figureAllocs(locks)} {
-			each(figure, float64(after[i]-before[i]))
+			a.note(figure, float64(after[i]-before[i])/float64(cycles))
 		}
 	}
-	if told {
-		serverNow, clientNow, _ := a.computed()
-		each(figureServer(locks), float64((serverNow - server).Microseconds()))
-		each(figureClient(locks), float64((clientNow - client).Microseconds()))
+}
+
+// compute notes the processor time that the server and the contestant take for each of f's cycles, if the system tells.
+func (a *act) compute(server, client string, cycles int, f func()) {
+	serverBefore, clientBefore, told := a.computed()
+	f()
+	if !told {
+		return
 	}
+	serverNow, clientNow, _ := a.computed()
+	a.note(server, float64((serverNow-serverBefore).Microseconds())/float64(cycles))
+	a.note(client, float64((clientNow-clientBefore).Microseconds())/float64(cycles))
 }
 
 // computed is the processor time so far of the server and of the contestant, if the system tells.

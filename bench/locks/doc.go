@@ -45,11 +45,14 @@
 //     received by the process, counted at its sockets (Curator: what the kernel says the
 //     process read and wrote). The server counts requests, and the watches that it
 //     notified; etcd does not count watches.
-//   - In another session: the same with two sessions that take turns.
+//   - In another session: the same with two sessions that take turns. After a long wait:
+//     the waiter has waited for more than three probe intervals, at the end of which its
+//     own session has long stopped to write for it. Other libraries do the same after any
+//     wait.
 //   - Memory: locks, each with its own path, are taken and kept, in a fresh process. The
 //     figure is the heap after a collection (kazoo: the memory of the process), the
 //     client library included. With zkgrant it is taken when every node is watched, which
-//     comes some time after the grant.
+//     comes some time after the grant, and Granted, Lost and Done are in use.
 //   - The session expires: that many locks are held, another connection closes the
 //     session, and the owner's connection is cut, as a server does when it expires a
 //     session. The time is from the first loss to the last, as a reader of the locks'

@@ -64,7 +64,7 @@ func directorOf(t *testing.T, e effort) *director {
 func TestStages(t *testing.T) {
 	t.Parallel()
 	d := directorOf(t, effort{
-		rounds: 1, warm: 10, cycles: 200, locks: []int{64}, many: 320, queues: []int{20}, handoffs: 5, cross: 3,
+		rounds: 1, warm: 10, cycles: 200, locks: []int{64}, many: 320, queues: []int{20}, handoffs: 5, cross: 3, patient: 1,
 		held: 20, heldPeer: 20, expired: 30,
 	})
 	r := d.results(true, libraries())
@@ -76,7 +76,7 @@ func TestStages(t *testing.T) {
 	}
 	for key, more := range map[string][]string{
 		keyStock: {figureHeld, figureMemory, figureGoroutines}, keyBare: nil,
-		keyOurs: {figureHeld, figureMemory, figureGoroutines, figureAwaited, figureAwaitTail, figureManyAwaited(64), figureExpire},
+		keyOurs: {figureHeld, figureMemory, figureGoroutines, figureAwaited, figureAwaitTail, figureManyAwaited(64), figureAwaitedServer(64), figurePatient, figureExpire},
 	} {
 		for _, figure := range slices.Concat(figures, more) {
 			if _, ok := r.value(key, figure); !ok {

@@ -14,26 +14,31 @@ import (
 // effort is the amount of work.
 type effort struct {
 	rounds   int
-	warm     int   // cycles that do not count, once
-	cycles   int   // in each round
-	locks    []int // at once
-	many     int   // cycles of all locks together
-	queues   []int // waiters
-	handoffs int   // at most, in each round
-	cross    int   // handoffs to the only waiter, in each round
-	held     int   // locks, for their memory
-	heldPeer int   // the same for libraries that take locks slowly
-	expired  int   // locks that end with their session
-	crowd    int   // cycles of each user of a shared lock
-	arrivals int   // of another session
-	turns    int   // cycles of both sessions that take turns
-	walked   int   // locks, one after the other
+	warm     int           // cycles that do not count, once
+	cycles   int           // in each round
+	locks    []int         // at once
+	many     int           // cycles of all locks together
+	queues   []int         // waiters
+	handoffs int           // at most, in each round
+	cross    int           // handoffs to the only waiter, in each round
+	patient  int           // the same after a long wait
+	patience time.Duration // that wait
+	held     int           // locks, for their memory
+	heldPeer int           // the same for libraries that take locks slowly
+	expired  int           // locks that end with their session
+	crowd    int           // cycles of each user of a shared lock
+	arrivals int           // of another session
+	turns    int           // cycles of both sessions that take turns
+	walked   int           // locks, one after the other
 }
+
+// longWait is more than three probe intervals.
+const longWait = 7 * sessionTimeout / 20
 
 func fullEffort() effort {
 	return effort{
 		rounds: 5, warm: 3000, cycles: 2000, locks: []int{64, 512}, many: 20_000,
-		queues: []int{20, 100, 1000, 10_000}, handoffs: 300, cross: 50,
+		queues: []int{20, 100, 1000, 10_000}, handoffs: 300, cross: 50, patient: 4, patience: longWait,
 		held: 100_000, heldPeer: 10_000, expired: 10_000,
 	}
 }
@@ -41,7 +46,7 @@ func fullEffort() effort {
 func quickEffort() effort {
 	return effort{
 		rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 2048,
-		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10,
+		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10, patient: 1, patience: longWait,
 		held: 10_000, heldPeer: 2000, expired: 10_000,
 	}
 }

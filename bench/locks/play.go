@@ -260,6 +260,9 @@ func (p *player) held() ([]int64, error) {
 	return []int64{heap - p.heap, goroutines - p.goroutines}, nil
 }
 
+// watchful is a lock whose holder is told of a loss once it has asked for that.
+type watchful interface{ watch() }
+
 // take acquires n locks in some goroutines.
 func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) {
 	const hands = 128
@@ -272,6 +275,9 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 			}
 			if err != nil {
 				return err
+			}
+			if w, reports := m.(watchful); reports {
+				w.watch()
 			}
 			kept[i] = m
 		}

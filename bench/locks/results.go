@@ -12,6 +12,7 @@ const (
 	figureCycleTail  = "cycle_p99_us"
 	figureAwaited    = "awaited_p50_us"
 	figureAwaitTail  = "awaited_p99_us"
+	figurePatient    = "patient_p50_us"
 	figureRequests   = "requests_per_cycle"
 	figureMemory     = "bytes_per_held_lock"
 	figureGoroutines = "goroutines_more"
@@ -32,6 +33,8 @@ func figureBytes(queue int) string       { return "bytes_per_handoff_" + strconv
 func figureWakeUps(queue int) string     { return "watches_fired_per_handoff_" + strconv.Itoa(queue) }
 func figureAsked(queue int) string       { return "requests_per_handoff_" + strconv.Itoa(queue) }
 func figureCross(waiting int) string     { return "cross_session_p50_us_" + strconv.Itoa(waiting) }
+func figureAwaitedServer(n int) string   { return "awaited_" + figureServer(n) }
+func figureAwaitedClient(n int) string   { return "awaited_" + figureClient(n) }
 
 // Results is everything that was measured in one run.
 type Results struct {

@@ -31,6 +31,7 @@ func (d *director) stages() []stage {
 	}
 	all = append(all,
 		stage{name: "to the only one waiting, in another session", run: runCross},
+		stage{name: "the same after a long wait", who: only(keyOurs), run: runPatient},
 		stage{
 			name: fmt.Sprintf("to the next of %d, in two sessions", crossCrowd),
 			run:  runHandoff(crossCrowd, 2, func(a *act, s handoffs) { a.note(figureCross(crossCrowd), s.took) }),
@@ -85,7 +86,10 @@ func runMany(locks int) func(*act) {
 		a.open(1, use{})
 		a.many(locks)
 		if a.m.Key == keyOurs {
-			a.note(figureManyAwaited(locks), a.rate(askManyAwaited, locks))
+			var rate float64
+			a.compute(figureAwaitedServer(locks), figureAwaitedClient(locks), locks*(a.each(locks)+1),
+				func() { rate = a.rate(askManyAwaited, locks) })
+			a.note(figureManyAwaited(locks), rate)
 		}
 		a.close()
 	}
@@ -132,6 +136,14 @@ func (p *pendulum) swing(n int, far, near func()) (took []int64) {
 func runCross(a *act) {
 	a.open(2, use{})
 	a.note(figureCross(1), median(a.pendulum().swing(a.d.effort.cross, func() {}, func() {})))
+	a.close()
+}
+
+// runPatient is runCross with a waiter that has waited for more than three probe intervals. The other libraries do the same after any
+// wait, so their figures are those of runCross.
+func runPatient(a *act) {
+	a.open(2, use{})
+	a.note(figurePatient, median(a.pendulum().swing(a.d.effort.patient, func() { a.rest(a.d.effort.patience) }, func() {})))
 	a.close()
 }
 
