@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -189,6 +190,67 @@ func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 				c.wait, writes, n, c.writes, 1+c.claims)
 		})
 	}
+}
+
+// TestAFreshPathTakesOneRoundTrip: the requests for the directory and for the node in it
+// leave together. From then on the session knows the directory. Of a path at which others
+// have been it finds that out as before.
+func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
+	const roundTrip = 20 * time.Millisecond
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		eventstest.Must(t, srv.Create("/old", nil))
+		holdAgainAndAgain(t, cs[0].Mutex("/old"), 1)
+		expect(t, srv.Requests(zktest.OpCreateContainer) == 0, "a container is asked for, which some servers do not know; want none")
+		holdAgainAndAgain(t, cs[0].Mutex("/locks/first"), 1) // by which the session knows that the servers do
+		coordtest.Hold(t, cs[1].Mutex("/locks/held"))
+		ms[0].Lag(faultnet.Up, roundTrip)
+		acquires := func(what, path string, requests, trips int) *coordinator.Acquisition {
+			t.Helper()
+			before, began := ms[0].Read().Requests, time.Now()
+			a := cs[0].Mutex(path).Acquire(t.Context())
+			for synctest.Wait(); ; synctest.Wait() {
+				if _, waits := a.Position(); waits || a.Valid() {
+					break
+				}
+				time.Sleep(roundTrip)
+			}
+			took, n := time.Since(began), ms[0].Read().Requests-before
+			expect(t, n == requests && took == time.Duration(trips)*roundTrip,
+				"%s: %d requests in %v, want %d in %d round trips of %v", what, n, took, requests, trips, roundTrip)
+			return a
+		}
+		for i := range 3 {
+			coordtest.End(acquires("a fresh path", fmt.Sprintf("/locks/fresh-%d", i), 2, 1))
+		}
+		coordtest.End(acquires("the same again", "/locks/fresh-0", 1, 1))
+		acquires("a held path", "/locks/held", 6, 4)
+		eventstest.Must(t, srv.Create("/theirs", []byte("another program's data")))
+		coordtest.End(acquires("another program's directory", "/theirs", 5, 4))
+		coordtest.End(acquires("the same again", "/theirs", 4, 4))
+		eventstest.Must(t, srv.Create("/empty", nil))
+		before := srv.Requests(zktest.OpCreateContainer)
+		tried := cs[0].Mutex("/empty").Acquire(t.Context(), coordinator.Try())
+		coordtest.Soon(t, tried)
+		coordtest.End(tried)
+		n := srv.Requests(zktest.OpCreateContainer) - before
+		expect(t, n == 0, "a Try asks %d times for the directory that it has just listed, want none", n)
+	})
+}
+
+// TestAFreshPathIsNeverListed: the requests leave in their order, however the goroutines
+// run. The time is real.
+func TestAFreshPathIsNeverListed(t *testing.T) {
+	srv := zktest.Start(t)
+	c := coordtest.Connect(t, srv)
+	holdAgainAndAgain(t, c.Mutex("/locks/first"), 1)
+	before := srv.Requests(zktest.OpGetChildren2)
+	for i := range eventstest.Amount(1000, 4000) {
+		a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/fresh-%d", i)))
+		coordtest.End(a)
+	}
+	n := srv.Requests(zktest.OpGetChildren2) - before
+	expect(t, n == 0, "%d listings at fresh paths, want none", n)
 }
 
 // TestLocksHaveNoGoroutines: neither holders nor waiters. The observers of an election

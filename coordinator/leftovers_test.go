@@ -219,14 +219,18 @@ func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 // TestADirectoryThatStayedBareGoes: the session made it, and its contender never came.
 // Servers keep such a directory for ever. Close does not leave it either.
 func TestADirectoryThatStayedBareGoes(t *testing.T) {
-	for _, closes := range []bool{false, true} {
+	for i := range 4 {
+		closes, fresh := i&1 != 0, i&2 != 0 // fresh: it is made together with the node
 		onLittered(t, func(t *testing.T, l *littered) {
 			c := coordtest.Connect(t, l.srv)
 			l.hold(c.Mutex("/others/b"))
-			made := false
+			parents := []string{"/locks", "/others"}
+			if fresh {
+				eventstest.Must(t, l.srv.Create("/locks", nil))
+				parents = parents[1:]
+			}
 			l.faulty(func(q zktest.Request) (zktest.Action, bool) {
-				made = made || q.Op == zktest.OpCreateContainer && q.Path == "/locks/a"
-				return zktest.Fail(zktest.NoAuth), made && q.Op == zktest.OpCreate
+				return zktest.Fail(zktest.NoAuth), q.Op == zktest.OpCreate && l.srv.Exists("/locks/a")
 			})
 			if err := coordtest.EndOf(t, c.Mutex("/locks/a").Acquire(context.Background())); err == nil {
 				t.Fatal("the lock is acquired, want a refusal")
@@ -240,7 +244,7 @@ func TestADirectoryThatStayedBareGoes(t *testing.T) {
 			time.Sleep(idleTime)
 			l.wantDeleted("when it is due", "/locks/a", "/others/b")
 			time.Sleep(idleTime)
-			l.wantDeleted("after that", "/locks", "/others")
+			l.wantDeleted("after that", parents...)
 		})
 	}
 }

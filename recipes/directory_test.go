@@ -47,6 +47,7 @@ func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
 // unborn is the next directory.
 func (w *world) unborn(ours bool) directory {
 	w.births++
+	w.virgin = true
 	d := directory(w.births)<<numbered | dataTheirs
 	if ours {
 		d = d.with(dataMarker)

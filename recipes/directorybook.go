@@ -69,9 +69,13 @@ func (d DirectoryData) Names(czxid int64) bool {
 type DirectoryBook struct {
 	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
 	closed    bool  // its data may not be written
+	there     bool  // it was seen, whoever made it
 	contended bool  // it had more than one node the last time
 	children  int32 // how many nodes it had then
 }
+
+// New reports whether nothing is known of the directory, so there may be none.
+func (b DirectoryBook) New() bool { return b == DirectoryBook{} }
 
 // Writable returns the zxid of the directory if its data may be written, or 0.
 func (b DirectoryBook) Writable() (czxid int64) {
@@ -100,7 +104,7 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	if b.czxid != 0 && b.czxid != czxid {
 		b = DirectoryBook{}
 	}
-	b.contended, b.children = children > 1, children
+	b.there, b.contended, b.children = true, children > 1, children
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
@@ -115,7 +119,7 @@ func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
 // ours.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	if !data.Ours {
-		return DirectoryBook{}
+		return DirectoryBook{there: true}
 	}
 	b.czxid = czxid
 	return b

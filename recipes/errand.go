@@ -136,6 +136,10 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 //
 // A node in a writer's place has no older contender, either: the writer's node was there,
 // and the writer holds the lock, or has held it with that node.
+//
+// If the session has just made the directory, and the node is the first that was ever
+// made in it, every other contender came later. The servers count from 0 in each
+// directory. That holds also if the directory was removed meanwhile, and created again.
 func (e Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:
@@ -156,6 +160,11 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 		return e.unknown() // the node was made, and a look-up finds its name
 	case e.Layout == LayoutPlace:
 		created.Alone, created.Token = e.Lent != 0, e.Lent
+		return tell(created)
+	case e.Made && last.Do == DoCreate:
+		if created.Node.Seq == 0 && stat.Czxid != 0 {
+			created.Alone, created.Token = true, stat.Czxid
+		}
 		return tell(created)
 	case stat.alone(last.dir):
 		created.Alone, created.Token = true, stat.Mzxid

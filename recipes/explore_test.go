@@ -129,7 +129,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 		size, fields uintptr
 	}{
 		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
-		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 5 + 17 + 3 + 2},
+		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 4 + 16 + 3 + 4},
 	} {
 		if c.size != c.fields {
 			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)

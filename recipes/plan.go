@@ -32,6 +32,7 @@ type Errand struct {
 
 	Lent    int64    // of Create in a writer's place: the zxid that created the writer's node
 	Writer  string   // of Create in a writer's place: the writer's node
+	Made    bool     // of Create: the session has just made the directory; the Stat of an answer is the own node's
 	Leavers []string // of Create: another contender's nodes, to be deleted in the same transaction
 
 	Holder  string // the record of the holder, if the lock has one

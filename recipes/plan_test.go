@@ -339,7 +339,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		want DirectoryBook
 	}{
 		{Meaning{}, ourDir}, {Meaning{}.seeing("/d", Stat{}), ourDir},
-		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{contended: true, children: 3}},
+		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
 	} {
 		if b := c.m.Book(ourDir); b != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.m, b, c.want)

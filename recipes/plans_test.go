@@ -19,6 +19,7 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 		if e.permits && r.mask != 0 { // it gives back, and takes none at once
 			x.Leavers, x.Count = []string{"/leases/leaver"}, 0
 		}
+		x.Made = r.flags&reqMade != 0
 		switch {
 		case cl.role&roleTakes != 0:
 			x.Layout = LayoutPlace
@@ -101,6 +102,9 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			return true
 		case ThenMakeParents:
 			w.born(true)
+			if r.op == OpCreate {
+				r.flags |= reqMade
+			}
 			return false
 		default:
 			x = m.Next
@@ -361,8 +365,14 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if first {
 			r.flags |= reqFirst
 		}
+		a.Nodes = []string{"/lock/lock-0000000001"} // the delivery knows the name
+		if w.virgin {
+			a.Nodes[0] = "/lock/lock-0000000000"
+		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
-		a.Nodes = []string{"/lock/lock-0000000000"} // the delivery knows the name
+		if !sets {
+			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as the reply to the create says
+		}
 	case atOnce:
 		e.entersAtOnce(w, c, r, alive, dir)
 	case enters:

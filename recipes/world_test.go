@@ -31,7 +31,8 @@ type world struct {
 	sizes   [maxLag + 1]size      // how many permits a semaphore had
 	next    uint8                 // the index of the next node
 	births  uint8                 // how many directories were made
-	_       [2]uint8
+	virgin  bool                  // no node was ever made in the directory
+	_       [1]uint8
 	wrote   uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has what was written
 	byHand  uint8             // nodes that were deleted by hand
 	wished  uint8             // nodes whose owners were asked for the lock back
@@ -157,6 +158,7 @@ const (
 	reqHeld     = reqBarrier // Claim: by a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, executed as one
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
+	reqMade     = reqNext    // Create: the session has just made the directory
 )
 
 // write tells whether the answer needs the leader.
@@ -319,6 +321,7 @@ func (w *world) add(n node, f form, beside uint8, dir directory) uint8 {
 	}
 	id := w.next
 	w.next++
+	w.virgin = false
 	w.nodes[id], w.forms[id] = n, f
 	w.commit(beside|1<<id, dir)
 	return id

@@ -133,6 +133,13 @@ type containerNodes struct {
 // nodes.
 const lostForLack = 2
 
+// has reports whether the servers are known to have them.
+func (n *containerNodes) has() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.known && !n.lacks
+}
+
 // lacking reports whether the servers are taken to have none.
 func (n *containerNodes) lacking() bool {
 	n.mu.Lock()

@@ -51,6 +51,16 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) recipes.Direc
 	return says
 }
 
+// made notes that the session has made the directory, with our marker. The zxid is 0 if
+// it is not known.
+func (d *directories) made(dir string, czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if czxid != 0 {
+		keep(d.known, dir, d.known[dir].Read(recipes.DirectoryData{Ours: true}, czxid))
+	}
+}
+
 // learn takes what an answer has said of the directory.
 func (d *directories) learn(dir string, m recipes.Meaning) {
 	if m.Note == recipes.NoteNothing {

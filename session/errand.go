@@ -132,12 +132,20 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	var dirs []string // that were missing
 	var unshed error  // why the record of a holder that has released was not removed
 	var at recipes.Operation
-	for range recipes.Tries {
-		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.withdrawn.Load() == uint32(x.Epoch) {
+	for try := range recipes.Tries {
+		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.isWithdrawn(x.Epoch) {
 			return recipes.Canceled{Epoch: x.Epoch}, nil
 		}
 		p := x.Plan(c.view(t, x))
-		a, err := c.perform(t, p)
+		var a recipes.Answer
+		var err error
+		if try == 0 && c.isFresh(t, x, p) {
+			if a, x.Made, err = c.createFresh(t, x, p); x.Made {
+				dirs = append(dirs, x.Dir)
+			}
+		} else {
+			a, err = c.perform(t, p)
+		}
 		// The directories that were made before have nodes now, and are not removed as
 		// bare ones.
 		if dirs != nil && a.Result == recipes.ResultDone {

@@ -353,6 +353,9 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 	}
 }
 
+// isWithdrawn reports whether the seat was withdrawn while its create was in progress.
+func (t *Seat) isWithdrawn(epoch recipes.Epoch) bool { return t.withdrawn.Load() == uint32(epoch) }
+
 // token returns the zxid that created the own node, or 0.
 func (t *Seat) token(own string) int64 {
 	t.mu.Lock()

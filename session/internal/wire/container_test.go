@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -37,5 +38,75 @@ func TestAContainerIsReported(t *testing.T) {
 	want := []string{"/exactly---1299", "/exactly--1299", "/exactly-1299", "/exactly1299", "/a99", long + "99"}
 	if !slices.Equal(made, want) {
 		t.Errorf("made are %.200q, want %.200q", made, want)
+	}
+}
+
+// TestAnAwaitedCreateIsReported when it is sent, and with the zxid of its reply, once, by
+// its path. Nothing else is, and nothing is after Forget.
+func TestAnAwaitedCreateIsReported(t *testing.T) {
+	named := func(path string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	}
+	p := established(t, Events{})
+	is := func(x *Creation, sent bool, zxid int64) {
+		t.Helper()
+		closed := false
+		select {
+		case <-x.Sent:
+			closed = true
+		default:
+		}
+		if closed != sent || x.Zxid() != zxid {
+			t.Errorf("sent %v, zxid %d; want %v, %d", closed, x.Zxid(), sent, zxid)
+		}
+	}
+	dir, gone := p.link.Await("/a", nil), p.link.Await("/b", nil)
+	node := p.link.Await("/a/lock-", dir)
+	p.link.Forget("/b", "/c")
+	p.noteOut(requestFrame(1, opcode.GetData, named("/a")...))
+	p.noteOut(requestFrame(2, opcode.Create, named("/a/lock-2")...))
+	p.noteOut(requestFrame(3, opcode.Create))
+	p.noteIn(replyFrame(1, 0))
+	is(dir, false, 0)
+	p.noteOut(requestFrame(4, opcode.CreateContainer, named("/a")...))
+	is(dir, true, 0)
+	is(node, false, 0)
+	p.noteOut(requestFrame(5, opcode.Create, named("/a/lock-")...))
+	p.noteOut(requestFrame(6, opcode.Create, named("/b")...))
+	p.noteOut(requestFrame(7, opcode.CreateContainer, named("/a")...))
+	p.noteIn(replyFrame(4, zkerr.CodeNodeExists))
+	p.noteIn(replyFrame(7, 0))
+	is(dir, true, 0)
+	is(node, true, 0)
+	p.noteIn(replyFrame(5, 0))
+	p.noteIn(replyFrame(6, 0))
+	is(node, true, 99)
+	is(gone, false, 0)
+	p.link.Forget("/a", "/a/lock-") // they were sent
+}
+
+// TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another one it is not sent, and
+// that connection ends. If the other create was not sent, it is not bound to anything.
+func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
+	named := func(path string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	}
+	for _, c := range []struct{ first, apart bool }{{true, false}, {true, true}, {false, true}} {
+		p := established(t, Events{})
+		node := requestFrame(2, opcode.Create, named("/a/lock-")...)
+		dir := p.link.Await("/a", nil)
+		p.link.Await("/a/lock-", dir)
+		if c.first {
+			p.noteOut(requestFrame(1, opcode.CreateContainer, named("/a")...))
+		}
+		if c.first && c.apart {
+			dir.on = &wire{} // an earlier one
+		}
+		p.mu.Lock()
+		err := p.request(node, p.link.Events.Now())
+		p.mu.Unlock()
+		if want := c.first && c.apart; errors.Is(err, errApart) != want {
+			t.Errorf("%+v: %v, want a refusal: %v", c, err, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -67,6 +68,7 @@ type Link struct {
 	timeout time.Duration
 	debt    time.Time // see Owing
 	waiting int       // requests for watches that may be in the client's queue
+	awaited map[string]*Creation
 }
 
 // NewLink returns a link that has had no session yet. Use one for each client.
@@ -103,6 +105,64 @@ func (l *Link) Timeout() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.timeout
+}
+
+// Creation is a create that is awaited.
+type Creation struct {
+	// Sent is closed when the request is sent. What the client is given after that is
+	// sent later.
+	Sent chan struct{}
+
+	behind *Creation // see Await
+	on     *wire     // on which it was sent; the link's mutex guards it
+	zxid   atomic.Int64
+}
+
+// Zxid returns the zxid that has created the node, or 0 before a server has answered so.
+func (x *Creation) Zxid() int64 { return x.zxid.Load() }
+
+// apart reports whether it is sent on another connection than the one that it belongs to.
+func (x *Creation) apart() bool {
+	return x != nil && x.behind != nil && x.behind.on != nil && x.behind.on != x.on
+}
+
+// errApart ends a connection on which the client would send a create that it had in its
+// queue when the connection before ended. Nobody may want the node any more.
+var errApart = errors.New("zkgrant: a create was left over from an earlier connection")
+
+// Await waits for the next create of the path to be sent, until Forget. If it is sent
+// behind another one, it is sent on the same connection, or not at all.
+func (l *Link) Await(path string, behind *Creation) *Creation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.awaited == nil {
+		l.awaited = map[string]*Creation{}
+	}
+	x := &Creation{Sent: make(chan struct{}), behind: behind}
+	l.awaited[path] = x
+	return x
+}
+
+// Forget ends the wait for creates to be sent.
+func (l *Link) Forget(paths ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, path := range paths {
+		delete(l.awaited, path)
+	}
+}
+
+// sends notes that a create of the path is sent. It returns nil if that is not awaited.
+func (l *Link) sends(path []byte, on *wire) *Creation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.awaited[string(path)]
+	if x != nil {
+		delete(l.awaited, string(path))
+		x.on = on
+		close(x.Sent)
+	}
+	return x
 }
 
 // establish notes an answered handshake.

@@ -98,7 +98,8 @@ type sent struct {
 	at     time.Time
 	op     int32
 	length int
-	path   string // of a request for a container
+	path   string    // of a request for a container
+	awaits *Creation // of a create that is awaited
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged and
@@ -201,6 +202,10 @@ func (w *wire) Write(p []byte) (int, error) {
 	greets, err := w.hello.at.IsZero(), w.request(p, now)
 	alone := len(w.pending) < crowd
 	w.mu.Unlock()
+	if errors.Is(err, errApart) {
+		_ = w.Fail(err) // for the reason in send, the client learns of it from Read
+		return len(p), nil
+	}
 	if err != nil {
 		return 0, w.Fail(err)
 	}
@@ -246,6 +251,11 @@ func (w *wire) request(p []byte, now time.Time) error {
 		w.once.Do(func() { close(w.left) })
 	case opcode.CreateContainer:
 		s.path = string(pathIn(body))
+		s.awaits = w.link.sends(pathIn(body), w)
+	case opcode.Create:
+		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
+			return errApart
+		}
 	}
 	if xid == xidPing {
 		w.pings = append(w.pings, now)
@@ -448,9 +458,11 @@ func (w *wire) received() {
 	if s.op == opcode.SetWatches {
 		w.noteWatchesAnswered(s)
 	}
-	w.link.Events.OnAnswered(Answer{
-		Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path, Zxid: int64At(w.head[:], 4),
-	})
+	zxid := int64At(w.head[:], 4)
+	if s.awaits != nil && code == zkerr.CodeNone {
+		s.awaits.zxid.Store(zxid)
+	}
+	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path, Zxid: zxid})
 	if w.link.Events.OnRequest != nil && !told {
 		err := zkerr.ErrorOf(code)
 		if s.op == opcode.Multi && err == nil && w.length >= headSize && int32At(w.head[:], minReply) == opError {
