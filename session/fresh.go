@@ -30,20 +30,24 @@ func (c *client) isFresh(t *Seat, x recipes.Errand, p recipes.Plan) bool {
 func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
 	dir := c.link.Await(x.Dir, nil)
 	node := c.link.Await(x.Nodes[0], dir)
-	defer c.link.Forget(x.Dir, x.Nodes[0])
+	defer c.link.Forget(dir, node)
 	var failure error
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
 		failure = c.makeDirectory(x.Dir, recipes.Marker(), t.acl, false)
 	}()
-	settled := true
 	select {
 	case <-dir.Sent:
 	case <-answered: // it was not sent, or taken for the request of another seat
+	}
+	settled := true
+	select {
+	case <-answered:
 		var outcome zkerr.Outcome
 		outcome, err = zkerr.Classify(failure)
 		settled = outcome.Settled()
+	default:
 	}
 	if a.Result = recipes.ResultUnknown; settled && !t.isWithdrawn(x.Epoch) { // it may have waited for this connection
 		a, err = c.perform(t, p)

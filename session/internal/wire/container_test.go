@@ -60,9 +60,10 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 			t.Errorf("sent %v, zxid %d; want %v, %d", closed, x.Zxid(), sent, zxid)
 		}
 	}
-	dir, gone := p.link.Await("/a", nil), p.link.Await("/b", nil)
+	earlier, gone := p.link.Await("/a", nil), p.link.Await("/b", nil)
+	dir := p.link.Await("/a", nil)
 	node := p.link.Await("/a/lock-", dir)
-	p.link.Forget("/b", "/c")
+	p.link.Forget(earlier, gone)
 	p.noteOut(requestFrame(1, opcode.GetData, named("/a")...))
 	p.noteOut(requestFrame(2, opcode.Create, named("/a/lock-2")...))
 	p.noteOut(requestFrame(3, opcode.Create))
@@ -82,7 +83,8 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 	p.noteIn(replyFrame(6, 0))
 	is(node, true, 99)
 	is(gone, false, 0)
-	p.link.Forget("/a", "/a/lock-") // they were sent
+	is(earlier, false, 0)
+	p.link.Forget(dir, node) // they were sent
 }
 
 // TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another one it is not sent, and

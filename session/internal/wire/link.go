@@ -113,6 +113,7 @@ type Creation struct {
 	// sent later.
 	Sent chan struct{}
 
+	path   string
 	behind *Creation // see Await
 	on     *wire     // on which it was sent; the link's mutex guards it
 	zxid   atomic.Int64
@@ -138,17 +139,19 @@ func (l *Link) Await(path string, behind *Creation) *Creation {
 	if l.awaited == nil {
 		l.awaited = map[string]*Creation{}
 	}
-	x := &Creation{Sent: make(chan struct{}), behind: behind}
+	x := &Creation{Sent: make(chan struct{}), path: path, behind: behind}
 	l.awaited[path] = x
 	return x
 }
 
-// Forget ends the wait for creates to be sent.
-func (l *Link) Forget(paths ...string) {
+// Forget ends the wait for creates to be sent. Somebody else may wait for the same path.
+func (l *Link) Forget(creations ...*Creation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, path := range paths {
-		delete(l.awaited, path)
+	for _, x := range creations {
+		if l.awaited[x.path] == x {
+			delete(l.awaited, x.path)
+		}
 	}
 }
 
