@@ -3,8 +3,10 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,4 +78,39 @@ func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAFreshPathReleasedBeforeItIsSent: a lock at a fresh path is released while the
+// client still writes an earlier request. Its node is not asked for.
+func TestAFreshPathReleasedBeforeItIsSent(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var shut atomic.Pointer[chan struct{}]
+		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := srv.DialContext(ctx, network, addr)
+			return gated{conn, &shut}, err
+		}))
+		holdAgainAndAgain(t, c.Mutex("/locks/first"), 1)
+		asked := map[zktest.Op]int{}
+		srv.Intercept(func(q zktest.Request) zktest.Action {
+			if strings.HasPrefix(q.Path, "/locks/fresh") {
+				asked[q.Op]++
+			}
+			return zktest.Pass()
+		})
+		gate := make(chan struct{})
+		shut.Store(&gate)
+		earlier := c.Mutex("/locks/first").Acquire(t.Context())
+		synctest.Wait()
+		a := c.Mutex("/locks/fresh").Acquire(t.Context())
+		synctest.Wait()
+		a.Release()
+		synctest.Wait()
+		shut.Store(nil)
+		close(gate)
+		<-a.Done()
+		coordtest.End(earlier)
+		if asked[zktest.OpCreateContainer] != 1 || asked[zktest.OpCreate] != 0 {
+			t.Errorf("asked for were %v, want the directory once and no node", asked)
+		}
+	})
 }

@@ -1,9 +1,6 @@
 package session
 
-import (
-	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
-)
+import "github.com/zkgrant/zkgrant/recipes"
 
 // This file makes a lock's directory and the first node in it in one round trip. Two
 // requests leave one after the other, and a server takes them in that order.
@@ -41,15 +38,7 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	case <-dir.Sent:
 	case <-answered: // it was not sent, or taken for the request of another seat
 	}
-	settled := true
-	select {
-	case <-answered:
-		var outcome zkerr.Outcome
-		outcome, err = zkerr.Classify(failure)
-		settled = outcome.Settled()
-	default:
-	}
-	if a.Result = recipes.ResultUnknown; settled && !t.isWithdrawn(x.Epoch) { // it may have waited for this connection
+	if a.Result = recipes.ResultUnknown; !t.isWithdrawn(x.Epoch) { // it may have waited long
 		a, err = c.perform(t, p)
 	}
 	<-answered
