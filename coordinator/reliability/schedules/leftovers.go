@@ -6,9 +6,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// judgeRemoval checks a request to remove a directory: this session has made it, as a container, or an earlier session of the same
-// coordinator, which has ended. It is called before the request is executed, so of several sessions that ask for a directory at
-// the same time each may be the one that makes it. A request of a session that has ended comes to nothing.
+// judgeRemoval checks a request to remove a directory: this session has made it, as a container, or an earlier one of the same client
+// or one that has ended. The earlier one may be alive: the server may have received a request to resume it that its client had given up.
+// It is called before the request is executed, so of several sessions that ask for a directory at the same time each may be the one that
+// makes it. A request of a session that has ended comes to nothing.
 func (w *world) judgeRemoval(q zktest.Request) {
 	if q.Op != zktest.OpCreateContainer && q.Op != zktest.OpDelete {
 		return
@@ -29,13 +30,21 @@ func (w *world) judgeRemoval(q zktest.Request) {
 		return
 	}
 	w.count("directories removed", 1)
-	ended := func(asker int64) bool { return !slices.Contains(alive, asker) }
-	if !slices.Contains(d.askers, q.Session) && !slices.ContainsFunc(d.askers, ended) {
+	earlier := func(asker int64) bool { return !slices.Contains(alive, asker) || w.oneClient(asker, q.Session) }
+	if !slices.Contains(d.askers, q.Session) && !slices.ContainsFunc(d.askers, earlier) {
 		w.failf("session %x removes %s, which one of the sessions %x has made", q.Session, q.Path, d.askers)
 	}
 	if !w.healed() {
 		w.count("directories removed between faults", 1)
 	}
+}
+
+// oneClient reports whether the sessions are of one client.
+func (w *world) oneClient(one, other int64) bool {
+	return slices.ContainsFunc(w.clients, func(c *client) bool {
+		ids := c.ids()
+		return slices.Contains(ids, one) && slices.Contains(ids, other)
+	})
 }
 
 // container is a directory, by the requests to make it.
