@@ -189,7 +189,7 @@ func TestRealSequenceEnds(t *testing.T) {
 	c, before := coordtest.ConnectReal(t, e.Addr(0)), events.Grant{}
 	for _, dir := range []string{theirs, lockPath} {
 		var a *coordinator.Acquisition
-		a, before = coordtest.Hold(t, c.Mutex(dir))
+		a, before = coordtest.HoldReal(t, c.Mutex(dir))
 		coordtest.End(a)
 	}
 	eventstest.Must(t, e.Kill(0))
@@ -219,7 +219,7 @@ func TestRealSequenceEnds(t *testing.T) {
 		_, err := c.Mutex(dir).Acquire(ctx).Wait(ctx)
 		expectError(t, err, coordinator.ErrSequenceEnd, which)
 	}
-	_, after := coordtest.Hold(t, c.Mutex(lockPath))
+	_, after := coordtest.HoldReal(t, c.Mutex(lockPath))
 	expect(t, !events.Late(after.Node) && after.Token > before.Token,
 		"the second is granted %s with token %d after %d, want a small number and a greater token",
 		after.Node, after.Token, before.Token)

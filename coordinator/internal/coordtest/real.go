@@ -75,8 +75,17 @@ func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 func GrantOf(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	t.Helper()
 	grant, err := a.Wait(RealContext(t))
-	eventstest.Must(t, err)
+	if err != nil {
+		t.Fatalf("no grant: %v", err)
+	}
 	return grant
+}
+
+// HoldReal is Hold on real servers: it waits no longer than GrantOf.
+func HoldReal(t *testing.T, l *coordinator.Lock) (*coordinator.Acquisition, events.Grant) {
+	t.Helper()
+	a := l.Acquire(context.Background())
+	return a, GrantOf(t, a)
 }
 
 // LossOf waits for the loss.
