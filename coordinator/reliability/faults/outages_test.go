@@ -24,10 +24,10 @@ const (
 
 // commons is an election and a semaphore that the sessions use all the time.
 type commons struct {
-	t     *testing.T
-	leads referee
-	term  [electors]atomic.Pointer[coordinator.Acquisition] // the latest of each candidate
-	turns [sharers]atomic.Int64
+	t       *testing.T
+	leads   referee
+	leading [electors]atomic.Bool // until the context of the candidate's term has ended
+	turns   [sharers]atomic.Int64
 
 	mu     sync.Mutex
 	inside map[*coordinator.Acquisition]bool // with permits
@@ -89,8 +89,10 @@ func (c *commons) campaign(ctx context.Context, i int, election *coordinator.Ele
 			return
 		}
 		c.leads.enter(c.t, term, term.Grant())
-		c.term[i].Store(term)
-		if <-term.Context(ctx).Done(); ctx.Err() != nil {
+		c.leading[i].Store(true)
+		<-term.Context(ctx).Done()
+		c.leading[i].Store(false)
+		if ctx.Err() != nil {
 			c.leads.leave(term) // the end of the test, and no loss
 		}
 	}
@@ -137,8 +139,8 @@ func (c *commons) sharing() (n int) {
 func (c *commons) state() (leaders, permits int, turns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.term {
-		if term := c.term[i].Load(); term != nil && term.Valid() {
+	for i := range c.leading {
+		if c.leading[i].Load() {
 			leaders++
 		}
 	}
