@@ -273,7 +273,7 @@ func reapedBeforeTheCreate(t *testing.T, s *site) {
 	other := s.connect()
 	for dir, known := range map[string]bool{"/known": true, "/unknown": false} {
 		f := s.frail(t)
-		before, _ := coordtest.Hold(t, other.Mutex(dir))
+		before, _ := coordtest.HoldReal(t, other.Mutex(dir))
 		if known {
 			b := f.Mutex(dir).Acquire(t.Context())
 			s.queued(t, dir, 2)
@@ -354,20 +354,30 @@ func acquiredAnewDuringTheCreate(t *testing.T, s *site) {
 }
 
 // releasedInAnOutage: the node goes when there is a connection again, and the session
-// lives on.
+// lives on. A waiter of the same session keeps its node.
 func releasedInAnOutage(t *testing.T, s *site) {
 	f, other := s.frail(t), s.connect()
 	a := f.Mutex(lockPath).Acquire(t.Context())
 	coordtest.GrantOf(t, a)
 	waiter, session := other.Mutex(lockPath).Acquire(t.Context()), f.SessionID()
 	s.queued(t, lockPath, 2)
+	behind := f.Mutex(lockPath).Acquire(t.Context())
+	nodes := s.queued(t, lockPath, 3)
+	eventstest.Eventually(t, "it has seen the queue", func() bool {
+		_, waits := behind.Position()
+		return waits
+	})
 	f.suspended(t)
 	a.Release()
-	s.queued(t, lockPath, 2)
+	s.queued(t, lockPath, 3)
 	f.Heal()
 	coordtest.GrantOf(t, waiter)
 	expectError(t, coordtest.EndOf(t, a), nil, "the release")
 	expect(t, f.SessionID() == session, "the session is %#x after %#x, want the same", f.SessionID(), session)
+	coordtest.End(waiter)
+	grant := coordtest.GrantOf(t, behind)
+	expect(t, path.Base(grant.Node) == nodes[2],
+		"the waiter is granted %s, want the last node before the outage, of %v", grant.Node, nodes)
 }
 
 // contextEndsInAnOutage: the session ends in the middle of an acquisition, and then its
@@ -527,10 +537,10 @@ func candidatesTakeTurns(t *testing.T, s *site, candidates, rounds int) {
 }
 
 // termsAfterLosses: a candidate that loses twice leads a third time, and the next one
-// leads when its function has failed.
+// leads when its function has failed. The stream has each Grant, loss and end once.
 func termsAfterLosses(t *testing.T, s *site) {
 	c, next, ctx, failed := s.connect(), s.connect(), coordtest.RealContext(t), errors.New("failed")
-	terms := 0
+	stream, terms := c.Events(t.Context()), 0
 	for term, err := range c.Election(lockPath).Terms(ctx) {
 		eventstest.Must(t, err)
 		if terms++; terms == 3 {
@@ -548,6 +558,18 @@ func termsAfterLosses(t *testing.T, s *site) {
 	})
 	expectError(t, err, failed, "Do")
 	coordtest.GrantOf(t, waits)
+	var told []string
+	for ends := 0; ends < 4; {
+		switch ev := eventstest.Receive(t, stream, "the end of each term").(type) {
+		case events.Ended:
+			ends++
+			told = append(told, "Ended")
+		case events.Grant, events.Lost:
+			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", ev), "events."))
+		}
+	}
+	want := "Grant Lost Ended Grant Lost Ended Grant Ended Grant Ended"
+	expect(t, strings.Join(told, " ") == want, "the stream says %v, want %s", told, want)
 }
 
 // foreignNodes: of other clients' nodes those that are contenders count, with a session
@@ -596,7 +618,7 @@ func accessLists(t *testing.T, s *site) {
 	acl := zk.DigestACL(zk.PermAll, "ann", "secret")
 	eventstest.Must(t, s.raw.AddAuth("digest", []byte("ann:secret")))
 	c := s.connect(coordinator.WithAuth("digest", []byte("ann:secret")))
-	a, grant := coordtest.Hold(t, c.Mutex("/one/two", coordinator.ACL(acl)))
+	a, grant := coordtest.HoldReal(t, c.Mutex("/one/two", coordinator.ACL(acl)))
 	for node := grant.Node; node != "/"; node = path.Dir(node) {
 		got, _, err := s.raw.GetACL(s.root + node)
 		expect(t, err == nil && slices.Equal(got, acl), "%s has %v, %v; want %v", node, got, err, acl)
@@ -623,7 +645,7 @@ func dataAreTheCallers(t *testing.T, s *site) {
 func cancelledWaits(t *testing.T, e *ensemble.Ensemble) {
 	const rounds, together = 100, 100
 	ctx, raw := coordtest.RealContext(t), coordtest.RawClient(t, e.Addr(0))
-	held, _ := coordtest.Hold(t, coordtest.ConnectReal(t, e.Addr(0)).Mutex(lockPath))
+	held, _ := coordtest.HoldReal(t, coordtest.ConnectReal(t, e.Addr(0)).Mutex(lockPath))
 	lock := coordtest.ConnectReal(t, e.Addr(0)).Mutex(lockPath)
 	var before int
 	for round := range rounds {
