@@ -114,3 +114,37 @@ func TestAFreshPathReleasedBeforeItIsSent(t *testing.T) {
 		}
 	})
 }
+
+// TestACutAmidFreshPathsCostsOneConnection: what the client had in its queue when the
+// connection ended does not end the next one, too.
+func TestACutAmidFreshPathsCostsOneConnection(t *testing.T) {
+	const paths = 100
+	for _, op := range []zktest.Op{zktest.OpCreateContainer, zktest.OpCreate} {
+		for _, nth := range []int{1, 20, 60} {
+			coordtest.Case(t, fmt.Sprintf("%v %d", op, nth), func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				holdAgainAndAgain(t, c.Mutex("/locks/first"), 1)
+				seen, connections := 0, srv.Requests(zktest.OpConnect)
+				srv.Intercept(func(q zktest.Request) zktest.Action {
+					if q.Op == op && strings.HasPrefix(q.Path, "/locks/fresh") {
+						if seen++; seen == nth {
+							return zktest.CutAfter()
+						}
+					}
+					return zktest.Pass()
+				})
+				var all []*coordinator.Acquisition
+				for i := range paths {
+					all = append(all, c.Mutex(fmt.Sprintf("/locks/fresh-%d", i)).Acquire(t.Context()))
+				}
+				for _, a := range all {
+					coordtest.GrantOf(t, a)
+					coordtest.End(a)
+				}
+				if n := srv.Requests(zktest.OpConnect) - connections; n != 1 {
+					t.Errorf("%d connections after the cut, want 1", n)
+				}
+			})
+		}
+	}
+}

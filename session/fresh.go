@@ -20,10 +20,11 @@ func (c *client) isFresh(t *Seat, x recipes.Errand, p recipes.Plan) bool {
 // directory. Then the Stat of the answer is the node's: the zxid of a reply to a create is
 // the zxid that has created the node.
 //
-// The request for the node leaves on the connection of the first one, or not at all. The
-// client keeps what it is given when a connection ends, and sends it on the next one. By
-// then the seat may have been withdrawn, and its caller, who does not wait for the node
-// during an outage, may have acquired the lock again.
+// The request for the node leaves on the connection of the first one, or is refused as if
+// there were no directory, see [wire.Link.Await]. The client keeps what it is given when a
+// connection ends, and sends it on the next one. By then the seat may have been withdrawn,
+// and its caller, who does not wait for the node during an outage, may have acquired the
+// lock again.
 func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
 	dir := c.link.Await(x.Dir, nil)
 	node := c.link.Await(x.Nodes[0], dir)

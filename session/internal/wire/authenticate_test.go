@@ -130,7 +130,8 @@ func awaitingGreeting(t *testing.T, conn net.Conn, until time.Time, who *login) 
 	w, err := newWire(conn, conn, NewLink(Events{}), until, func(error) {})
 	eventstest.Must(t, err)
 	w.login = who
-	eventstest.Must(t, w.request(handshakeFrame(0), time.Now()))
+	_, err = w.request(handshakeFrame(0), time.Now())
+	eventstest.Must(t, err)
 	return w
 }
 

@@ -1,8 +1,8 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -87,8 +87,9 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 	p.link.Forget(dir, node) // they were sent
 }
 
-// TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another one it is not sent, and
-// that connection ends. If the other create was not sent, it is not bound to anything.
+// TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another one, a read of the same
+// path takes its place, and it is no write that could prove anything. If the other create
+// was not sent, it is not bound to anything.
 func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 	named := func(path string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
@@ -105,10 +106,15 @@ func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 			dir.on = &wire{} // an earlier one
 		}
 		p.mu.Lock()
-		err := p.request(node, p.link.Events.Now())
+		frame, err := p.request(node, p.link.Events.Now())
+		op := p.pending[2].op
 		p.mu.Unlock()
-		if want := c.first && c.apart; errors.Is(err, errApart) != want {
-			t.Errorf("%+v: %v, want a refusal: %v", c, err, want)
+		want, wantOp := node, opcode.Create
+		if c.first && c.apart {
+			want, wantOp = requestFrame(2, opcode.GetData, append(named("/a/lock-"), 0)...), opcode.GetData
+		}
+		if err != nil || !bytes.Equal(frame, want) || op != wantOp {
+			t.Errorf("%+v: %q, %v is sent as %s; want %q as %s", c, frame, err, opcode.Name(op), want, opcode.Name(wantOp))
 		}
 	}
 }

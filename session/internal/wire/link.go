@@ -127,12 +127,11 @@ func (x *Creation) apart() bool {
 	return x != nil && x.behind != nil && x.behind.on != nil && x.behind.on != x.on
 }
 
-// errApart ends a connection on which the client would send a create that it had in its
-// queue when the connection before ended. Nobody may want the node any more.
-var errApart = errors.New("zkgrant: a create was left over from an earlier connection")
-
 // Await waits for the next create of the path to be sent, until Forget. If it is sent
-// behind another one, it is sent on the same connection, or not at all.
+// behind another one, it is sent on the same connection. On a later one, where the client
+// sends what it had in its queue when the connection before ended, a read takes its
+// place, and the client gets the answer that there is no such node. The connection
+// remains: there may be a hundred of these creates.
 func (l *Link) Await(path string, behind *Creation) *Creation {
 	l.mu.Lock()
 	defer l.mu.Unlock()

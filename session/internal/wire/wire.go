@@ -102,9 +102,10 @@ type sent struct {
 	awaits *Creation // of a create that is awaited
 }
 
-// wire is one connection of a client to a server. It passes bytes through unchanged and
-// looks at the frames that they form. It closes a connection that breaks the rules, and
-// the call that noticed it returns why.
+// wire is one connection of a client to a server. It passes bytes through unchanged,
+// except for a create that was left over ([Link.Await]), and looks at the frames that
+// they form. It closes a connection that breaks the rules, and the call that noticed it
+// returns why.
 //
 // Read is for one goroutine at a time, and so is Write; the other methods are safe for
 // concurrent use.
@@ -199,18 +200,15 @@ func (w *wire) Write(p []byte) (int, error) {
 	// too early is safe and one that is too late is not.
 	now := w.link.Events.Now()
 	w.mu.Lock()
-	greets, err := w.hello.at.IsZero(), w.request(p, now)
+	greets := w.hello.at.IsZero()
+	frame, err := w.request(p, now)
 	alone := len(w.pending) < crowd
 	w.mu.Unlock()
-	if errors.Is(err, errApart) {
-		_ = w.Fail(err) // for the reason in send, the client learns of it from Read
-		return len(p), nil
-	}
 	if err != nil {
 		return 0, w.Fail(err)
 	}
 	if !greets {
-		w.put(p, alone)
+		w.put(frame, alone)
 		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
@@ -225,23 +223,24 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// request notes a frame that is about to be sent. It refuses the request for a new
-// session if the link has had one. It is called with mu held.
-func (w *wire) request(p []byte, now time.Time) error {
+// request notes a frame that is about to be sent, and returns what to send for it. It
+// refuses the request for a new session if the link has had one. It is called with mu
+// held.
+func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 	if w.hello.at.IsZero() {
 		body, err := bodyOf(p, minHandshakeRequest)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		w.hello, w.asked = sent{at: now, op: opcode.Connect, length: len(body)}, int64At(body, 16)
 		if id := w.link.Session(); w.asked == 0 && id != 0 {
-			return fmt.Errorf("%w: had 0x%x", errSecondSession, uint64(id))
+			return nil, fmt.Errorf("%w: had 0x%x", errSecondSession, uint64(id))
 		}
-		return nil
+		return p, nil
 	}
 	body, err := bodyOf(p, minRequest)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, xid := sent{at: now, op: int32At(body, 4), length: len(body)}, int32At(body, 0)
 	switch s.op {
@@ -254,16 +253,28 @@ func (w *wire) request(p []byte, now time.Time) error {
 		s.awaits = w.link.sends(pathIn(body), w)
 	case opcode.Create:
 		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
-			return errApart
+			p = readOf(xid, pathIn(body))
+			s.op, s.length, s.awaits = opcode.GetData, len(p)-prefixLength, nil
 		}
 	}
 	if xid == xidPing {
 		w.pings = append(w.pings, now)
-		return nil
+		return p, nil
 	}
 	w.pending[xid] = s
 	w.order = append(w.order, xid)
-	return nil
+	return p, nil
+}
+
+// readOf returns a request for the data of the path. It takes the place of a create that
+// must not be sent. A server never has a node of that name, because it adds a number to
+// it, so it answers that there is none.
+func readOf(xid int32, path []byte) []byte {
+	var p []byte
+	for _, n := range []int32{int32(minRequest + 4 + len(path) + 1), xid, opcode.GetData, int32(len(path))} {
+		p = binary.BigEndian.AppendUint32(p, uint32(n))
+	}
+	return append(append(p, path...), 0) // no watch
 }
 
 // pathIn returns the path that a request begins with, or nothing.

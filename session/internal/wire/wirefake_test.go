@@ -270,7 +270,7 @@ func established(t *testing.T, events Events) *played {
 func (p *played) noteOut(frame []byte) {
 	p.Helper()
 	p.mu.Lock()
-	err := p.request(frame, p.link.Events.Now())
+	_, err := p.request(frame, p.link.Events.Now())
 	p.mu.Unlock()
 	eventstest.Must(p.T, err)
 }
