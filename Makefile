@@ -28,8 +28,8 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # bench is its own module, so that the compared libraries never enter a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
-# Its own tests are left out of make test as long as it is what make test-all has tested.
-BENCH_CHANGED = $(and $(BENCH),$(or $(filter 1,$(ZKGRANT_FULL)),$(shell .ci/since bench && echo changed)))
+# Its own tests are left out of make test as long as its code is what make test-all has tested.
+BENCH_CHANGED = $(and $(BENCH),$(or $(filter 1,$(ZKGRANT_FULL)),$(shell .ci/since 'bench/*.go' 'bench/go.*' && echo changed)))
 
 # PARTS are the other modules. go.work builds them with this library, and one go command takes all of them.
 PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
@@ -40,8 +40,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: ## what has to pass before a change goes in: eight to eleven minutes on two idle cores, fifteen the first time
-	@ZKGRANT_REAL=1 ZKGRANT_TURN=$$(git rev-parse HEAD 2>/dev/null) MAKE='$(MAKE)' .ci/steps test fetch build lint meters tests newest race mutants interop
+test: ## what has to pass before a change goes in: five minutes on two idle cores, eight the first time
+	@ZKGRANT_REAL=1 ZKGRANT_TURN=$${ZKGRANT_TURN-$$(git rev-parse HEAD 2>/dev/null)} MAKE='$(MAKE)' .ci/steps test fetch check meters tests newest race mutants interop
 
 .PHONY: test-all
 test-all: ## everything at full length, in less than an hour: before an issue is called resolved, and nightly
@@ -49,13 +49,10 @@ test-all: ## everything at full length, in less than an hour: before an issue is
 	@git diff --quiet HEAD && git rev-parse HEAD >.ci/last-full && echo 'test-all: commit .ci/last-full, so that make test leaves out what has not changed since'
 
 .PHONY: fetch
-fetch: deps $(GOLANGCI) ## fetch and build what the tests need
-	$(GO) mod download
+fetch: deps ## fetch what the tests need; go fetches modules when it compiles them
 ifneq ($(BENCH),)
-	cd bench && $(GO) mod download
-	bench/deps
+	bench/deps $(if $(BENCH_CHANGED),,curator writelock kazoo prometheus)
 endif
-	GOWORK='$(CURDIR)/go.work' $(GO) mod download
 
 .PHONY: deps
 deps: ## make Java and ZooKeeper available for the tests that need real servers
@@ -88,6 +85,17 @@ platforms: ## the tests of the pure packages where an int has 32 bits; everythin
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
 	$(call in-parts,$(GOLANGCI) run --allow-parallel-runners ./...) $(BENCH:%/go.mod=./%/...)
 
+# Building golangci-lint takes more processor time than all that make test compiles.
+.PHONY: check
+check: ## make lint if golangci-lint is built already, else go vet
+ifneq ($(wildcard $(GOLANGCI)),)
+	@$(MAKE) --no-print-directory lint
+else
+	@echo 'check: go vet alone, and not on bench: golangci-lint is not built; make lint builds it, and .ci/run and make test-all run it'
+	$(GO) vet ./...
+	$(call in-parts,$(GO) vet)
+endif
+
 .PHONY: meters
 meters: ## what a lock passes on its way, and the lines of each room; for reading, fails nothing
 	-@$(GO) run ./coordinator/reliability/meters
@@ -98,32 +106,33 @@ $(GOLANGCI):
 	GOBIN='$(CURDIR)/.deps/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv .deps/bin/golangci-lint $@
 
-# RACED are the packages with their own goroutines, but for the one that starts real servers. The rest is tested without the race
-# detector, which would make it slow: the explorer is pure. The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy,
-# and there is memory enough. MANY are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The
-# tests that it slows most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is
-# taken from Go's cache of results (-count=1): it does not know what a server has answered.
-RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$')
+# RACED are the packages with their own goroutines, but for the one that starts real servers. make test runs all of their tests without
+# the race detector, which makes them several times slower, and one in three under it, by turns; make test-all runs each of them under it.
+# The rest has no goroutines: the explorer is pure. GOGC=400: the clients' large buffers keep the collector busy, and there is memory
+# enough. MANY are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The tests that it slows
+# most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is taken from Go's cache
+# of results (-count=1): it does not know what a server has answered.
+FULL := $(filter 1,$(ZKGRANT_FULL))
+RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$') ./coordinator/reliability/schedules
 MANY := HandoffDoesNotWaitForABurst|CloseOfManyLocks|ATryInAnOutage|ShareAListing
-UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|WhateverFrameIsLost)
+UNRACED := $(if $(FULL),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|WhateverFrameIsLost)
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
-tests: ## the tests that need no race detector; at full length with ZKGRANT_FULL=1
-	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort)) $(if $(UNRACED),& \
-	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m -run '$(UNRACED)' $(RACED) || { wait $$!; exit 1; }; wait $$!)
-ifeq ($(UNRACED),)
+tests: ## the tests without the race detector, but at full length (ZKGRANT_FULL=1) those that run under it
+	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(APART) $(if $(FULL),$(filter-out %/schedules,$(RACED))) | sort))
+ifneq ($(FULL),)
 	GOGC=400 $(GO) test -vet=off -count=1 -timeout 60m -run '$(MANY)' ./coordinator
 endif
 	$(call in-parts,$(GO) test -vet=off -shuffle=on -count=1 -timeout 60m) $(if $(BENCH_CHANGED),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race
-race: ## the tests under the race detector
-	GOGC=400 GO='$(GO)' .ci/race -vet=off -shuffle=on -count=1 -timeout 60m $(if $(UNRACED),-skip='$(UNRACED)') $(RACED) ./coordinator/reliability/schedules
+race: ## the tests under the race detector: one in three, by turns, and each at full length
+	GOGC=400 GO='$(GO)' .ci/race -vet=off -shuffle=on -count=1 -timeout 60m -run="$$(.ci/turn 3 $$($(GO) list -f '{{.Dir}}' $(RACED)))" $(if $(UNRACED),-skip='$(UNRACED)') $(RACED)
 
 .PHONY: mutants
 mutants: ## put the seeded bugs that a change touches into the library and see that their tests find them; at full length, each bug and each of its tests
-	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,$(or $(shell .ci/since),1)) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
+	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_TURN= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,$(or $(shell .ci/since),1)) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
 kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; six minutes on two idle cores

@@ -303,7 +303,6 @@ func TestRemovalsKeepToTheirRate(t *testing.T) {
 // removes at most 10,000 of them.
 func TestRealFreshPathsLeaveFewDirectories(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	const aSecond, most = 890, 2000
 	seconds := eventstest.Amount(3, 20)
 	e := ensemble.Start(t, 1, ensemble.Property("znode.container.checkIntervalMs", "60000"))

@@ -321,7 +321,6 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 // TestRealLockDelay: by real servers' clocks, while waiters come and go.
 func TestRealLockDelay(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	const delay, path, record = 1500 * time.Millisecond, "/locks/delay", "/locks/delay" + session.RecordSuffix
 	e := coordtest.Servers(t, 3)

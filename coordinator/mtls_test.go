@@ -33,7 +33,6 @@ import (
 // name. The next connection is made with another certificate, and the lock stays. What a server has against a certificate is told.
 func TestRealMutualTLS(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	authority := newAuthority(t)
 	now := time.Now()
 	server := authority.issue(t, "server", now.Add(time.Hour))

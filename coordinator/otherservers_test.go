@@ -86,7 +86,7 @@ func TestABrokenConnectionIsNoLackOfContainers(t *testing.T) {
 
 // TestRealOnTheServersThereAre is what every server has to do, whatever it lacks.
 func TestRealOnTheServersThereAre(t *testing.T) {
-	eventstest.NeedsServers(t)
+	eventstest.NeedsServersEachTime(t)
 	server := coordtest.Servers(t, 1).Addr(0)
 	c, other := coordtest.ConnectReal(t, server), coordtest.ConnectReal(t, server)
 	a, first := coordtest.Hold(t, c.Mutex("/other/servers/a"))

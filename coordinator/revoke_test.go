@@ -193,7 +193,6 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 // scenes have those that do, of every kind.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	e := coordtest.Servers(t, 3)
 	t.Run("by force", func(t *testing.T) {

@@ -343,7 +343,6 @@ func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
 // TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that requires SASL, and on one that does not.
 func TestRealSASL(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	connect := func(servers string) dialing {
 		return func(options ...coordinator.Option) (*coordinator.Coordinator, error) {
 			return coordinator.Connect(coordtest.RealContext(t), servers, options...)

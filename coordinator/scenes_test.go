@@ -35,7 +35,7 @@ func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/ka
 
 // TestRealScenes plays the same on a real server, as far as a real server can do it.
 func TestRealScenes(t *testing.T) {
-	eventstest.NeedsServers(t)
+	eventstest.NeedsServersEachTime(t)
 	coordtest.RealScenes(t, ensemble.Start(t, 1), "testdata/scenes")
 }
 

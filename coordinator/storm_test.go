@@ -18,7 +18,6 @@ import (
 // and the explorer have them.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){

@@ -24,7 +24,6 @@ import (
 // numbers. Ports of the page become free ones.
 func TestTutorial(t *testing.T) {
 	eventstest.NeedsServers(t)
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	page := portsOf(t).Replace(read(t, "docs/tutorial.md"))
 	steps := regexp.MustCompile("(?s)(?:Save this as `([\\w.]+)`:\n\n)?```(\\w+)\n(.*?)```").FindAllStringSubmatch(page, -1)

@@ -90,7 +90,7 @@ var theArena arena
 // enter returns the arena. It skips the test unless real servers are asked for.
 func enter(tb testing.TB) *arena {
 	tb.Helper()
-	eventstest.NeedsServers(tb)
+	eventstest.NeedsServersEachTime(tb)
 	a := &theArena
 	a.once.Do(func() { a.err = a.open(context.Background()) })
 	if a.err != nil {

@@ -33,22 +33,35 @@ func Many(quick, full int) int {
 	return Amount(quick, full)
 }
 
-// NeedsServers skips a test of real servers unless they are asked for.
+// NeedsServers skips a test of real servers unless they are asked for. `make test` runs
+// it for one commit in three.
 func NeedsServers(tb testing.TB) {
+	tb.Helper()
+	NeedsServersEachTime(tb)
+	Turn(tb, 3)
+}
+
+// NeedsServersEachTime is NeedsServers for what `make test` runs for each commit.
+func NeedsServersEachTime(tb testing.TB) {
 	tb.Helper()
 	if os.Getenv(realVariable) != "1" {
 		tb.Skipf("needs a real ZooKeeper: run it with %s=1, after `make deps`", realVariable)
 	}
 }
 
-// Turn skips a test for all but one in so many commits. `make test` names the commit; at full length, and where
-// none is named, the test runs.
+// Turn skips a test for all but one in so many commits. `make test` names the commit; at
+// full length, and where none is named, the test runs.
 func Turn(tb testing.TB, of uint32) {
 	tb.Helper()
-	commit := os.Getenv(turnVariable)
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(commit + tb.Name())) // it cannot fail
-	if commit != "" && !Full() && hash.Sum32()%of != 0 {
+	if !InTurn(tb.Name(), of) {
 		tb.Skipf("runs for one commit in %d, and at full length", of)
 	}
+}
+
+// InTurn reports whether it is the turn of the named part of a test, see Turn.
+func InTurn(name string, of uint32) bool {
+	commit := os.Getenv(turnVariable)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(commit + name)) // it cannot fail
+	return commit == "" || Full() || hash.Sum32()%of == 0
 }

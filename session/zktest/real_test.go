@@ -16,7 +16,7 @@ func TestRealServer(t *testing.T) {
 	var featured *ensemble.Ensemble
 	zktest.PlayOnApache(t, zktest.StartApache(t, false), func(t *testing.T) *ensemble.Ensemble {
 		t.Helper()
-		eventstest.NeedsServers(t)
+		eventstest.NeedsServersEachTime(t)
 		if featured == nil {
 			featured = zktest.StartApache(all, true)
 		}

@@ -36,7 +36,6 @@ type worker struct {
 //
 // It counts what the process has, so no other test may run beside it.
 func TestCyclesLeaveNothing(t *testing.T) {
-	eventstest.Turn(t, 3)
 	const workers, paths, stages = 8, 3, 4
 	const tick = 500 * time.Millisecond
 	eventstest.NeedsServers(t)

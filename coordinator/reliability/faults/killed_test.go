@@ -16,7 +16,6 @@ import (
 // 3 s a holder loses its lock while there is no quorum. No other contender is granted it
 // meanwhile, and afterwards each one is.
 func TestServersAreKilled(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, brief = 10 * time.Second, 3 * time.Second

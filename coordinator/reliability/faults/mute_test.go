@@ -14,7 +14,6 @@ import (
 // timeout, whether it comes first when a session is made, or next after a lost
 // connection. Then another server is tried, and no lock is lost.
 func TestMuteServer(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick, timeout = 500 * time.Millisecond, 6 * time.Second

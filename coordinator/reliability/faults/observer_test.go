@@ -54,7 +54,6 @@ func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsOfAnObserver(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	o := newObservatory(t)
@@ -127,7 +126,6 @@ func TestClientsOfAnObserver(t *testing.T) {
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsBehindAnObserverMaster(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	o := newObservatory(t, ensemble.ObserverMaster())

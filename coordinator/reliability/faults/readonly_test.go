@@ -19,7 +19,6 @@ import (
 // one is refused, with an error that names the mode, a holder's does not go on there, and
 // its loss comes in time.
 func TestNoSessionIsReadOnly(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout = 2 * time.Second

@@ -16,7 +16,6 @@ import (
 // leave. The lists are static: each server reads its own when it is restarted. Other sessions contend all the time. A holder with
 // the old list keeps its lock, and waiters get it in their turn, whatever list they have.
 func TestAServerIsReplaced(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, lock = 10 * time.Second, "/locks/moved"

@@ -21,7 +21,6 @@ const raisedEpoch = 40
 // grow again after acceptedEpoch was raised. A session in the backup has the node of a lock again that it has released since: the
 // lock is free when that process has ended. docs/production.md tells operators.
 func TestABackupIsRestored(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, long = 3 * time.Second, 10 * time.Second

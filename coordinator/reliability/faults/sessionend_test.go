@@ -45,7 +45,6 @@ const (
 // The short form gives the server a small buffer, which takes few nodes. The same holds
 // for every size.
 func TestFullSessionsEnd(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const small = 20_000

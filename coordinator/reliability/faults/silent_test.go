@@ -19,7 +19,6 @@ import (
 // else tells them of the silence. Exception: a lock may be lost while a healthy server
 // takes 0.23 T or more for a connection, its handshake and a write, as on a busy machine.
 func TestASilentServerOfThree(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond
@@ -128,7 +127,6 @@ func behind(t *testing.T, e *ensemble.Ensemble) (proxies []*ensemble.Proxy, serv
 // Two of three servers refuse, and the third halts for 2.6 s at T = 10 s: no session is
 // connected again, and no lock is lost.
 func TestAHaltOfTheOnlyServerThatAnswersIsSatOut(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, halt = 10 * time.Second, 2600 * time.Millisecond

@@ -28,7 +28,6 @@ type slowness struct {
 // holder is told before the next one is granted, whatever the servers think of its
 // session. All is well once the answers are quick again.
 func TestSlowServer(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const tick, timeout = 400 * time.Millisecond, 4 * time.Second

@@ -22,7 +22,6 @@ const staleTick = 500 * time.Millisecond
 //
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
-	eventstest.Turn(t, 3)
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	links := ensemble.NewLinks(t)
