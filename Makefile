@@ -31,9 +31,9 @@ BENCH := $(wildcard bench/go.mod)
 # Its own tests are left out of make test as long as its code is what make test-all has tested.
 BENCH_CHANGED = $(and $(BENCH),$(or $(filter 1,$(ZKGRANT_FULL)),$(shell .ci/since 'bench/*.go' 'bench/go.*' && echo changed)))
 
-# PARTS are the other modules. go.work builds them with this library, and one go command takes all of them.
-PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
-in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
+# MODULES are the other modules. go.work builds them with this library, and one go command takes all of them.
+MODULES := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
+in-modules = GOWORK='$(CURDIR)/go.work' $(1) $(MODULES:%=./%/...)
 
 .PHONY: help
 help: ## list the targets
@@ -64,7 +64,7 @@ build: ## compile everything, the examples and bench included
 ifneq ($(BENCH),)
 	cd bench && $(GO) build -o /dev/null ./...
 endif
-	$(call in-parts,$(GO) build -o /dev/null)
+	$(call in-modules,$(GO) build -o /dev/null)
 
 .PHONY: vet
 vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the steps of tests leave it out
@@ -77,13 +77,13 @@ PURE := ./events ./recipes/... ./session/internal/... ./session/zktest
 platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and the library vetted, with its tests, for Windows and macOS
 	GOARCH=386 ZKGRANT_REAL= ZKGRANT_FULL= $(GO) test -vet=off -count=1 -timeout 20m -skip '^TestReal' $(PURE)
 	GOARCH=arm64 $(GO) build -o /dev/null ./...
-	GOARCH=arm64 $(call in-parts,$(GO) build -o /dev/null)
+	GOARCH=arm64 $(call in-modules,$(GO) build -o /dev/null)
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
-	$(call in-parts,$(GOLANGCI) run --allow-parallel-runners ./...) $(BENCH:%/go.mod=./%/...)
+	$(call in-modules,$(GOLANGCI) run --allow-parallel-runners ./...) $(BENCH:%/go.mod=./%/...)
 
 # Building golangci-lint takes more processor time than all that make test compiles.
 .PHONY: check
@@ -93,7 +93,7 @@ ifneq ($(wildcard $(GOLANGCI)),)
 else
 	@echo 'check: go vet alone, and not on bench: golangci-lint is not built; make lint builds it, and .ci/run and make test-all run it'
 	$(GO) vet ./...
-	$(call in-parts,$(GO) vet)
+	$(call in-modules,$(GO) vet)
 endif
 
 .PHONY: meters
@@ -124,7 +124,7 @@ tests: ## the tests without the race detector, but at full length (ZKGRANT_FULL=
 ifneq ($(FULL),)
 	GOGC=400 $(GO) test -vet=off -count=1 -timeout 60m -run '$(MANY)' ./coordinator
 endif
-	$(call in-parts,$(GO) test -vet=off -shuffle=on -count=1 -timeout 60m) $(if $(BENCH_CHANGED),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
+	$(call in-modules,$(GO) test -vet=off -shuffle=on -count=1 -timeout 60m) $(if $(BENCH_CHANGED),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race
 race: ## the tests under the race detector: one in three, by turns, and each at full length
