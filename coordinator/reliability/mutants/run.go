@@ -163,18 +163,18 @@ func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	l.mu.Unlock()
 	run := l.try(ctx, bug, f, limit)
 	if run.Verdict == Hung {
-		run = l.try(ctx, bug, f, 2*limit)
+		run = l.try(ctx, bug, f, 4*limit)
+	}
+	// A world has to end with the violation that it was given for.
+	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
+		run.Verdict = Broken
 	}
 	return run
 }
 
 // try runs a test with the bug of that number.
 func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) Run {
-	run := l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
-	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
-		run.Verdict = Broken
-	}
-	return run
+	return l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
 }
 
 // start runs the tests of a package that match. Arguments in the form of a flag are flags, the rest is for the environment.
