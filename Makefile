@@ -74,12 +74,14 @@ vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the 
 PURE := ./events ./recipes/... ./session/internal/... ./session/zktest
 
 .PHONY: platforms
-platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and the library vetted, with its tests, for Windows and macOS
+platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and the library vetted, with its tests, and the command compiled for Windows and macOS
 	GOARCH=386 ZKGRANT_REAL= ZKGRANT_FULL= $(GO) test -vet=off -count=1 -timeout 20m -skip '^TestReal' $(PURE)
 	GOARCH=arm64 $(GO) build -o /dev/null ./...
 	GOARCH=arm64 $(call in-modules,$(GO) build -o /dev/null)
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOWORK='$(CURDIR)/go.work' $(GO) build -o /dev/null ./cmd/zkgrant
+	GOOS=darwin GOARCH=arm64 GOWORK='$(CURDIR)/go.work' $(GO) build -o /dev/null ./cmd/zkgrant
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
