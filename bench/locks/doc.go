@@ -45,10 +45,9 @@
 //     received by the process, counted at its sockets (Curator: what the kernel says the
 //     process read and wrote). The server counts requests, and the watches that it
 //     notified; etcd does not count watches.
-//   - In another session: the same with two sessions that take turns. After a long wait:
-//     the waiter has waited for more than three probe intervals, at the end of which its
-//     own session has long stopped to write for it. Other libraries do the same after any
-//     wait.
+//   - In another session: the same with two sessions that take turns. After three probe
+//     intervals of waiting: only zkgrant is measured, because the other libraries do the
+//     same after any wait.
 //   - Memory: locks, each with its own path, are taken and kept, in a fresh process. The
 //     figure is the heap after a collection (kazoo: the memory of the process), the
 //     client library included. With zkgrant it is taken when every node is watched, which

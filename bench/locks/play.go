@@ -260,7 +260,7 @@ func (p *player) held() ([]int64, error) {
 	return []int64{heap - p.heap, goroutines - p.goroutines}, nil
 }
 
-// watchful is a lock whose holder is told of a loss once it has asked for that.
+// watchful is a lock that reports a loss, on a channel that watch makes.
 type watchful interface{ watch() }
 
 // take acquires n locks in some goroutines.
