@@ -38,7 +38,9 @@ func Many(quick, full int) int {
 func NeedsServers(tb testing.TB) {
 	tb.Helper()
 	NeedsServersEachTime(tb)
-	Turn(tb, 3)
+	if !InTurn(tb.Name(), 3) {
+		tb.Skip("runs for one commit in 3, and at full length")
+	}
 }
 
 // NeedsServersEachTime is NeedsServers for what `make test` runs for each commit.
@@ -49,16 +51,9 @@ func NeedsServersEachTime(tb testing.TB) {
 	}
 }
 
-// Turn skips a test for all but one in so many commits. `make test` names the commit; at
-// full length, and where none is named, the test runs.
-func Turn(tb testing.TB, of uint32) {
-	tb.Helper()
-	if !InTurn(tb.Name(), of) {
-		tb.Skipf("runs for one commit in %d, and at full length", of)
-	}
-}
-
-// InTurn reports whether it is the turn of the named part of a test, see Turn.
+// InTurn reports whether it is the turn of the named test, or part of one: one commit in
+// so many. `make test` names the commit; at full length, and where none is named, it is
+// always its turn.
 func InTurn(name string, of uint32) bool {
 	commit := os.Getenv(turnVariable)
 	hash := fnv.New32a()
