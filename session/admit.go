@@ -13,12 +13,13 @@ var _ request = (*seatRequest)(nil)
 
 // admit refuses the request, or has it made when there is room for the seat's nodes.
 func (r *seatRequest) admit(s *Session) {
-	if !s.mayTakePlace(r) {
-		r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
+	t := r.seat
+	if (t.in != nil || t.traded) && !s.mayTakePlace(r) {
+		t.answer(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
 		return
 	}
 	s.noteRequest(r)
-	if s.isKnown(r) {
+	if (r.op == recipes.OpClaim || r.op == recipes.OpAdvance) && s.isKnown(r) {
 		return
 	}
 	if r.op == recipes.OpDelete {
@@ -26,23 +27,34 @@ func (r *seatRequest) admit(s *Session) {
 		// lock again at once, and then both are one request, or the new one is known to
 		// stand behind the old one.
 		s.loop.Yield()
-		s.proceed(r)
+		r.enter(s)
 		return
 	}
-	r.seat.unsent = r
-	if r.op == recipes.OpCreate || !r.seat.counts {
+	t.unsent = r
+	if r.op == recipes.OpCreate || !t.counts {
 		s.seek(r)
 		return
 	}
-	s.proceed(r)
+	r.enter(s)
 }
 
-// proceed has a request made that has room, by itself or together with another one.
-func (s *Session) proceed(r *seatRequest) {
-	if s.reads(r) || r.seat.single != nil && r.seat.single.keeps(r) {
+// enter takes the room that the seat's nodes need, unless they have it, and has the
+// request made, by itself or together with another one.
+func (r *seatRequest) enter(s *Session) {
+	t := r.seat
+	if !t.counts && r.op != recipes.OpDelete { // a node that is to go takes no more room
+		t.counts = true
+		s.budget.Take(t.load())
+		s.showFill()
+	}
+	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
 		return
 	}
-	if made := s.paired(r); made != nil {
+	var made request = r
+	if r.op == recipes.OpDelete || r.op == recipes.OpCreate && s.leaving[t.dir] != nil {
+		made = s.paired(r)
+	}
+	if made != nil {
 		s.pending.add(made)
 	}
 }
@@ -52,7 +64,7 @@ func (r *seatRequest) begins(s *Session) {
 	if r.seat.unsent == r {
 		r.seat.unsent = nil
 	}
-	r.warm = r.knowable() && s.warmth(s.client, r).Claims()
+	r.warm = r.op == recipes.OpAdvance && r.knowable() && s.warmth(s.client, r).Claims()
 }
 
 func (r *seatRequest) do(c *client) (func(*Session), error) {
@@ -101,9 +113,11 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		}
 	case recipes.Delete:
 		nodes := t.nodes(r.node)
-		in, err = c.remove(t, e)
+		in, err = c.remove(t, e, nodes)
 		if _, gone := in.(recipes.Deleted); gone {
-			c.permitsLeft(t, nodes)
+			if t.permits != nil {
+				c.permitsLeft(t, nodes)
+			}
 			c.renewBehind(t, nodes)
 		}
 	case recipes.Arm:
@@ -115,19 +129,14 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	return in, err
 }
 
-// isGivingBack reports whether the request is a create that deletes permits, too.
-func isGivingBack(r *seatRequest) bool {
-	create, _ := r.effect.(recipes.Create)
-	return create.Back.Text != ""
-}
-
-// paired takes a request that is to be parked, and returns what to park for it. It
-// returns nil if the request has joined one that is parked.
+// paired takes a delete or a create that is to be parked, and returns what to park for
+// it. It returns nil if a create has joined a delete that is parked.
 func (s *Session) paired(r *seatRequest) request {
 	t := r.seat
 	leave, _ := r.effect.(recipes.Delete)
+	create, _ := r.effect.(recipes.Create)
 	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}
-	v := recipes.View{Brief: t.brief()}
+	v := recipes.View{Brief: t.brief}
 	switch {
 	case t.members != nil:
 		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
@@ -139,7 +148,7 @@ func (s *Session) paired(r *seatRequest) request {
 		made := &turnover{leave: r}
 		s.leaving[t.dir] = made
 		return made
-	case x.Follows(v) && !isGivingBack(r):
+	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
 		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
 			joined.enter, r.with = r, joined
 			delete(s.leaving, t.dir)

@@ -100,7 +100,7 @@ func (t *Seat) dataIn(c *client) []byte {
 // barrier is a write through the quorum that changes nothing. If there is no directory,
 // that is an answer of the quorum as well.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
-	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
 	if errors.Is(err, zk.ErrNoNode) {
 		return zkerr.Done, nil
 	}
@@ -109,7 +109,7 @@ func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 
 // check is a claim for the session's own purposes. It returns nil if the node exists.
 func (c *client) check(node string) error {
-	_, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	_, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
 	return err
 }
 

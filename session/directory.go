@@ -63,9 +63,6 @@ func (d *directories) made(dir string, czxid int64) {
 
 // learn takes what an answer has said of the directory.
 func (d *directories) learn(dir string, m recipes.Meaning) {
-	if m.Note == recipes.NoteNothing {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.known, dir, m.Book(d.known[dir]))

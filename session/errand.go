@@ -33,17 +33,18 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 		if !ok {
 			return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 		}
-		x.Nodes = []string{t.prefix(id) + fmt.Sprintf("%010d", writer.Seq)}
+		x.Nodes = t.prefixes(id)
+		x.Nodes[0] += fmt.Sprintf("%010d", writer.Seq)
 	case recipes.LayoutQueue, recipes.LayoutSeveral:
 		x.Nodes = t.prefixes(id)
 	}
 	if e.Back.Text != "" {
 		x.Leavers = t.nodes(t.at(e.Back))
-	} else {
+	} else if t.permits != nil {
 		c.mayEnterAtOnce(t, &x, id)
 	}
 	in, err := c.carryOut(t, x)
-	if _, created := in.(recipes.Created); created {
+	if _, created := in.(recipes.Created); created && t.permits != nil {
 		c.permitsLeft(t, x.Leavers)
 	}
 	return in, err
@@ -52,7 +53,7 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 // mayEnterAtOnce notes in a create at a semaphore what a transaction needs that takes the
 // permits without a place in the queue.
 func (c *client) mayEnterAtOnce(t *Seat, x *recipes.Errand, id guid) {
-	if attempt, _ := t.attempted(); t.permits == nil || attempt > 1 {
+	if attempt, _ := t.attempted(); attempt > 1 {
 		return // a second attempt may be one after permits that were given back
 	}
 	known := c.dirs.size(t.permits.size)
@@ -86,16 +87,15 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 }
 
 // remove deletes the own nodes. If it leaves a floor, the session remembers that.
-func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
+func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Input, error) {
 	x := recipes.Errand{
-		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: t.nodes(t.at(e.Node)),
-		Floor: e.Floor, Clean: e.Clean,
+		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes, Floor: e.Floor, Clean: e.Clean,
 	}
-	own := x.Nodes[0]
+	own := nodes[0]
 	switch {
 	case x.Layout == recipes.LayoutNode:
 		return c.removeSingle(t, x)
-	case len(x.Nodes) > 1:
+	case len(nodes) > 1:
 		x.Layout = recipes.LayoutSeveral
 		return c.carryOut(t, x)
 	case e.Clean:
@@ -113,9 +113,9 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	return in, err
 }
 
-// permitsLeft notes that permits are gone.
+// permitsLeft notes that nodes of a semaphore's contender are gone, which may be permits.
 func (c *client) permitsLeft(t *Seat, nodes []string) {
-	if t.permits != nil && len(nodes) > 0 && path.Dir(nodes[0]) == t.permits.dir {
+	if len(nodes) > 0 && path.Dir(nodes[0]) == t.permits.dir {
 		c.dirs.fewer(t.permits.dir, len(nodes))
 	}
 }
@@ -139,7 +139,7 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 		p := x.Plan(c.view(t, x))
 		var a recipes.Answer
 		var err error
-		if try == 0 && c.isFresh(t, x, p) {
+		if try == 0 && x.Op == recipes.OpCreate && len(p) == 1 && c.isFresh(t, x) {
 			if a, x.Made, err = c.createFresh(t, x, p); x.Made {
 				dirs = append(dirs, x.Dir)
 			}
@@ -216,7 +216,7 @@ func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) 
 
 // view is what the plan of an errand depends on.
 func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
-	v := recipes.View{Brief: t.brief()}
+	v := recipes.View{Brief: t.brief}
 	creates := x.Op == recipes.OpCreate
 	switch {
 	case creates && t.members != nil:
@@ -250,6 +250,7 @@ func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	switch {
+	case m.Note == recipes.NoteNothing:
 	case x.Layout != recipes.LayoutNode:
 		c.dirs.learn(m.Dir, m)
 	case m.Note == recipes.NoteShut:
@@ -259,7 +260,7 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 		c.dirs.removed(t.dir, path.Base(x.Nodes[0]), x.Floor)
 		c.dirs.fewer(t.dir, 1)
 	}
-	if p.Refused(a).On == recipes.OnSize {
+	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
 		c.dirs.sized(x.Size, sizeRead{})
 	}
 	return m
@@ -352,7 +353,20 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	var few [8]any // not on the heap
 	ops := few[:0]
 	for _, o := range p {
-		ops = append(ops, t.request(o))
+		switch o.Do {
+		case recipes.DoCreate:
+			acl := t.acl
+			if t.members != nil {
+				acl = t.members[o.Member].acl
+			}
+			ops = append(ops, &zk.CreateRequest{Path: o.Path, Data: o.Data, Acl: acl, Flags: int32(o.Flags)})
+		case recipes.DoDelete:
+			ops = append(ops, &zk.DeleteRequest{Path: o.Path, Version: o.Version})
+		case recipes.DoSet:
+			ops = append(ops, &zk.SetDataRequest{Path: o.Path, Data: o.Data, Version: o.Version})
+		default:
+			ops = append(ops, &zk.CheckVersionRequest{Path: o.Path, Version: o.Version})
+		}
 	}
 	create, creates := ops[0].(*zk.CreateRequest)
 	remove, removes := ops[0].(*zk.DeleteRequest)
@@ -367,11 +381,14 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 		outcome, err = zkerr.Classify(c.conn.Delete(remove.Path, remove.Version))
 	default:
 		res, err = c.conn.Multi(ops...)
-		a.At = zkerr.FailedOp(res)
-		outcome, err = zkerr.ClassifyMulti(res, err)
+		outcome, a.At, err = zkerr.ClassifyMulti(res, err)
 	}
-	if a.Result = resultOf(outcome, err); a.Result != recipes.ResultDone || len(res) < len(ops) {
-		return a, err // refused or unknown, or the answer was cut short
+	if outcome != zkerr.Done {
+		a.Result = refusal(outcome, err)
+		return a, err
+	}
+	if a.Result = recipes.ResultDone; len(res) < len(ops) {
+		return a, nil // a single delete, or an answer that was cut short
 	}
 	for i, r := range res {
 		switch {
@@ -387,28 +404,9 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	return a, nil
 }
 
-// request is an operation for the client.
-func (t *Seat) request(o recipes.Operation) any {
-	switch o.Do {
-	case recipes.DoCreate:
-		acl := t.acl
-		if t.members != nil {
-			acl = t.members[o.Member].acl
-		}
-		return &zk.CreateRequest{Path: o.Path, Data: o.Data, Acl: acl, Flags: int32(o.Flags)}
-	case recipes.DoDelete:
-		return &zk.DeleteRequest{Path: o.Path, Version: o.Version}
-	case recipes.DoSet:
-		return &zk.SetDataRequest{Path: o.Path, Data: o.Data, Version: o.Version}
-	default:
-		return &zk.CheckVersionRequest{Path: o.Path, Version: o.Version}
-	}
-}
-
-func resultOf(outcome zkerr.Outcome, err error) recipes.Result {
+// refusal is the result of a transaction that was not done, or of which that is unknown.
+func refusal(outcome zkerr.Outcome, err error) recipes.Result {
 	switch {
-	case outcome == zkerr.Done:
-		return recipes.ResultDone
 	case !outcome.Settled():
 		return recipes.ResultUnknown
 	case errors.Is(err, zk.ErrNoNode):

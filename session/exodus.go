@@ -87,7 +87,7 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 			ops = append(ops, &zk.DeleteRequest{Path: node, Version: anyVersion})
 		}
 	}
-	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
+	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
 	answers := make([]pairReply, len(j.of))
 	for i, r := range j.of {
 		switch {

@@ -10,9 +10,9 @@ import "github.com/zkgrant/zkgrant/recipes"
 
 // isFresh reports whether the directory of a create may be a new one. The servers must be
 // known to have container nodes: others close the connection.
-func (c *client) isFresh(t *Seat, x recipes.Errand, p recipes.Plan) bool {
+func (c *client) isFresh(t *Seat, x recipes.Errand) bool {
 	attempt, _ := t.attempted()
-	return x.Op == recipes.OpCreate && x.Layout == recipes.LayoutQueue && len(p) == 1 && attempt == 1 && x.Dir != "/" &&
+	return x.Layout == recipes.LayoutQueue && attempt == 1 && x.Dir != "/" &&
 		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir).New()
 }
 

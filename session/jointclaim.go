@@ -89,9 +89,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}), append(whose, i)
 		}
 	}
-	res, err := c.conn.Multi(checks...)
-	failed := zkerr.FailedOp(res)
-	outcome, err := zkerr.ClassifyMulti(res, err)
+	outcome, failed, err := zkerr.ClassifyMulti(c.conn.Multi(checks...))
 	switch {
 	case outcome == zkerr.Done:
 		return func(s *Session) { j.split(s, c, -1, nil) }, nil

@@ -57,7 +57,7 @@ const (
 // reads has a list request wait for what it reads, and reports whether it reads anything.
 // If it needs a barrier, that is made first.
 func (s *Session) reads(r *seatRequest) bool {
-	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
+	if r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
 	}
 	r.wants.found, r.wants.missing = make([]*names, len(r.wants.dirs)), len(r.wants.dirs)

@@ -129,18 +129,6 @@ func (t *Seat) marksFit(data, room int) bool {
 	return size <= room
 }
 
-// prefixes are what the paths of an attempt's nodes begin with.
-func (t *Seat) prefixes(id guid) []string {
-	if t.members == nil {
-		return []string{t.prefix(id)}
-	}
-	all := make([]string, len(t.members))
-	for i, m := range t.members {
-		all[i] = path.Join(m.dir, head(m.kind, id)+m.kind.Marker())
-	}
-	return all
-}
-
 // size bounds what a create takes of a request, from above.
 func (m *member) size(data int) int {
 	const each = 96 // the name, and what is around the texts

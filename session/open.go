@@ -93,6 +93,7 @@ func (s *Session) Seat(p Place) *Seat {
 	case p.Members != nil:
 		t.layout, t.members, t.several = recipes.LayoutSeveral, s.members(p.Members), &ownNodes{}
 	}
+	t.brief = t.isBrief()
 	return t
 }
 

@@ -55,9 +55,19 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	case recipes.Create:
 		if e.Back.Text != "" {
 			_, r.guid = t.attempted()
-		} else {
-			r.guid = t.newGUID(e.Attempt)
+			break
 		}
+		permits := int32(0)
+		if t.permits != nil {
+			permits = t.permits.wanted
+		}
+		r.guid = newGUID(t.marks, permits)
+		t.mu.Lock()
+		t.attempt, t.guid = e.Attempt, r.guid
+		if t.several != nil {
+			t.several.nodes = nil // they were of the attempt before
+		}
+		t.mu.Unlock()
 	case recipes.List:
 		if latest, id := t.attempted(); e.Attempt == latest && latest != 0 {
 			r.guid = id

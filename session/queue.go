@@ -120,7 +120,8 @@ func (s *Session) pump() {
 			s.refuse(r)
 			continue
 		}
-		if g, ok := r.(gatherer); ok {
+		// Claims of holders are made together, and so are the deletes of the last flights.
+		if g, ok := r.(gatherer); ok && (r.where().lane == proving || s.quiet != nil) {
 			r = g.gather(s)
 		}
 		s.start(c, r)

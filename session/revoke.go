@@ -296,7 +296,7 @@ func (t *target) remove(c *client, version int32) error {
 		ops[i] = &zk.DeleteRequest{Path: node, Version: anyVersion}
 	}
 	ops[0] = &zk.DeleteRequest{Path: t.nodes[0], Version: version}
-	_, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
+	_, _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
 	if err == nil {
 		t.nodes = t.nodes[:1]
 		return zk.ErrNoNode

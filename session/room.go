@@ -163,15 +163,6 @@ func (r *seatRequest) load(*Session) budget.Load {
 	return r.seat.load()
 }
 
-func (r *seatRequest) enter(s *Session) {
-	if t := r.seat; !t.counts {
-		t.counts = true
-		s.budget.Take(t.load())
-		s.showFill()
-	}
-	s.proceed(r)
-}
-
 func (r *seatRequest) full(s *Session, err error) {
 	s.cfg.Logger.Warn("session full; acquisition refused", zap.String("path", r.seat.path()), zap.Error(err))
 	r.seat.unsent = nil

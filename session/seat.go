@@ -48,6 +48,8 @@ type Seat struct {
 	//     ahead.
 	traded bool
 
+	brief bool // see isBrief; it never changes
+
 	// It was granted the lock by the news that the node ahead is gone. The client takes
 	// no note of the zxid of such news, so a server that it connects to may be older than
 	// the Grant, until it has an answer.
@@ -234,19 +236,26 @@ func (t *Seat) path() string {
 	return strings.TrimPrefix(at, t.session.chroot)
 }
 
-// prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id guid) string {
-	var room [256]byte
-	b := append(room[:0], t.dir...)
-	if t.dir != "/" {
-		b = append(b, '/')
+// prefixes are what the paths of an attempt's nodes begin with.
+func (t *Seat) prefixes(id guid) []string {
+	if t.members == nil {
+		var room [256]byte
+		b := append(room[:0], t.dir...)
+		if t.dir != "/" {
+			b = append(b, '/')
+		}
+		return []string{string(append(appendHead(b, t.kind, id), t.kind.Marker()...))}
 	}
-	return string(append(appendHead(b, t.kind, id), t.kind.Marker()...))
+	all := make([]string, len(t.members))
+	for i, m := range t.members {
+		all[i] = path.Join(m.dir, head(m.kind, id)+m.kind.Marker())
+	}
+	return all
 }
 
-// brief reports whether a transaction of several operations may repeat the seat's path: a
-// server takes a bounded number of bytes in a request.
-func (t *Seat) brief() bool {
+// isBrief reports whether a transaction of several operations may repeat the seat's path:
+// a server takes a bounded number of bytes in a request.
+func (t *Seat) isBrief() bool {
 	const mostOfIt = MaxRequest / 8
 	size := len(t.dir) + len(t.data) + TimeoutSize
 	for _, a := range t.acl {
@@ -290,8 +299,8 @@ func (t *Seat) known() []string {
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if own := t.known(); slices.Contains(own, node) {
-		return slices.Clone(own)
+	if t.several != nil && slices.Contains(t.several.nodes, node) {
+		return slices.Clone(t.several.nodes)
 	}
 	return []string{node}
 }
@@ -301,20 +310,6 @@ func (t *Seat) nodes(node string) []string {
 func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
 	nodes = t.nodes(own)
 	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
-}
-
-func (t *Seat) newGUID(attempt recipes.Attempt) guid {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	permits := int32(0)
-	if t.permits != nil {
-		permits = t.permits.wanted
-	}
-	t.attempt, t.guid = attempt, newGUID(t.marks, permits)
-	if t.several != nil {
-		t.several.nodes = nil // they were of the attempt before
-	}
-	return t.guid
 }
 
 // attempted returns the latest attempt, and the GUID of its nodes.
@@ -347,7 +342,9 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 	}
 	before := t.own
 	t.epoch, t.own, t.born = epoch, nodes[0], born
-	t.forget(c, before)
+	if before != "" && before != t.own {
+		t.forget(c, before)
+	}
 	if t.permits != nil && path.Dir(t.own) == t.permits.dir {
 		c.looks.Drop(t.permits.dir, t) // it waits for no room any more
 	}
@@ -443,23 +440,25 @@ func (t *Seat) follows(node string) bool {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own, pred, several := t.own, t.pred, t.known()
+	for _, node := range [...]string{t.own, t.pred} {
+		if node != "" {
+			c.watches.Drop(node, t)
+		}
+	}
+	if t.several != nil {
+		for _, node := range t.several.nodes {
+			c.watches.Drop(node, t)
+		}
+		t.several.nodes = nil
+	}
 	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
-	switch {
-	case t.single != nil:
+	if t.single != nil {
 		c.owners.leave(t)
-	case t.permits != nil:
-		t.several.nodes = nil
+	}
+	if t.permits != nil {
 		c.looks.Drop(t.permits.dir, t)
-	case t.members != nil:
-		t.several.nodes = nil
 	}
 	c.looks.Drop(t.dir, t) // if it was watched
-	t.forget(c, own)
-	t.forget(c, pred)
-	for _, node := range several {
-		t.forget(c, node)
-	}
 }
 
 // under appends a path to the chroot. Both are valid paths, or empty.

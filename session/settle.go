@@ -14,7 +14,9 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if in == nil {
 		return
 	}
-	r.log(c, in, err)
+	if err != nil {
+		r.log(c, in, err)
+	}
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
 		return
@@ -78,9 +80,6 @@ func (s *Session) makeAgain(r *seatRequest) {
 // log logs why a request was not made. A refused delete is an error: the node blocks
 // other contenders until the session ends.
 func (r *seatRequest) log(c *client, in recipes.Input, err error) {
-	if err == nil {
-		return
-	}
 	level, what := zap.DebugLevel, "request failed"
 	if _, refused := in.(recipes.Refused); refused {
 		level, what = zap.WarnLevel, "request refused"

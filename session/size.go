@@ -92,14 +92,10 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range maxTries {
-		res, err := c.conn.Multi(set,
+		outcome, failed, err := zkerr.ClassifyMulti(c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
-			&zk.DeleteRequest{Path: wake, Version: anyVersion})
-		failed := zkerr.FailedOp(res)
-		if failed >= 0 {
-			err = res[failed].Error
-		}
-		if outcome, _ := zkerr.Classify(err); failed > 0 && outcome == zkerr.Refused {
+			&zk.DeleteRequest{Path: wake, Version: anyVersion}))
+		if failed > 0 && outcome == zkerr.Refused {
 			var done bool
 			if done, err = c.resizeUnheard(node, size, err); done {
 				return nil

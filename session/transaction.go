@@ -62,8 +62,8 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 			responses[i].Error = zkerr.InWords(refusal)
 		}
 	}
-	if failed := zkerr.FailedOp(responses); failed >= 0 {
-		err = responses[failed].Error
+	if _, failed, refusal := zkerr.ClassifyMulti(responses, err); failed >= 0 {
+		err = refusal
 		if failed < guards && errors.Is(err, zk.ErrNoNode) {
 			err = fmt.Errorf("%w: %w", ErrGuard, err)
 		}

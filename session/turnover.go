@@ -60,7 +60,9 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
 		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
-	c.mayEnterAtOnce(t, &x, next.guid)
+	if t.permits != nil {
+		c.mayEnterAtOnce(t, &x, next.guid)
+	}
 	v := c.view(t, x)
 	if !x.Follows(v) {
 		return c.oneByOne(w) // one transaction would not say more
@@ -71,7 +73,7 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(w)
 	}
-	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone {
+	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone && old.seat.permits != nil {
 		c.permitsLeft(old.seat, x.Leavers)
 	}
 	entered.in, entered.err = c.tell(t, p, a, m.In, err)

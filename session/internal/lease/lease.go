@@ -97,7 +97,8 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		}
 		return out
 	}
-	if !isNoted(op, zkErr) {
+	noted, quorum := evidence(op, zkErr)
+	if !noted {
 		return out
 	}
 	if sent.After(l.heard) {
@@ -125,7 +126,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		l.later = append(l.later, frame{sent, answered})
 	}
 
-	if !isQuorumAnswer(op, zkErr) {
+	if !quorum {
 		return out
 	}
 	l.took = answered.Sub(sent)
@@ -202,34 +203,34 @@ func Tick(configured, timeout time.Duration) time.Duration {
 // held back for clocks that do not run at the same rate.
 func lifetime(timeout time.Duration) time.Duration { return timeout - timeout/20 }
 
-// isNoted reports whether a server has noted the request as a sign of the session's life.
-// A server does so when it queues a request; it never queues requests that carry an
-// identity. Some errors are answered before that, or say that there is no such session.
-func isNoted(op, zkErr int32) bool {
+// evidence reports what an answer is a sign of. noted: a server has noted the request as
+// a sign of the session's life. A server does so when it queues a request; it never
+// queues requests that carry an identity. Some errors are answered before that, or say
+// that there is no such session.
+//
+// quorum: the answer came from the leader and a quorum. The request was a write, and it
+// was executed, or failed for a reason that the leader finds. A failed one is a
+// transaction like any other. Other errors may be a follower's own. With
+// enableEagerACLCheck, so are those about access.
+func evidence(op, zkErr int32) (noted, quorum bool) {
 	switch zkErr {
 	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired, zkerr.CodeThrottled:
-		return false
+		return false, false
 	}
-	return op != opcode.Auth && op != opcode.SASL
-}
-
-// isQuorumAnswer reports whether the answer to a request came from the leader and a
-// quorum: the request was a write, and it was executed, or failed for a reason that the
-// leader finds. A failed one is a transaction like any other. Other errors may be a
-// follower's own. With enableEagerACLCheck, so are those about access.
-func isQuorumAnswer(op, zkErr int32) bool {
 	switch op {
+	case opcode.Auth, opcode.SASL:
+		return false, false
 	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2, opcode.Reconfig,
 		opcode.CreateContainer, opcode.CreateTTL, opcode.CloseSession:
 	default: // a ping or a read, which any server answers; sync, which a deposed leader answers
-		return false
+		return true, false
 	}
 	switch zkErr {
 	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode, zkerr.CodeBadVersion,
 		zkerr.CodeNoChildrenForEphemerals, zkerr.CodeNodeExists, zkerr.CodeNotEmpty, zkerr.CodeQuotaExceeded:
-		return true
+		return true, true
 	}
-	return false
+	return true, false
 }
 
 // Pace decides when a session that holds something probes: an interval after the newest

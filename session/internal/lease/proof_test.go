@@ -34,13 +34,13 @@ func (n *naive) window() time.Duration { return window(n.tick, n.timeout) }
 func (n *naive) base(slack time.Duration) time.Time {
 	newest := n.handshake
 	for _, w := range n.all {
-		if isNoted(w.op, w.err) && isQuorumAnswer(w.op, w.err) && w.sent.After(newest) {
+		if _, quorum := evidence(w.op, w.err); quorum && w.sent.After(newest) {
 			newest = w.sent
 		}
 	}
 	base := n.handshake
 	for _, f := range n.all {
-		if isNoted(f.op, f.err) && !f.answered.After(newest.Add(-n.window()-slack)) && f.sent.After(base) {
+		if noted, _ := evidence(f.op, f.err); noted && !f.answered.After(newest.Add(-n.window()-slack)) && f.sent.After(base) {
 			base = f.sent
 		}
 	}

@@ -361,22 +361,6 @@ func (w *wire) send() {
 
 // Read receives into p. Bytes that break the rules are not handed out.
 func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.read(p)
-	if err != nil {
-		// A client that leaves sees the end late, see leave. In its handshake it
-		// dials again, and gets a [farewell].
-		w.mu.Lock()
-		stays := w.leaving && !w.established.IsZero()
-		w.gone = !stays
-		w.mu.Unlock()
-		if stays {
-			<-w.left
-		}
-	}
-	return n, err
-}
-
-func (w *wire) read(p []byte) (int, error) {
 	// The answer to the handshake is read as a whole. The client sees its session
 	// only when the server knows its identity. Until then nothing else is on its way, in
 	// either direction: the client waits for the answer, and a server sends no event
@@ -384,16 +368,16 @@ func (w *wire) read(p []byte) (int, error) {
 	if w.handshaking {
 		answer, err := readFrame(w.in, minHandshakeReply, maxHandshake)
 		if errors.Is(err, errFrameLength) {
-			return 0, w.Fail(fmt.Errorf("reply: %w", err))
+			return 0, w.over(w.Fail(fmt.Errorf("reply: %w", err)))
 		}
 		if err == nil && w.login != nil && int64At(answer, prefixLength+8) != 0 {
 			err = w.login.prove(w.conn, w.in)
 		}
 		if err != nil {
-			return 0, w.lose(err)
+			return 0, w.over(w.lose(err))
 		}
 		if err := w.greeted(answer[prefixLength:]); err != nil {
-			return 0, w.Fail(err)
+			return 0, w.over(w.Fail(err))
 		}
 		w.greeting = answer
 	}
@@ -406,29 +390,44 @@ func (w *wire) read(p []byte) (int, error) {
 	if w.rest == 0 {
 		head, err := w.in.Peek(prefixLength)
 		if err != nil {
-			return 0, w.lose(err)
+			return 0, w.over(w.lose(err))
 		}
 		if w.resumed {
 			w.awaitWatches()
 		}
 		w.length = int(int32At(head, 0))
 		if w.length < minReply || w.length > maxFrame {
-			return 0, w.Fail(fmt.Errorf("reply: %w: %d, want %d to %d", errFrameLength, w.length, minReply, maxFrame))
+			err := fmt.Errorf("reply: %w: %d, want %d to %d", errFrameLength, w.length, minReply, maxFrame)
+			return 0, w.over(w.Fail(err))
 		}
 		if head, err = w.in.Peek(prefixLength + min(w.length, headSize)); err != nil {
-			return 0, w.lose(err)
+			return 0, w.over(w.lose(err))
 		}
 		copy(w.head[:], head[prefixLength:])
 		w.rest = prefixLength + w.length
 	}
 	n, err := w.in.Read(p[:min(len(p), w.rest)])
 	if err != nil {
-		return n, w.lose(err)
+		return n, w.over(w.lose(err))
 	}
 	if w.rest -= n; w.rest < w.length {
 		w.received()
 	}
 	return n, nil
+}
+
+// over returns the error with which Read ends, when the client may learn of it. A client
+// that leaves sees the end late, see leave. In its handshake it dials again, and gets a
+// [farewell].
+func (w *wire) over(err error) error {
+	w.mu.Lock()
+	stays := w.leaving && !w.established.IsZero()
+	w.gone = !stays
+	w.mu.Unlock()
+	if stays {
+		<-w.left
+	}
+	return err
 }
 
 // received notes a part of an answer that is about to be handed out, or with the rest of

@@ -85,13 +85,13 @@ func TestClassifyMulti(t *testing.T) {
 		{[]zk.MultiResponse{}, zk.ErrShortBuffer, Refused, zk.ErrShortBuffer, ErrTooLarge, -1},
 		{nil, nil, Done, nil, nil, -1},
 	} {
-		outcome, err := ClassifyMulti(c.res, c.err)
+		outcome, failed, err := ClassifyMulti(c.res, c.err)
 		if outcome != c.outcome || (err == nil) != (outcome == Done) ||
 			c.want != nil && !errors.Is(err, c.want) || c.sentinel != nil && !errors.Is(err, c.sentinel) {
 			t.Errorf("case %d: %v, %v; want %v, %v, %v", i, outcome, err, c.outcome, c.want, c.sentinel)
 		}
-		if got := FailedOp(c.res); got != c.failed {
-			t.Errorf("case %d: FailedOp = %d, want %d", i, got, c.failed)
+		if failed != c.failed {
+			t.Errorf("case %d: operation %d has failed, want %d", i, failed, c.failed)
 		}
 	}
 }

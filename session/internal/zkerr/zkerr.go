@@ -86,23 +86,18 @@ func Classify(err error) (Outcome, error) {
 
 // ClassifyMulti is [Classify] for a Multi. It looks at the results of the single
 // operations first: one of them says why the transaction failed, the others were rolled
-// back or not looked at. If a transaction failed, no part of it was executed.
-func ClassifyMulti(res []zk.MultiResponse, err error) (Outcome, error) {
-	if i := FailedOp(res); i >= 0 {
-		return Classify(res[i].Error)
-	}
-	return Classify(err)
-}
-
-// FailedOp returns the index of the operation that made a Multi fail, or -1 if none of
-// the results says so.
-func FailedOp(res []zk.MultiResponse) int {
+// back or not looked at. If a transaction failed, no part of it was executed. failed is
+// the index of the operation that made it fail, or -1 if none of the results says so.
+func ClassifyMulti(res []zk.MultiResponse, err error) (outcome Outcome, failed int, _ error) {
+	failed = -1
 	for i, r := range res {
 		if r.Error != nil && Unnamed(r.Error) != CodeRuntimeInconsistency {
-			return i
+			failed, err = i, r.Error
+			break
 		}
 	}
-	return -1
+	outcome, err = Classify(err)
+	return outcome, failed, err
 }
 
 // IsMadeAgain reports whether a request that a server answers with an error is made again
