@@ -2,15 +2,19 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the way of a request for which a caller waits.
+// This file is about the calls of the client, and the way of a request for which a caller
+// waits.
 
 // terms are how a call is made.
 type terms struct {
@@ -163,4 +167,61 @@ func (s *Session) drop(r request) {
 	s.pending.remove(r)
 	s.unpark(func(parked request) bool { return parked == r })
 	r.ends(s)
+}
+
+// What follows is what all calls of the client have in common, above all the meaning of
+// an answer.
+
+// anyVersion makes the server not compare versions.
+const anyVersion = -1
+
+// maxTries bounds the attempts at something that others keep deleting.
+const maxTries = recipes.Tries
+
+// unanswered is the answer to a single request that ended with an error.
+func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
+	outcome, err := zkerr.Classify(err)
+	return classified(epoch, op, outcome, err)
+}
+
+// classified is the answer to a request that was not done.
+func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
+	if !outcome.Settled() {
+		return recipes.Unknown{Epoch: epoch, Op: op}, err
+	}
+	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
+}
+
+// otherKind names the error of a create below the node of a lock that is one node.
+func otherKind(err error) error {
+	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		return fmt.Errorf("%w: %w", ErrKind, err)
+	}
+	return err
+}
+
+// notOwn is the answer to a request that failed for another node than the own one. It
+// does not call the own node missing.
+func notOwn(in recipes.Input, err error) (recipes.Input, error) {
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Missing = false
+		in = refused
+	}
+	return in, err
+}
+
+// barrier is a write through the quorum that changes nothing. If there is no directory,
+// that is an answer of the quorum as well.
+func (c *client) barrier(dir string) (zkerr.Outcome, error) {
+	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	if errors.Is(err, zk.ErrNoNode) {
+		return zkerr.Done, nil
+	}
+	return outcome, err
+}
+
+// check is a claim for the session's own purposes. It returns nil if the node exists.
+func (c *client) check(node string) error {
+	_, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	return err
 }

@@ -53,11 +53,11 @@
 // overloaded server turns away wait longer each time; see wire/throttle.go. Each address
 // of a name is a server; see wire/resolve.go. If the servers require SASL, the exchange
 // precedes the client's use of the connection; see wire/authenticate.go. An answer from
-// an earlier connection counts as lost; see settle.go.
+// an earlier connection counts as lost; see seatrequest.go.
 //
 // A free lock costs one round trip, and so does a handoff in a queue of any length,
 // because requests write and read a few bytes of the lock's directory; see
-// [recipes.DirectoryBook], directory.go, handoff.go and turnover.go. What the client
+// [recipes.DirectoryBook], directory.go, claim.go and turnover.go. What the client
 // writes while data are being sent is sent together (package wire).
 //
 // A session that keeps locking new paths creates directories faster than servers remove
@@ -75,7 +75,7 @@
 //   - An unfair lock is one node, whose name does not identify its owner; see single.go
 //     and [owners].
 //   - A multi-lock has a node in each of several directories; see multi.go.
-//   - A reader can take the place of its own writer in the queue; see downgrade.go.
+//   - A reader can take the place of its own writer in the queue; see seatrequest.go.
 //   - A lock that reports crashes has a record next to its directory; see crash.go. It
 //     may have a lock-delay; see lockdelay.go.
 //   - A cached lock has its node in a queue, and may have a watch on the directory; see
@@ -85,16 +85,15 @@
 //
 // A file uses the files before it, except that the files of the state use each other.
 //
-//   - Words: config, connectstring, errors, clock, guid, nodedata, directory; and the
-//     packages under internal.
-//   - State: session, client, seat, asked, listings, owners, and queue, which makes
-//     requests.
-//   - Calls, which block, in their own goroutines: calls, and errand, which executes the
-//     plans of package recipes; with them requests, discard, handoff, downgrade, crash,
-//     lockdelay, renewal, semaphore, size, multi, single, contention, watches and wish.
-//   - The loop's decisions: holders, settle, admit, warmth, turnover, jointclaim, upkeep,
-//     news. A request enters through admit, and its answer leaves through settle.
-//   - The requests of a machine to its seat: port.
+//   - Words: config, connectstring, errors, clock, guid, node; and the packages under
+//     internal.
+//   - State: session, client, seat, listings, owners, and queue, which makes requests.
+//   - Calls, which block, in their own goroutines: errand, which executes the plans of
+//     package recipes; with it requests, directory, discard, claim, crash, lockdelay,
+//     renewal, semaphore, size, multi, single, contention, watches and wish.
+//   - The loop's decisions: seatrequest, turnover, holders, warmth, upkeep, news. A
+//     request of a machine enters through admit in seatrequest, and its answer leaves
+//     through settle.
 //   - Calls for which callers wait: call, transaction, look, observe, revoke; and Resize
 //     in size.
 //   - Directories that are no longer used: leftovers.

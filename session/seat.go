@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -129,6 +130,118 @@ type member struct {
 // in a semaphore's queue one, then the permits; of a multi-lock, those of its members in
 // order. The seat's mu guards the list, and nothing writes to its elements.
 type ownNodes struct{ nodes []string }
+
+// Open starts the news of the session, which continue from what it returns.
+func (t *Seat) Open(post actors.Post) recipes.Opened {
+	t.post = post
+	return t.session.seat(t)
+}
+
+// Close stops the news and the seat's watches.
+func (t *Seat) Close() { t.session.leave(t) }
+
+// Do makes a machine's request.
+func (t *Seat) Do(request recipes.Effect) {
+	s := t.session
+	switch e := request.(type) {
+	case recipes.Cancel:
+		s.cancel(t, e.Epoch)
+	case recipes.Pause:
+		t.pause(e)
+	case recipes.Discard:
+		t.discard(e)
+	case recipes.Revoke:
+		s.startDeadline(t, e.By)
+	case recipes.Warm:
+		s.warm(t)
+	case recipes.Rest:
+		s.endHold(t)
+	default:
+		s.take(t.ask(e))
+	}
+}
+
+// discard removes a node in any later session, and tries until the node is known to be
+// gone or a server refuses. If another node may have its name by then, discard removes
+// nothing: the node went with its session.
+func (t *Seat) discard(e recipes.Discard) {
+	if t.single != nil {
+		return
+	}
+	for _, node := range t.nodes(t.at(e.Node)) {
+		t.session.take(&removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))})
+	}
+}
+
+// Deadline returns until when the epoch's session counts as alive, in terms of time.Now.
+// The answer is valid for the moment: if the machine is suspended, time.Now stands still,
+// and a later answer is earlier.
+func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
+
+// pause posts Paused after the given time, or after a random time, or when an idle node
+// would have gone. It needs no connection.
+func (t *Seat) pause(e recipes.Pause) {
+	if e.For > 0 {
+		t.session.delay(t, e)
+		return
+	}
+	wait := rand.N(pauseBound(e.Attempt))
+	if e.Yield {
+		wait = t.session.yieldTime()
+	}
+	time.AfterFunc(wait, func() {
+		t.answer(recipes.Paused{Epoch: e.Epoch}, nil)
+	})
+}
+
+// pauseBound returns the bound. The first create came too late for every waiter.
+func pauseBound(attempt recipes.Attempt) time.Duration {
+	bound := firstPause
+	for ; attempt > 1 && bound < lastPause; attempt-- {
+		bound *= 2
+	}
+	return bound
+}
+
+// The pauses of the waiters for one node take any time up to a bound. The bound doubles
+// with each create that came too late, from the first to the last. When it has grown, few
+// of many waiters come back within a round trip of each other.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 320 * time.Millisecond
+)
+
+// cancel answers for a create that was not sent. If it was sent, its answer comes by
+// itself, and says what there is to delete.
+func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
+	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
+		t.withdrawn.Store(uint32(epoch))
+		return
+	}
+	s.unsend(t)
+	s.noteNodeGone(t)
+	t.answer(recipes.Canceled{Epoch: epoch}, nil)
+}
+
+// unsend removes the seat's request that waits to be sent. A delete, however, is sent
+// in any case, because there is a node. Nothing else may stay: a caller may try for a
+// lock again and again while no server can be reached.
+func (s *Session) unsend(t *Seat) {
+	r := t.unsent
+	t.unsent = nil
+	switch {
+	case r == nil:
+	case r.with == nil:
+		s.wantsNothing(r)
+		s.pending.remove(r)
+		s.unpark(func(other request) bool { return other == r })
+	default: // the delete goes by itself, and another create may join it
+		r.with.enter = nil
+		if s.leaving[t.dir] == nil {
+			s.leaving[t.dir] = r.with
+		}
+	}
+}
 
 // listedDirs returns the directories that a list request reads, each once. Those of a
 // multi-lock are listed in one flight, each at a moment of its own. That does no harm: no
@@ -484,4 +597,30 @@ func below(dir, name string) string {
 	default:
 		return dir + "/" + name
 	}
+}
+
+// dataIn returns the data of the seat's nodes in the client's session.
+func (t *Seat) dataIn(c *client) []byte {
+	if t.marks&events.MarkRevocable == 0 {
+		return t.data
+	}
+	return withTimeout(t.data, c.link.Timeout())
+}
+
+// fence returns the zxid that created the node of a writer that holds, or 0. It is the
+// token of a reader in the writer's place, see mayTakePlace. The zxid that created the
+// read node would be greater than those of writers that wait:
+//
+//  1. W5 holds, created by 5, and V6 waits.
+//  2. The read node of W5 is created, by 7.
+//  3. W5 leaves. The reader shows its token 7 to a store that refuses older ones, and
+//     leaves.
+//  4. V6 is granted, and the store refuses it, although no later writer has come.
+func (t *Seat) fence() int64 {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.born
 }

@@ -1,6 +1,18 @@
 package session
 
-import "github.com/zkgrant/zkgrant/recipes"
+import (
+	"path"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is about the way of a machine's request: what its answer depends on is noted
+// ([Seat.ask]), it waits for what it needs (admit), it is made (run), and the answer goes
+// back to the machine (settle).
 
 // seatRequest is a request of a seat's machine. It is answered exactly once.
 type seatRequest struct {
@@ -19,6 +31,304 @@ type seatRequest struct {
 	unwanted bool       // of a list request: no machine waits for it any more
 	with     *turnover  // of a create: the release that goes in the same request
 	wants    *listNeeds // of a list request
+}
+
+var _ request = (*seatRequest)(nil)
+
+// ask returns the request of a machine. What its answer depends on is noted now, and not
+// when the request is carried out: of two watches, for one, the later counts.
+func (t *Seat) ask(effect recipes.Effect) *seatRequest {
+	r := &seatRequest{seat: t, effect: effect}
+	var own events.Name
+	if r.op, r.epoch, own = recipes.Requested(effect); own.Text != "" {
+		r.node = t.ownPath(own)
+	}
+	switch e := effect.(type) {
+	case recipes.Create:
+		if e.Back.Text != "" {
+			_, r.guid = t.attempted()
+			break
+		}
+		permits := int32(0)
+		if t.permits != nil {
+			permits = t.permits.wanted
+		}
+		r.guid = newGUID(t.marks, permits)
+		t.mu.Lock()
+		t.attempt, t.guid = e.Attempt, r.guid
+		if t.several != nil {
+			t.several.nodes = nil // they were of the attempt before
+		}
+		t.mu.Unlock()
+	case recipes.List:
+		if latest, id := t.attempted(); e.Attempt == latest && latest != 0 {
+			r.guid = id
+		}
+		dirs := t.listedDirs()
+		r.wants = &listNeeds{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
+	case recipes.Watch:
+		r.before = t.follow(t.at(e.Node))
+	case recipes.Advance:
+		r.past = t.sawAhead(t.at(e.Past))
+		r.before = t.follow(t.at(e.Next))
+	case recipes.Enter:
+		_, r.guid = t.attempted()
+	}
+	return r
+}
+
+// admit refuses the request, or has it made when there is room for the seat's nodes.
+func (r *seatRequest) admit(s *Session) {
+	t := r.seat
+	if (t.in != nil || t.traded) && !s.mayTakePlace(r) {
+		t.answer(recipes.Refused{Epoch: r.epoch, Op: r.op, Missing: true}, ErrGuard)
+		return
+	}
+	s.noteRequest(r)
+	if (r.op == recipes.OpClaim || r.op == recipes.OpAdvance) && s.isKnown(r) {
+		return
+	}
+	if r.op == recipes.OpDelete {
+		// The caller of Release continues before the request is made. It may ask for the
+		// lock again at once, and then both are one request, or the new one is known to
+		// stand behind the old one.
+		s.loop.Yield()
+		r.enter(s)
+		return
+	}
+	t.unsent = r
+	if r.op == recipes.OpCreate || !t.counts {
+		s.seek(r)
+		return
+	}
+	r.enter(s)
+}
+
+// mayTakePlace reports whether the request may be made. It is about a writer that becomes
+// a reader without letting another writer in between. While it holds, another seat makes
+// a read node with the number of the write node, as Curator does. Then the write node is
+// given up, and the read node has its place in the queue.
+//
+// A create in the place of a writer may be made only while the writer holds. From then on
+// the writer leaves no floor, see Seat.traded. Both requests come through here, so no
+// floor is in progress when a read node is made, and none is sent later.
+func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
+	switch {
+	case r.op == recipes.OpCreate && r.seat.in != nil:
+		writer := r.seat.in
+		if s.isOverdue(writer) {
+			return false
+		}
+		_, may = s.holders[writer]
+		writer.traded = writer.traded || may
+		return may
+	case r.op == recipes.OpDelete && r.seat.traded:
+		e, _ := r.effect.(recipes.Delete)
+		e.Floor = false
+		r.effect = e
+	}
+	return true
+}
+
+// enter takes the room that the seat's nodes need, unless they have it, and has the
+// request made, by itself or together with another one.
+func (r *seatRequest) enter(s *Session) {
+	t := r.seat
+	if !t.counts && r.op != recipes.OpDelete { // a node that is to go takes no more room
+		t.counts = true
+		s.budget.Take(t.load())
+		s.showFill()
+	}
+	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
+		return
+	}
+	var made request = r
+	if r.op == recipes.OpDelete || r.op == recipes.OpCreate && s.leaving[t.dir] != nil {
+		made = s.paired(r)
+	}
+	if made != nil {
+		s.pending.add(made)
+	}
+}
+
+// begins judges the warmth once more: the request may have waited for another connection.
+func (r *seatRequest) begins(s *Session) {
+	if r.seat.unsent == r {
+		r.seat.unsent = nil
+	}
+	r.warm = r.op == recipes.OpAdvance && r.knowable() && s.warmth(s.client, r).Claims()
+}
+
+func (r *seatRequest) do(c *client) (func(*Session), error) {
+	if r.wants != nil && r.wants.barrier {
+		return r.doBarrier(c)
+	}
+	in, err := r.run(c)
+	return func(s *Session) { r.settle(s, c, in, err) }, err
+}
+
+// run makes the client's blocking calls, in a goroutine of its own. It returns the answer
+// for the machine; nil is no answer.
+func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
+	t := r.seat
+	switch e := r.effect.(type) {
+	case recipes.Create:
+		in, err = c.create(t, e, r.guid)
+	case recipes.List:
+		switch {
+		case t.single != nil:
+			in, err = c.look(t, e)
+		case t.permits != nil:
+			return c.listSemaphore(t, e, r.guid, r.wants.found[0])
+		case t.members != nil:
+			return c.listMembers(t, e, r.guid, r.wants.found)
+		default:
+			return c.list(t, e, r.guid, r.wants.found[0])
+		}
+	case recipes.Watch:
+		t.drop(c, r.before)
+		if t.single != nil && c.watches.Subscribed(t.single.node, t) {
+			return nil, nil // the watch of the look before is still armed
+		}
+		return c.watch(t, e)
+	case recipes.Claim:
+		in, err = c.claim(t, e)
+	case recipes.Advance:
+		t.drop(c, r.before)
+		return c.advance(t, e, r.past, r.warm)
+	case recipes.Survey:
+		return c.survey(t, e)
+	case recipes.Enter:
+		in, err = c.enter(t, e, r.guid)
+		if _, entered := in.(recipes.Entered); entered {
+			c.renewBehind(t, []string{t.at(e.Node)})
+		}
+	case recipes.Delete:
+		nodes := t.nodes(r.node)
+		in, err = c.remove(t, e, nodes)
+		if _, gone := in.(recipes.Deleted); gone {
+			if t.permits != nil {
+				c.permitsLeft(t, nodes)
+			}
+			c.renewBehind(t, nodes)
+		}
+	case recipes.Arm:
+		return c.arm(t, e)
+	}
+	if t.single != nil {
+		c.owners.heard(t, in) // before any machine receives the answer
+	}
+	return in, err
+}
+
+// paired takes a delete or a create that is to be parked, and returns what to park for
+// it. It returns nil if a create has joined a delete that is parked.
+func (s *Session) paired(r *seatRequest) request {
+	t := r.seat
+	leave, _ := r.effect.(recipes.Delete)
+	create, _ := r.effect.(recipes.Create)
+	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}
+	v := recipes.View{Brief: t.brief}
+	switch {
+	case t.members != nil:
+		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
+	case r.op == recipes.OpCreate:
+		v.Dir = s.client.dirs.book(t.dir)
+	}
+	switch {
+	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
+		made := &turnover{leave: r}
+		s.leaving[t.dir] = made
+		return made
+	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
+		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
+			joined.enter, r.with = r, joined
+			delete(s.leaving, t.dir)
+			return nil
+		}
+	}
+	return r
+}
+
+// settle passes the answer on.
+func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error) {
+	if in == nil {
+		return
+	}
+	if err != nil {
+		r.log(c, in, err)
+	}
+	if c.outdated && !recipes.Lasts(in) {
+		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
+		return
+	}
+	switch in := in.(type) {
+	case recipes.Claimed, recipes.Created, recipes.Enqueued, recipes.Advanced, recipes.Entered:
+		s.prove(c, r, in)
+	case recipes.Listed:
+		if in.Own.Token != 0 {
+			s.noteOwn(c, r.seat)
+			r.seat.listed = true
+		}
+		s.tell(r.seat, in, err)
+		s.repeatRequest(c, r.seat, in.Own.Name)
+	case recipes.Refused:
+		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
+			c.owners.lost(r.seat)
+			s.noteNodeGone(r.seat)
+		}
+		if r.op == recipes.OpDelete && !c.isOver() {
+			s.uncount(r.seat, true)
+		}
+		s.tell(r.seat, in, err)
+	case recipes.Unknown:
+		if !c.is(phaseUp) {
+			s.tell(r.seat, in, err)
+			return
+		}
+		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
+			r.seat.unsent = r
+			c.afterPause(func() {
+				s.loop.Post(func() { s.makeAgain(r) })
+			})
+			return
+		}
+		// The machine repeats the request as soon as it receives the answer.
+		c.afterPause(func() { s.loop.Post(func() { s.tell(r.seat, in, err) }) })
+	case recipes.Gone:
+		if !s.isPast(c, r.seat) {
+			r.seat.passed = true
+			s.tell(r.seat, in, err)
+		}
+	default:
+		s.tell(r.seat, in, err)
+	}
+}
+
+// makeAgain is for a create that was turned away, when its pause is over. Nothing was
+// made, so the request is as good as one that was not sent: the machine need not look for
+// the node, and a seat that is withdrawn meanwhile leaves nothing behind.
+func (s *Session) makeAgain(r *seatRequest) {
+	switch {
+	case r.seat.unsent != r: // withdrawn
+	case s.late(r):
+		s.refuse(r)
+	default:
+		s.pending.add(r)
+	}
+}
+
+// log logs why a request was not made. A refused delete is an error: the node blocks
+// other contenders until the session ends.
+func (r *seatRequest) log(c *client, in recipes.Input, err error) {
+	level, what := zap.DebugLevel, "request failed"
+	if _, refused := in.(recipes.Refused); refused {
+		level, what = zap.WarnLevel, "request refused"
+		if r.op == recipes.OpDelete {
+			level, what = zap.ErrorLevel, "could not delete a node; it stays until the session ends"
+		}
+	}
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()), zap.Error(err))
 }
 
 func (r *seatRequest) meantFor() recipes.Epoch { return r.epoch }
@@ -56,12 +366,3 @@ func (r *seatRequest) joint() bool {
 }
 
 func (r *seatRequest) refuse() { r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
-
-// turnover is the delete of a node. If a create of another seat in the same directory
-// joins it while it is parked, both are one request.
-type turnover struct {
-	slot
-
-	leave *seatRequest
-	enter *seatRequest // nil: only the delete
-}

@@ -8,6 +8,15 @@ import (
 
 // This file makes turnovers, see recipes/turnover.go.
 
+// turnover is the delete of a node. If a create of another seat in the same directory
+// joins it while it is parked, both are one request.
+type turnover struct {
+	slot
+
+	leave *seatRequest
+	enter *seatRequest // nil: only the delete
+}
+
 var _ request = (*turnover)(nil)
 
 func (x *turnover) admit(s *Session) { s.pending.add(x) }

@@ -11,7 +11,7 @@ import (
 )
 
 // This file is about holders that receive a revocation request, in their nodes' data (see
-// nodedata.go). The side that makes the request is in revoke.go.
+// node.go). The side that makes the request is in revoke.go.
 //
 // The grace starts when this process reads the request, by its own clock, and no clock is
 // compared with another one. It starts once. The same request is read again whenever the
