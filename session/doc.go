@@ -91,7 +91,7 @@
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
 //     package recipes; with it requests, directory, discard, claim, crash, lockdelay,
 //     renewal, semaphore, size, multi, single, contention, watches and wish.
-//   - The loop's decisions: seatrequest, turnover, holders, warmth, upkeep, news. A
+//   - The loop's decisions: seatrequest, turnover, holders, warmth, upkeep. A
 //     request of a machine enters through admit in seatrequest, and its answer leaves
 //     through settle.
 //   - Calls for which callers wait: call, transaction, look, observe, revoke; and Resize

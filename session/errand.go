@@ -161,11 +161,13 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 			if unshed != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode) {
 				return m.In, c.recordStays(t, unshed)
 			}
-			in, err := c.tell(t, p, a, m.In, err)
-			if m.Then == recipes.ThenCount {
-				return c.count(t, in)
+			if err != nil {
+				err = t.explain(p, a, m.In, err)
 			}
-			return in, err
+			if m.Then == recipes.ThenCount {
+				return c.count(t, m.In)
+			}
+			return m.In, err
 		case recipes.ThenMakeParents:
 			made, err := c.makeParentsOf(t, m.Dir, at.Member)
 			if err != nil {
@@ -211,7 +213,7 @@ func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) 
 	if m.Then == recipes.ThenLook {
 		return nil, nil
 	}
-	return c.tell(t, p, a, m.In, err)
+	return m.In, t.explain(p, a, m.In, err)
 }
 
 // view is what the plan of an errand depends on.
@@ -245,8 +247,9 @@ func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 	return v
 }
 
-// means returns what follows from an answer, and notes what it says of a directory, or of
-// the data of the one node.
+// means returns what follows from an answer, and notes what it says: of a directory, of
+// the data of the one node, and of the own nodes. A seat that holds from then on knows
+// its nodes.
 func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	switch {
@@ -263,13 +266,7 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
 		c.dirs.sized(x.Size, sizeRead{})
 	}
-	return m
-}
-
-// tell returns the answer for the machine, and the error if it is not what the machine
-// has asked for. A seat that holds from then on knows its nodes.
-func (c *client) tell(t *Seat, p recipes.Plan, a recipes.Answer, in recipes.Input, err error) (recipes.Input, error) {
-	switch in := in.(type) {
+	switch in := m.In.(type) {
 	case recipes.Created:
 		if in.Alone {
 			t.nameOwn(c, in.Epoch, a.Nodes, in.Token)
@@ -278,12 +275,8 @@ func (c *client) tell(t *Seat, p recipes.Plan, a recipes.Answer, in recipes.Inpu
 		t.nameOwn(c, in.Epoch, a.Nodes, in.Token)
 	case recipes.Entered:
 		t.nameOwn(c, in.Epoch, a.Nodes, in.Token)
-	case recipes.Unknown:
-		return in, err
-	case recipes.Refused:
-		return in, t.explain(p, a, in.Op, err)
 	}
-	return in, nil
+	return m
 }
 
 // count reports to the machine how many permits are in use.
@@ -297,12 +290,20 @@ func (c *client) count(t *Seat, in recipes.Input) (recipes.Input, error) {
 	return entered, nil
 }
 
-// explain says more about why a request was refused.
-func (t *Seat) explain(p recipes.Plan, a recipes.Answer, op recipes.Op, err error) error {
+// explain returns the error that goes with the answer to the machine: none if the answer
+// is what the machine has asked for, and more about why a request was refused.
+func (t *Seat) explain(p recipes.Plan, a recipes.Answer, in recipes.Input, err error) error {
+	if _, unknown := in.(recipes.Unknown); unknown {
+		return err
+	}
+	refused, ok := in.(recipes.Refused)
+	if !ok {
+		return nil
+	}
 	switch at := p.Refused(a); {
 	case at.On == recipes.OnRecord:
 		return fmt.Errorf("%s: %w", at.Path, err)
-	case op == recipes.OpCreate && t.in != nil && a.Result == recipes.ResultNoNode:
+	case refused.Op == recipes.OpCreate && t.in != nil && a.Result == recipes.ResultNoNode:
 		return fmt.Errorf("%w: %w", ErrGuard, err)
 	default:
 		return otherKind(t.blame(cmp.Or(at.Path, p[0].Path), err))

@@ -24,7 +24,7 @@ func (t *Seat) Members() []events.Member {
 		return nil
 	}
 	t.mu.Lock()
-	own := t.known()
+	own := t.several.nodes
 	t.mu.Unlock()
 	if len(own) != len(t.members) {
 		return nil

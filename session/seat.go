@@ -132,13 +132,67 @@ type member struct {
 type ownNodes struct{ nodes []string }
 
 // Open starts the news of the session, which continue from what it returns.
-func (t *Seat) Open(post actors.Post) recipes.Opened {
-	t.post = post
-	return t.session.seat(t)
+func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
+	s := t.session
+	t.post, t.place = post, int32(len(s.seats))
+	s.seats = append(s.seats, t)
+	s.enters(t)
+	c := s.client
+	if suspended := c.is(phaseSuspended); suspended || c.is(phaseUp) {
+		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session(), Suspended: suspended}
+	}
+	return opened
 }
 
-// Close stops the news and the seat's watches.
-func (t *Seat) Close() { t.session.leave(t) }
+// Close stops the news, and ends what else the session does for the seat.
+func (t *Seat) Close() {
+	s, c := t.session, t.session.client
+	if t.unsent != nil {
+		s.unsend(t)
+	}
+	s.unseat(t)
+	s.stopDeadline(t)
+	s.stopDelay(t)
+	s.noteNodeGone(t)
+	s.uncount(t, false)
+
+	// It follows no node any more. The client drops what nobody else follows.
+	t.mu.Lock()
+	for _, node := range [...]string{t.own, t.pred} {
+		if node != "" {
+			c.watches.Drop(node, t)
+		}
+	}
+	if t.several != nil {
+		for _, node := range t.several.nodes {
+			c.watches.Drop(node, t)
+		}
+		t.several.nodes = nil
+	}
+	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
+	if t.single != nil {
+		c.owners.leave(t)
+	}
+	if t.permits != nil {
+		c.looks.Drop(t.permits.dir, t)
+	}
+	c.looks.Drop(t.dir, t) // if it was watched
+	t.mu.Unlock()
+
+	s.leftBehind(t)
+}
+
+// unseat forgets a seat, if it is known.
+func (s *Session) unseat(seat *Seat) {
+	last := len(s.seats) - 1
+	if int(seat.place) > last || s.seats[seat.place] != seat {
+		return
+	}
+	moved := s.seats[last]
+	s.seats[seat.place], moved.place = moved, seat.place
+	s.seats[last] = nil
+	s.seats = s.seats[:last]
+}
 
 // Do makes a machine's request.
 func (t *Seat) Do(request recipes.Effect) {
@@ -229,17 +283,16 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil
-	switch {
-	case r == nil:
-	case r.with == nil:
+	if r.with == nil {
 		s.wantsNothing(r)
 		s.pending.remove(r)
 		s.unpark(func(other request) bool { return other == r })
-	default: // the delete goes by itself, and another create may join it
-		r.with.enter = nil
-		if s.leaving[t.dir] == nil {
-			s.leaving[t.dir] = r.with
-		}
+		return
+	}
+	// The delete goes by itself, and another create may join it.
+	r.with.enter = nil
+	if s.leaving[t.dir] == nil {
+		s.leaving[t.dir] = r.with
 	}
 }
 
@@ -321,10 +374,12 @@ func (t *Seat) nameOf(node string) events.Name {
 // name returns the name by which the machine knows a node. Of its permits, and of a
 // multi-lock's nodes, the machine knows the first.
 func (t *Seat) name(node string) events.Name {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if own := t.known(); slices.Contains(own, node) {
-		return t.nameOf(own[0])
+	if t.several != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if own := t.several.nodes; slices.Contains(own, node) {
+			node = own[0]
+		}
 	}
 	return t.nameOf(node)
 }
@@ -398,14 +453,6 @@ func (t *Seat) ownNode() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own
-}
-
-// known returns the own nodes of a seat that may have several. It is called with mu held.
-func (t *Seat) known() []string {
-	if t.several == nil {
-		return nil
-	}
-	return t.several.nodes
 }
 
 // nodes returns the node. If it is one of several own nodes, nodes returns all of them.
@@ -546,32 +593,7 @@ func (t *Seat) forget(c *client, node string) {
 
 // follows reports whether the seat follows the node. It is called with mu held.
 func (t *Seat) follows(node string) bool {
-	return node == t.own || node == t.pred || slices.Contains(t.known(), node)
-}
-
-// leave ends the subscription to any node of the client.
-func (t *Seat) leave(c *client) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, node := range [...]string{t.own, t.pred} {
-		if node != "" {
-			c.watches.Drop(node, t)
-		}
-	}
-	if t.several != nil {
-		for _, node := range t.several.nodes {
-			c.watches.Drop(node, t)
-		}
-		t.several.nodes = nil
-	}
-	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
-	if t.single != nil {
-		c.owners.leave(t)
-	}
-	if t.permits != nil {
-		c.looks.Drop(t.permits.dir, t)
-	}
-	c.looks.Drop(t.dir, t) // if it was watched
+	return node == t.own || node == t.pred || t.several != nil && slices.Contains(t.several.nodes, node)
 }
 
 // under appends a path to the chroot. Both are valid paths, or empty.

@@ -54,9 +54,8 @@ func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	var seats []*Seat
 	for range all {
 		seat := &Seat{session: s}
-		seat.post = func(recipes.Input, error) bool { heard[seat]++; return false }
 		seats = append(seats, seat)
-		s.seat(seat)
+		seat.Open(func(recipes.Input, error) bool { heard[seat]++; return false })
 	}
 	here := map[*Seat]bool{}
 	for _, seat := range seats {

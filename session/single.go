@@ -206,21 +206,6 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	s.tell(t, gone, nil)
 }
 
-// singleGone notifies the seats that follow the node, and its owner, that it is gone. An
-// event or a reading has said so. If it was a reading, the owner may have made the node
-// since.
-func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
-	if t := c.owners.of(node); t != nil && t.single.known {
-		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
-		if event {
-			s.lostSingle(c, t)
-		} else {
-			s.take(&verification{epoch: c.epoch, seat: t})
-		}
-	}
-	return seats
-}
-
 // isPast reports whether a request of the seat that found no node to watch was about a
 // node before the one which the seat has made, or is making. Both nodes have one name, so
 // the machine could not tell:

@@ -85,7 +85,7 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone && old.seat.permits != nil {
 		c.permitsLeft(old.seat, x.Leavers)
 	}
-	entered.in, entered.err = c.tell(t, p, a, m.In, err)
+	entered.in, entered.err = m.In, t.explain(p, a, m.In, err)
 	if left.in = x.Left(a); a.Result == recipes.ResultUnknown {
 		left.err = err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,7 +175,18 @@ func (s *Session) tellChanged(c *client, key string, gone bool) {
 
 // tellGone notifies the subscribers that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
-	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
+	seats := c.watches.Fired(path)
+	// The owner of a lock of one node is notified for its own node alone. After a reading,
+	// it may have made that since.
+	if t := c.owners.of(path); t != nil && t.single.known {
+		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
+		if event {
+			s.lostSingle(c, t)
+		} else {
+			s.take(&verification{epoch: c.epoch, seat: t})
+		}
+	}
+	for _, seat := range seats {
 		seat.passed = true
 		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
