@@ -89,7 +89,7 @@
 //     internal.
 //   - State: session, client, seat, listings, owners, and queue, which makes requests.
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
-//     package recipes; with it requests, directory, discard, claim, crash, lockdelay,
+//     package recipes; with it directory, discard, claim, crash, lockdelay,
 //     renewal, semaphore, size, multi, single, contention, watches and wish.
 //   - The loop's decisions: seatrequest, turnover, holders, warmth, upkeep. A
 //     request of a machine enters through admit in seatrequest, and its answer leaves

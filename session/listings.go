@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -220,6 +221,49 @@ type listNeeds struct {
 	found   []*names // in each of them
 	missing int      // listings that have not ended
 	err     error    // why one of them has failed
+}
+
+// list finds the own node by its GUID among the names that were listed. It reads and
+// watches the node: its Stat has the owner and the token.
+func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
+	name, ok := found.own(t.kind, id)
+	if !ok {
+		return listed, nil
+	}
+	listed.Own.Name = name
+	own := below(t.dir, name.Text)
+	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
+	t.nameOwn(c, e.Epoch, []string{own}, 0)
+	node, err := c.follow(ofNode, own, t)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		listed.Own = recipes.Own{}
+	case err != nil:
+		return unanswered(e.Epoch, recipes.OpList, err)
+	default:
+		listed.Own.Owner, listed.Own.Token = node.stat.EphemeralOwner, cmp.Or(t.lent, node.stat.Czxid)
+		t.nameOwn(c, e.Epoch, []string{own}, listed.Own.Token)
+	}
+	return listed, nil
+}
+
+// childrenOf reads a lock's directory and learns about it. A directory that does not
+// exist counts as an empty one.
+func (c *client) childrenOf(dir string) ([]string, error) {
+	children, stat, err := c.conn.Children(dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(dir)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case c.dirs.saw(dir, stat):
+		if data, stat, err := c.conn.Get(dir); err == nil { // if this fails the next listing learns it
+			c.dirs.read(dir, data, stat)
+		}
+	}
+	return children, nil
 }
 
 // names are the contenders that a listing has found. All requests that it serves share

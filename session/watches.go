@@ -107,6 +107,26 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	return s, nil
 }
 
+// watch arms a watch. If the watch is armed already, it looks whether the node is still
+// there.
+func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
+	node := t.at(e.Node)
+	seen, err := c.follow(ofNode, node, t)
+	if err == nil {
+		t.sawPred(node, seen.stat.Czxid)
+		return nil, nil
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return recipes.Gone{Epoch: e.Epoch, Node: e.Node}, nil // the node that was to be watched, in the same epoch
+	}
+	in, err := unanswered(e.Epoch, recipes.OpWatch, t.blame(node, err))
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Node = e.Node
+		in = refused
+	}
+	return in, err
+}
+
 // subscribe subscribes the seat to the node. Requests run in goroutines of their own and
 // may overtake each other, so a node that the seat does not follow any more is left out.
 // A nil seat subscribes nothing.
