@@ -11,7 +11,7 @@ import (
 
 // Plan returns the transaction to try. A turnover in a directory whose marker cannot be
 // set has no plan: its two parts are made one after the other.
-func (e Errand) Plan(v View) Plan {
+func (e *Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
 		return e.createPlan(v)
@@ -29,7 +29,7 @@ func (e Errand) Plan(v View) Plan {
 }
 
 // Means returns what follows from the answer to a plan.
-func (e Errand) Means(p Plan, a Answer) Meaning {
+func (e *Errand) Means(p Plan, a Answer) Meaning {
 	switch {
 	case a.Result == ResultUnknown:
 		return e.unknown()
@@ -38,7 +38,7 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
 	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // the quorum has answered, with or without a directory
-		return e.next(ThenLook)
+		return Meaning{Then: ThenLook}
 	case e.Op == OpList:
 		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
@@ -65,7 +65,7 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 //  1. Another process deletes the write node.
 //  2. The next contender is granted the lock.
 //  3. The read node is made, ahead of it.
-func (e Errand) createPlan(v View) Plan {
+func (e *Errand) createPlan(v View) Plan {
 	switch e.Layout {
 	case LayoutPlace:
 		return Plan{check(OnWriter, e.Writer), create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
@@ -105,11 +105,11 @@ func (e Errand) createPlan(v View) Plan {
 // barrierPlan is a write through the quorum that changes nothing. Every earlier request
 // of the session was executed by then, or never will be. A reading after the barrier
 // sees that.
-func (e Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
+func (e *Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
 // deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the
 // record.
-func (e Errand) deletePlan(v View) Plan {
+func (e *Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return e.barrierPlan()
 	}
@@ -127,7 +127,7 @@ func (e Errand) deletePlan(v View) Plan {
 }
 
 // floor leaves a floor in the directory: no contender older than the own node is left.
-func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorData(v.Token)) }
+func (e *Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorData(v.Token)) }
 
 // created takes the answer to a create that was executed. The node is proven to be alone
 // if the Stat is of the directory that was known, and has one child. The Stat was taken
@@ -140,7 +140,7 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 // If the session has just made the directory, and the node is the first that was ever
 // made in it, every other contender came later. The servers count from 0 in each
 // directory. That holds also if the directory was removed meanwhile, and created again.
-func (e Errand) created(p Plan, a Answer) Meaning {
+func (e *Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:
 		return e.took(p, a)
@@ -172,11 +172,11 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 	return tell(created).seeing(e.Dir, stat)
 }
 
-func (e Errand) notCreated(p Plan, a Answer) Meaning {
+func (e *Errand) notCreated(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case len(e.Leavers) > 0:
-		return e.next(ThenApart) // the parts find out why
+		return Meaning{Then: ThenApart} // the parts find out why
 	case p.atOnce():
 		return e.notAtOnce(a, at)
 	case e.Layout == LayoutPlace:
@@ -184,35 +184,35 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	case e.Layout == LayoutNode:
 		return e.occupied(a, at)
 	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create answers more
-		return e.next(ThenAgain).noting(NoteGone, at)
+		return Meaning{Then: ThenAgain}.noting(NoteGone, at)
 	case missing:
-		return e.next(ThenMakeParents).noting(NoteGone, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteGone, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
 }
 
-func (e Errand) deleted() Meaning {
+func (e *Errand) deleted() Meaning {
 	if e.stays {
 		return e.refused(false)
 	}
 	return tell(Deleted{Epoch: e.Epoch})
 }
 
-func (e Errand) notDeleted(a Answer, at Operation) Meaning {
+func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Layout == LayoutSeveral:
-		return e.next(ThenApart) // one node was gone, which has undone the transaction
+		return Meaning{Then: ThenApart} // one node was gone, which has undone the transaction
 	case at.On == OnOwn && missing:
 		return e.deleted() // an earlier try has deleted it; or it was lost, and a record stays
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	case at.On == OnRecord: // without a record there is nothing else to do
 		e.Clean, e.stays = false, !missing
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	default:
 		return e.refused(missing)
 	}

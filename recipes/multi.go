@@ -158,7 +158,7 @@ func (m *Machine) usable(queue []events.Name) bool {
 // directories could be marked. All of it is of one transaction: at the moment when all
 // nodes were made, a directory had one child, and the zxid was this one. A contender that
 // is not known to be alone everywhere lists.
-func (e Errand) enqueued(p Plan, a Answer) Meaning {
+func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}
 	for i, node := range a.Nodes {
 		name, _ := events.ParseName(path.Base(node))

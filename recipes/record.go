@@ -11,7 +11,7 @@ import (
 
 // claimPlan checks the own nodes. In the same transaction it makes a record, or looks
 // whether one stands.
-func (e Errand) claimPlan() Plan {
+func (e *Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
 	}
@@ -31,19 +31,19 @@ func (e Errand) claimPlan() Plan {
 
 // claimed takes the answer to a claim. If only the part about the record was refused,
 // that is a proof as well: at that point of the servers' order the own node was there.
-func (e Errand) claimed(p Plan, a Answer) Meaning {
+func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
 	switch {
 	case e.delayed.next != claims:
 		return e.wrote(p, a)
 	case e.Layout == LayoutNode && done:
-		return e.next(ThenLook)
+		return Meaning{Then: ThenLook}
 	case e.Record == RecordNothing && done:
 		return tell(Claimed{Epoch: e.Epoch})
 	case e.Record == RecordMade && done, e.Record == RecordRead && record && a.Result == ResultNoNode:
 		return tell(e.recorded(nil))
 	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
-		return e.next(ThenReadRecord)
+		return Meaning{Then: ThenReadRecord}
 	default:
 		return e.refused(!record && a.Result == ResultNoNode) // if the record's part is refused, the own node is not missing
 	}
@@ -58,7 +58,7 @@ func (e Claim) Incomplete(known, needed int) Input {
 	return Refused{Epoch: e.Epoch, Op: OpClaim, Missing: true}
 }
 
-func (e Errand) recorded(left *events.Abandoned) Claimed {
+func (e *Errand) recorded(left *events.Abandoned) Claimed {
 	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
 }
 
@@ -88,16 +88,16 @@ type Found struct {
 //  1. The record is read.
 //  2. The writer releases, which deletes both.
 //  3. Its node does not exist.
-func (e Errand) Read(f Found, left *events.Abandoned) Meaning {
+func (e *Errand) Read(f Found, left *events.Abandoned) Meaning {
 	switch {
 	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:
 		return tell(e.recorded(nil))
 	case f.Gone:
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	case f.Taken, f.Delay == 0 && !f.Marked:
 		return tell(e.recorded(left))
 	default:
 		e.delayed = delayed{marks, left, f}
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	}
 }

@@ -23,7 +23,7 @@ type Renewal struct {
 
 // Renews reports whether a delete also tries to delete the directory, if the number of
 // its node is late.
-func (e Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
+func (e *Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
 
 // Plan returns the transaction to try, or no plan. The directory is deleted only in the
 // version that was read. If that is refused, nothing has changed, and the own node is

@@ -249,14 +249,14 @@ func (m *Machine) abandon() []Effect {
 
 // AtOnce reports whether a create takes the permits at once: when the session last heard
 // of them, the queue was empty, and there was room.
-func (e Errand) AtOnce(v View) bool {
+func (e *Errand) AtOnce(v View) bool {
 	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
 	return e.Op == OpCreate && e.Permits > 0 && e.Count > 0 && v.Brief && free &&
 		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
 }
 
 // taking adds the creation of the permits.
-func (e Errand) taking(p Plan) Plan {
+func (e *Errand) taking(p Plan) Plan {
 	for range e.Permits {
 		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
 	}
@@ -265,7 +265,7 @@ func (e Errand) taking(p Plan) Plan {
 
 // atOncePlan takes the permits without a place in the queue. The Stats in the answer say
 // whether the queue is empty, and how many permits there are.
-func (e Errand) atOncePlan(v View, p Plan) Plan {
+func (e *Errand) atOncePlan(v View, p Plan) Plan {
 	p = e.taking(append(p, check(OnSize, e.Size).of(e.Version)))
 	permits, queue := set(OnPermitDirectory, path.Dir(e.Permit), marker), set(OnDirectory, e.Dir, marker)
 	permits.dir, queue.dir = v.Permits.Writable(), v.Dir.Writable()
@@ -278,7 +278,7 @@ func (p Plan) atOnce() bool {
 }
 
 // enteredAtOnce takes the answer to it.
-func (e Errand) enteredAtOnce(p Plan, a Answer) Meaning {
+func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
 		return e.unknown() // the permits may stand, and a look-up finds them
 	}
@@ -297,13 +297,13 @@ func (e Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 }
 
 // notAtOnce takes a refusal. Nothing was done, and the contender queues up.
-func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
+func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	note := NoteGone
 	if a.Result != ResultNoNode {
 		note = NoteShut
 	}
 	e.Count = 0
-	m := e.next(ThenAgain)
+	m := Meaning{Then: ThenAgain}
 	if at.On == OnPermits || at.Do == DoSet {
 		m = m.noting(note, at)
 	}
@@ -313,7 +313,7 @@ func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
 // enterPlan trades the own node for the permits. The operations that may fail by the
 // protocol come first. If the directory of the permits is ours, its marker is written
 // once more: the answer has its Stat, which counts the permits.
-func (e Errand) enterPlan(v View) Plan {
+func (e *Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
 	p = e.taking(p)
 	counts := set(OnPermitDirectory, path.Dir(e.Permit), marker)
@@ -328,7 +328,7 @@ func (e Errand) enterPlan(v View) Plan {
 
 // entered takes the answer to an enter. If the answer has not counted the permits of the
 // known directory, they are counted after it.
-func (e Errand) entered(p Plan, a Answer) Meaning {
+func (e *Errand) entered(p Plan, a Answer) Meaning {
 	if a.Result == ResultDone {
 		return e.counted(p, a)
 	}
@@ -339,15 +339,15 @@ func (e Errand) entered(p Plan, a Answer) Meaning {
 	case at.On == OnOwn:
 		return e.refused(missing)
 	case missing && (at.On == OnPermits || at.On == OnPermitDirectory):
-		return e.next(ThenMakeParents).noting(NoteGone, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteGone, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
 }
 
-func (e Errand) counted(p Plan, a Answer) Meaning {
+func (e *Errand) counted(p Plan, a Answer) Meaning {
 	in, stat := Entered{Epoch: e.Epoch}, a.stat()
 	for _, node := range a.Nodes {
 		in.Permits = append(in.Permits, PermitName(node))

@@ -10,13 +10,13 @@ import "slices"
 // Leads reports whether another contender's create may join the delete. A delete that
 // writes more is sent alone. So is one of a lock of one node, because the session must
 // know at any moment which contender has created the node.
-func (e Errand) Leads(v View) bool {
+func (e *Errand) Leads(v View) bool {
 	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
 }
 
 // Follows reports whether the create may join a delete in its directories: they are
 // known, and are expected to be empty then.
-func (e Errand) Follows(v View) bool {
+func (e *Errand) Follows(v View) bool {
 	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
 	switch e.Layout {
 	case LayoutQueue:
@@ -30,7 +30,7 @@ func (e Errand) Follows(v View) bool {
 
 // Left returns the leaving contender's part of the answer to a transaction with another
 // one's create, unless the transaction was refused.
-func (e Errand) Left(a Answer) Input {
+func (e *Errand) Left(a Answer) Input {
 	if a.Result == ResultUnknown {
 		return Unknown{Epoch: e.Epoch, Op: OpDelete}
 	}

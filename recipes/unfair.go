@@ -11,7 +11,7 @@ import (
 // takePlan creates the node and writes its data once more: the answer has the node's
 // Stat, and so the zxid. If the list of permissions does not allow the write, it is a
 // plain create, and a listing shows the rest.
-func (e Errand) takePlan(v View) Plan {
+func (e *Errand) takePlan(v View) Plan {
 	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	if !v.Plain && v.Brief {
 		p = append(p, set(OnOwn, e.Nodes[0], e.Data))
@@ -24,7 +24,7 @@ func TheNode(node string) events.Name {
 	return events.Name{Text: path.Base(node), Kind: events.KindUnfair}
 }
 
-func (e Errand) took(p Plan, a Answer) Meaning {
+func (e *Errand) took(p Plan, a Answer) Meaning {
 	created, stat := Created{Epoch: e.Epoch, Node: TheNode(e.Nodes[0])}, a.stat()
 	switch {
 	case len(p) == 1:
@@ -37,14 +37,14 @@ func (e Errand) took(p Plan, a Answer) Meaning {
 	}
 }
 
-func (e Errand) occupied(a Answer, at Operation) Meaning {
+func (e *Errand) occupied(a Answer, at Operation) Meaning {
 	switch {
 	case a.Result == ResultNodeExists:
 		return tell(Occupied{Epoch: e.Epoch})
 	case a.Result == ResultNoNode:
-		return e.next(ThenMakeParents).noting(NoteNothing, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteNothing, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
@@ -55,7 +55,7 @@ func (e Errand) occupied(a Answer, at Operation) Meaning {
 // means that the contender created the node: if it exists now, it existed then. For a
 // delete in doubt, own means that the node is the session's, in which only one contender
 // at a time may have created it; see [OwnerBook].
-func (e Errand) Looked(own bool) Meaning {
+func (e *Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:
 		return tell(Claimed{Epoch: e.Epoch})
@@ -63,7 +63,7 @@ func (e Errand) Looked(own bool) Meaning {
 		return e.refused(true)
 	case own:
 		e.Doubts = false
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	default:
 		return e.deleted()
 	}

@@ -65,12 +65,12 @@ type pairReply struct {
 func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	old, next := w.leave, w.enter
 	t := next.seat
-	x := recipes.Errand{
+	x := &recipes.Errand{
 		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
 		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
 	if t.permits != nil {
-		c.mayEnterAtOnce(t, &x, next.guid)
+		c.mayEnterAtOnce(t, x, next.guid)
 	}
 	v := c.view(t, x)
 	if !x.Follows(v) {
