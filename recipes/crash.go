@@ -44,9 +44,7 @@ package recipes
 // a reader holds, no writer holds, so a record that stands then reports a crash.
 // Exception: the record of a writer in whose place the reader stands.
 
-// records reports whether the machine's claims make a record.
-func (m *Machine) records() bool { return m.recording() == RecordMade }
-
+// recording returns what the machine's claims do with the record.
 func (m *Machine) recording() Recording {
 	switch {
 	case !m.detect:
@@ -63,7 +61,7 @@ func (m *Machine) recording() Recording {
 // work is done. It also goes if the caller found no crash and did not take the Grant.
 // Both hold after a loss, too: the caller may have been faster than the news of it.
 func (m *Machine) leavesClean(in Withdrawn) {
-	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
+	if m.recording() == RecordMade && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
 		if in.Taken {
 			m.clean = in.Why == WhyReleased

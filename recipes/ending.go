@@ -23,7 +23,7 @@ func (m *Machine) release() []Effect {
 	}
 	m.floor = m.waited && m.rule.Exclusive() && m.leads()
 	m.state = Releasing
-	m.forget()
+	m.listing = listing{}
 	return m.remove()
 }
 
@@ -47,7 +47,7 @@ func (m *Machine) lose(reason events.Reason) []Effect {
 }
 
 func (m *Machine) over() []Effect {
-	m.forget()
+	m.listing = listing{}
 	m.state = Over
 	return m.finish(nil)
 }

@@ -5,21 +5,15 @@ import "github.com/zkgrant/zkgrant/events"
 // This file is about what the machine does with requests of the caller and with news of
 // the session.
 
-func (m *Machine) onStarted(in Started) []Effect {
-	if m.started || m.state == Over {
-		return nil
-	}
-	m.started, m.try, m.strict, m.detect = true, in.Try, in.Strict, in.Detect
-	return m.begin()
-}
-
 // onWithdrawn takes the way out that all states share: every node is removed. If only the
 // answer in progress says which nodes there are, it is awaited first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
 	}
-	m.leavesClean(in)
+	if m.detect {
+		m.leavesClean(in)
+	}
 	if m.why == 0 {
 		m.why = in.Why
 	}
@@ -36,7 +30,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		switch {
 		case m.removed && !m.several():
 			return m.over()
-		case m.state == Claiming && m.records():
+		case m.state == Claiming && m.recording() == RecordMade:
 			// The answer reports whether the record is ours.
 		default:
 			effects = m.release()
@@ -48,14 +42,6 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		return m.finish(effects)
 	}
 	return effects
-}
-
-func (m *Machine) onOpened(in Opened) []Effect {
-	m.epoch, m.session, m.up = in.Epoch, in.Session, !in.Suspended
-	if m.state == Idle && m.started {
-		return m.begin()
-	}
-	return nil
 }
 
 // onExpired starts over if the caller still waits, and else ends: a dead session has no

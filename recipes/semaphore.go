@@ -87,9 +87,6 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
 
-// Size returns how many permits the semaphore was last known to have, or 0.
-func (m Machine) Size() int { return int(m.permits.size) }
-
 // queues reports whether the machine is a semaphore's and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
@@ -115,7 +112,7 @@ func (m *Machine) several() bool {
 // changes, and asks once more for that. If the first survey watched, a contender that
 // enters right away would be notified of its own permits.
 func (m *Machine) survey() []Effect {
-	m.forget()
+	m.listing = listing{}
 	m.state = Surveying
 	m.permits.changed, m.permits.doubted = false, false
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full && !m.try}}
@@ -170,14 +167,6 @@ func (m *Machine) unfit(size int32) Why {
 func (m *Machine) judge(in Surveyed) (why Why, room bool) {
 	s, _ := m.rule.(Semaphore)
 	return m.unfit(in.Size), int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
-}
-
-func (m *Machine) onAdopted() []Effect {
-	if s, ok := m.rule.(Semaphore); ok {
-		s.Adopt = true
-		m.rule = s
-	}
-	return nil
 }
 
 // permitsFound continues with permits that a look-up has found, after the answer to Enter
