@@ -88,10 +88,10 @@ func (b DirectoryBook) Writable() (czxid int64) {
 // Markable is [DirectoryBook.Writable] for a create. It also returns 0 if the create
 // cannot expect to be alone.
 func (b DirectoryBook) Markable() (czxid int64) {
-	if b.contended {
+	if b.contended || b.closed {
 		return 0
 	}
-	return b.Writable()
+	return b.czxid
 }
 
 // Children returns how many nodes the directory had when it was last seen, and 0 if it

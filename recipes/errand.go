@@ -42,9 +42,12 @@ func (e *Errand) Means(p Plan, a Answer) Meaning {
 	case e.Op == OpList:
 		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
-		left := a.stat()
-		left.Children++ // our own node, which went in the same transaction
-		return e.deleted().seeing(e.Dir, left)
+		m := e.deleted()
+		if left := a.stat(); left.Czxid != 0 {
+			left.Children++ // our own node, which went in the same transaction
+			m.Note, m.Dir, m.stat = NoteSeen, e.Dir, left
+		}
+		return m
 	case e.Op == OpDelete:
 		return e.notDeleted(a, p.Refused(a))
 	case e.Op == OpEnter:
@@ -77,13 +80,13 @@ func (e *Errand) createPlan(v View) Plan {
 	for _, node := range e.Leavers {
 		p = append(p, remove(OnLeaver, node))
 	}
-	if e.AtOnce(v) {
+	if e.Permits > 0 && e.fitsAtOnce(v) {
 		return e.atOncePlan(v, p)
 	}
 	for i, node := range e.Nodes {
-		o := create(OnOwn, node, e.Data, Ephemeral|Numbered)
-		o.Member = i
-		p = append(p, o)
+		p = append(p, Operation{
+			Do: DoCreate, On: OnOwn, Member: i, Path: node, Data: e.Data, Flags: Ephemeral | Numbered,
+		})
 	}
 	// All directories are marked, or none: a contender has to be alone in each of them.
 	plain := p
@@ -92,12 +95,14 @@ func (e *Errand) createPlan(v View) Plan {
 		if v.Members != nil {
 			dir, book = path.Dir(node), v.Members[i]
 		}
-		o := set(OnDirectory, dir, marker)
-		if o.dir = book.Markable(); o.dir == 0 || !v.Brief {
+		czxid := book.Markable()
+		if czxid == 0 || !v.Brief {
 			p = plain
 			break
 		}
-		p = append(p, o)
+		p = append(p, Operation{
+			Do: DoSet, On: OnDirectory, Path: dir, Data: marker, Version: AnyVersion, dir: czxid,
+		})
 	}
 	return p
 }
@@ -148,7 +153,7 @@ func (e *Errand) created(p Plan, a Answer) Meaning {
 		return e.enqueued(p, a)
 	case LayoutQueue, LayoutPlace:
 	}
-	if p.atOnce() {
+	if e.Permits > 0 && p.atOnce() {
 		return e.enteredAtOnce(p, a)
 	}
 	created, stat, last := Created{Epoch: e.Epoch}, a.stat(), p[len(p)-1]
@@ -160,16 +165,20 @@ func (e *Errand) created(p Plan, a Answer) Meaning {
 		return e.unknown() // the node was made, and a look-up finds its name
 	case e.Layout == LayoutPlace:
 		created.Alone, created.Token = e.Lent != 0, e.Lent
-		return tell(created)
+		return Meaning{In: created}
 	case e.Made && last.Do == DoCreate:
 		if created.Node.Seq == 0 && stat.Czxid != 0 {
 			created.Alone, created.Token = true, stat.Czxid
 		}
-		return tell(created)
+		return Meaning{In: created}
 	case stat.alone(last.dir):
 		created.Alone, created.Token = true, stat.Mzxid
 	}
-	return tell(created).seeing(e.Dir, stat)
+	m := Meaning{In: created}
+	if stat.Czxid != 0 {
+		m.Note, m.Dir, m.stat = NoteSeen, e.Dir, stat
+	}
+	return m
 }
 
 func (e *Errand) notCreated(p Plan, a Answer) Meaning {
@@ -198,7 +207,7 @@ func (e *Errand) deleted() Meaning {
 	if e.stays {
 		return e.refused(false)
 	}
-	return tell(Deleted{Epoch: e.Epoch})
+	return Meaning{In: Deleted{Epoch: e.Epoch}}
 }
 
 func (e *Errand) notDeleted(a Answer, at Operation) Meaning {

@@ -74,11 +74,11 @@ func (e *Errand) wrote(p Plan, a Answer) Meaning {
 	case a.Result != ResultDone:
 		return e.refused(!record && a.Result == ResultNoNode)
 	case e.delayed.next == marks && e.delayed.Delay > marked:
-		return tell(Delayed{Epoch: e.Epoch, For: e.delayed.Delay - marked})
+		return Meaning{In: Delayed{Epoch: e.Epoch, For: e.delayed.Delay - marked}}
 	case e.delayed.next == marks && e.Record == RecordMade:
 		e.delayed.next = takesOver
 		return Meaning{Then: ThenAgain}
 	default:
-		return tell(e.recorded(e.delayed.left))
+		return Meaning{In: e.recorded(e.delayed.left)}
 	}
 }

@@ -254,21 +254,12 @@ func (m Meaning) noting(n Note, refused Operation) Meaning {
 	return m
 }
 
-func (m Meaning) seeing(dir string, s Stat) Meaning {
-	if s.Czxid != 0 {
-		m.Note, m.Dir, m.stat = NoteSeen, dir, s
-	}
-	return m
-}
-
-func tell(in Input) Meaning { return Meaning{In: in} }
-
 // unknown is the answer if the outcome is not known, and refused if the server has
 // refused the request.
-func (e *Errand) unknown() Meaning { return tell(Unknown{Epoch: e.Epoch, Op: e.Op}) }
+func (e *Errand) unknown() Meaning { return Meaning{In: Unknown{Epoch: e.Epoch, Op: e.Op}} }
 
 func (e *Errand) refused(missing bool) Meaning {
-	return tell(Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing})
+	return Meaning{In: Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing}}
 }
 
 // alone reports whether the directory was created by the zxid, and has one child.

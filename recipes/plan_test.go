@@ -48,6 +48,14 @@ var (
 	known  = View{Dir: ourDir, Token: 40, Brief: true}
 )
 
+func tell(in Input) Meaning { return Meaning{In: in} }
+
+// seeing adds the Stat of a directory.
+func (m Meaning) seeing(dir string, s Stat) Meaning {
+	m.Note, m.Dir, m.stat = NoteSeen, dir, s
+	return m
+}
+
 // about fills in which nodes an errand is about.
 func about(e Errand) *Errand {
 	e.Dir, e.Data, e.Holder, e.Holding = "/d", []byte("data"), "/d.holder", []byte("holding")
@@ -355,7 +363,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		m    Meaning
 		want DirectoryBook
 	}{
-		{Meaning{}, ourDir}, {Meaning{}.seeing("/d", Stat{}), ourDir},
+		{Meaning{}, ourDir},
 		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
 	} {
 		if b := c.m.Book(ourDir); b != c.want {

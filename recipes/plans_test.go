@@ -62,7 +62,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			x.Count, closed = 0, false
 		}
 	}
-	if x.Renews(e.renews) && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
+	if e.renews && x.Renews() && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
 		return true
 	}
 	for {

@@ -4,49 +4,35 @@ import "github.com/zkgrant/zkgrant/events"
 
 // This file is about the answers that prove what a grant needs, and for how long they do.
 
-// Proves reports whether an answer proves everything that a grant needs, except the
-// lease. first says that the first in the queue holds, which is not so for a semaphore.
-// If the request has created nodes, Proves returns the first of them, and unwatched
-// reports that it is not watched yet.
-func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
-	switch in := in.(type) {
-	case Created:
-		return in.Node, true, in.Alone && first
-	case Enqueued:
-		if in.Alone {
-			return in.Nodes[0], true, true
-		}
-	case Entered:
-		return events.Name{Text: in.Permits[0]}, true, !in.Spare
-	case Advanced:
-		return node, false, in.Floor && first
-	case Claimed:
-		return node, false, true
-	}
-	return node, false, false
+// Proof is an answer that proves everything that a grant needs, except the lease.
+type Proof struct {
+	Answer    Input       // marked as fresh or not
+	Node      events.Name // the first node that the request has created, if it has
+	Unwatched bool        // the node is not watched yet
 }
 
-// Judged returns an answer that proves something, marked as fresh or not.
-func Judged(in Input, fresh bool) Input {
+// Prove returns the proof if the answer is one. fresh says that the lease is good. first
+// says that the first in the queue holds, which is not so for a semaphore.
+func Prove(in Input, first, fresh bool) (p Proof, proves bool) {
 	switch in := in.(type) {
 	case Created:
 		in.Fresh = fresh
-		return in
+		return Proof{in, in.Node, true}, in.Alone && first
 	case Enqueued:
-		in.Fresh = fresh
-		return in
+		if in.Fresh = fresh; in.Alone {
+			return Proof{in, in.Nodes[0], true}, true
+		}
 	case Entered:
 		in.Fresh = fresh
-		return in
+		return Proof{in, events.Name{Text: in.Permits[0]}, true}, !in.Spare
 	case Advanced:
 		in.Fresh = fresh
-		return in
+		return Proof{Answer: in}, in.Floor && first
 	case Claimed:
 		in.Fresh = fresh
-		return in
-	default:
-		return in
+		return Proof{Answer: in}, true
 	}
+	return Proof{}, false
 }
 
 // Disproves reports whether an answer says that a holder's node is gone.

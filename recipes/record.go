@@ -39,9 +39,9 @@ func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	case e.Layout == LayoutNode && done:
 		return Meaning{Then: ThenLook}
 	case e.Record == RecordNothing && done:
-		return tell(Claimed{Epoch: e.Epoch})
+		return Meaning{In: Claimed{Epoch: e.Epoch}}
 	case e.Record == RecordMade && done, e.Record == RecordRead && record && a.Result == ResultNoNode:
-		return tell(e.recorded(nil))
+		return Meaning{In: e.recorded(nil)}
 	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
 		return Meaning{Then: ThenReadRecord}
 	default:
@@ -91,11 +91,11 @@ type Found struct {
 func (e *Errand) Read(f Found, left *events.Abandoned) Meaning {
 	switch {
 	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:
-		return tell(e.recorded(nil))
+		return Meaning{In: e.recorded(nil)}
 	case f.Gone:
 		return Meaning{Then: ThenAgain}
 	case f.Taken, f.Delay == 0 && !f.Marked:
-		return tell(e.recorded(left))
+		return Meaning{In: e.recorded(left)}
 	default:
 		e.delayed = delayed{marks, left, f}
 		return Meaning{Then: ThenAgain}

@@ -21,9 +21,9 @@ type Renewal struct {
 	Stays    bool   // the directory is to be created again at once
 }
 
-// Renews reports whether a delete also tries to delete the directory, if the number of
-// its node is late.
-func (e *Errand) Renews(late bool) bool { return late && e.Op == OpDelete && !e.Clean }
+// Renews reports whether the delete of a node with a late number also tries to delete the
+// directory.
+func (e *Errand) Renews() bool { return e.Op == OpDelete && !e.Clean }
 
 // Plan returns the transaction to try, or no plan. The directory is deleted only in the
 // version that was read. If that is refused, nothing has changed, and the own node is

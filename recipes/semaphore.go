@@ -236,11 +236,11 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name}}
 }
 
-// AtOnce reports whether a create takes the permits at once: when the session last heard
-// of them, the queue was empty, and there was room.
-func (e *Errand) AtOnce(v View) bool {
+// fitsAtOnce reports whether a create takes its permits at once: when the session last
+// heard of them, the queue was empty, and there was room.
+func (e *Errand) fitsAtOnce(v View) bool {
 	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
-	return e.Op == OpCreate && e.Permits > 0 && e.Count > 0 && v.Brief && free &&
+	return e.Count > 0 && v.Brief && free &&
 		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
 }
 
@@ -280,9 +280,9 @@ func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	counted := permits.Czxid == p[last-1].dir && queue.Czxid == p[last].dir
 	in.Spare = !counted || queue.Children > 0 || permits.Children > e.Count
 	if queue.Children > 0 {
-		return tell(in).seeing(e.Dir, queue)
+		return Meaning{In: in, Note: NoteSeen, Dir: e.Dir, stat: queue}
 	}
-	return tell(in).seeing(path.Dir(e.Permit), permits)
+	return Meaning{In: in, Note: NoteSeen, Dir: path.Dir(e.Permit), stat: permits}
 }
 
 // notAtOnce takes a refusal. Nothing was done, and the contender queues up.
@@ -324,7 +324,7 @@ func (e *Errand) entered(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case at.On == OnSize && (missing || a.Result == ResultBadVersion):
-		return tell(Refused{Epoch: e.Epoch, Op: e.Op, Stale: true})
+		return Meaning{In: Refused{Epoch: e.Epoch, Op: e.Op, Stale: true}}
 	case at.On == OnOwn:
 		return e.refused(missing)
 	case missing && (at.On == OnPermits || at.On == OnPermitDirectory):
@@ -347,7 +347,7 @@ func (e *Errand) counted(p Plan, a Answer) Meaning {
 	for _, o := range p {
 		if o.On == OnPermitDirectory && o.dir == stat.Czxid {
 			in.InUse = stat.Children
-			return tell(in)
+			return Meaning{In: in}
 		}
 	}
 	return Meaning{Then: ThenCount, In: in}

@@ -28,19 +28,19 @@ func (e *Errand) took(p Plan, a Answer) Meaning {
 	created, stat := Created{Epoch: e.Epoch, Node: TheNode(e.Nodes[0])}, a.stat()
 	switch {
 	case len(p) == 1:
-		return tell(created)
+		return Meaning{In: created}
 	case stat.Czxid == 0:
 		return e.unknown() // the node was made, and a look-up finds its zxid
 	default:
 		created.Alone, created.Token = true, stat.Czxid
-		return tell(created)
+		return Meaning{In: created}
 	}
 }
 
 func (e *Errand) occupied(a Answer, at Operation) Meaning {
 	switch {
 	case a.Result == ResultNodeExists:
-		return tell(Occupied{Epoch: e.Epoch})
+		return Meaning{In: Occupied{Epoch: e.Epoch}}
 	case a.Result == ResultNoNode:
 		return Meaning{Then: ThenMakeParents}.noting(NoteNothing, at)
 	case at.Do == DoSet:
@@ -58,7 +58,7 @@ func (e *Errand) occupied(a Answer, at Operation) Meaning {
 func (e *Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:
-		return tell(Claimed{Epoch: e.Epoch})
+		return Meaning{In: Claimed{Epoch: e.Epoch}}
 	case e.Op == OpClaim:
 		return e.refused(true)
 	case own:

@@ -106,18 +106,18 @@ func (d *directories) forget(dir string) {
 	delete(d.known, dir)
 }
 
-// leaves notes that a seat of ours gives its node up.
-func (d *directories) leaves(dir, node string, floor bool) {
+// leaves notes that a seat of ours gives its node up, and leaves a floor.
+func (d *directories) leaves(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	keep(d.left, dir, d.left[dir].Leaves(node, floor))
+	keep(d.left, dir, d.left[dir].Leaves(node, true))
 }
 
-// removed notes that the node is gone.
-func (d *directories) removed(dir, node string, floor bool) {
+// removed notes that the node of a seat that leaves a floor is gone.
+func (d *directories) removed(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	keep(d.left, dir, d.left[dir].Removed(node, floor))
+	keep(d.left, dir, d.left[dir].Removed(node, true))
 }
 
 // isFree reports whether no contender is ahead of a seat that has seen the node past go,

@@ -78,7 +78,9 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 // enter trades the own node for the permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
+	if e.Floor {
+		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+	}
 	return c.carryOut(t, &recipes.Errand{
 		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c), Floor: e.Floor,
 		Size: t.permits.size, Version: e.Version,
@@ -102,13 +104,15 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 		x.Holder = t.recordPath()
 	}
 	x.Layout = recipes.LayoutQueue // also if only one node of several is known
-	if x.Renews(events.Late(own)) && c.renew(t, path.Dir(own), own) {
+	if events.Late(own) && x.Renews() && c.renew(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
+	if e.Floor {
+		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+	}
 	in, err := c.carryOut(t, x)
-	if _, gone := in.(recipes.Deleted); gone {
-		c.dirs.removed(t.dir, e.Node.Text, e.Floor)
+	if _, gone := in.(recipes.Deleted); gone && e.Floor {
+		c.dirs.removed(t.dir, e.Node.Text)
 	}
 	return in, err
 }
@@ -259,7 +263,9 @@ func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Ans
 		t.single.plain.Store(true)
 	}
 	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can learn of it
-		c.dirs.removed(t.dir, path.Base(x.Nodes[0]), x.Floor)
+		if x.Floor {
+			c.dirs.removed(t.dir, path.Base(x.Nodes[0]))
+		}
 		c.dirs.fewer(t.dir, 1)
 	}
 	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
