@@ -176,3 +176,19 @@ func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	}
 	return Meaning{In: in}
 }
+
+// WithMembers returns the answer if these are the attempt's nodes, one per member of a
+// multi-lock in order. A zero Own was not found.
+func (l Listed) WithMembers(own []Own) Listed {
+	found := 0
+	for _, o := range own {
+		if o == (Own{}) {
+			continue
+		}
+		if found++; found == 1 {
+			l.Own = o
+		}
+	}
+	l.Parted = 0 < found && found < len(own)
+	return l
+}

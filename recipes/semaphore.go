@@ -359,3 +359,16 @@ func PermitName(permit string) string {
 	dir, name := path.Split(permit)
 	return path.Base(dir) + "/" + name
 }
+
+// LooksForPermits reports whether to search for the GUID among the permits of a semaphore
+// after listing its queue: the transaction that creates them may have been executed, and
+// its answer lost. All of this follows the barrier, so the transaction was executed by
+// then, or never will be.
+func (e List) LooksForPermits(l Listed) bool { return e.Barrier && l.Own == Own{} }
+
+// Permits returns the answer if there are permits of the attempt: the first one, the
+// session that owns them, and how many are in use.
+func (l Listed) Permits(first string, owner int64, inUse int32) Listed {
+	l.Own, l.Entered, l.InUse = Own{Name: events.Name{Text: first}, Owner: owner}, true, inUse
+	return l
+}

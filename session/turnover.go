@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file makes turnovers, see recipes/turnover.go.
+// This file makes turnovers, see [recipes.Errand.Leads].
 
 // turnover is the delete of a node. If a create of another seat in the same directory
 // joins it while it is parked, both are one request.
