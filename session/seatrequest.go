@@ -235,17 +235,24 @@ func (s *Session) paired(r *seatRequest) request {
 	case r.op == recipes.OpCreate:
 		v.Dir = s.client.dirs.book(t.dir)
 	}
-	switch {
-	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
-		made := &turnover{leave: r}
-		s.leaving[t.dir] = made
-		return made
-	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
-		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
+	switch r.op {
+	case recipes.OpDelete:
+		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
+			made := &turnover{leave: r}
+			s.leaving[t.dir] = made
+			return made
+		}
+	case recipes.OpCreate:
+		joined := s.leaving[t.dir]
+		if joined == nil || joined.leave.epoch != r.epoch || create.Back.Text != "" { // it deletes permits itself
+			return r
+		}
+		if x.Follows(v) {
 			joined.enter, r.with = r, joined
 			delete(s.leaving, t.dir)
 			return nil
 		}
+	default:
 	}
 	return r
 }
