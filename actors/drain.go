@@ -60,7 +60,7 @@ func (q *queuer) drop() {}
 // post is called by the loop, and so handles the input at once.
 func (q *queuer) post(in recipes.Input, err error) (holds bool) {
 	q.handle(message{input: in, cause: err})
-	return q.machine.Status().State == recipes.Held
+	return q.machine.Holds()
 }
 
 // told returns the function that hears the inputs, or nil.
@@ -103,22 +103,22 @@ func (q *queuer) handle(m message) {
 			return
 		}
 	}
-	before := q.machine.Status().State
-	if m.open && before != recipes.Over {
+	if m.open && q.machine.State() != recipes.Over {
 		q.opened = true
 		if opened := q.port.Open(q.post); opened.Epoch != 0 {
-			q.machine.Step(opened) // no effects: the machine is not started
+			q.machine, _ = q.machine.Step(opened) // no effects: the machine is not started
 		}
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
 		q.left(func(l *Lock) { l.refuses(m.cause) })
 	}
-	effects := q.machine.Step(m.input)
-	now := q.machine.Status()
-	if now.Waits {
-		q.stands(now.Ahead)
+	var effects []recipes.Effect
+	before := q.machine.State()
+	q.machine, effects = q.machine.Step(m.input)
+	if ahead, known := q.machine.Ahead(); known {
+		q.stands(ahead)
 	}
-	ends := now.State == recipes.Over && before != recipes.Over
+	ends := q.machine.State() == recipes.Over && before != recipes.Over
 	if ends && q.opened {
 		q.port.Close() // before a caller can see the end, and ask for the room that its node had
 	}
@@ -126,7 +126,7 @@ func (q *queuer) handle(m message) {
 		q.carryOut(e)
 	}
 	if beside := q.told(); beside != nil {
-		beside(now.Epoch, m.input, effects)
+		beside(q.machine.Epoch(), m.input, effects)
 	}
 	if ends {
 		q.ends()
@@ -178,18 +178,17 @@ func (l *Lock) boundReached(m *message) bool {
 func (q *queuer) carryOut(e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
-		now := q.machine.Status()
-		if now.Single {
+		if q.machine.Single() {
 			e.Node = "" // it is at the lock's path
 		}
-		if grant, logs := q.onGrant(e, now.Epoch); logs {
+		if grant, logs := q.onGrant(e, q.machine.Epoch()); logs {
 			q.log(grant)
 		}
 	case recipes.Lose:
 		q.loses(e)
 	case recipes.Finish:
-		now := q.machine.Status()
-		q.left(func(l *Lock) { l.onFinish(e, now.Size, now.State != recipes.Over) })
+		pending := q.machine.State() != recipes.Over
+		q.left(func(l *Lock) { l.onFinish(e, q.machine.Size(), pending) })
 	case recipes.Queue:
 		q.queues(e)
 	case recipes.Requeue:

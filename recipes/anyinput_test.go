@@ -118,10 +118,12 @@ func TestAnyInputInAnyState(t *testing.T) {
 // without t, because it is called a million times.
 func (h *heard) hear(in Input) (_ heard, wrong string) {
 	m := h.Machine
-	next, effects := after(m, in)
-	again, _ := after(m, in)
+	next, effects := h.Step(in)
+	again, _ := m.Step(in)
 	late := past(in, m.epoch)
 	switch {
+	case h.Machine != m:
+		wrong = "Step has changed its receiver"
 	case next != again:
 		wrong = "Step is not pure"
 	case next.state == Over && !next.finished:

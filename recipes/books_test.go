@@ -230,7 +230,7 @@ func TestTheLastHolderLeavesForAll(t *testing.T) {
 					clean = clean && (!in.Taken || in.Why == WhyReleased)
 				}
 				want := map[bool]string{true: "delete #5 and the record", false: "delete #5"}[clean]
-				_, effects := after(held, heard)
+				_, effects := held.Step(heard)
 				if got := strings.TrimSuffix(texts(effects), `, END "lost"`); got != want {
 					t.Errorf("%v %v %v: the machine hears %v and does %q, want %q", a, b, c, heard, got, want)
 				}

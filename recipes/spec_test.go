@@ -197,7 +197,7 @@ func TestExploreFinds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%q: %v", spec, err)
 	}
-	f := explore(after, s)
+	f := explore(Machine.Step, s)
 	t.Log(f)
 	switch f.Violation {
 	case "":

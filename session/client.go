@@ -61,8 +61,8 @@ type client struct {
 	silence    time.Time    // since when an answer was owed at the last look
 	others     wire.Others  // of this silence
 	stopAsking func()       // ends the questions of this silence; not nil
-	inflight   int
-	farewell   time.Time // until when a server may answer the end of the session
+	inflight   int          // calls that were made and not finished, see [Session.finish]
+	farewell   time.Time    // until when a server may answer the end of the session
 }
 
 // phase says how far a client's session has come. It moves forward only, except

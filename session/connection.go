@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/lease"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
@@ -25,18 +27,59 @@ import (
 // for seconds.
 const TurnedAway = "requests are turned away and retried"
 
-// connect makes the client of an epoch.
+// connect makes the client of an epoch, which posts to the session's loop. The loop is what
+// calls connect, so it sees the client's messages after that.
+//
+//nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) connect(epoch recipes.Epoch) {
 	failures := 0
 	if s.client != nil {
 		failures = s.client.dialer.Failed()
 	}
-	c, err := s.newClient(epoch, failures)
+	c := &client{
+		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
+		owners: &owners{at: map[string]recipes.OwnerBook[*Seat]{}}, ended: make(chan struct{}), greeted: make(chan struct{}, 1),
+		stopAsking: func() {}, listings: map[string]*listing{},
+		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
+	}
+	c.readings.changed.L = &c.readings.mu
+	c.link = wire.NewLink(wire.Events{
+		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
+		OnUnresolved: func(server string, err error) {
+			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server), zap.Error(err))
+		},
+	})
+	identities := func() []Auth { return s.cfg.Auth }
+	if s.cfg.Identities != nil {
+		identities = func() []Auth { return s.whoWeAre.dial(c) }
+	}
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
+	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
+		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: identities,
+		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
+	})
+	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
+		zk.WithDialer(c.dialer.Dial),
+		zk.WithHostProvider(c.hosts),
+		zk.WithEventCallback(c.onEvent),
+		zk.WithLogger(clientLogger{c.logger, c.link}),
+		zk.WithLogInfo(false),
+	)
 	if err != nil { // only a list without servers does that, and the parser refuses it
+		c.dialer.Stop()
 		s.cfg.Logger.Error("could not start a ZooKeeper client", zap.Error(err))
 		s.reportReady(err)
 		return
 	}
+	c.conn = conn
+	s.group.Go(func() {
+		// The channel drops events when it is full; the callback has them all.
+		// Its end is the only sign that the client's goroutines have ended.
+		for range events {
+		}
+		close(c.ended)
+	})
 	s.client = c
 	s.living[c] = struct{}{}
 	s.mu.Lock()
@@ -61,10 +104,11 @@ func (s *Session) reportReady(err error) {
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
-	case s.whoWeAre.isOver():
+	case s.cfg.Identities != nil && s.whoWeAre.isOver():
 		c.hangUp() // a connection that was made with identities that are over
 	case c.announced && c.stuck():
-		s.begin(c, func() {
+		c.inflight++
+		s.group.Go(func() {
 			_, _, err := c.conn.Exists("/")
 			s.loop.Hand(func() { s.vouched(c, server, err) })
 		})
@@ -106,13 +150,10 @@ func (s *Session) onIdentityError(c *client, err error) {
 // LongTick returns the servers' tickTime as implied by the timeout of the current
 // session, if the lease assumes a shorter one, and 0 otherwise.
 func (s *Session) LongTick() time.Duration {
-	if c := s.present(); c != nil {
-		return s.longTick(c)
+	c := s.present()
+	if c == nil {
+		return 0
 	}
-	return 0
-}
-
-func (s *Session) longTick(c *client) time.Duration {
 	granted := c.link.Timeout()
 	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
 }
@@ -146,7 +187,7 @@ func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 func (s *Session) askedTimeout() time.Duration { return s.cfg.Timeout.Truncate(time.Millisecond) }
 
 // compareTimeout logs a session timeout that is not the one that was asked for, and what
-// that implies.
+// that implies, see [longTick].
 func (s *Session) compareTimeout(c *client) {
 	asked, granted := s.askedTimeout(), c.link.Timeout()
 	switch {
@@ -156,9 +197,10 @@ func (s *Session) compareTimeout(c *client) {
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
-		if tick := s.longTick(c); tick > 0 {
+		told := lease.Tick(s.cfg.Tick, granted)
+		if tick := longTick(asked, granted, told); tick > 0 {
 			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late", zapSession(c),
-				zap.Duration("tickTime", tick), zap.Duration("told", lease.Tick(s.cfg.Tick, granted)), zapServer(c))
+				zap.Duration("tickTime", tick), zap.Duration("told", told), zapServer(c))
 		}
 	}
 }
@@ -205,7 +247,9 @@ func (s *Session) resume(c *client) {
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.renew()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 	if c.pacer != nil {
 		s.pace(c, 0) // the timeout may have become shorter
 	}
@@ -223,12 +267,16 @@ func (s *Session) expire(c *client) {
 		s.news(events.SessionExpired{Session: c.link.Session()})
 		s.broadcast(recipes.Expired{})
 	}
-	s.nextBudget()
+	s.budget.Next() // the next session has no nodes
+	s.nodes = budget.Nodes{}
+	s.roomMade()
 	grace := min(expiredGrace, c.link.Timeout()/8)
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 }
 
 // retire lets the requests in progress be answered until the grace is over, and then
@@ -325,10 +373,12 @@ func (s *Session) announce(c *client) {
 	s.show(c)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
 	s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: s.longTick(c)})
+	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: s.LongTick()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 	s.reportReady(nil)
 }
 
@@ -349,52 +399,6 @@ func (s *Session) vouched(c *client, server string, err error) {
 	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
 		s.onConnection(c, server)
 	}
-}
-
-// newClient starts a client, which posts to the session actor. The actor does not look at
-// the messages before newClient has returned, because it is the caller.
-//
-//nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
-func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
-	c := &client{
-		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: newOwners(), ended: make(chan struct{}), greeted: make(chan struct{}, 1),
-		stopAsking: func() {}, listings: map[string]*listing{},
-		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
-	}
-	c.readings.changed.L = &c.readings.mu
-	c.link = wire.NewLink(wire.Events{
-		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
-		OnUnresolved: func(server string, err error) {
-			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server), zap.Error(err))
-		},
-	})
-	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
-	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
-		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: func() []Auth { return s.whoWeAre.dial(c) },
-		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
-	})
-	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
-		zk.WithDialer(c.dialer.Dial),
-		zk.WithHostProvider(c.hosts),
-		zk.WithEventCallback(c.onEvent),
-		zk.WithLogger(clientLogger{c.logger, c.link}),
-		zk.WithLogInfo(false),
-	)
-	if err != nil {
-		c.dialer.Stop()
-		return nil, err
-	}
-	c.conn = conn
-	s.group.Go(func() {
-		// The channel drops events when it is full; the callback has them all.
-		// Its end is the only sign that the client's goroutines have ended.
-		for range events {
-		}
-		close(c.ended)
-	})
-	return c, nil
 }
 
 // onEvent takes an event of the client. It does not block.
@@ -480,4 +484,43 @@ func (c *client) verify(t *Seat) { c.session.submit(&verification{epoch: c.epoch
 // askedBack passes a revocation request on to the owner of the node.
 func (c *client) askedBack(node string, wish asking) {
 	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
+}
+
+// An outage is logged when it lasts.
+const (
+	// firstNotice is after how long without a connection it is logged. A server that
+	// restarts is back by then, or another one is found.
+	firstNotice = 3 * time.Second
+	// laterNotice is after how long it is logged once more.
+	laterNotice = time.Minute
+)
+
+// errTrying represents the cause while the first attempt continues.
+var errTrying = errors.New("the first attempt goes on")
+
+// noteAway starts the timer when there is no connection, and stops it when there is one.
+func (s *Session) noteAway(away bool) {
+	switch {
+	case away && s.away == nil:
+		s.awaySince = time.Now()
+		s.away = time.AfterFunc(firstNotice, func() { s.loop.Post(s.noticeOutage) })
+	case !away && s.away != nil:
+		s.away.Stop()
+		s.away = nil
+	}
+}
+
+// noticeOutage logs that there has been no connection for long. Its timer may be that of
+// an earlier time without one.
+func (s *Session) noticeOutage() {
+	since := time.Since(s.awaySince)
+	if s.away == nil || since < firstNotice {
+		return
+	}
+	s.mu.Lock()
+	refused := s.view.refuse
+	s.mu.Unlock()
+	s.cfg.Logger.Warn("no server can be used", zap.Stringer("servers", s.servers), zap.Duration("for", since),
+		zap.Error(cmp.Or(refused, s.lastError(), errTrying)))
+	s.away.Reset(laterNotice)
 }

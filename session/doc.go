@@ -76,28 +76,27 @@
 //     and [owners].
 //   - A multi-lock has a node in each of several directories; see multi.go.
 //   - A reader can take the place of its own writer in the queue; see seatrequest.go.
-//   - A lock that reports crashes has a record next to its directory; see crash.go. It
-//     may have a lock-delay; see lockdelay.go.
+//   - A lock that reports crashes has a record next to its directory; see record.go. It
+//     may have a lock-delay.
 //   - A cached lock has its node in a queue, and may have a watch on the directory; see
-//     contention.go.
+//     arm in watches.go.
 //
 // # The files, from the bottom up
 //
 // A file uses the files before it, except that the files of the state use each other.
 //
-//   - Words: config, connectstring, errors, clock, guid, node; and the packages under
-//     internal.
+//   - Words: config, connectstring, errors, clock, guid, node, place; and the packages
+//     under internal.
 //   - State: session, client, seat, listings, owners, and queue, which makes requests.
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
-//     package recipes; with it directory, discard, claim, crash, lockdelay,
-//     renewal, semaphore, size, multi, single, contention, watches and wish.
-//   - The loop's decisions: seatrequest, turnover, holders, warmth, upkeep. A
-//     request of a machine enters through admit in seatrequest, and its answer leaves
-//     through settle.
-//   - Calls for which callers wait: call, transaction, look, observe, revoke; and Resize
-//     in size.
+//     package recipes; with it directory, claim, record, release, semaphore,
+//     size, multi, single, watches and revocation.
+//   - The loop's decisions: seatrequest, room, holders. A request of a machine enters
+//     through admit in seatrequest, and its answer leaves through settle.
+//   - Calls for which callers wait: call, transaction, look, observer, queuewatch; and
+//     Resize in size, Revoke in revocation.
 //   - Directories that are no longer used: leftovers.
-//   - The life of a session: connection, away, shut, open.
+//   - The life of a session: connection, identities; and Open and Close in session.
 //
 // # Goroutines
 //

@@ -1,21 +1,29 @@
 package session
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/lease"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // This file is about seats that hold: which they are, what renews their lease, and how
 // they learn that it has run out. While no seat holds, and none is next in line, no lease
-// is watched or renewed.
+// is watched or renewed. A server that is silent meanwhile is left, if another one serves.
 
 // tell gives a seat's machine one input. A machine that does not hold its lock after that
 // is no holder any more. Only a proof makes it one, see prove.
 func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	if holds = seat.post(in, err); !holds {
-		s.endHold(seat)
+		delete(s.holders, seat) // its lease is neither renewed nor watched any more
 	}
 	return holds
 }
@@ -36,9 +44,6 @@ func (t *Seat) answer(in recipes.Input, err error) {
 	t.session.loop.Post(func() { t.session.tell(t, in, err) })
 }
 
-// endHold has the lease neither renewed nor watched for the seat any more.
-func (s *Session) endHold(seat *Seat) { delete(s.holders, seat) }
-
 // noteRequest notes what a request says about its seat.
 func (s *Session) noteRequest(r *seatRequest) {
 	switch r.op {
@@ -56,10 +61,12 @@ func (s *Session) noteRequest(r *seatRequest) {
 
 // noteNodeGone notes that the seat has no node, or will soon have none.
 func (s *Session) noteNodeGone(seat *Seat) {
-	s.endHold(seat)
+	delete(s.holders, seat)
 	delete(s.unwatched, seat)
 	delete(s.next, seat)
-	seat.knows(false)
+	if seat.single != nil {
+		seat.single.known = false
+	}
 }
 
 // isOverdue reports whether the deadline of a seat has come. Such a seat does not hold,
@@ -67,20 +74,6 @@ func (s *Session) noteNodeGone(seat *Seat) {
 func (s *Session) isOverdue(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
 	return bounded && !time.Now().Before(d.at)
-}
-
-// noteOwn notes that an answer has said that the node is the seat's.
-func (s *Session) noteOwn(c *client, seat *Seat) {
-	if !c.isOver() {
-		seat.knows(true)
-	}
-}
-
-// knows notes whether the one node of a lock is known to be the seat's.
-func (t *Seat) knows(own bool) {
-	if t.single != nil {
-		t.single.known = own
-	}
 }
 
 // prove passes on an answer that may prove all that a grant needs but the lease, with
@@ -94,23 +87,27 @@ func (t *Seat) knows(own bool) {
 // So the machine gets the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	t := r.seat
-	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
-	proof, proves := recipes.Prove(in, t.permits == nil, fresh)
+	node, unwatched, proves := recipes.Proves(in, t.permits == nil)
 	if !proves {
 		s.tell(t, in, nil)
 		return
 	}
-	in = proof.Answer
-	if proof.Node.Text != "" {
-		s.noteOwn(c, t)
-		r.node = t.ownPath(proof.Node)
+	if node.Text != "" {
+		if t.single != nil && !c.isOver() {
+			t.single.known = true
+		}
+		r.node = t.ownPath(node)
 	}
-	if proof.Unwatched {
+	if unwatched {
 		s.unwatched[t] = struct{}{} // until it gives up its node: no listing will watch it
 	}
 	claim, _ := r.effect.(recipes.Claim)
+	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
+	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
-		s.noteCertain(c, t)
+		if t.single != nil {
+			t.single.noteCertain(c)
+		}
 		if !fresh && !claim.Held && !c.isOver() {
 			time.AfterFunc(c.lease.Window(), func() { t.answer(in, nil) })
 			return
@@ -119,23 +116,16 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	if holds := s.tell(t, in, nil); holds && fresh && !claim.Held {
 		delete(s.next, t)
 		s.holders[t] = r.node
-		s.keepLease(c)
+		if c.pacer == nil {
+			s.keepLease(c)
+		}
 	}
 }
 
-// noteCertain notes that an answer has said that the node is the seat's. An answer of an
-// earlier connection says nothing about what has happened since.
-func (s *Session) noteCertain(c *client, t *Seat) {
-	if t.single != nil && c.is(phaseUp) {
-		t.single.uncertain.Store(false)
-	}
-}
-
-// keepLease watches and renews the lease.
+// keepLease begins to watch and renew the lease, when the first seat needs it.
 func (s *Session) keepLease(c *client) {
-	if c.pacer == nil {
-		s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now())) // a warm session has not written just now
-	}
+	// A warm session has not written just now.
+	s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now()))
 }
 
 // pace looks after the lease (see tend) when the wait is over, or when the lease may have
@@ -160,4 +150,246 @@ func (s *Session) interval(c *client) time.Duration {
 		return timeout / probePart
 	}
 	return min(s.cfg.ProbeInterval, timeout/probeMin)
+}
+
+// A warm session knows what a claim would say, and does not send it, see recipes/warmth.go.
+
+// isKnown answers a request if a warm session knows the answer. If it knows a part of the
+// answer, the request is made for the rest, if the session is still warm then.
+func (s *Session) isKnown(r *seatRequest) bool {
+	c := s.client
+	if !r.knowable() || !s.warmth(c, r).Claims() {
+		return false
+	}
+	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}
+	if advance, is := r.effect.(recipes.Advance); is {
+		if in = c.advances(r.seat, advance); in == nil {
+			return false // the directory's data have to be read
+		}
+	}
+	if r.seat.passed {
+		r.seat.news.Store(true)
+	}
+	on := c.resumed
+	s.loop.Post(func() { // after the machine's effects
+		c.outdated = on != c.resumed
+		r.settle(s, c, in, nil)
+	})
+	return true
+}
+
+// knowable reports whether a warm session may know the answer to the request, or a part
+// of it.
+func (r *seatRequest) knowable() bool {
+	claim, is := r.effect.(recipes.Claim)
+	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout)
+}
+
+// warmth is what the session knows of the seat that has made the request.
+func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
+	const half = 2
+	return recipes.Warmth{
+		Connected: c.is(phaseUp),
+		Listed:    r.seat.listed,
+		Watched:   c.watches.Sure(r.node),
+		Lease:     c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
+	}
+}
+
+// warm writes for a seat that is next in line; see tend.
+func (s *Session) warm(t *Seat) {
+	if c := s.client; c.is(phaseUp) {
+		s.next[t] = s.clock.now().Add(c.link.Timeout())
+		if c.pacer == nil {
+			s.keepLease(c)
+		}
+	}
+}
+
+// Proven reports whether the epoch's session counts as alive and its events arrive: news
+// of another contender are at most two probe intervals old.
+func (t *Seat) Proven(epoch recipes.Epoch) bool {
+	s := t.session
+	c := s.inEpoch(epoch)
+	if c == nil {
+		return false
+	}
+	return s.clock.now().Before(c.lease.Deadline()) && s.recent(c)
+}
+
+// recent reports whether a write was answered that was sent within two probe intervals.
+// That answer came after all earlier events of its connection.
+func (s *Session) recent(c *client) bool {
+	const intervals = 2
+	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)
+}
+
+// cover has the nodes of those watched that have held for a while. A short hold is over
+// before, and costs no request for it.
+func (s *Session) cover(c *client) {
+	for seat := range s.unwatched {
+		node, held := s.holders[seat]
+		if !held {
+			continue // it is about to claim
+		}
+		delete(s.unwatched, seat)
+		if seat.single != nil {
+			seat.want(c, node)
+			s.take(&verification{epoch: c.epoch, seat: seat})
+			continue
+		}
+		for _, node := range seat.nodes(node) {
+			if seat.want(c, node) {
+				s.take(&rearm{epoch: c.epoch, node: node})
+			}
+		}
+		s.repeatRequest(c, seat, seat.name(node))
+	}
+}
+
+// ranOut ends the holds: the holders get LeaseRanOut, and hold nothing from then on.
+func (s *Session) ranOut(c *client) {
+	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	if s.cfg.OnLease != nil {
+		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
+	}
+	for seat := range s.holders {
+		s.tell(seat, recipes.LeaseRanOut{}, nil)
+	}
+}
+
+// renewedLate ends the holds that were renewed too late: they were invalid for a moment,
+// and that may have been seen.
+func (s *Session) renewedLate(c *client) {
+	if !c.isOver() && len(s.holders) > 0 {
+		s.ranOut(c)
+	}
+}
+
+// tend looks after the lease of the holders, and of those next in line. It ends the holds
+// if the lease has run out. It writes a probe, unless something else was written within the interval: one
+// probe does for all that is held, because it renews the life of the session. A probe
+// does not wait for the one before it, see [lease.Pace].
+func (s *Session) tend(c *client) {
+	now := s.clock.now()
+	maps.DeleteFunc(s.next, func(_ *Seat, until time.Time) bool { return !now.Before(until) })
+	switch {
+	case len(s.holders)+len(s.next) == 0:
+		c.pacer = nil
+		return
+	case !now.Before(c.lease.Deadline()):
+		c.pacer = nil
+		clear(s.next)
+		if len(s.holders) > 0 {
+			s.ranOut(c)
+		}
+		return
+	}
+	s.cover(c)
+	pace := lease.Pace{
+		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written, Probed: c.probed, UnderWay: c.probes,
+	}
+	if wait := pace.Due(now); wait > 0 {
+		s.pace(c, s.outwait(c, now, wait))
+		return
+	}
+	s.pace(c, s.outwait(c, now, pace.Interval))
+	if !c.is(phaseUp) {
+		return
+	}
+	for seat, node := range s.holders { // a different one each time
+		s.probe(c, seat, node)
+		return
+	}
+	for seat := range s.next {
+		s.probe(c, seat, seat.ownNode())
+		return
+	}
+}
+
+// probe writes, on the condition that the seat's node exists.
+func (s *Session) probe(c *client, seat *Seat, node string) {
+	c.probes, c.probed = c.probes+1, s.clock.now()
+	c.inflight++
+	s.group.Go(func() {
+		err := c.check(node)
+		s.loop.Hand(func() { s.probed(c, seat, node, err) })
+	})
+}
+
+// probed takes the answer to a probe, or that there will be none.
+func (s *Session) probed(c *client, seat *Seat, node string, err error) {
+	defer s.finish(c)
+	c.probes--
+	if err == nil {
+		return
+	}
+	c.logger.Debug("probe failed", zap.String("node", node), zap.Error(err))
+	if errors.Is(err, zk.ErrNoNode) && !c.isOver() && s.holders[seat] == node {
+		c.owners.lost(seat)
+		s.noteNodeGone(seat)
+		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
+	}
+}
+
+// outwait does what is to be done about a server that is silent. It returns when to look
+// again, after the wait at the latest.
+func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
+	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
+		return wait
+	}
+	timeout := c.link.Timeout()
+	wait = min(wait, timeout/wire.PatiencePart/2) // the next request may be the first that is not answered
+	w, since := c.dialer.Owing()
+	if !since.Equal(c.silence) { // an answer has come, or another server is owed one
+		c.silence, c.others = since, wire.OthersUnknown
+		c.stopAsking()
+	}
+	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.State().Took, Before: c.hungUp, Others: c.others}
+	move, next := q.Next(now)
+	switch move {
+	case wire.MoveNone:
+		return wait
+	case wire.MoveWait:
+		return min(wait, next)
+	case wire.MoveAsk:
+		s.askOthers(c)
+		return wait
+	case wire.MoveHangUp:
+	}
+	c.hungUp = [2]time.Time{now, c.hungUp[0]}
+	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
+	_ = w.Fail(wire.ErrSilent) // the client learns of it from Read, and moves on to the next server
+	return wait
+}
+
+// askOthers asks the other servers whether they serve, until the client itself would hang
+// up.
+//
+//nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
+func (s *Session) askOthers(c *client) {
+	ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(c.link.Timeout()))
+	since := c.silence
+	c.others, c.stopAsking = wire.OthersAsked, cancel
+	s.group.Go(func() {
+		defer cancel()
+		serves := c.dialer.Ask(ctx)
+		s.postFor(c, func() { s.othersAsked(c, since, serves) })
+	})
+}
+
+// othersAsked takes the answers of the other servers, which were asked in a silence.
+// since says when it began.
+func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
+	if !c.is(phaseUp) || !since.Equal(c.silence) {
+		return
+	}
+	if !serves {
+		c.logger.Warn("server does not answer, nor does another one; waiting", zapSession(c), zapServer(c))
+		return
+	}
+	c.others = wire.OthersServe
+	if c.pacer != nil {
+		s.pace(c, 0)
+	}
 }

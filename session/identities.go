@@ -42,7 +42,8 @@ func (i identities) empty() identities {
 
 func sameIdentity(a, b Auth) bool { return a.Scheme == b.Scheme && string(a.Auth) == string(b.Auth) }
 
-// credentials are the identities of a session, for its loop and the goroutine that dials.
+// credentials are the identities of a session, if they may change, for its loop and the
+// goroutine that dials.
 type credentials struct {
 	source func() []Auth
 
@@ -86,13 +87,10 @@ func (w *credentials) note(nodes bool) (over bool) {
 	return w.now.over
 }
 
-// noteNodes hangs up when the session has no node any more, and the connection has former
-// identities. Each seat may have a node, and what counts in the budget is another one
-// that may be there.
+// noteNodes is for a session whose identities may change. It hangs up when the session has
+// no node any more, and the connection has former identities. Each seat may have a node,
+// and what counts in the budget is another one that may be there.
 func (s *Session) noteNodes() {
-	if s.cfg.Identities == nil {
-		return
-	}
 	c := s.client
 	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.isOver() {
 		c.logger.Info("reconnecting because the identities have changed", zapSession(c))

@@ -38,7 +38,9 @@ const mostBare = 64
 func (s *Session) madeContainer(dir string, czxid int64) {
 	if strings.HasPrefix(dir, s.chroot+"/") {
 		s.leftovers.Made(dir, czxid, time.Now())
-		s.scheduleCleanup()
+		if s.leftovers.timer == nil {
+			s.scheduleCleanup()
+		}
 	}
 }
 
@@ -63,7 +65,9 @@ func (s *Session) leftBehind(t *Seat) {
 	}
 	now := time.Now()
 	t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
-	s.scheduleCleanup()
+	if s.leftovers.timer == nil {
+		s.scheduleCleanup()
+	}
 }
 
 // eachDir calls do with each directory in which the seat may have nodes.
@@ -79,10 +83,10 @@ func (t *Seat) eachDir(do func(dir string)) {
 	}
 }
 
-// scheduleCleanup arms the timer for the next directory. What becomes due later never is
-// due earlier than what the timer is armed for.
+// scheduleCleanup arms the timer for the next directory. It is called while none is armed:
+// what becomes due later never is due earlier than what the timer is armed for.
 func (s *Session) scheduleCleanup() {
-	if s.leftovers.timer != nil || s.closing {
+	if s.closing {
 		return
 	}
 	if wait, ok := s.leftovers.Wait(time.Now()); ok {
@@ -126,7 +130,9 @@ func (r *cleanup) do(c *client) (func(*Session), error) {
 	fate, err := c.removeLeftover(r.Leftover)
 	return func(s *Session) {
 		s.leftovers.Ended(r.Leftover, fate, time.Now())
-		s.scheduleCleanup()
+		if s.leftovers.timer == nil {
+			s.scheduleCleanup()
+		}
 	}, err
 }
 
@@ -178,7 +184,8 @@ func (s *Session) removeBare(c *client) {
 		return
 	}
 	for _, x := range s.leftovers.Bare(mostBare) {
-		s.begin(c, func() {
+		c.inflight++
+		s.group.Go(func() {
 			_, _ = c.removeLeftover(x)
 			s.loop.Hand(func() { s.finish(c) })
 		})

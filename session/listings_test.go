@@ -56,14 +56,14 @@ func beginNext(s *Session) *listing {
 	if ok {
 		s.pending.remove(l)
 		l.begins(s)
-		s.pending.begun(l)
+		s.pending.count(l, 1)
 	}
 	return l
 }
 
 // end ends a reading.
 func end(s *Session, l *listing) {
-	s.pending.ended(l)
+	s.pending.count(l, -1)
 	l.ended(s, s.client, &names{}, nil)
 }
 
@@ -303,7 +303,7 @@ func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
 		for l := beginNext(s); l != nil; l = beginNext(s) {
 			underWay, order = append(underWay, l), append(order, l.dir)
 		}
-		s.pending.ended(underWay[0])
+		s.pending.count(underWay[0], -1)
 		delete(s.client.listings, underWay[0].dir)
 		underWay = underWay[1:]
 	}

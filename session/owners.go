@@ -15,8 +15,6 @@ type owners struct {
 	at map[string]recipes.OwnerBook[*Seat]
 }
 
-func newOwners() *owners { return &owners{at: map[string]recipes.OwnerBook[*Seat]{}} }
-
 // enter makes the seat the owner, unless another one is.
 func (o *owners) enter(t *Seat) (entered bool) {
 	o.mu.Lock()

@@ -55,7 +55,7 @@ func (w *waiting) step(what, which byte) (wrong string) {
 		if !w.remove(r) {
 			return fmt.Sprintf("%v is next and does not wait", r)
 		}
-		w.begun(r)
+		w.count(r, 1)
 		w.want[of], w.underWay = w.want[of][1:], append(w.underWay, r)
 	case 3: // one is not wanted any more
 		if queue := w.want[of]; len(queue) > 0 {
@@ -71,7 +71,7 @@ func (w *waiting) step(what, which byte) (wrong string) {
 			i := int(which) % len(w.underWay)
 			r := w.underWay[i]
 			w.underWay = slices.Delete(w.underWay, i, i+1)
-			w.ended(r)
+			w.count(r, -1)
 			if w.remove(r) {
 				return fmt.Sprintf("%v was under way, and waited", r)
 			}
@@ -181,7 +181,7 @@ func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
 	begun := 0
 	for r := q.next(); r != nil; r = q.next() {
 		q.remove(r)
-		q.begun(r)
+		q.count(r, 1)
 		begun++
 	}
 	if begun != mostCleaning {
@@ -199,7 +199,7 @@ func TestNeitherHalfStarvesTheOther(t *testing.T) {
 		underWay := 0
 		for r := q.next(); r != nil; r = q.next() {
 			q.remove(r)
-			q.begun(r)
+			q.count(r, 1)
 			underWay++
 		}
 		if underWay > mostUrgent {

@@ -41,20 +41,16 @@ type request interface {
 // for all of them.
 type gatherer interface{ gather(s *Session) request }
 
-// begin runs calls of the client, in a goroutine of its own, and counts them, so that the
-// client is not closed meanwhile. What run hands to the loop has to call finish.
-func (s *Session) begin(c *client, run func()) {
-	c.inflight++
-	s.group.Go(run)
-}
-
-// finish is the counterpart of begin.
+// finish ends what was counted as in flight: calls of the client, in a goroutine of their
+// own. While there are any the client is not closed.
 func (s *Session) finish(c *client) {
 	c.inflight--
 	if c.isOver() && c.inflight == 0 {
 		s.endClient(c)
 	}
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 }
 
 // submit has the loop take a request. It reports false if nothing is left of the session.
@@ -108,7 +104,9 @@ func (s *Session) sweep() {
 // pump starts what can be started, in order. The loop calls it when it finds no more to
 // do, so a lock that is released and asked for again at once can have both done together.
 func (s *Session) pump() {
-	s.noteNodes()
+	if s.cfg.Identities != nil {
+		s.noteNodes()
+	}
 	for c := s.client; c != nil && c.is(phaseUp) && !s.last; {
 		r := s.pending.next()
 		if r == nil {
@@ -124,34 +122,31 @@ func (s *Session) pump() {
 		if g, ok := r.(gatherer); ok && (r.where().lane == proving || s.quiet != nil) {
 			r = g.gather(s)
 		}
-		s.start(c, r)
-	}
-}
-
-func (s *Session) start(c *client, r request) {
-	s.pending.begun(r)
-	on := c.resumed // the connection on which it is asked for
-	s.begin(c, func() {
-		settle, err := r.do(c)
-		s.loop.Hand(func() {
-			defer s.finish(c)
-			s.pending.ended(r)
-			if errors.Is(err, zk.ErrSessionExpired) {
-				s.expire(c) // a server's word, as good as in a handshake
-			}
-			c.outdated = on != c.resumed
-			settle(s)
+		s.pending.count(r, 1)
+		c.inflight++
+		on := c.resumed // the connection on which it is asked for
+		s.group.Go(func() {
+			settle, err := r.do(c)
+			s.loop.Hand(func() {
+				defer s.finish(c)
+				s.pending.count(r, -1)
+				if errors.Is(err, zk.ErrSessionExpired) {
+					s.expire(c) // a server's word, as good as in a handshake
+				}
+				c.outdated = on != c.resumed
+				settle(s)
+			})
 		})
-	})
-	if r, ok := r.(*seatRequest); ok && r.op == recipes.OpDelete {
-		// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as a
-		// rule. Otherwise a loop may keep itself slow:
-		//
-		//  1. The caller requests the lock again.
-		//  2. The goroutine of that create runs first.
-		//  3. The new node stands behind the old one, and waits.
-		//  4. So the next delete leaves a floor, too.
-		runtime.Gosched()
+		if r, ok := r.(*seatRequest); ok && r.op == recipes.OpDelete {
+			// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as
+			// a rule. Otherwise a loop may keep itself slow:
+			//
+			//  1. The caller requests the lock again.
+			//  2. The goroutine of that create runs first.
+			//  3. The new node stands behind the old one, and waits.
+			//  4. So the next delete leaves a floor, too.
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -180,12 +175,13 @@ func (c *client) afterPause(f func()) {
 	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
 }
 
-// quiesce stops sending when a last flight has gone, and signals when it was answered. If
-// the connection is lost meanwhile it waits for the next one: without a connection no
-// server learns of the end of the session.
+// quiesce is for a session that is to fall quiet, see [Session.Quiesce]. It stops sending
+// when a last flight has gone, and signals when it was answered. If the connection is lost
+// meanwhile it waits for the next one: without a connection no server learns of the end of
+// the session.
 func (s *Session) quiesce() {
 	c := s.client
-	if s.quiet == nil || c != nil && c.is(phaseSuspended) {
+	if c != nil && c.is(phaseSuspended) {
 		return
 	}
 	s.pump()
@@ -322,9 +318,30 @@ func (q *pending) remove(r request) bool {
 // next returns the request that is to be made next, or nil if there is none that has
 // room. The request waits until it is removed.
 func (q *pending) next() request {
+	urgent := q.underWay[proving] + q.underWay[turning] + q.underWay[handing]
+	patient := q.underWay[observing] + q.underWay[looking] + q.underWay[joining]
 	for u := range q.lanes {
-		if first := q.lanes[u].first; first != nil && q.room(first) {
-			return first.waits
+		p, under := q.lanes[u].first, q.underWay[u]
+		if p == nil {
+			continue
+		}
+		beside := q.bytes[u] > 0
+		if p.bytes > 0 && beside && q.bytes[turning]+q.bytes[joining]+p.bytes > mostListed {
+			continue
+		}
+		var room bool
+		switch urgency(u) {
+		case proving, turning, handing:
+			room = urgent < mostUrgent
+		case observing, looking:
+			room = under < mostServices && patient < mostPatient
+		case cleaning:
+			room = under < mostCleaning
+		default:
+			room = patient < mostPatient
+		}
+		if room {
+			return p.waits
 		}
 	}
 	return nil
@@ -338,36 +355,11 @@ func (q *pending) first(u urgency) request {
 	return nil
 }
 
-func (q *pending) room(p *slot) bool {
-	urgent := q.underWay[proving] + q.underWay[turning] + q.underWay[handing]
-	patient := q.underWay[observing] + q.underWay[looking] + q.underWay[joining]
-	under, beside := q.underWay[p.lane], q.bytes[p.lane] > 0
-	if p.bytes > 0 && beside && q.bytes[turning]+q.bytes[joining]+p.bytes > mostListed {
-		return false
-	}
-	switch p.lane {
-	case proving, turning, handing:
-		return urgent < mostUrgent
-	case observing, looking:
-		return under < mostServices && patient < mostPatient
-	case cleaning:
-		return under < mostCleaning
-	default:
-		return patient < mostPatient
-	}
-}
-
-// begun counts a request that is in progress, until it has ended.
-func (q *pending) begun(r request) {
+// count counts a request as in progress, by 1, or takes it out of the count, by -1.
+func (q *pending) count(r request, by int) {
 	p := r.where()
-	q.underWay[p.lane]++
-	q.bytes[p.lane] += p.bytes
-}
-
-func (q *pending) ended(r request) {
-	p := r.where()
-	q.underWay[p.lane]--
-	q.bytes[p.lane] -= p.bytes
+	q.underWay[p.lane] += by
+	q.bytes[p.lane] += int32(by) * p.bytes
 }
 
 // all goes through the requests that wait, the most urgent first. The current one may be

@@ -3,13 +3,11 @@ package session
 import (
 	"fmt"
 
-	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the budget of the session's nodes, see [DefaultNodeBudget].
@@ -139,13 +137,6 @@ func (s *Session) showFill() {
 	}
 }
 
-// nextBudget begins the budget of the next session.
-func (s *Session) nextBudget() {
-	s.budget.Next()
-	s.nodes.Next()
-	s.roomMade()
-}
-
 // overfull reports whether an option has made the budget so large, and the session has so
 // many nodes, that its end is more than the default budget allows. Then as many nodes are
 // deleted first.
@@ -185,67 +176,11 @@ func (s *Session) uncount(t *Seat, kept bool) {
 	s.roomMade()
 }
 
-// contender is the load of a contender's node in a queue. dir is the lock's path, and
-// below is the length of what is between it and the node's name.
-func contender(dir string, below int, kind events.Kind) budget.Load {
-	const guid, digits, slash = len(guidMark) + 37, 10, 1
-	return budget.Node(len(dir), len(dir)+below+slash+guid+len(kind.Marker())+digits)
-}
-
-// txn is what a user's transaction does to ephemeral nodes of the session.
-type txn struct {
-	ops     []budget.Op
-	indexes []int // of the numbered creates among the operations
-	begun   *budget.Transaction
-	outcome zkerr.Outcome // 0: it was not sent
-	made    []string      // the paths of the numbered nodes
-}
-
-// newTxn returns nil for a transaction that neither creates an ephemeral node nor deletes
-// a node.
-func newTxn(operations []any) *txn {
-	x := &txn{}
-	for i, op := range operations {
-		switch o := op.(type) {
-		case *zk.CreateRequest:
-			if o.Flags&zk.FlagEphemeral == 0 {
-				continue
-			}
-			numbers := o.Flags&zk.FlagSequence != 0
-			if numbers {
-				x.indexes = append(x.indexes, i)
-			}
-			x.ops = append(x.ops, budget.Op{Path: o.Path, Creates: true, Numbers: numbers})
-		case *zk.DeleteRequest:
-			x.ops = append(x.ops, budget.Op{Path: o.Path, Deletes: true})
-		}
-	}
-	if x.ops == nil {
-		return nil
-	}
-	return x
-}
-
-// answered takes the outcome. It is called in the request's goroutine.
-func (x *txn) answered(responses []zk.MultiResponse, err error) {
-	if x == nil {
-		return
-	}
-	x.outcome, _ = zkerr.Classify(err)
-	for _, i := range x.indexes {
-		if x.outcome == zkerr.Done && i < len(responses) {
-			x.made = append(x.made, responses[i].String)
-		}
-	}
-}
-
-// end takes note of what is left of the transaction, when no more is learned of it. A
-// caller may give up while the transaction is on its way: then both of them end it.
-func (x *txn) end(s *Session) {
-	begun := x.begun
-	x.begun = nil
-	s.nodes.End(&s.budget, begun, x.outcome, x.made)
-	s.roomMade()
+// contender is the load of a contender's node in a queue: its path and the length of that,
+// see [budget.Overhead].
+func contender(dir string, kind events.Kind) budget.Load {
+	const length, slash, guid, digits = 4, 1, len(guidMark) + 37, 10
+	return budget.Load{Nodes: 1, Bytes: int64(length + len(dir) + slash + guid + len(kind.Marker()) + digits)}
 }
 
 func (r *callRequest) load(s *Session) budget.Load { return s.nodes.Load(r.txn.ops) }

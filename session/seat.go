@@ -209,7 +209,7 @@ func (t *Seat) Do(request recipes.Effect) {
 	case recipes.Warm:
 		s.warm(t)
 	case recipes.Rest:
-		s.endHold(t)
+		delete(s.holders, t)
 	default:
 		s.take(t.ask(e))
 	}
@@ -325,10 +325,10 @@ func (t *Seat) load() (all budget.Load) {
 		const name = 1 + len(guidMark) + 37 + token + len(permitMarker) + 10
 		return budget.Node(len(t.permits.root), len(t.permits.dir)+name).Times(int64(t.permits.wanted))
 	case t.members == nil:
-		return contender(t.dir, 0, t.kind)
+		return contender(t.dir, t.kind)
 	}
 	for _, m := range t.members {
-		all = all.Plus(contender(m.dir, 0, m.kind))
+		all = all.Plus(contender(m.dir, m.kind))
 	}
 	return all
 }

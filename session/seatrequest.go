@@ -27,7 +27,7 @@ type seatRequest struct {
 	before   string     // the node that was watched until now, of a watch and an advance
 	past     int64      // the zxid that created the node which has gone, of an advance
 	turn     bool       // of a list request, and of the watch after it: the turn may have come
-	warm     bool       // of an advance: the session is warm when it is made, see warmth.go
+	warm     bool       // of an advance: the session is warm when it is made, see recipes/warmth.go
 	unwanted bool       // of a list request: no machine waits for it any more
 	with     *turnover  // of a create: the release that goes in the same request
 	wants    *listNeeds // of a list request
@@ -235,24 +235,17 @@ func (s *Session) paired(r *seatRequest) request {
 	case r.op == recipes.OpCreate:
 		v.Dir = s.client.dirs.book(t.dir)
 	}
-	switch r.op {
-	case recipes.OpDelete:
-		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
-			made := &turnover{leave: r}
-			s.leaving[t.dir] = made
-			return made
-		}
-	case recipes.OpCreate:
-		joined := s.leaving[t.dir]
-		if joined == nil || joined.leave.epoch != r.epoch || create.Back.Text != "" { // it deletes permits itself
-			return r
-		}
-		if x.Follows(v) {
+	switch {
+	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
+		made := &turnover{leave: r}
+		s.leaving[t.dir] = made
+		return made
+	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
+		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
 			joined.enter, r.with = r, joined
 			delete(s.leaving, t.dir)
 			return nil
 		}
-	default:
 	}
 	return r
 }
@@ -274,8 +267,10 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		s.prove(c, r, in)
 	case recipes.Listed:
 		if in.Own.Token != 0 {
-			s.noteOwn(c, r.seat)
 			r.seat.listed = true
+			if own := r.seat.single; own != nil && !c.isOver() {
+				own.known = true
+			}
 		}
 		s.tell(r.seat, in, err)
 		s.repeatRequest(c, r.seat, in.Own.Name)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -92,6 +94,44 @@ type view struct {
 	renewed chan struct{} // see nextConnection
 	fill    Fill
 	refuse  error // why there is none, and will be none until something is changed at the servers
+}
+
+// Open starts a session with one of the servers, which lasts until Close. It passes
+// events of the session to news, which must not block. The goroutines belong to the
+// group.
+func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
+	s := &Session{
+		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
+		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
+		whoWeAre: credentials{source: cfg.Identities},
+		living:   map[*client]struct{}{},
+		holders:  map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
+		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
+		budget: budget.New(cfg.NodeBudget),
+		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
+	}
+	if s.clock.asleep == nil {
+		var err error
+		if s.clock.asleep, err = asleep(); err != nil {
+			cfg.Logger.Warn("cannot read the boot-time clock; time while the machine is suspended does not count", zap.Error(err))
+		}
+	}
+	if cfg.Lookup != nil || cfg.Dial == nil {
+		s.names = wire.NewNames(cfg.Lookup, group.Go)
+	}
+	if cfg.OnFill != nil {
+		cfg.OnFill(s.view.fill)
+	}
+	s.leaders.session, s.leaders.what = s, "cannot read the election's leader"
+	s.leaders.same, s.leaders.subject = sameWord, newLeaderWatch
+	s.queues.session, s.queues.what = s, "cannot read the lock's queue"
+	s.queues.same, s.queues.subject, s.queues.paced = sameNodes, newQueueWatch, true
+	s.loop = actors.NewLoop(group, s.pump)
+	s.loop.Post(func() {
+		s.noteAway(true)
+		s.connect(1)
+	})
+	return s
 }
 
 // Ready waits for the first session. It fails when a server refuses an identity, and when
@@ -187,8 +227,148 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	return time.Time{}
 }
 
-// deadline is when a lock has to be given back.
-type deadline struct {
-	at    time.Time
-	timer *time.Timer
+// Interval is [Session.Interval].
+func (t *Seat) Interval() time.Duration { return t.session.Interval() }
+
+// Interval returns the longest time without a write while a lock is held.
+func (s *Session) Interval() time.Duration {
+	c := s.present()
+	if c == nil {
+		return s.cfg.Timeout / probePart
+	}
+	return s.interval(c)
+}
+
+// Answers reports whether there is a connection whose server is not overdue with an
+// answer.
+func (s *Session) Answers() bool {
+	c := s.present()
+	if c == nil || !c.is(phaseUp) {
+		return false
+	}
+	_, since := c.dialer.Owing()
+	return since.IsZero() || c.clock.now().Sub(since) < c.link.Timeout()/3
+}
+
+// Calm reports whether there is a connection whose server has not turned a request away
+// lately.
+func (s *Session) Calm() bool {
+	c := s.present()
+	return c != nil && c.is(phaseUp) && c.throttle.Calm(c.clock.now(), c.link.Timeout())
+}
+
+// yieldTime returns how long a Try waits for an idle node of a cached lock to go: two
+// round trips, and the default time for which a node may be handed on within its process.
+func (s *Session) yieldTime() time.Duration {
+	const handedOn, trips = 50 * time.Millisecond, 2
+	c := s.present()
+	if c == nil {
+		return handedOn
+	}
+	return handedOn + trips*c.lease.State().Took
+}
+
+// Patience returns how long it is worth waiting for the end of the session: the session
+// timeout, less the time for which the servers have already owed an answer. After that,
+// the session is over at the servers, too. It is never 0, for a server that has come
+// back.
+func (s *Session) Patience() time.Duration {
+	c := s.present()
+	if c == nil {
+		return s.cfg.Timeout
+	}
+	timeout, now := c.link.Timeout(), s.clock.now()
+	_, since := c.dialer.Owing()
+	switch debt := c.link.Owing(); {
+	case !debt.IsZero():
+		since = debt
+	case c.is(phaseSuspended):
+		since = c.lease.State().Heard // what was asked since then was lost with the connection
+	case since.IsZero():
+		since = now
+	}
+	return max(timeout-now.Sub(since), timeout/wire.LeastPatience)
+}
+
+// Close ends the session, and returns when ctx has ended at the latest; ctx has a
+// deadline. Requests in progress have two thirds of the time. Then a server has the rest
+// to confirm the end of the session. Other requests are not sent: all nodes that they
+// would delete are deleted with the session, in one transaction.
+//
+// When Close returns, nothing of the session is left in this process. It reports whether
+// nothing is left at the servers: one of them has confirmed that, or there was no
+// session. The last input of each seat is Expired, which may come after Close; holders
+// lose their locks before.
+func (s *Session) Close(ctx context.Context) (gone bool) {
+	deadline, _ := ctx.Deadline()
+	s.loop.Post(func() { s.shut(max(0, time.Until(deadline))) })
+	select {
+	case <-s.closed:
+	case <-ctx.Done():
+		s.loop.Post(s.hangUpAll)
+		<-s.closed
+	}
+	c := s.client
+	if c != nil && c.announced {
+		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.told.Load()))
+	}
+	return c == nil || !c.announced || c.told.Load()
+}
+
+// Quiesce waits until every sent request is answered. It lets one last batch be sent, on
+// the next connection if there is none, and nothing after that. It returns when ctx ends
+// at the latest. It is called once, before Close.
+func (s *Session) Quiesce(ctx context.Context) {
+	quiet := make(chan struct{})
+	begun := s.loop.Post(func() {
+		s.quiet = quiet
+		s.quiesce()
+	})
+	if !begun {
+		return
+	}
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Session) checkClosed() {
+	if s.closing && len(s.living) == 0 {
+		close(s.closed)
+	}
+}
+
+// shut ends everything within the grace.
+func (s *Session) shut(grace time.Duration) {
+	if s.closing {
+		return
+	}
+	s.closing = true
+	if s.names != nil {
+		s.names.Stop() // no dialer that is stopped waits for a lookup
+	}
+	s.mu.Lock()
+	s.view.closed = true
+	s.mu.Unlock()
+	s.show(nil)
+	if s.client != nil {
+		s.removeBare(s.client)
+		s.retire(s.client, 2*grace/3, grace/3)
+	}
+	// The machines end while the servers end the session. Otherwise they would make their
+	// requests again and again.
+	s.broadcast(recipes.Expired{})
+	s.seats = nil
+	s.renew()
+	s.sweep()
+	s.checkClosed()
+}
+
+// hangUpAll ends what is left without a word.
+func (s *Session) hangUpAll() {
+	for c := range s.living {
+		c.dialer.Stop()
+		c.hangUp()
+	}
 }

@@ -112,7 +112,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 }
 
 // removeSingle deletes the node if it is the seat's.
-func (c *client) removeSingle(t *Seat, x *recipes.Errand) (recipes.Input, error) {
+func (c *client) removeSingle(t *Seat, x recipes.Errand) (recipes.Input, error) {
 	if !c.owners.is(t) {
 		return recipes.Deleted{Epoch: x.Epoch}, nil
 	}
@@ -125,7 +125,7 @@ func (c *client) removeSingle(t *Seat, x *recipes.Errand) (recipes.Input, error)
 }
 
 // lookAt looks whether the one node is the seat's, and returns what follows from that.
-func (c *client) lookAt(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error) {
+func (c *client) lookAt(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) {
 	there, stat, err := c.conn.Exists(t.single.node)
 	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
 		m.In, err = classified(x.Epoch, x.Op, outcome, err)
@@ -186,7 +186,7 @@ func (v *verification) do(c *client) (func(*Session), error) {
 		case !outcome.Settled() || c.outdated:
 			s.again(c, v)
 		case outcome == zkerr.Done:
-			s.noteCertain(c, v.seat)
+			v.seat.single.noteCertain(c)
 		default: // it cannot be watched
 		}
 	}, err
@@ -235,6 +235,14 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 func (s *Session) rewritten(c *client, node string) {
 	if t := c.owners.of(node); t != nil {
 		t.single.uncertain.Store(true)
+	}
+}
+
+// noteCertain notes that an answer has said that the node is the seat's. An answer of an
+// earlier connection says nothing about what has happened since.
+func (l *single) noteCertain(c *client) {
+	if c.is(phaseUp) {
+		l.uncertain.Store(false)
 	}
 }
 

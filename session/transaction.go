@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -154,4 +155,60 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	}
 	*to = full
 	return op, extent + len(*to), nil
+}
+
+// txn is what a user's transaction does to ephemeral nodes of the session.
+type txn struct {
+	ops     []budget.Op
+	indexes []int // of the numbered creates among the operations
+	begun   *budget.Transaction
+	outcome zkerr.Outcome // 0: it was not sent
+	made    []string      // the paths of the numbered nodes
+}
+
+// newTxn returns nil for a transaction that neither creates an ephemeral node nor deletes
+// a node.
+func newTxn(operations []any) *txn {
+	x := &txn{}
+	for i, op := range operations {
+		switch o := op.(type) {
+		case *zk.CreateRequest:
+			if o.Flags&zk.FlagEphemeral == 0 {
+				continue
+			}
+			numbers := o.Flags&zk.FlagSequence != 0
+			if numbers {
+				x.indexes = append(x.indexes, i)
+			}
+			x.ops = append(x.ops, budget.Op{Path: o.Path, Creates: true, Numbers: numbers})
+		case *zk.DeleteRequest:
+			x.ops = append(x.ops, budget.Op{Path: o.Path, Deletes: true})
+		}
+	}
+	if x.ops == nil {
+		return nil
+	}
+	return x
+}
+
+// answered takes the outcome. It is called in the request's goroutine.
+func (x *txn) answered(responses []zk.MultiResponse, err error) {
+	if x == nil {
+		return
+	}
+	x.outcome, _ = zkerr.Classify(err)
+	for _, i := range x.indexes {
+		if x.outcome == zkerr.Done && i < len(responses) {
+			x.made = append(x.made, responses[i].String)
+		}
+	}
+}
+
+// end takes note of what is left of the transaction, when no more is learned of it. A
+// caller may give up while the transaction is on its way: then both of them end it.
+func (x *txn) end(s *Session) {
+	begun := x.begun
+	x.begun = nil
+	s.nodes.End(&s.budget, begun, x.outcome, x.made)
+	s.roomMade()
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/watch"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
@@ -374,4 +376,24 @@ func (s *Session) renew() {
 	if !s.view.closed {
 		s.view.renewed = make(chan struct{})
 	}
+}
+
+// arm watches the own node and the directory, and looks for other contenders there.
+func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
+	var own sync.WaitGroup
+	var missing error
+	own.Go(func() { _, missing = c.follow(ofNode, t.at(e.Node), t) })
+	dir, err := c.readW(ofChildren, t.dir, lookout{t})
+	own.Wait()
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil // so is the own node
+	}
+	if err = cmp.Or(missing, err); err != nil {
+		return unanswered(e.Epoch, recipes.OpArm, err)
+	}
+	others := slices.ContainsFunc(dir.children, func(child string) bool {
+		_, contends := events.ParseName(child)
+		return contends && child != e.Node.Text
+	})
+	return recipes.Armed{Epoch: e.Epoch, Others: others}, nil
 }

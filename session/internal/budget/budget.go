@@ -124,7 +124,7 @@ func (b *Budget) Removed(d Debt, gone bool) {
 func (b *Budget) Next() { b.session, b.bound, b.removing = b.session+1, Load{}, Load{} }
 
 // Nodes are the ephemeral nodes of a session that its users made in transactions, by
-// path. The zero value is empty. A node counts until a transaction of the same session is
+// path. The zero value is empty, and each session begins with one. A node counts until a transaction of the same session is
 // known to have deleted it. If it goes otherwise, it counts until the session ends: only
 // the servers know of that.
 type Nodes struct{ at map[string]*node }
@@ -251,6 +251,3 @@ func (n *Nodes) drop(b *Budget, path string) {
 	b.Settle(n.at[path].debt)
 	delete(n.at, path)
 }
-
-// Next begins the next session.
-func (n *Nodes) Next() { n.at = nil }

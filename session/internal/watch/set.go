@@ -152,7 +152,11 @@ func (s *Set[S, V]) Reset() (wanted []string) {
 func (s *Set[S, V]) Drop(path string, who S) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(path, s.paths[path].without(who))
+	p := s.paths[path]
+	if i := slices.Index(p.subscribers, who); i >= 0 {
+		p.subscribers = slices.Delete(p.subscribers, i, i+1)
+	}
+	s.keep(path, p)
 }
 
 // Subscribed reports whether the subscriber has subscribed to a path.
@@ -234,13 +238,6 @@ func (s *Set[S, V]) with(path string, who S) entry[S] {
 	p := s.paths[path]
 	if who != nobody && !slices.Contains(p.subscribers, who) {
 		p.subscribers = append(p.subscribers, who)
-	}
-	return p
-}
-
-func (p entry[S]) without(who S) entry[S] {
-	if i := slices.Index(p.subscribers, who); i >= 0 {
-		p.subscribers = slices.Delete(p.subscribers, i, i+1)
 	}
 	return p
 }

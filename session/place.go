@@ -5,54 +5,10 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/budget"
-	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
-
-// Open starts a session with one of the servers, which lasts until Close. It passes
-// events of the session to news, which must not block. The goroutines belong to the
-// group.
-func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
-	s := &Session{
-		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
-		living:  map[*client]struct{}{},
-		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
-		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
-		budget: budget.New(cfg.NodeBudget),
-		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
-	}
-	if s.clock.asleep == nil {
-		var err error
-		if s.clock.asleep, err = asleep(); err != nil {
-			cfg.Logger.Warn("cannot read the boot-time clock; time while the machine is suspended does not count", zap.Error(err))
-		}
-	}
-	if cfg.Lookup != nil || cfg.Dial == nil {
-		s.names = wire.NewNames(cfg.Lookup, group.Go)
-	}
-	if s.whoWeAre.source = cfg.Identities; cfg.Identities == nil {
-		s.whoWeAre.source = func() []Auth { return cfg.Auth }
-	}
-	if cfg.OnFill != nil {
-		cfg.OnFill(s.view.fill)
-	}
-	s.leaders.session, s.leaders.what = s, "cannot read the election's leader"
-	s.leaders.same, s.leaders.subject = sameWord, newLeaderWatch
-	s.queues.session, s.queues.what = s, "cannot read the lock's queue"
-	s.queues.same, s.queues.subject, s.queues.paced = sameNodes, newQueueWatch, true
-	s.loop = actors.NewLoop(group, s.pump)
-	s.loop.Post(func() {
-		s.noteAway(true)
-		s.connect(1)
-	})
-	return s
-}
 
 // plainContents returns the contents that seats of a queue share if they ask for nothing
 // of their own.

@@ -1,0 +1,292 @@
+package session
+
+import (
+	"errors"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/budget"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is about the ways in which nodes are given up: with the create of another seat
+// (see recipes/turnover.go), many together, in a later session, and with their directory.
+
+// turnover is the delete of a node. If a create of another seat in the same directory
+// joins it while it is parked, both are one request.
+type turnover struct {
+	slot
+
+	leave *seatRequest
+	enter *seatRequest // nil: only the delete
+}
+
+var _ request = (*turnover)(nil)
+
+func (x *turnover) admit(s *Session) { s.pending.add(x) }
+
+// begins ends the time in which a create may join.
+func (x *turnover) begins(s *Session) {
+	if s.leaving[x.leave.seat.dir] == x {
+		delete(s.leaving, x.leave.seat.dir)
+	}
+	if x.enter != nil {
+		x.enter.begins(s)
+		x.enter.with = nil // a create that is made again later goes by itself
+	}
+}
+
+func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
+
+func (x *turnover) urgency() urgency { return handing }
+
+func (x *turnover) refuse() {
+	x.leave.refuse()
+	if x.enter != nil {
+		x.enter.refuse()
+	}
+}
+
+func (x *turnover) do(c *client) (func(*Session), error) {
+	if x.enter == nil {
+		return x.leave.do(c)
+	}
+	left, entered, err := c.turnOver(x)
+	return func(s *Session) {
+		x.leave.settle(s, c, left.in, left.err)
+		x.enter.settle(s, c, entered.in, entered.err)
+	}, err
+}
+
+// pairReply is the answer for a seat's machine, and its error.
+type pairReply struct {
+	in  recipes.Input
+	err error
+}
+
+// turnOver makes the transaction. If a server refuses it, it was not executed at all.
+// Then making the two requests one after the other finds out why.
+func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
+	old, next := w.leave, w.enter
+	t := next.seat
+	x := recipes.Errand{
+		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
+		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
+	}
+	if t.permits != nil {
+		c.mayEnterAtOnce(t, &x, next.guid)
+	}
+	v := c.view(t, x)
+	if !x.Follows(v) {
+		return c.oneByOne(w) // one transaction would not say more
+	}
+	p := x.Plan(v)
+	a, err := c.perform(t, p)
+	m := c.means(t, x, p, a)
+	if m.Then == recipes.ThenApart {
+		return c.oneByOne(w)
+	}
+	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone && old.seat.permits != nil {
+		c.permitsLeft(old.seat, x.Leavers)
+	}
+	entered.in, entered.err = m.In, t.explain(p, a, m.In, err)
+	if left.in = x.Left(a); a.Result == recipes.ResultUnknown {
+		left.err = err
+	}
+	return left, entered, left.err
+}
+
+func (c *client) oneByOne(x *turnover) (left, entered pairReply, _ error) {
+	left.in, left.err = x.leave.run(c)
+	entered.in, entered.err = x.enter.run(c)
+	return left, entered, errors.Join(left.err, entered.err)
+}
+
+// mostDeletes and mostDeleted bound the deletes of one transaction, in nodes and in
+// bytes.
+const (
+	mostDeletes = 128
+	mostDeleted = 64 << 10
+)
+
+// jointDelete is the deletes of several nodes, in one transaction. It is for the last
+// flights of a session that has more nodes than its end may list, see [Session.Quiesce]:
+// the session has little time left.
+type jointDelete struct {
+	slot
+
+	of    []*seatRequest
+	nodes [][]string // of each
+	count int        // of them together
+	bytes int
+}
+
+var (
+	_ request  = (*jointDelete)(nil)
+	_ gatherer = (*turnover)(nil)
+)
+
+// add takes a delete in, unless a create has joined it or there is no room.
+func (j *jointDelete) add(x *turnover) bool {
+	const each = 32 // more than what a delete takes beside its path
+	nodes := x.leave.seat.nodes(x.leave.node)
+	bytes := len(nodes) * (each + len(x.leave.node))
+	full := len(j.of) > 0 && (j.count+len(nodes) > mostDeletes || j.bytes+bytes > mostDeleted)
+	if x.enter != nil || full {
+		return false
+	}
+	j.of, j.nodes = append(j.of, x.leave), append(j.nodes, nodes)
+	j.count, j.bytes = j.count+len(nodes), j.bytes+bytes
+	return true
+}
+
+// gather takes along the deletes that wait behind this one, if the session ends and has
+// too many nodes.
+func (x *turnover) gather(s *Session) request {
+	joint := &jointDelete{}
+	if s.quiet == nil || !s.overfull() || !joint.add(x) {
+		return x
+	}
+	for {
+		next, ok := s.pending.first(handing).(*turnover)
+		if !ok || next.meantFor() != x.meantFor() || !joint.add(next) {
+			return joint
+		}
+		s.pending.remove(next)
+		next.begins(s)
+	}
+}
+
+func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
+
+func (j *jointDelete) meantFor() recipes.Epoch { return j.of[0].epoch }
+
+func (j *jointDelete) urgency() urgency { return handing }
+
+func (j *jointDelete) refuse() {
+	for _, r := range j.of {
+		r.refuse()
+	}
+}
+
+// do makes the transaction. If a server refuses it, one of the nodes is gone or may not
+// be deleted. Then each delete is made by itself.
+func (j *jointDelete) do(c *client) (func(*Session), error) {
+	ops := make([]any, 0, j.count)
+	for _, nodes := range j.nodes {
+		for _, node := range nodes {
+			ops = append(ops, &zk.DeleteRequest{Path: node, Version: anyVersion})
+		}
+	}
+	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
+	answers := make([]pairReply, len(j.of))
+	for i, r := range j.of {
+		switch {
+		case outcome == zkerr.Done:
+			answers[i].in = recipes.Deleted{Epoch: r.epoch}
+		case !outcome.Settled():
+			answers[i] = pairReply{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
+		default:
+			answers[i].in, answers[i].err = r.run(c)
+		}
+	}
+	var errs []error
+	for _, a := range answers {
+		errs = append(errs, a.err)
+	}
+	return func(s *Session) {
+		for i, r := range j.of {
+			r.settle(s, c, answers[i].in, answers[i].err)
+		}
+	}, errors.Join(errs...)
+}
+
+// removal removes a node, in any epoch. It is made until its outcome is known.
+type removal struct {
+	slot
+
+	node    string
+	load    budget.Load
+	counted bool
+	debt    budget.Debt // the node counts in the budget until it is known to be gone
+}
+
+// admit counts the node. It may be one of this session, and the seat has queued up again
+// beside it.
+func (r *removal) admit(s *Session) {
+	if !r.counted {
+		r.debt, r.counted = s.budget.Remove(r.load), true
+		s.showFill()
+	}
+	s.pending.add(r)
+}
+
+func (r *removal) meantFor() recipes.Epoch { return 0 }
+
+func (r *removal) urgency() urgency { return handing }
+
+func (r *removal) refuse() {} // the session is closed, and its nodes go with it
+
+func (r *removal) do(c *client) (func(*Session), error) {
+	again, gone := c.discard(r.node)
+	return func(s *Session) {
+		if again {
+			s.again(c, r)
+			return
+		}
+		s.budget.Removed(r.debt, gone)
+		s.roomMade()
+	}, nil
+}
+
+// discard deletes a node. It reports whether to try again, and whether the node is known
+// to be gone.
+func (c *client) discard(node string) (again, gone bool) {
+	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
+	switch {
+	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
+		return false, true
+	case !outcome.Settled():
+		return true, false
+	default:
+		c.logger.Error("could not delete a node of an earlier session", zap.String("node", node), zap.Error(err))
+		return false, false
+	}
+}
+
+// renew removes a directory whose numbers are almost used up, see [recipes.Renewal]. With
+// it goes the own node in it, unless own is empty. It reports whether the directory was
+// removed. If not, nothing has changed or the outcome is unknown, and the delete of the own
+// node that follows finds out.
+func (c *client) renew(t *Seat, dir, own string) bool {
+	data, stat, err := c.conn.Get(dir)
+	if err != nil {
+		return false
+	}
+	p := recipes.Renewal{
+		Dir: dir, Version: stat.Version, Data: recipes.ParseDirectoryData(data), Children: stat.NumChildren,
+		Own: own, Stays: t.kind.Kazoo(),
+	}.Plan()
+	if len(p) == 0 {
+		return false
+	}
+	a, _ := c.perform(t, p)
+	if a.Result != recipes.ResultDone {
+		return false
+	}
+	c.dirs.forget(dir)
+	return true
+}
+
+// renewBehind renews the directories of nodes that are gone.
+func (c *client) renewBehind(t *Seat, nodes []string) {
+	for _, node := range nodes {
+		if events.Late(node) {
+			c.renew(t, path.Dir(node), "")
+		}
+	}
+}
