@@ -129,9 +129,9 @@ func (j *jointClaim) add(r *seatRequest) bool {
 
 func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
-// gather returns what to make for a claim that has just been taken out. A holder's claim
+// gatherClaims returns what to make for a claim that has just been taken out. A holder's claim
 // takes along the holders' claims that wait behind it.
-func (r *seatRequest) gather(s *Session) request {
+func (r *seatRequest) gatherClaims(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
 		return r

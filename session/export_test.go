@@ -32,8 +32,6 @@ func (r scripted) admit(s *Session) {
 	s.pending.add(r)
 }
 
-func (r scripted) gather(*Session) request { return r }
-
 func (r scripted) do(c *client) (func(*Session), error) {
 	in := r.answer()
 	return func(s *Session) { r.settle(s, c, in, nil) }, nil
@@ -52,8 +50,6 @@ func (l lateClaim) admit(s *Session) {
 	s.noteRequest(l.seatRequest)
 	s.pending.add(l)
 }
-
-func (l lateClaim) gather(*Session) request { return l }
 
 func (l lateClaim) do(c *client) (func(*Session), error) {
 	defer l.pass()

@@ -37,10 +37,6 @@ type request interface {
 	ends(s *Session)
 }
 
-// gatherer is a request that takes others along. gather returns the request that is made
-// for all of them.
-type gatherer interface{ gather(s *Session) request }
-
 // finish ends what was counted as in flight: calls of the client, in a goroutine of their
 // own. While there are any the client is not closed.
 func (s *Session) finish(c *client) {
@@ -118,9 +114,12 @@ func (s *Session) pump() {
 			s.refuse(r)
 			continue
 		}
-		// Claims of holders are made together, and so are the deletes of the last flights.
-		if g, ok := r.(gatherer); ok && (r.where().lane == proving || s.quiet != nil) {
-			r = g.gather(s)
+		of, own := r.(*seatRequest)
+		switch {
+		case own && of.lane == proving: // claims of holders are made together
+			r = of.gatherClaims(s)
+		case own && of.leads && s.quiet != nil && s.overfull(): // and deletes of the last flights
+			r = of.gatherDeletes(s)
 		}
 		s.pending.count(r, 1)
 		c.inflight++
@@ -137,7 +136,7 @@ func (s *Session) pump() {
 				settle(s)
 			})
 		})
-		if r, ok := r.(*seatRequest); ok && r.op == recipes.OpDelete {
+		if own && of.op == recipes.OpDelete && !of.leads {
 			// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as
 			// a rule. Otherwise a loop may keep itself slow:
 			//

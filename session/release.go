@@ -16,62 +16,16 @@ import (
 // This file is about the ways in which nodes are given up: with the create of another seat
 // (see recipes/turnover.go), many together, in a later session, and with their directory.
 
-// turnover is the delete of a node. If a create of another seat in the same directory
-// joins it while it is parked, both are one request.
-type turnover struct {
-	slot
-
-	leave *seatRequest
-	enter *seatRequest // nil: only the delete
-}
-
-var _ request = (*turnover)(nil)
-
-func (x *turnover) admit(s *Session) { s.pending.add(x) }
-
-// begins ends the time in which a create may join.
-func (x *turnover) begins(s *Session) {
-	if s.leaving[x.leave.seat.dir] == x {
-		delete(s.leaving, x.leave.seat.dir)
-	}
-	if x.enter != nil {
-		x.enter.begins(s)
-		x.enter.with = nil // a create that is made again later goes by itself
-	}
-}
-
-func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
-
-func (x *turnover) urgency() urgency { return handing }
-
-func (x *turnover) refuse() {
-	x.leave.refuse()
-	if x.enter != nil {
-		x.enter.refuse()
-	}
-}
-
-func (x *turnover) do(c *client) (func(*Session), error) {
-	if x.enter == nil {
-		return x.leave.do(c)
-	}
-	left, entered, err := c.turnOver(x)
-	return func(s *Session) {
-		x.leave.settle(s, c, left.in, left.err)
-		x.enter.settle(s, c, entered.in, entered.err)
-	}, err
-}
-
 // pairReply is the answer for a seat's machine, and its error.
 type pairReply struct {
 	in  recipes.Input
 	err error
 }
 
-// turnOver makes the transaction. If a server refuses it, it was not executed at all.
-// Then making the two requests one after the other finds out why.
-func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
-	old, next := w.leave, w.enter
+// turnOver makes a delete and the create that has joined it, in one transaction. If a
+// server refuses it, it was not executed at all. Then making the two requests one after
+// the other finds out why.
+func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
 	x := recipes.Errand{
 		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
@@ -82,13 +36,13 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	}
 	v := c.view(t, x)
 	if !x.Follows(v) {
-		return c.oneByOne(w) // one transaction would not say more
+		return c.oneByOne(old, next) // one transaction would not say more
 	}
 	p := x.Plan(v)
 	a, err := c.perform(t, p)
 	m := c.means(t, x, p, a)
 	if m.Then == recipes.ThenApart {
-		return c.oneByOne(w)
+		return c.oneByOne(old, next)
 	}
 	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone && old.seat.permits != nil {
 		c.permitsLeft(old.seat, x.Leavers)
@@ -100,9 +54,9 @@ func (c *client) turnOver(w *turnover) (left, entered pairReply, _ error) {
 	return left, entered, left.err
 }
 
-func (c *client) oneByOne(x *turnover) (left, entered pairReply, _ error) {
-	left.in, left.err = x.leave.run(c)
-	entered.in, entered.err = x.enter.run(c)
+func (c *client) oneByOne(old, next *seatRequest) (left, entered pairReply, _ error) {
+	left.in, left.err = old.run(c)
+	entered.in, entered.err = next.run(c)
 	return left, entered, errors.Join(left.err, entered.err)
 }
 
@@ -125,35 +79,32 @@ type jointDelete struct {
 	bytes int
 }
 
-var (
-	_ request  = (*jointDelete)(nil)
-	_ gatherer = (*turnover)(nil)
-)
+var _ request = (*jointDelete)(nil)
 
 // add takes a delete in, unless a create has joined it or there is no room.
-func (j *jointDelete) add(x *turnover) bool {
+func (j *jointDelete) add(r *seatRequest) bool {
 	const each = 32 // more than what a delete takes beside its path
-	nodes := x.leave.seat.nodes(x.leave.node)
-	bytes := len(nodes) * (each + len(x.leave.node))
+	nodes := r.seat.nodes(r.node)
+	bytes := len(nodes) * (each + len(r.node))
 	full := len(j.of) > 0 && (j.count+len(nodes) > mostDeletes || j.bytes+bytes > mostDeleted)
-	if x.enter != nil || full {
+	if r.with != nil || full {
 		return false
 	}
-	j.of, j.nodes = append(j.of, x.leave), append(j.nodes, nodes)
+	j.of, j.nodes = append(j.of, r), append(j.nodes, nodes)
 	j.count, j.bytes = j.count+len(nodes), j.bytes+bytes
 	return true
 }
 
-// gather takes along the deletes that wait behind this one, if the session ends and has
-// too many nodes.
-func (x *turnover) gather(s *Session) request {
+// gatherDeletes returns what to make for a delete that has just been taken out, and leaves
+// no floor. It takes along the deletes that wait behind it.
+func (r *seatRequest) gatherDeletes(s *Session) request {
 	joint := &jointDelete{}
-	if s.quiet == nil || !s.overfull() || !joint.add(x) {
-		return x
+	if !joint.add(r) {
+		return r
 	}
 	for {
-		next, ok := s.pending.first(handing).(*turnover)
-		if !ok || next.meantFor() != x.meantFor() || !joint.add(next) {
+		next, ok := s.pending.first(handing).(*seatRequest)
+		if !ok || !next.leads || next.epoch != r.epoch || !joint.add(next) {
 			return joint
 		}
 		s.pending.remove(next)

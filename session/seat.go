@@ -290,7 +290,7 @@ func (s *Session) unsend(t *Seat) {
 		return
 	}
 	// The delete goes by itself, and another create may join it.
-	r.with.enter = nil
+	r.with.with = nil
 	if s.leaving[t.dir] == nil {
 		s.leaving[t.dir] = r.with
 	}

@@ -22,15 +22,16 @@ type seatRequest struct {
 	effect   recipes.Effect
 	op       recipes.Op
 	epoch    recipes.Epoch
-	node     string     // the own node's path, if it is about that
-	guid     guid       // of the attempt that it makes a node of, or looks for
-	before   string     // the node that was watched until now, of a watch and an advance
-	past     int64      // the zxid that created the node which has gone, of an advance
-	turn     bool       // of a list request, and of the watch after it: the turn may have come
-	warm     bool       // of an advance: the session is warm when it is made, see recipes/warmth.go
-	unwanted bool       // of a list request: no machine waits for it any more
-	with     *turnover  // of a create: the release that goes in the same request
-	wants    *listNeeds // of a list request
+	node     string       // the own node's path, if it is about that
+	guid     guid         // of the attempt that it makes a node of, or looks for
+	before   string       // the node that was watched until now, of a watch and an advance
+	past     int64        // the zxid that created the node which has gone, of an advance
+	turn     bool         // of a list request, and of the watch after it: the turn may have come
+	warm     bool         // of an advance: the session is warm when it is made, see recipes/warmth.go
+	unwanted bool         // of a list request: no machine waits for it any more
+	leads    bool         // of a delete: a create may join it, see recipes/turnover.go
+	with     *seatRequest // of a delete and a create that are one request, in release.go: the other
+	wants    *listNeeds   // of a list request
 }
 
 var _ request = (*seatRequest)(nil)
@@ -142,19 +143,27 @@ func (r *seatRequest) enter(s *Session) {
 	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
 		return
 	}
-	var made request = r
-	if r.op == recipes.OpDelete || r.op == recipes.OpCreate && s.leaving[t.dir] != nil {
-		made = s.paired(r)
+	if (r.op == recipes.OpDelete || r.op == recipes.OpCreate && s.leaving[t.dir] != nil) && s.paired(r) {
+		return
 	}
-	if made != nil {
-		s.pending.add(made)
-	}
+	s.pending.add(r)
 }
 
 // begins judges the warmth once more: the request may have waited for another connection.
+// It also ends the time in which a create may join a delete.
 func (r *seatRequest) begins(s *Session) {
-	if r.seat.unsent == r {
-		r.seat.unsent = nil
+	t := r.seat
+	if t.unsent == r {
+		t.unsent = nil
+	}
+	if r.leads {
+		if s.leaving[t.dir] == r {
+			delete(s.leaving, t.dir)
+		}
+		if create := r.with; create != nil {
+			create.begins(s)
+			create.with = nil // a create that is made again later goes by itself
+		}
 	}
 	r.warm = r.op == recipes.OpAdvance && r.knowable() && s.warmth(s.client, r).Claims()
 }
@@ -162,6 +171,13 @@ func (r *seatRequest) begins(s *Session) {
 func (r *seatRequest) do(c *client) (func(*Session), error) {
 	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)
+	}
+	if create := r.with; r.leads && create != nil {
+		left, entered, err := c.turnOver(r, create)
+		return func(s *Session) {
+			r.settle(s, c, left.in, left.err)
+			create.settle(s, c, entered.in, entered.err)
+		}, err
 	}
 	in, err := r.run(c)
 	return func(s *Session) { r.settle(s, c, in, err) }, err
@@ -221,9 +237,10 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	return in, err
 }
 
-// paired takes a delete or a create that is to be parked, and returns what to park for
-// it. It returns nil if a create has joined a delete that is parked.
-func (s *Session) paired(r *seatRequest) request {
+// paired takes a delete or a create that is to be parked. It notes a delete that a create
+// of another seat in the same directory may join while it is parked. It reports whether r
+// is a create that has joined one, so that both are one request.
+func (s *Session) paired(r *seatRequest) (joined bool) {
 	t := r.seat
 	leave, _ := r.effect.(recipes.Delete)
 	create, _ := r.effect.(recipes.Create)
@@ -237,17 +254,16 @@ func (s *Session) paired(r *seatRequest) request {
 	}
 	switch {
 	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
-		made := &turnover{leave: r}
-		s.leaving[t.dir] = made
-		return made
+		r.leads = true
+		s.leaving[t.dir] = r
 	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
-		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
-			joined.enter, r.with = r, joined
+		if parked := s.leaving[t.dir]; parked != nil && parked.epoch == r.epoch {
+			parked.with, r.with = r, parked
 			delete(s.leaving, t.dir)
-			return nil
+			return true
 		}
 	}
-	return r
+	return false
 }
 
 // settle passes the answer on.
@@ -367,4 +383,9 @@ func (r *seatRequest) joint() bool {
 	return ok && claim.Joint(r.seat.layout)
 }
 
-func (r *seatRequest) refuse() { r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
+func (r *seatRequest) refuse() {
+	r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil)
+	if create := r.with; r.leads && create != nil {
+		create.refuse()
+	}
+}

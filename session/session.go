@@ -64,21 +64,21 @@ type Session struct {
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
-	clamped   time.Duration         // the servers' timeout that was logged; 0: they have taken what was asked for
-	seats     []*Seat               // the seats that receive the news, each at its place
-	holders   map[*Seat]string      // the seats whose machines hold by a proof, with their nodes
-	unwatched map[*Seat]struct{}    // the seats whose nodes are theirs and not watched yet
-	next      map[*Seat]time.Time   // the seats that are next in line, and until when the session writes for them
-	deadlines map[*Seat]deadline    // of the seats that have to give their locks back by a moment
-	delays    map[*Seat]*time.Timer // of the seats that wait after a crash
-	pending   pending               // the requests that wait for a connection or for room
-	quiet     chan<- struct{}       // closed when the last flight was answered; nil: no caller waits for that
-	last      bool                  // the last flight has gone: no request is sent any more
-	leaving   map[string]*turnover  // the parked deletes that a create may join, by directory
-	budget    budget.Budget         // of the nodes, see room.go
-	nodes     budget.Nodes          // that users made in transactions
-	roomless  []roomRequest         // the requests that wait for room, the oldest first
-	waiting   budget.Load           // what they need together
+	clamped   time.Duration           // the servers' timeout that was logged; 0: they have taken what was asked for
+	seats     []*Seat                 // the seats that receive the news, each at its place
+	holders   map[*Seat]string        // the seats whose machines hold by a proof, with their nodes
+	unwatched map[*Seat]struct{}      // the seats whose nodes are theirs and not watched yet
+	next      map[*Seat]time.Time     // the seats that are next in line, and until when the session writes for them
+	deadlines map[*Seat]deadline      // of the seats that have to give their locks back by a moment
+	delays    map[*Seat]*time.Timer   // of the seats that wait after a crash
+	pending   pending                 // the requests that wait for a connection or for room
+	quiet     chan<- struct{}         // closed when the last flight was answered; nil: no caller waits for that
+	last      bool                    // the last flight has gone: no request is sent any more
+	leaving   map[string]*seatRequest // the parked deletes that a create may join, by directory
+	budget    budget.Budget           // of the nodes, see room.go
+	nodes     budget.Nodes            // that users made in transactions
+	roomless  []roomRequest           // the requests that wait for room, the oldest first
+	waiting   budget.Load             // what they need together
 	closing   bool
 
 	mu   sync.Mutex
@@ -106,7 +106,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		whoWeAre: credentials{source: cfg.Identities},
 		living:   map[*client]struct{}{},
 		holders:  map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
-		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*turnover{},
+		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*seatRequest{},
 		budget: budget.New(cfg.NodeBudget),
 		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
 	}
