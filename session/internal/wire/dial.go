@@ -122,7 +122,7 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	// The back-off. A denial can be found in the error only until the next attempt.
 	d.mu.Lock()
 	if w != nil {
-		if life := w.lifetime(); life > 0 && life >= d.goodLife() {
+		if _, good := w.lifetime(); good {
 			d.failures = 0
 		} else {
 			d.failures++
@@ -174,9 +174,6 @@ func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
 }
 
-// goodLife is how long a connection has to carry the session.
-func (d *Dialer) goodLife() time.Duration { return min(d.link.Timeout()/10, lifeMax) }
-
 // connect makes one connection, up to but without the ZooKeeper handshake. An exchange
 // begins before that: what fails here does not renew the session at the server.
 func (d *Dialer) connect(network, addr string) (w *wire, err error) {
@@ -186,7 +183,11 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	deadline := time.Now().Add(d.link.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
-	socket, err := d.reach(ctx, network, addr)
+	dial := d.cfg.Dial
+	if d.cfg.Names != nil {
+		dial = d.reach
+	}
+	socket, err := dial(ctx, network, addr)
 	if err != nil {
 		return nil, endedAtOnce(err)
 	}
@@ -234,7 +235,7 @@ var errSlow = errors.New("name not resolved yet")
 // has failed.
 func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
-	if _, noLiteral := netip.ParseAddr(host); d.cfg.Names == nil || err != nil || noLiteral == nil {
+	if _, noLiteral := netip.ParseAddr(host); err != nil || noLiteral == nil {
 		return d.cfg.Dial(ctx, network, server)
 	}
 	lookup := d.cfg.Names.find(host) //nolint:contextcheck // a lookup outlasts the attempt
@@ -470,7 +471,7 @@ func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != nil {
-		if life := d.current.lifetime(); life > 0 && life < d.goodLife() {
+		if life, good := d.current.lifetime(); life > 0 && !good {
 			return d.failures + 1
 		}
 	}

@@ -678,17 +678,20 @@ func (w *wire) end(err error) {
 	}
 }
 
-// lifetime returns for how long the connection carried a session: 0 if it never did.
-func (w *wire) lifetime() time.Duration {
+// lifetime returns for how long the connection carried a session, 0 if it never did, and
+// whether that is long enough to count as a good one.
+func (w *wire) lifetime() (life time.Duration, good bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.established.IsZero():
-		return 0
-	case w.ended.IsZero():
-		return w.link.Events.Now().Sub(w.established)
+	if w.established.IsZero() {
+		return 0, false
 	}
-	return w.ended.Sub(w.established)
+	ended := w.ended
+	if ended.IsZero() {
+		ended = w.link.Events.Now()
+	}
+	life = ended.Sub(w.established)
+	return life, life >= min(w.link.Timeout()/10, lifeMax)
 }
 
 // leave makes the client learn of the connection's end only after it has asked for the
