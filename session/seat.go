@@ -442,10 +442,14 @@ func (t *Seat) ownPath(own events.Name) string {
 	t.mu.Lock()
 	kept := t.own
 	t.mu.Unlock()
-	if kept != "" && t.nameOf(kept).Same(own) {
+	switch {
+	case !strings.HasSuffix(kept, own.Text): // which no other node of the seat ends with
+		return t.at(own)
+	case t.members != nil && path.Dir(kept) != t.members[own.Member].dir:
+		return t.at(own)
+	default:
 		return kept
 	}
-	return t.at(own)
 }
 
 // ownNode returns the path of the own node, or "".
