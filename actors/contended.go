@@ -86,7 +86,7 @@ func (l *Lock) tellNewcomers() {
 
 // over ends the watch, and takes back what was not read. It is called with mu held.
 func (c *contended) over() {
-	if c == nil || c.end == nil {
+	if c.end == nil {
 		return
 	}
 	c.end()

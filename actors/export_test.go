@@ -71,3 +71,6 @@ func (l *Lock) ContextEnded() func() {
 	one := l.wait
 	return func() { w.ended(one) }
 }
+
+// PublishGrant publishes a Grant as its lock does.
+func (s *Stream) PublishGrant(grant events.Grant, offer func()) { s.publish(grant, offer) }

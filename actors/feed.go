@@ -38,7 +38,7 @@ func (f *Feed) Events() <-chan events.Event { return f.box.out }
 // deliver the end.
 func (l *Lock) Join(f *Feed) bool {
 	l.mu.Lock()
-	l.rarely().feed = f
+	l.feed = f
 	l.mu.Unlock()
 	s := l.cfg.Stream
 	s.mu.Lock() // Close of the stream comes before or after

@@ -50,7 +50,7 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
 
 // AskBack reports a revocation request.
-func (g *Guest) AskBack(e recipes.Revoke) { g.onRevoke(e) }
+func (g *Guest) AskBack(e recipes.Revoke) { g.revoke(e) }
 
 // Queue reports how many contenders are ahead.
 func (g *Guest) Queue(ahead int) {
@@ -68,12 +68,12 @@ func (g *Guest) Displace() { g.noteRequeue() }
 // Vacate follows.
 func (g *Guest) End(why recipes.Why) {
 	if !g.hasFailed() { // else Fail reports it
-		g.onFinish(recipes.Finish{Why: why}, 0, false)
+		g.finish(recipes.Finish{Why: why}, 0, false, nil)
 	}
 }
 
 // Refuse is End for a guest whose request a server refused.
-func (g *Guest) Refuse(err error) { g.finish(func() error { return err }) }
+func (g *Guest) Refuse(err error) { g.finish(recipes.Finish{}, 0, false, err) }
 
 // Vacate reports that nothing of the acquisition is left.
 func (g *Guest) Vacate() {

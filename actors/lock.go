@@ -3,10 +3,12 @@ package actors
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -23,8 +25,9 @@ type End struct {
 
 // Config configures a lock actor.
 type Config struct {
-	ID   uint64
-	Path string // the directory, in the caller's name space
+	ID    uint64
+	Path  string // the directory, in the caller's name space
+	Multi bool   // it is a multi-lock: its Grant has Members
 
 	Owner
 	*House
@@ -34,8 +37,8 @@ type Config struct {
 type Owner interface {
 	// Explain returns the error for Err.
 	Explain(End) error
-	// Members returns the nodes of a multi-lock that is about to be granted, and nil for
-	// any other lock.
+	// Members returns the nodes of a multi-lock that is about to be granted. It is not
+	// called for other locks.
 	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
@@ -46,8 +49,9 @@ type House struct {
 	Loop   *Loop // of the session
 	Stream *Stream
 	Logger *zap.Logger
+	Elects bool          // the locks are terms of elections
+	Level  zapcore.Level // of what is logged of a lock, but a loss
 	Limit  time.Duration // how long a Try waits for a server; 0: as long as it takes
-	Elects bool          // the locks are terms of elections: the log has them on the info level, not the debug level
 
 	waits waits
 }
@@ -57,71 +61,67 @@ type House struct {
 func (h *House) Close() { h.waits.close() }
 
 // Lock is one acquisition. Its methods may be called from any goroutine and do not block.
+// This file has what happens to it, in the order in which it happens; view.go has what a
+// caller sees of it.
 type Lock struct {
-	cfg     Config
-	drive   driver
-	born    recipes.Moment
-	granted chan events.Grant // size 1; written by the loop, never closed; nil until there is a use for it
-	lost    chan events.Lost  // size 1; written by the loop, never closed; nil until there is a use for it
-	turn    chan struct{}     // closed by the Grant, or when there will be none; nil until a caller waits for that
-	done    chan struct{}     // closed by the loop, last of all; nil until there is a use for it
-
-	gone    bool // written by the loop, with mu held
-	detect  bool // mu guards it: a record depends on whether the Grant was taken
-	offered bool // mu guards it: the Grant was not taken, and there is no channel for it
-	ended   bool // mu guards it: done is closed
-	pending bool // mu guards it: and the node may still be there
+	cfg   Config
+	drive driver
+	born  time.Duration // since origin
 
 	// The mutex of the house's waits guards these.
 	place int32
 	wait  *wait
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards all that follows
 	state     tenure
-	withdrawn recipes.Why // not 0: the caller has withdrawn, or learned of the loss
-	failed    bool        // the loop never has anything to do for it
-	keep      bool        // the node stays while the caller's function runs
-	running   bool        // the Grant was taken under keep: a function may be running
-	leaving   bool        // the function has returned, and the driver does not know it yet
-	took      bool        // the Grant was taken, as far as known
-	placed    bool        // the lock has listed since it last queued up
-	reason    events.Reason
-	ahead     int32 // contenders, if placed
-	epoch     recipes.Epoch
-	grant     tenancy       // the zero value until there is one
-	waited    time.Duration // from born to the grant
-	held      time.Duration // from there to the end
-	err       error         // the end, once it is known
-	rare      *rare         // nil while all of it is zero
+	withdrawn recipes.Why   // not 0: the caller has withdrawn, or learned of the loss
+	reason    events.Reason // of the loss
+	failed    bool          // the loop never has anything to do for it
+	detect    bool          // a record depends on whether the Grant was taken
+	keep      bool          // the node stays while the caller's function runs
+	running   bool          // the Grant was taken under keep: a function may be running
+	leaving   bool          // the function has returned, and the driver does not know it yet
+	offered   bool          // the Grant was not taken, and there is no channel for it
+	took      bool          // the Grant was taken, as far as known
+	placed    bool          // the lock has listed since it last queued up
+	losing    bool          // the loss is still to be published
+	ended     bool          // Done is closed
+	pending   bool          // and the node may still be there
+	gone      bool          // nothing is left at the server
+	ahead     int32         // contenders, if placed
+
+	epoch  recipes.Epoch // of the Grant
+	grant  tenancy       // the zero value until there is one
+	waited time.Duration // from born to the Grant
+	held   time.Duration // from there to the end
+	err    error         // the end, once it is known
+	rare   *rare         // nil while all of it is zero
+
+	// Channels are made when there is a use for them: most callers use few. Those with a
+	// value have size 1 and are never closed.
+	granted chan events.Grant
+	lost    chan events.Lost
+	turn    chan struct{} // closed by the Grant, or when there will be none
+	done    chan struct{} // closed last of all
+	feed    *Feed         // has the events in the place of the channels; nil for most locks
 }
 
-// rare is what most locks never have. It is apart to save memory.
+// rare is what most locks never have. It is apart because a process may hold 100,000
+// locks.
 type rare struct {
-	cause     error               // of the withdrawal
+	timer     *time.Timer     // of the longest wait
+	members   []events.Member // of the Grant of a multi-lock
+	abandoned *events.Abandoned
+	entry     *entry              // the Grant in the feed
+	due       time.Time           // when the lock is to be given back; zero: at no time
+	wish      *recipes.Revoke     // the latest; nil: the lock was not requested by a revocation
+	revoked   chan events.Revoked // size 1, never closed; nil until there is a use for it
+	contended *contended          // nil: the caller has not asked
 	refusal   error               // of the server that refused the latest request
 	onEnd     map[int]func(error) // called when the lock is no longer held
 	lastOnEnd int
-	timer     *time.Timer         // of the longest wait
-	due       time.Time           // when the lock is to be given back; zero: at no time
-	revoked   chan events.Revoked // size 1; written by the loop, never closed; nil until there is a use for it
-	contended *contended          // nil: the caller has not asked
-	abandoned *events.Abandoned
-	beside    Beside          // nil for most locks
-	feed      *Feed           // which has the events in the place of the channels; nil for most locks
-	offered   *entry          // the Grant in the feed
-	loss      *events.Lost    // not published yet; nil: there is none
-	shared    *shared         // the node, if another lock was admitted to it
-	wish      *recipes.Revoke // the latest; nil: the lock was not requested by a revocation
-	members   []events.Member // of the Grant of a multi-lock
-	returned  chan struct{}   // closed when no function runs under the lock any more; nil: not asked for
-	cleared   chan struct{}   // closed when nothing is left at the server; nil: not asked for
-}
-
-// tenancy is the part of a Grant that every lock has. The other parts are in rare.
-type tenancy struct {
-	node           string
-	token, session int64
-	turn           uint64
+	returned  chan struct{} // closed when no function runs under the lock any more
+	cleared   chan struct{} // closed when nothing is left at the server
 }
 
 // rarely returns rare, and makes it if there is none. It is called with mu held.
@@ -130,6 +130,13 @@ func (l *Lock) rarely() *rare {
 		l.rare = &rare{}
 	}
 	return l.rare
+}
+
+// tenancy is the part of a Grant that every lock has.
+type tenancy struct {
+	node           string // its name; empty if it is at the lock's path
+	token, session int64
+	turn           uint64
 }
 
 // tenure is what the caller may believe.
@@ -141,22 +148,9 @@ const (
 	over // no longer held, and never again
 )
 
-// NewLock returns an idle lock actor; [Lock.Start] starts it.
-func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
-	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
-	q.init(cfg, q)
-	return &q.Lock
-}
-
-// Beside receives each input of a lock after the machine, with the machine's effects. The
-// loop calls it.
-type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
-
-// age returns the time since the acquisition was made.
-func (l *Lock) age() time.Duration { return time.Duration(MomentOf(time.Now()) - l.born) }
-
+// init fills in a lock that is about to be driven. It has no other caller yet.
 func (l *Lock) init(cfg Config, drive driver) {
-	l.cfg, l.drive, l.born = cfg, drive, MomentOf(time.Now())
+	l.cfg, l.drive, l.born = cfg, drive, time.Since(origin)
 }
 
 // Want is the request of a caller.
@@ -192,35 +186,250 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(bound) })
 	}
 	l.mu.Unlock()
-	l.drive.hand(message{input: recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}, open: ctx.Err() == nil})
+	started := recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}
+	l.drive.hand(message{input: started, open: ctx.Err() == nil})
 }
 
-// Fail ends an acquisition that was never started; it is over when Fail returns. Fail
-// does nothing if the acquisition was withdrawn before.
-func (l *Lock) Fail(err error) {
-	l.mu.Lock()
-	if l.state == over {
-		l.mu.Unlock()
-		return
-	}
-	l.failed = true
-	tell := l.leave(err)
-	l.mu.Unlock()
-	tell()
-	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err}
-	if l.logs() {
-		l.log(ended)
-	}
-	l.closeDone(ended)
-	l.drive.drop()
-	l.cfg.Gone()
+// Adopt makes a semaphore's acquisition accept, from now on, any size that it finds.
+func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
+
+func (l *Lock) queues(e recipes.Queue) {
+	l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: e.Ahead, Delay: e.Delay})
 }
 
-// hasFailed reports whether the acquisition has ended by Fail.
-func (l *Lock) hasFailed() bool {
+func (l *Lock) requeues() {
+	l.noteRequeue()
+	l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
+}
+
+// noteRequeue notes that the lock queues again.
+func (l *Lock) noteRequeue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failed
+	l.placed = false
+}
+
+// stands notes how many contenders are ahead, before the event that reports it.
+func (l *Lock) stands(ahead int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.placed, l.ahead = true, int32(ahead)
+}
+
+func (l *Lock) tell(ev events.Event) {
+	l.mu.Lock()
+	told := l.withdrawn == 0
+	if told {
+		l.publish(ev)
+	}
+	l.mu.Unlock()
+	if told && l.logs() {
+		l.log(ev)
+	}
+}
+
+// onGrant flips the state first, so that every reader of the Grant finds it valid. Then
+// come hooks, the channel, and the stream. All of it happens under the mutex: a Release
+// that comes in between prevents the Grant or takes it back. It returns the Grant if that
+// is to be logged.
+func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
+	var members []events.Member
+	if l.cfg.Multi {
+		members = l.cfg.Members()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.withdrawn != 0 {
+		return grant, false // the machine is about to learn of it
+	}
+	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
+	if members != nil || e.Abandoned != nil {
+		l.rarely().members, l.rare.abandoned = members, e.Abandoned
+	}
+	l.waited = time.Since(origin) - l.born
+	logs = l.logs() // the level may change
+	heard := l.feed != nil || l.cfg.Stream.Heard()
+	if heard || logs { // else it is not used
+		grant = l.granting()
+	}
+	if heard {
+		l.cfg.Stream.publish(grant, l.offer)
+	} else {
+		l.offer()
+	}
+	if l.turn != nil {
+		close(l.turn)
+		l.turn = nil
+	}
+	if l.rare != nil && l.rare.contended != nil {
+		l.watchNewcomers()
+	}
+	return grant, logs
+}
+
+// granting returns the Grant as the caller gets it, the same each time. There is one, and
+// mu is held.
+func (l *Lock) granting() events.Grant {
+	grant := events.Grant{
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: l.cfg.Path, Token: l.grant.token,
+		Session: l.grant.session, Turn: l.grant.turn, Waited: l.waited,
+	}
+	if l.rare != nil {
+		grant.Abandoned, grant.Members = l.rare.abandoned, slices.Clone(l.rare.members) // the caller's own
+	}
+	switch {
+	case grant.Members != nil:
+		grant.Node = grant.Members[0].Node
+	case l.grant.node == "": // the lock is its node
+	case l.cfg.Path == "/":
+		grant.Node = "/" + l.grant.node
+	default:
+		grant.Node = l.cfg.Path + "/" + l.grant.node
+	}
+	return grant
+}
+
+// offer makes the Grant available, before the caller has it. It is called with mu held.
+func (l *Lock) offer() {
+	switch {
+	case l.feed != nil:
+		l.rarely().entry = l.feed.box.push(l.granting(), nil)
+	case l.granted == nil:
+		l.offered = true
+	default:
+		l.granted <- l.granting() // size 1, and there is one Grant
+	}
+}
+
+// retract takes the Grant back from the channel, and reports whether it was there. It is
+// called with mu held.
+func (l *Lock) retract() bool {
+	if l.feed != nil {
+		return l.feed.box.retract(l.rarely().entry)
+	}
+	if l.granted == nil {
+		was := l.offered
+		l.offered = false
+		return was
+	}
+	select {
+	case <-l.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for
+// how long the lock was held. It is called with mu held, when the state is about to leave
+// holding.
+func (l *Lock) reclaim() {
+	if l.took = !l.retract(); l.took {
+		l.held = time.Since(origin) - l.born - l.waited
+	}
+	l.running = l.keep && l.took
+}
+
+// boundReached reports whether the acquisition ends because its bound is reached. It does
+// not if the caller has the Grant, has withdrawn already, or learned of another end. A
+// Try whose bound has a cause has the caller's MaxWait: that takes back a Grant that was
+// not taken.
+func (l *Lock) boundReached(m *message) bool {
+	l.mu.Lock()
+	if l.state == holding && m.bound == recipes.WhyNoSession && m.cause != nil {
+		m.bound = recipes.WhyTimeout
+	}
+	late := l.withdrawn != 0 || l.state == over
+	if late || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
+		l.mu.Unlock()
+		return false
+	}
+	l.withdrawn = m.bound
+	tell := l.leave(l.cfg.Explain(End{Why: m.bound, Cause: m.cause}))
+	l.mu.Unlock()
+	tell()
+	return true
+}
+
+// revoke publishes a revocation request and its deadline, and reports whether the caller
+// still holds. A later request replaces the earlier one, because its deadline is earlier.
+func (l *Lock) revoke(e recipes.Revoke) (told bool) {
+	l.mu.Lock()
+	if l.withdrawn != 0 {
+		l.mu.Unlock()
+		return false
+	}
+	revoked := events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
+	if e.By != 0 {
+		revoked.Deadline = TimeOf(e.By)
+		l.rarely().due = revoked.Deadline
+	}
+	l.publish(revoked)
+	if l.feed == nil {
+		wishes := l.wishes()
+		select {
+		case <-wishes: // the unread one is outdated
+		default:
+		}
+		wishes <- revoked // size 1, and mu is held
+	}
+	l.mu.Unlock()
+	if l.logs() {
+		l.log(revoked)
+	}
+	return true
+}
+
+// forfeits changes the state, and withdraws a Grant that was not taken. report publishes
+// the end, to the functions of OnEnd before any other reader, and the loss if the Grant
+// was taken.
+func (l *Lock) forfeits(e recipes.Lose) (report func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.withdrawn != 0 {
+		return func() {} // released in the meantime: not the caller's any more
+	}
+	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
+	if l.state == holding { // else it is an inner lock without a Grant
+		l.reclaim()
+	}
+	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
+	tell := l.leave(err)
+	lost := events.Lost{
+		ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held,
+	}
+	l.losing = l.took
+	runs, in := l.running, l.parting(recipes.WhyLost)
+	return func() {
+		l.logLoss(lost)
+		tell()
+		l.mu.Lock()
+		if l.losing {
+			l.publishLoss(lost)
+		}
+		l.mu.Unlock()
+		if !runs { // else Withdraw says when the function has ended
+			l.drive.hand(message{input: in})
+		}
+	}
+}
+
+// publishLoss publishes the loss. It is called with mu held, once: the end may come first.
+//
+//  1. The state flips, because the lock is lost.
+//  2. The caller releases, and the driver is not the loop: it ends the lock at once.
+//  3. The goroutine of step 1 publishes the loss.
+//
+// Hence step 2 publishes the loss before the end.
+func (l *Lock) publishLoss(lost events.Lost) {
+	l.losing = false
+	l.publish(lost)
+	if l.feed == nil {
+		if l.lost == nil {
+			l.lost = make(chan events.Lost, 1)
+		}
+		l.lost <- lost // size 1, and there is one loss
+	}
 }
 
 // Withdraw ends the acquisition. After it has returned no Grant can be taken; a slow
@@ -244,14 +453,26 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	// own caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
 	in := l.parting(why)
-	if why != recipes.WhyClosed {
-		l.returns()
+	if l.running && why != recipes.WhyClosed {
+		l.running, l.leaving = false, true
 	}
 	l.mu.Unlock()
 	tell()
 	if !stay {
 		l.drive.hand(message{input: in})
 	}
+}
+
+// Force gives up the node even though a function may still be running under the lock. It
+// is called after Withdraw, when there is no more time to wait for the function.
+func (l *Lock) Force() {
+	l.mu.Lock()
+	in := l.parting(recipes.WhyClosed)
+	if l.running {
+		l.running, l.leaving = false, true
+	}
+	l.mu.Unlock()
+	l.drive.hand(message{input: in})
 }
 
 // parting is the input with which the machine learns of a withdrawal. If a record depends
@@ -265,23 +486,24 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took, Ran: l.running}
 }
 
-// Adopt makes a semaphore's acquisition accept, from now on, any size that it finds.
-func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
-
-// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for
-// how long the lock was held. It is called with mu held, when the state is about to leave
-// holding.
-func (l *Lock) reclaim() {
-	if l.took = !l.retract(); l.took {
-		l.held = l.age() - l.waited
+// hasReturned notes that the driver knows that the function has returned.
+func (l *Lock) hasReturned() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaving = false
+	if l.rare != nil && l.rare.returned != nil {
+		close(l.rare.returned)
+		l.rare.returned = nil
 	}
-	l.running = l.keep && l.took
 }
 
 // leave flips the state, with mu held, and returns a function that calls those of OnEnd.
 func (l *Lock) leave(err error) func() {
 	l.state, l.err = over, err
-	tell(&l.turn)
+	if l.turn != nil {
+		close(l.turn)
+		l.turn = nil
+	}
 	if l.rare == nil {
 		return func() {}
 	}
@@ -289,12 +511,118 @@ func (l *Lock) leave(err error) func() {
 	case <-l.rare.revoked: // the lock is no longer held
 	default:
 	}
-	l.rare.contended.over()
+	if l.rare.contended != nil {
+		l.rare.contended.over()
+	}
 	hooks := l.rare.onEnd
 	l.rare.onEnd = nil
 	return func() {
 		for _, f := range hooks {
 			f(err)
 		}
+	}
+}
+
+// Fail ends an acquisition that was never started; it is over when Fail returns. Fail
+// does nothing if the acquisition was withdrawn before.
+func (l *Lock) Fail(err error) {
+	l.mu.Lock()
+	if l.state == over {
+		l.mu.Unlock()
+		return
+	}
+	l.failed = true
+	l.mu.Unlock()
+	l.finish(recipes.Finish{}, 0, false, err)
+	l.drive.drop()
+	l.cfg.Gone()
+}
+
+// hasFailed reports whether the acquisition has ended by Fail.
+func (l *Lock) hasFailed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// finish reports that the acquisition is over: to the functions of OnEnd, to the log, to
+// streams and feeds, and last of all by Done. size is a semaphore's size, last known.
+// pending says that the node may still be there. Err returns failure, unless that is nil.
+func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
+	l.mu.Lock()
+	if failure == nil {
+		failure = l.verdict(e, size)
+	}
+	l.pending = pending
+	tell := l.leave(failure)
+	lost := l.reason != 0 && l.took // the log has a line about that already
+	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
+	if l.rare != nil && l.rare.timer != nil {
+		l.rare.timer.Stop()
+	}
+	l.mu.Unlock()
+	l.cfg.waits.remove(l)
+	tell()
+	if !lost && l.logs() {
+		l.log(ended)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.losing {
+		l.publishLoss(events.Lost{
+			ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: l.reason, Err: l.err, Held: l.held,
+		})
+	}
+	if l.cfg.Stream.Heard() {
+		l.cfg.Stream.publish(ended, nil)
+	}
+	if l.feed != nil {
+		l.feed.end(l, ended)
+	}
+	l.ended = true
+	if l.done != nil {
+		close(l.done)
+	}
+}
+
+// verdict returns what Err is to say of the machine's end. It is called with mu held.
+func (l *Lock) verdict(e recipes.Finish, size int) error {
+	switch l.withdrawn {
+	case recipes.WhyContext, recipes.WhyTimeout, recipes.WhyNoSession:
+		return l.err // OnEnd has reported this already, before the machine reached another end
+	}
+	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: size}
+	switch {
+	case e.Why == recipes.WhyLost && l.reason == 0,
+		e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
+		// The caller came before the loss, Close before a function's end, or another holder
+		// before this one.
+		end.Why = l.withdrawn
+	case l.withdrawn == recipes.WhyClosed:
+		end.Why = l.withdrawn // OnEnd has reported this already
+	case e.Why == recipes.WhyRefused && l.rare != nil:
+		end.Cause = l.rare.refusal
+	}
+	return l.cfg.Explain(end)
+}
+
+// nothingIsLeft reports that nothing of the lock is left at the server.
+func (l *Lock) nothingIsLeft() {
+	l.mu.Lock()
+	l.gone = true
+	if l.rare != nil && l.rare.cleared != nil {
+		close(l.rare.cleared)
+		l.rare.cleared = nil
+	}
+	l.mu.Unlock()
+	l.cfg.Gone()
+}
+
+// publish gives an event to the stream and to the feed. It is called with mu held.
+func (l *Lock) publish(ev events.Event) {
+	l.cfg.Stream.publish(ev, nil)
+	if l.feed != nil {
+		l.feed.box.push(ev, nil)
 	}
 }

@@ -1,8 +1,9 @@
 package actors
 
 import (
+	"time"
+
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -11,14 +12,7 @@ import (
 
 // logs reports whether the log takes entries of this level. It is asked before anything
 // is made for the log.
-func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.level()) }
-
-func (h *House) level() zapcore.Level {
-	if h.Elects {
-		return zapcore.InfoLevel
-	}
-	return zapcore.DebugLevel
-}
+func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.Level) }
 
 // log reports what was published. It is called without mu held: a log may take its time.
 func (l *Lock) log(ev events.Event) {
@@ -35,7 +29,8 @@ func (l *Lock) log(ev events.Event) {
 	case events.Requeued:
 		what += " queued again"
 	case events.Grant:
-		what, fields = what+" granted", append(fields, zap.Int64("token", ev.Token), zap.String("node", ev.Node), zap.Duration("waited", ev.Waited))
+		what, fields = what+" granted", append(fields,
+			zap.Int64("token", ev.Token), zap.String("node", ev.Node), zap.Duration("waited", ev.Waited))
 	case events.Revoked:
 		what += " revocation requested"
 		if !ev.Deadline.IsZero() {
@@ -48,13 +43,14 @@ func (l *Lock) log(ev events.Event) {
 		}
 		what += how
 		if grant, _, _ := l.Tenure(); grant.Node == "" {
-			fields = append(fields, zap.Duration("waited", l.age()))
+			fields = append(fields, zap.Duration("waited", time.Since(origin)-l.born))
 		} else {
-			fields = append(fields, zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
+			fields = append(fields,
+				zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
 		}
 	default: // logLoss reports a loss, and the session its own events
 	}
-	l.cfg.Logger.Log(l.cfg.level(), what, fields...)
+	l.cfg.Logger.Log(l.cfg.Level, what, fields...)
 }
 
 // logLoss warns of a loss. Of ten thousand losses at once most are not logged.

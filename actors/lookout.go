@@ -24,8 +24,10 @@ type Lookout struct {
 // NewLookout returns an idle lock; [Lock.Start] starts it. tell receives each input of
 // the lock after Lookout, with no mutex held.
 func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout {
-	l := &Lookout{Lock: NewLock(cfg, rule, port), port: port, tell: tell}
-	l.rarely().beside = l.hear
+	l := &Lookout{port: port, tell: tell}
+	q := &queuer{port: port, machine: recipes.NewMachine(rule), beside: l.hear}
+	q.init(cfg, q)
+	l.Lock = &q.Lock
 	return l
 }
 
@@ -39,7 +41,9 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 	for _, e := range effects {
 		switch e := e.(type) {
 		case recipes.Grant:
-			l.taken() // else the node would go at a loss
+			l.Lock.mu.Lock()
+			l.retract() // the Grant is taken: else the node would go at a loss
+			l.Lock.mu.Unlock()
 			l.epoch, l.book = epoch, recipes.NewContention(epoch, e.Node)
 		case recipes.Lose, recipes.Finish:
 			l.book = recipes.Contention{}

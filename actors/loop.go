@@ -48,14 +48,10 @@ func (l *Loop) Post(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.draining {
-		if !l.group.join() {
+		if !l.group.Go(func() { l.drain(endless) }) { // it waits for mu
 			return false
 		}
 		l.draining = true
-		go func() {
-			defer l.group.exit()
-			l.drain(endless)
-		}()
 	}
 	l.queue = append(l.queue, f)
 	return true
@@ -143,19 +139,74 @@ func (l *Loop) drain(most int) (more bool) {
 			l.batches++ // a rest is due
 			return true
 		}
-		l.handled(len(batch))
+		if l.rest == nil {
+			continue
+		}
+		l.batches++
+		if len(batch) == 0 || l.batches >= mostBatches { // there was nothing else to do, or for long no rest
+			l.rest()
+			l.batches = 0
+		}
 	}
 	return true
 }
 
-// handled notes a batch of so many functions, and rests if it is time.
-func (l *Loop) handled(functions int) {
-	if l.rest == nil {
+// Group owns the goroutines of a loop and its locks. The zero value is ready to use.
+type Group struct {
+	mu      sync.Mutex
+	running int
+	closed  bool
+	idle    chan struct{} // closed when running drops to 0; made by Close
+}
+
+// Go runs f in a goroutine of the group. If the group is closed, it runs nothing and
+// returns false.
+func (g *Group) Go(f func()) bool {
+	if !g.join() {
+		return false
+	}
+	go func() {
+		defer g.exit()
+		f()
+	}()
+	return true
+}
+
+// join counts a goroutine among the group's until exit: the one that calls it, or one
+// that it is about to start.
+func (g *Group) join() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.running++
+	return true
+}
+
+func (g *Group) exit() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	if g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// Close refuses new goroutines and returns when the last one has ended. A goroutine of
+// the group must not call it. Closing twice is harmless.
+func (g *Group) Close() {
+	g.mu.Lock()
+	g.closed = true
+	if g.running == 0 {
+		g.mu.Unlock()
 		return
 	}
-	l.batches++
-	if functions == 0 || l.batches >= mostBatches {
-		l.rest()
-		l.batches = 0
+	if g.idle == nil {
+		g.idle = make(chan struct{})
 	}
+	idle := g.idle
+	g.mu.Unlock()
+	<-idle
 }

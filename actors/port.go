@@ -42,3 +42,27 @@ type Port interface {
 // machine holds its lock after that. The loop calls it, and never while a method of the
 // port runs.
 type Post func(in recipes.Input, err error) (holds bool)
+
+// origin is the zero of moments.
+//
+//nolint:gochecknoglobals // never written
+var origin = time.Now()
+
+// MomentOf converts a time to the form that machines use. It is never 0.
+func MomentOf(t time.Time) recipes.Moment {
+	if m := recipes.Moment(t.Sub(origin)); m != 0 {
+		return m
+	}
+	return 1
+}
+
+// TimeOf is the inverse of MomentOf.
+func TimeOf(m recipes.Moment) time.Time {
+	now := time.Now()
+	return now.Add(time.Duration(m - MomentOf(now)))
+}
+
+// isDue reports whether a wish has a deadline, and that has come. There may be no wish.
+func isDue(wish *recipes.Revoke, now time.Time) bool {
+	return wish != nil && wish.By != 0 && !now.Before(TimeOf(wish.By))
+}

@@ -49,19 +49,19 @@ func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
 func (q *queuer) admit(cfg Config) *Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, lease := q.company(), q.deadline(q.epoch)
+	lease := q.deadline(q.epoch)
 	switch now := time.Now(); { // read after the lease, as in Valid
 	case !now.Before(lease):
 		return nil
 	case q.rare != nil && isDue(q.rare.wish, now):
 		return nil
-	case at == nil:
+	case q.shared == nil:
 		if q.state != holding {
 			return nil
 		}
-		at = &shared{book: recipes.NewShare(), holders: []*Lock{&q.Lock}}
-		q.rarely().shared = at
+		q.shared = &shared{book: recipes.NewShare(), holders: []*Lock{&q.Lock}}
 	}
+	at := q.shared
 	book, entered := at.book.Enters()
 	if !entered {
 		return nil
@@ -70,15 +70,6 @@ func (q *queuer) admit(cfg Config) *Lock {
 	l.init(cfg, l)
 	at.book, at.holders = book, append(at.holders, &l.Lock)
 	return &l.Lock
-}
-
-// company returns the shared node, or nil if no lock was ever admitted. It is called with
-// mu held.
-func (l *Lock) company() *shared {
-	if l.rare == nil {
-		return nil
-	}
-	return l.rare.shared
 }
 
 func (l *inner) admit(cfg Config) *Lock { return l.outer.admit(cfg) }
@@ -112,8 +103,12 @@ func (l *inner) drop() {
 // receives grants the lock to an inner one. The loop calls it.
 func (q *queuer) receives(l *Lock) {
 	q.mu.Lock()
-	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session, Abandoned: q.rare.abandoned}
-	epoch, wish, lost, left := q.epoch, q.rare.wish, q.rare.shared.lost, !slices.Contains(q.rare.shared.holders, l)
+	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session}
+	var wish *recipes.Revoke
+	if q.rare != nil {
+		e.Abandoned, wish = q.rare.abandoned, q.rare.wish
+	}
+	epoch, lost, left := q.epoch, q.shared.lost, !slices.Contains(q.shared.holders, l)
 	q.mu.Unlock()
 	switch {
 	case left:
@@ -126,20 +121,16 @@ func (q *queuer) receives(l *Lock) {
 		l.log(grant)
 	}
 	if wish != nil {
-		l.onRevoke(*wish)
+		l.revoke(*wish)
 	}
 }
 
-// leaves takes a holder out. It returns what the machine hears, if that was the last one.
-// The loop calls it.
+// leaves takes a holder of a shared node out. It returns what the machine hears, if that
+// was the last one. The loop calls it.
 func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
 	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()
-	at := q.company()
-	if at == nil {
-		q.mu.Unlock()
-		return in, true
-	}
+	at := q.shared
 	i := slices.Index(at.holders, holder)
 	if i < 0 { // it has left before
 		q.mu.Unlock()
@@ -153,11 +144,18 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	if last || failed {
 		return all, last
 	}
-	holder.onFinish(recipes.Finish{Why: in.Why}, 0, false)
-	if holder == &q.Lock {
-		holder.isGone() // and [Owner.Gone] comes when the node has gone
-	} else {
+	holder.finish(recipes.Finish{Why: in.Why}, 0, false, nil)
+	if holder != &q.Lock {
 		holder.nothingIsLeft()
+		return all, false
+	}
+	// It has nothing to wait for, but [Owner.Gone] comes when the node has gone.
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true
+	if q.rare != nil && q.rare.cleared != nil {
+		close(q.rare.cleared)
+		q.rare.cleared = nil
 	}
 	return all, false
 }
@@ -168,12 +166,12 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 func (q *queuer) loses(e recipes.Lose) {
 	reports := []func(){q.forfeits(e)}
 	q.mu.Lock()
-	if at := q.company(); at != nil {
+	if at := q.shared; at != nil {
 		at.book, at.lost = at.book.Lost(), &e
 	}
 	q.mu.Unlock()
-	for _, l := range q.inners() {
-		if l.Holding() {
+	for _, l := range q.left() {
+		if l != &q.Lock && l.Holding() {
 			reports = append(reports, l.forfeits(e))
 		}
 	}
@@ -188,36 +186,20 @@ func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e
 	q.mu.Unlock()
-	told = q.onRevoke(e)
-	for _, l := range q.inners() {
-		if !l.Holding() || l.onRevoke(e) {
+	for _, l := range q.left() {
+		if l != &q.Lock && !l.Holding() || l.revoke(e) {
 			told = true
 		}
 	}
 	return told
 }
 
-// inners returns the holders that have entered again.
-func (q *queuer) inners() []*Lock {
+// left returns the holders that are left: mostly the lock alone.
+func (q *queuer) left() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.company()
-	if at == nil {
-		return nil
+	if q.shared == nil {
+		return []*Lock{&q.Lock}
 	}
-	return slices.DeleteFunc(slices.Clone(at.holders), func(l *Lock) bool { return l == &q.Lock })
-}
-
-// left calls f with each holder that is left.
-func (q *queuer) left(f func(l *Lock)) {
-	for _, l := range q.inners() {
-		f(l)
-	}
-	q.mu.Lock()
-	at := q.company()
-	stays := at == nil || slices.Contains(at.holders, &q.Lock)
-	q.mu.Unlock()
-	if stays {
-		f(&q.Lock)
-	}
+	return slices.Clone(q.shared.holders)
 }

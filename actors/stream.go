@@ -67,22 +67,21 @@ func (s *Stream) Heard() bool {
 }
 
 // Publish queues the event for every subscriber and returns at once.
-func (s *Stream) Publish(ev events.Event) { s.publish(ev, func() {}) }
+func (s *Stream) Publish(ev events.Event) { s.publish(ev, nil) }
 
-// PublishGrant is [Stream.Publish] for a Grant that offer makes available to its caller.
-// The function of Overhear receives the Grant first, so that it knows of the Grant before
-// the caller acts on it. Then offer is called, and then the subscribers receive it: a
-// reader of the stream finds the Grant in the channel, unless it was taken. offer must
-// not block.
-func (s *Stream) PublishGrant(grant events.Grant, offer func()) { s.publish(grant, offer) }
-
+// publish is Publish for an event of a lock. offer, if not nil, makes a Grant available to
+// its caller. The function of Overhear receives the Grant before that, so that it knows of
+// the Grant before the caller acts on it. The subscribers receive it after that: a reader
+// of the stream finds the Grant in the channel, unless it was taken. offer must not block.
 func (s *Stream) publish(ev events.Event, offer func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.overhear != nil {
 		s.overhear(ev)
 	}
-	offer()
+	if offer != nil {
+		offer()
+	}
 	for b := range s.subs {
 		b.push(ev, nil)
 	}

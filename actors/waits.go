@@ -65,7 +65,9 @@ func (w *waits) remove(l *Lock) {
 	one.locks[last] = nil
 	one.locks = one.locks[:last]
 	if last == 0 {
-		w.dismiss()
+		if w.idle != nil {
+			w.dismiss()
+		}
 		w.idle = one
 		if cap(one.locks) > mostRoom {
 			one.locks = nil
@@ -75,10 +77,8 @@ func (w *waits) remove(l *Lock) {
 
 // dismiss ends the wait for the context that bounds no lock. It is called with mu held.
 func (w *waits) dismiss() {
-	if one := w.idle; one != nil {
-		one.stop()
-		w.forget(one)
-	}
+	w.idle.stop()
+	w.forget(w.idle)
 }
 
 // close forgets the last context, which would keep the locks' house in memory. It is
@@ -86,7 +86,9 @@ func (w *waits) dismiss() {
 func (w *waits) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dismiss()
+	if w.idle != nil {
+		w.dismiss()
+	}
 }
 
 // ended notifies all locks of the context.

@@ -3,8 +3,11 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -64,6 +67,56 @@ func (a *Acquisition) isDone() bool {
 // [ErrNotAcquired] after a release before the Grant was taken, the cause of the context
 // that ended the wait, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
+
+// Release gives the lock back, or leaves the queue. It may be called in any state, and
+// more than once. After it returns, no Grant can be taken.
+func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
+
+// ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
+// after a loss, or of a [Cached] lock, it returns at once. If ctx ends first, it returns
+// [ErrReleasePending] with the cause of ctx. It may be called again.
+func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
+	a.Release()
+	// The end is known by now, although the event of a loss may still be on its way to
+	// the channel.
+	end := a.actor.Ending()
+	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
+		return end
+	}
+	for _, event := range [...]func() <-chan struct{}{a.actor.Done, a.actor.Confirmed} {
+		happened := event()
+		select {
+		case <-happened:
+			continue // also if ctx has ended since
+		default:
+		}
+		select {
+		case <-happened:
+		case <-ctx.Done():
+			return joined(end, fmt.Errorf("%w: %s: %w", ErrReleasePending, a.lock.path, context.Cause(ctx)))
+		}
+	}
+	return a.Err()
+}
+
+// giveBack is ReleaseAndWait for a caller whose work under the lock is done. If ctx has
+// ended before, as at every SIGTERM, the servers have one probe interval to confirm the
+// release, and it is no error if they do not.
+func (a *Acquisition) giveBack(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return a.ReleaseAndWait(ctx)
+	}
+	c := a.lock.c
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.session.Interval())
+	defer cancel()
+	err := a.ReleaseAndWait(bounded)
+	if errors.Is(err, ErrReleasePending) {
+		c.cfg.Logger.Warn("lock released; the servers have not confirmed it yet",
+			zap.String("path", a.lock.path), zap.Uint64("id", a.id))
+		return nil
+	}
+	return err
+}
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports
 // a crash. After a Release it does nothing.
@@ -147,14 +200,54 @@ type ownerOfActor Acquisition
 
 var _ actors.Owner = (*ownerOfActor)(nil)
 
-// Explain returns what Err says.
+// Explain turns the end of an acquisition into what Err returns.
 func (o *ownerOfActor) Explain(end actors.End) error {
-	if end.Why == recipes.WhyBusy && o.seat != nil {
-		if holder, ok := o.seat.Holder(); ok {
-			return fmt.Errorf("%w: %w", ErrNotAcquired, &events.HeldError{Path: o.lock.path, Holder: holder})
+	l, path := o.lock, o.lock.path
+	switch end.Why {
+	case recipes.WhyReleased, recipes.WhyPanicked:
+		if end.Granted {
+			return nil
 		}
+		return ErrNotAcquired
+	case recipes.WhyBusy:
+		if o.seat != nil {
+			if holder, ok := o.seat.Holder(); ok {
+				return fmt.Errorf("%w: %w", ErrNotAcquired, &events.HeldError{Path: path, Holder: holder})
+			}
+		}
+		return ErrNotAcquired
+	case recipes.WhyContext:
+		return end.Cause
+	case recipes.WhyNoSession:
+		if end.Cause != nil {
+			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
+		}
+		return fmt.Errorf("%w: %s", ErrNoSession, path)
+	case recipes.WhyTimeout:
+		if !l.c.session.Answers() {
+			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
+		}
+		return ErrTimeout
+	case recipes.WhyClosed:
+		return ErrClosed
+	case recipes.WhyLost:
+		return &LostError{Path: path, Reason: end.Reason}
+	case recipes.WhySequenceEnd:
+		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
+	case recipes.WhyMixed:
+		return fmt.Errorf("%w: %s has a contender that kazoo does not see", ErrKind, path)
+	case recipes.WhySizeMismatch, recipes.WhyPermits:
+		return l.kind.explain(l, end)
+	default:
+		if errors.Is(end.Cause, session.ErrGuard) {
+			return fmt.Errorf("%w: %s: the write lock is no longer held, and its place is lost", ErrNotAcquired, path)
+		}
+		cause := end.Cause
+		if at := (*session.MemberError)(nil); errors.As(cause, &at) {
+			cause = &MemberError{at.Path, cause}
+		}
+		return fmt.Errorf("zkgrant: lock %s: %w", path, cause)
 	}
-	return explain(o.lock, end)
 }
 
 // Members returns the nodes of a multi-lock.

@@ -31,7 +31,9 @@ func (k *keeper) Queue(data string, tell actors.Beside) (*actors.Lookout, error)
 }
 
 // Explain returns what Err says.
-func (k *keeper) Explain(end actors.End) error { return explain((*Lock)(k), end) }
+func (k *keeper) Explain(end actors.End) error {
+	return (&ownerOfActor{lock: (*Lock)(k)}).Explain(end)
+}
 
 // Members returns nothing.
 func (k *keeper) Members() []events.Member { return nil }
@@ -39,13 +41,9 @@ func (k *keeper) Members() []events.Member { return nil }
 // Gone has the coordinator forget the node.
 func (k *keeper) Gone() { k.c.live.unhold() }
 
-// turn returns the actor of an acquisition that takes its turn under a cached node, or
-// nil if the acquisition has a node of its own.
+// turn returns the actor of an acquisition that takes its turn under a cached node.
 func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
 	of := l.cached
-	if of == nil || len(cfg.data) > mostCachedData {
-		return nil
-	}
 	if len(cfg.data) > 0 {
 		with := *of
 		with.Terms.Data, of = string(cfg.data), &with
@@ -59,6 +57,7 @@ func (l *Lock) caching() *cache.Handle {
 	if l.cfg.cached == nil {
 		return nil
 	}
+	l.c.caching.Store(true)
 	of := &cache.Handle{Caches: l.c.caches, Path: l.path, Terms: *l.cfg.cached, Keeper: (*keeper)(l)}
 	of.Terms.Revocable = l.cfg.revocable
 	if l.cfg.acl != nil {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -37,6 +38,7 @@ type Coordinator struct {
 	terms   actors.House // the same for elections
 	keepers actors.House // for the nodes of cached locks; its stream has no reader
 	caches  *cache.Caches
+	caching atomic.Bool     // a handle is Cached; before that, no cached node can be in the way
 	open    context.Context // ends with the beginning of Close
 	shut    context.CancelFunc
 	live    live

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,3 +142,14 @@ func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e
 
 // Unwrap returns Err.
 func (e *MemberError) Unwrap() error { return e.Err }
+
+// failed is the error of a multi-lock, of which the lock is a member.
+func (l *Lock) failed(err error) error { return &MemberError{l.path, err} }
+
+// joined returns the errors as one that prints on one line. Either may be nil.
+func joined(a, b error) error {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return fmt.Errorf("%w; %w", a, b)
+}

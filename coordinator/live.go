@@ -32,14 +32,40 @@ func (l *live) enter(a *Acquisition) error {
 	if l.closed {
 		return ErrClosed
 	}
+	locks := []*Lock{a.lock}
 	if m := a.lock.members; m != nil {
-		if err := l.enterOthers(a, m); err != nil {
+		locks = m.locks
+	}
+	for _, lock := range locks {
+		if l.paths[lock.path] == nil && lock.above == "" && l.inner == 0 {
+			continue // there is nothing that it could be in the way of
+		}
+		switch err := l.checkKind(lock); {
+		case err != nil && a.lock.members != nil:
+			return lock.failed(err)
+		case err != nil:
 			return err
 		}
-	} else if err := l.checkKind(a.lock); err != nil {
-		return err
 	}
-	l.link(a)
+	// A multi-lock has an entry at the path of each other member, too, without an ID.
+	for i, lock := range locks {
+		entry := a
+		if i > 0 {
+			entry = &Acquisition{lock: lock, actor: a.actor}
+			if l.others == nil {
+				l.others = map[*Acquisition][]*Acquisition{}
+			}
+			l.others[a] = append(l.others[a], entry)
+		}
+		if lock.above != "" {
+			l.inner++
+		}
+		entry.earlier = l.paths[lock.path]
+		if entry.earlier != nil {
+			entry.earlier.later = entry
+		}
+		l.paths[lock.path] = entry
+	}
 	if l.count++; !l.seen && l.watch != nil {
 		l.seen = true
 		l.watch()
@@ -63,38 +89,6 @@ func (l *live) waiters(long time.Duration) (all []*Acquisition, again bool) {
 	return all, l.seen
 }
 
-// enterOthers adds the entries of a multi-lock at the other paths, unless one of its
-// paths is in use as another kind of lock. It is called with mu held.
-func (l *live) enterOthers(a *Acquisition, m *members) error {
-	for _, member := range m.locks {
-		if err := l.checkKind(member); err != nil {
-			return member.failed(err)
-		}
-	}
-	if l.others == nil {
-		l.others = map[*Acquisition][]*Acquisition{}
-	}
-	for _, member := range m.locks[1:] {
-		other := &Acquisition{lock: member, actor: a.actor} // without an ID
-		l.link(other)
-		l.others[a] = append(l.others[a], other)
-	}
-	return nil
-}
-
-// link is called with mu held.
-func (l *live) link(a *Acquisition) {
-	path, latest := a.lock.path, l.paths[a.lock.path]
-	if session.InnerOf(path) != "" {
-		l.inner++
-	}
-	a.earlier = latest
-	if latest != nil {
-		latest.later = a
-	}
-	l.paths[path] = a
-}
-
 // checkKind fails if the path is in use as another kind of lock. It is called with mu
 // held.
 func (l *live) checkKind(lock *Lock) error {
@@ -116,7 +110,7 @@ func (l *live) checkKind(lock *Lock) error {
 // checkInner fails for a lock at a part of a semaphore that is in use, and for a
 // semaphore with such a lock. It is called with mu held.
 func (l *live) checkInner(lock *Lock) error {
-	if above := session.InnerOf(lock.path); above != "" && l.uses(above, kindSemaphore) {
+	if lock.above != "" && l.uses(lock.above, kindSemaphore) {
 		return session.ErrInner(lock.path)
 	}
 	if l.inner == 0 || lock.kind != kindSemaphore {
@@ -153,36 +147,31 @@ func (l *live) isOf(lock *Lock) error {
 func (l *live) leave(a *Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.unlink(a) {
+	if a.later == nil && l.paths[a.lock.path] != a {
 		return
 	}
-	for _, other := range l.others[a] {
-		l.unlink(other)
+	for _, entry := range append([]*Acquisition{a}, l.others[a]...) {
+		path := entry.lock.path
+		switch {
+		case entry.later != nil:
+			entry.later.earlier = entry.earlier
+		case entry.earlier != nil:
+			l.paths[path] = entry.earlier
+		default:
+			delete(l.paths, path)
+		}
+		if entry.earlier != nil {
+			entry.earlier.later = entry.later
+		}
+		if entry.lock.above != "" {
+			l.inner--
+		}
+		entry.earlier, entry.later = nil, nil // a caller may keep it for long
 	}
 	delete(l.others, a)
-	l.lessOne()
-}
-
-// unlink reports whether a was linked. It is called with mu held.
-func (l *live) unlink(a *Acquisition) bool {
-	switch path := a.lock.path; {
-	case a.later != nil:
-		a.later.earlier = a.earlier
-	case l.paths[path] != a:
-		return false
-	case a.earlier != nil:
-		l.paths[path] = a.earlier
-	default:
-		delete(l.paths, path)
+	if l.count--; l.closed && l.count == 0 {
+		close(l.empty)
 	}
-	if a.earlier != nil {
-		a.earlier.later = a.later
-	}
-	if session.InnerOf(a.lock.path) != "" {
-		l.inner--
-	}
-	a.earlier, a.later = nil, nil // a caller may keep a for long
-	return true
 }
 
 // hold counts the node of a cached lock, which has no acquisition here, until unhold.
@@ -199,13 +188,7 @@ func (l *live) hold() error {
 func (l *live) unhold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lessOne()
-}
-
-// lessOne is called with mu held.
-func (l *live) lessOne() {
-	l.count--
-	if l.closed && l.count == 0 {
+	if l.count--; l.closed && l.count == 0 {
 		close(l.empty)
 	}
 }

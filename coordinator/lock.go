@@ -46,6 +46,7 @@ type Lock struct {
 	marks events.Marks // what the nodes bear
 	nodes int          // that a create makes
 	size  int          // how many bytes a create without data takes, without the overhead
+	above string       // the semaphore that would use the path for itself; "": none would
 	err   error        // what is wrong with the handle
 	unfit error        // why no node may be made at the path, which Queue reads all the same
 }
@@ -54,6 +55,7 @@ type Lock struct {
 // acquisition ends with that.
 func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
 	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
+	l.above = session.InnerOf(path)
 	if l.err = l.wrong(); l.err == nil {
 		l.unfit = session.ValidateNew(c.chroot+path, true)
 	}
@@ -76,6 +78,36 @@ func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg loc
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
 	return c.handle(path, kindMutex, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)
+}
+
+// ReadWrite is a handle for both sides of a read/write lock.
+type ReadWrite struct{ read, write *Lock }
+
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any
+// number of readers, in the order of arrival.
+func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
+	cfg := lockConfigOf(options)
+	return &ReadWrite{
+		read:  c.handle(path, kindReadWrite, recipes.Read{Kazoo: cfg.kazoo}, cfg),
+		write: c.handle(path, kindReadWrite, recipes.Write{Kazoo: cfg.kazoo}, cfg),
+	}
+}
+
+// Read returns the side that readers hold together. Its Token is not a fencing token.
+//
+// A writer becomes a reader, with no other writer in between: it acquires this side with
+// the [Acquisition.Context] of the write lock, and then releases the write lock.
+func (rw *ReadWrite) Read() *Lock { return rw.read }
+
+// Write returns the side that one writer holds alone. With the context of a held read
+// lock, Acquire is [ErrDeadlock]; docs/kinds.md has two ways out.
+func (rw *ReadWrite) Write() *Lock { return rw.write }
+
+// Unfair returns a handle for an unfair lock: one ephemeral node at the path, held by the
+// contender that creates it. Waiters retry after a random delay, so use it with few of
+// them, or with [Try]. Another node at the path is [ErrKind].
+func (c *Coordinator) Unfair(path string, options ...LockOption) *Lock {
+	return c.handle(path, kindUnfair, recipes.Unfair{}, lockConfigOf(options))
 }
 
 // Path returns the path.
@@ -119,20 +151,24 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	err := l.check(cfg)
 	var owners []*Acquisition
 	var writer *session.Seat
-	if err == nil {
+	if err == nil && ownerOf(ctx) != nil {
 		owners, writer, err = l.standing(ctx)
 	}
 	if err == nil && writer != nil {
 		// A reader in the place of its own writer waits for no other contender, and a try
 		// would find that writer ahead. The create also names the writer's node.
 		cfg.try = false
-		err = l.checkSize(cfg, l.size+len(cfg.data)+len(c.chroot)+len(l.path))
+		if size := l.size + len(cfg.data) + len(c.chroot) + len(l.path); size+overhead > session.MaxRequest {
+			err = l.tooLarge(cfg, size)
+		}
 	}
 
 	// The acquisition enters the lock again, or takes its turn under a cached node, or
 	// queues up with a node of its own. One that is to fail has an actor, too, which
 	// reports that.
-	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
+	drive := actors.Config{
+		ID: a.id, Path: l.path, Multi: l.members != nil, Owner: (*ownerOfActor)(a), House: house,
+	}
 	again := false
 	if err == nil {
 		for _, owner := range owners {
@@ -141,7 +177,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 				break
 			}
 		}
-		if !again {
+		if !again && l.cached != nil && len(cfg.data) <= mostCachedData {
 			a.actor = l.turn(drive, cfg)
 		}
 	}
@@ -160,7 +196,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
-	if !again && a.seat != nil {
+	if !again && a.seat != nil && c.caching.Load() {
 		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
@@ -208,14 +244,12 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if err := cmp.Or(l.err, l.unfit); err != nil {
 		return err
 	}
-	if err := checkData(cfg.data, l.path); err != nil {
-		return err
-	}
 	size := l.size + l.nodes*len(cfg.data)
-	if err := l.checkSize(cfg, size); err != nil {
-		return err
-	}
 	switch {
+	case len(cfg.data) > 0 && session.Reserved(cfg.data):
+		return errReserved(cfg.data, l.path)
+	case size+overhead > session.MaxRequest:
+		return l.tooLarge(cfg, size)
 	case cfg.bounded && cfg.maxWait <= 0:
 		return ErrTimeout
 	case cfg.permits != nil && !l.kind.permits:
@@ -227,16 +261,14 @@ func (l *Lock) check(cfg acquireConfig) error {
 	}
 }
 
-// checkSize fails if a request of that many bytes is more than servers accept. They drop
-// the connection at such a request, and again each time it is retried.
-func (l *Lock) checkSize(cfg acquireConfig, size int) error {
-	if m := l.members; m != nil && size+overhead > session.MaxRequest {
+// tooLarge is the error of a request with more bytes than servers accept. They drop the
+// connection at such a request, and again each time it is retried.
+func (l *Lock) tooLarge(cfg acquireConfig, size int) error {
+	if m := l.members; m != nil {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
 	}
-	if size+overhead > session.MaxRequest {
-		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
-	}
-	return nil
+	return fmt.Errorf("%w: %d bytes of data and %d of access control for %s",
+		ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
 }
 
 // checkPath finds what is wrong with a lock's path.
@@ -308,10 +340,7 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 	return joined(end, err)
 }
 
-// checkData fails if the data would be taken for a wish.
-func checkData(data []byte, path string) error {
-	if session.Reserved(data) {
-		return fmt.Errorf("%w: %.20q for %s", ErrData, data, path)
-	}
-	return nil
+// errReserved is the error of data that would be taken for a wish.
+func errReserved(data []byte, path string) error {
+	return fmt.Errorf("%w: %.20q for %s", ErrData, data, path)
 }

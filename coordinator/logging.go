@@ -34,8 +34,11 @@ const (
 	oneInSoMany    = 1000
 )
 
-// limited returns the logger with the limit on it.
+// limited returns the logger with the limit on it. One that logs nothing needs none.
 func limited(logger *zap.Logger) *zap.Logger {
+	if logger.Core() == zapcore.NewNopCore() {
+		return logger
+	}
 	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		above, err := zapcore.NewIncreaseLevelCore(core, zapcore.InfoLevel)
 		if err != nil { // the core's own level is higher than that already

@@ -19,7 +19,8 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: recipes.Multi(""), members: m}
 	if len(locks) > 0 && locks[0] != nil {
-		l.path = locks[0].path // also if a member is wrong: the event of the end names it
+		// Also if a member is wrong: the event of the end names it.
+		l.path, l.above = locks[0].path, locks[0].above
 	}
 	if l.err = m.check(c); l.err != nil {
 		return l

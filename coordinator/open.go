@@ -65,8 +65,12 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	c := &Coordinator{
 		open: open, shut: shut, group: group,
 		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s,
-		house:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit},
-		terms:   actors.House{Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true},
+		house: actors.House{
+			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Level: zap.DebugLevel,
+		},
+		terms: actors.House{
+			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true, Level: zap.InfoLevel,
+		},
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),

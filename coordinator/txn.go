@@ -65,8 +65,8 @@ func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recip
 // share its node. The node of a [Cached] lock is deleted at the Release. The errors are
 // those of Txn, and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
-	if err := checkData(data, a.lock.path); err != nil {
-		return err
+	if session.Reserved(data) {
+		return errReserved(data, a.lock.path)
 	}
 	var ops []any
 	for _, node := range nodesOf(a.Grant()) {

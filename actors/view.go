@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -23,93 +24,53 @@ func (l *Lock) Granted() <-chan events.Grant {
 	return l.granted
 }
 
-// feed returns what has the events of the lock in the place of its channels, or nil. It
-// is called with mu held.
-func (l *Lock) feed() *Feed {
-	if l.rare == nil {
-		return nil
-	}
-	return l.rare.feed
-}
-
-// offer makes the Grant available, before the caller has it. It is called with mu held.
-func (l *Lock) offer() {
-	if feed := l.feed(); feed != nil {
-		l.rare.offered = feed.box.push(l.granting(), nil)
-		return
-	}
-	if l.granted == nil {
-		l.offered = true
-		return
-	}
-	l.granted <- l.granting() // size 1, and there is one Grant
-}
-
-// retract takes the Grant back from the channel, and reports whether it was there. It is
-// called with mu held.
-func (l *Lock) retract() bool {
-	if feed := l.feed(); feed != nil {
-		return feed.box.retract(l.rare.offered)
-	}
-	if l.granted == nil {
-		was := l.offered
-		l.offered = false
-		return was
-	}
-	select {
-	case <-l.granted:
-		return true
-	default:
-		return false
-	}
-}
-
 // Lost delivers the loss of a Grant that was taken.
 func (l *Lock) Lost() <-chan events.Lost {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.losses()
-}
-
-// losses makes the channel if there is none yet, because most locks are never lost. It is
-// called with mu held.
-func (l *Lock) losses() chan events.Lost {
 	if l.lost == nil {
 		l.lost = make(chan events.Lost, 1)
 	}
 	return l.lost
 }
 
+// Revoked delivers the latest revocation request.
+func (l *Lock) Revoked() <-chan events.Revoked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wishes()
+}
+
+// wishes makes the channel if there is none yet. It is called with mu held.
+func (l *Lock) wishes() chan events.Revoked {
+	rare := l.rarely()
+	if rare.revoked == nil {
+		rare.revoked = make(chan events.Revoked, 1)
+	}
+	return rare.revoked
+}
+
 // Done is closed when the acquisition is over.
 func (l *Lock) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doneness()
-}
-
-// doneness returns a channel that is closed when the acquisition is over. It is called
-// with mu held.
-func (l *Lock) doneness() <-chan struct{} {
 	if l.ended {
 		return nothing
 	}
-	return asked(&l.done)
+	if l.done == nil {
+		l.done = make(chan struct{})
+	}
+	return l.done
 }
 
-// closeDone publishes the end, and closes Done.
-func (l *Lock) closeDone(ended events.Ended) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.publishLoss()
-	if l.cfg.Stream.Heard() {
-		l.cfg.Stream.Publish(ended)
-	}
-	if feed := l.feed(); feed != nil {
-		feed.end(l, ended)
-	}
-	l.ended = true
-	tell(&l.done)
-}
+// nothing is closed: there is nothing to wait for.
+//
+//nolint:gochecknoglobals // never written
+var nothing = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Err returns why the acquisition is over, and nil before that.
 func (l *Lock) Err() error {
@@ -170,7 +131,7 @@ func (l *Lock) Holding() bool {
 func (l *Lock) Waiting() (waited time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.age(), l.state == waiting && l.withdrawn == 0
+	return time.Since(origin) - l.born, l.state == waiting && l.withdrawn == 0
 }
 
 // Ending returns why the lock is no longer held and will not be again: what the function
@@ -195,18 +156,18 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 		f(err)
 		return func() {}
 	}
-	asked := l.rarely()
-	if asked.onEnd == nil {
-		asked.onEnd = map[int]func(error){}
+	rare := l.rarely()
+	if rare.onEnd == nil {
+		rare.onEnd = map[int]func(error){}
 	}
-	asked.lastOnEnd++
-	id := asked.lastOnEnd
-	asked.onEnd[id] = f
+	rare.lastOnEnd++
+	id := rare.lastOnEnd
+	rare.onEnd[id] = f
 	l.mu.Unlock()
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(asked.onEnd, id)
+		delete(rare.onEnd, id)
 	}
 }
 
@@ -221,16 +182,95 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// stands notes how many contenders are ahead, before the event that reports it.
-func (l *Lock) stands(ahead int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.placed, l.ahead = true, int32(ahead)
+// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits
+// until ctx ends. After the end it waits for Done and returns what Err returns. While a
+// function runs under the lock, it returns a loss, or the end by Close, at once, because
+// Done waits for the function. Every goroutine that asks gets the same Grant, as often as
+// it asks.
+func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
+	for {
+		late := ctx.Err() != nil // asked first, so that a Grant or an end that has come by then counts
+		l.mu.Lock()
+		switch {
+		case l.state == holding:
+			if l.feed == nil { // else only the reader of the feed takes the Grant
+				l.retract()
+			}
+			grant := l.granting()
+			l.mu.Unlock()
+			return grant, true, nil
+		case l.state == over && (l.running || l.ended):
+			err := l.err
+			l.mu.Unlock()
+			return events.Grant{}, false, err
+		}
+		next := &l.turn
+		if l.state == over {
+			next = &l.done
+		}
+		if *next == nil {
+			*next = make(chan struct{})
+		}
+		step := *next
+		l.mu.Unlock()
+		if late {
+			return events.Grant{}, false, context.Cause(ctx)
+		}
+		select {
+		case <-step:
+		case <-ctx.Done():
+		}
+	}
 }
 
-// noteRequeue notes that the lock queues again.
-func (l *Lock) noteRequeue() {
+// Returned is closed when no function runs under the lock, and the session has received
+// what follows from that. Call it after Withdraw.
+func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.placed = false
+	if !l.running && !l.leaving {
+		return nothing
+	}
+	rare := l.rarely()
+	if rare.returned == nil {
+		rare.returned = make(chan struct{})
+	}
+	return rare.returned
+}
+
+// Cleared is closed when the lock has left nothing that outlives its session: no record,
+// which the release removes. It does not wait for the record of a Grant that was taken
+// and not released. Call it after Withdraw.
+func (l *Lock) Cleared() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.detect || l.took && l.withdrawn != recipes.WhyReleased {
+		return nothing
+	}
+	return l.clearance()
+}
+
+// Confirmed is closed when the servers have confirmed a release, or the session is over.
+// Call it after Done. If another lock shares the node, there is nothing to confirm, and
+// the channel is closed.
+func (l *Lock) Confirmed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.pending {
+		return nothing
+	}
+	return l.clearance()
+}
+
+// clearance returns a channel that is closed when nothing is left at the server. It is
+// called with mu held.
+func (l *Lock) clearance() <-chan struct{} {
+	if l.gone {
+		return nothing
+	}
+	rare := l.rarely()
+	if rare.cleared == nil {
+		rare.cleared = make(chan struct{})
+	}
+	return rare.cleared
 }

@@ -1,0 +1,179 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a lock that a machine of its own drives. The session's loop steps
+// the machine, and carries out its effects.
+
+// message is what drives a lock: an input for the machine, or the end of what bounds the
+// wait.
+type message struct {
+	input recipes.Input
+	cause error
+	open  bool        // open the port first
+	bound recipes.Why // WhyContext, WhyTimeout, WhyNoSession: the wait is over, unless the Grant was taken
+	of    *Lock       // the inner lock that it is about; nil: the actor's own
+}
+
+// driver brings a lock its Grant, and takes the lock back. Its methods do not block.
+type driver interface {
+	// hand passes a message on. The caller holds no mutex.
+	hand(m message)
+	// deadline returns until when the session of the epoch can be believed alive. The
+	// lock is held, and the caller has its mutex.
+	deadline(epoch recipes.Epoch) time.Time
+	// use returns the port of the node while the lock is held, or nil. The node stays
+	// with the holder until done is called, or until the node is deleted if done is
+	// called with spent.
+	use() (port Port, done func(spent bool))
+	// admit returns a lock that enters this one again, or nil.
+	admit(cfg Config) *Lock
+	// drop gives up what a lock was admitted to. The lock was never started.
+	drop()
+}
+
+// queuer is a lock with an actor that queues up for it.
+type queuer struct {
+	Lock
+
+	port   Port
+	beside Beside  // nil for most locks
+	shared *shared // the node, if another lock was admitted to it; mu guards it
+
+	// Only the loop touches these.
+	machine recipes.Machine
+	opened  bool
+}
+
+// NewLock returns an idle lock actor; [Lock.Start] starts it.
+func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
+	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
+	q.init(cfg, q)
+	return &q.Lock
+}
+
+// Beside receives each input of a lock after the machine, with the machine's effects. The
+// loop calls it.
+type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
+
+func (q *queuer) hand(m message) { q.cfg.Loop.Hand(func() { q.handle(m) }) }
+
+func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.port.Deadline(epoch) }
+
+func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(bool) {} }
+
+func (q *queuer) drop() {}
+
+// handle makes an input of a message from the lock's own side. The loop calls it.
+func (q *queuer) handle(m message) {
+	if m.bound != 0 {
+		if !q.boundReached(&m) {
+			return
+		}
+		m.input = recipes.Withdrawn{Why: m.bound}
+	}
+	switch in := m.input.(type) {
+	case recipes.Withdrawn:
+		holder := m.of
+		if holder == nil {
+			holder = &q.Lock
+		}
+		if in.Ran {
+			defer holder.hasReturned()
+		}
+		// The machine learns of the end of the last holder. No first lock is admitted by a
+		// lock that was withdrawn, so this needs no mutex.
+		if q.shared != nil {
+			all, last := q.leaves(holder, in)
+			if !last {
+				return
+			}
+			m.input = all
+		}
+	case recipes.Started:
+		if m.of != nil {
+			q.receives(m.of)
+			return
+		}
+	}
+	if m.open && q.machine.State() != recipes.Over {
+		q.opened = true
+		if opened := q.port.Open(q.step); opened.Epoch != 0 {
+			q.machine, _ = q.machine.Step(opened) // no effects: the machine is not started
+		}
+	}
+	q.step(m.input, m.cause)
+}
+
+// step gives the machine one input, and carries out its effects: it notifies the holders,
+// or sends requests to the port. cause explains a Refused. step is the [Post] of the port.
+func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
+	// The machine knows that a server has refused, but not with which error. If that ends
+	// the acquisition, the error is the end of each holder.
+	if _, refused := in.(recipes.Refused); refused && cause != nil {
+		for _, l := range q.left() {
+			l.mu.Lock()
+			l.rarely().refusal = cause
+			l.mu.Unlock()
+		}
+	}
+
+	var effects []recipes.Effect
+	before := q.machine.State()
+	q.machine, effects = q.machine.Step(in)
+	if ahead, known := q.machine.Ahead(); known {
+		q.stands(ahead) // before the event that reports it
+	}
+	ends := q.machine.State() == recipes.Over && before != recipes.Over
+	if ends && q.opened {
+		q.port.Close() // before a caller can see the end, and ask for the room that its node had
+	}
+
+	for _, e := range effects {
+		switch e := e.(type) {
+		case recipes.Grant:
+			if q.machine.Single() {
+				e.Node = "" // it is at the lock's path
+			}
+			if grant, logs := q.onGrant(e, q.machine.Epoch()); logs {
+				q.log(grant)
+			}
+		case recipes.Lose:
+			q.loses(e)
+		case recipes.Finish:
+			pending := q.machine.State() != recipes.Over
+			for _, l := range q.left() {
+				l.finish(e, q.machine.Size(), pending, nil)
+			}
+		case recipes.Queue:
+			q.queues(e)
+		case recipes.Requeue:
+			q.requeues()
+		case recipes.Revoke:
+			if q.asksBack(e) && e.By != 0 {
+				q.port.Do(e)
+			}
+		default:
+			q.port.Do(e)
+		}
+	}
+	if q.beside != nil {
+		q.beside(q.machine.Epoch(), in, effects)
+	}
+
+	if ends {
+		// The lock itself may have left before those that have entered it again. Its owner
+		// learns only now that the node is gone.
+		for _, l := range q.left() {
+			if l != &q.Lock {
+				l.nothingIsLeft()
+			}
+		}
+		q.nothingIsLeft()
+	}
+	return q.machine.Holds()
+}
