@@ -100,10 +100,10 @@ func (q *queuer) handle(m message) {
 			return
 		}
 	}
-	if m.open && q.machine.State() != recipes.Over {
+	if m.open && q.machine.Status().State != recipes.Over {
 		q.opened = true
 		if opened := q.port.Open(q.step); opened.Epoch != 0 {
-			q.machine, _ = q.machine.Step(opened) // no effects: the machine is not started
+			q.machine.Step(opened) // no effects: the machine is not started
 		}
 	}
 	q.step(m.input, m.cause)
@@ -122,13 +122,13 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 		}
 	}
 
-	var effects []recipes.Effect
-	before := q.machine.State()
-	q.machine, effects = q.machine.Step(in)
-	if ahead, known := q.machine.Ahead(); known {
-		q.stands(ahead) // before the event that reports it
+	before := q.machine.Status().State
+	effects := q.machine.Step(in)
+	now := q.machine.Status()
+	if now.Waits {
+		q.stands(now.Ahead) // before the event that reports it
 	}
-	ends := q.machine.State() == recipes.Over && before != recipes.Over
+	ends := now.State == recipes.Over && before != recipes.Over
 	if ends && q.opened {
 		q.port.Close() // before a caller can see the end, and ask for the room that its node had
 	}
@@ -136,18 +136,17 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case recipes.Grant:
-			if q.machine.Single() {
+			if recipes.Single(now.Rule) {
 				e.Node = "" // it is at the lock's path
 			}
-			if grant, logs := q.onGrant(e, q.machine.Epoch()); logs {
+			if grant, logs := q.onGrant(e, now.Epoch); logs {
 				q.log(grant)
 			}
 		case recipes.Lose:
 			q.loses(e)
 		case recipes.Finish:
-			pending := q.machine.State() != recipes.Over
 			for _, l := range q.left() {
-				l.finish(e, q.machine.Size(), pending, nil)
+				l.finish(e, now.Size, now.State != recipes.Over, nil)
 			}
 		case recipes.Queue:
 			q.queues(e)
@@ -162,7 +161,7 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 		}
 	}
 	if q.beside != nil {
-		q.beside(q.machine.Epoch(), in, effects)
+		q.beside(now.Epoch, in, effects)
 	}
 
 	if ends {
@@ -175,5 +174,5 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 		}
 		q.nothingIsLeft()
 	}
-	return q.machine.Holds()
+	return now.State == recipes.Held
 }

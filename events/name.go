@@ -166,7 +166,13 @@ func ParseName(text string) (Name, bool) {
 // kindOf returns the kind by what stands before the number; 0 if it is no contender's.
 func kindOf(head string) Kind {
 	for _, f := range forms {
-		if before, ok := strings.CutSuffix(head, f.marker); ok && (f.marker[0] == '_' || !endsInWord(before)) {
+		before, ok := strings.CutSuffix(head, f.marker)
+		if !ok {
+			continue
+		}
+		// A letter or digit right before `lock-` makes another word of it.
+		last, _ := utf8.DecodeLastRuneInString(before)
+		if f.marker[0] == '_' || !unicode.IsLetter(last) && !unicode.IsDigit(last) {
 			return f.kind
 		}
 	}
@@ -174,13 +180,6 @@ func kindOf(head string) Kind {
 		return KindWriteLock
 	}
 	return 0
-}
-
-// endsInWord reports whether a letter or digit stands last, which would be one word with
-// a letter that follows.
-func endsInWord(s string) bool {
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // isWriteLockSession recognises `x-<session id in decimal, may be negative>`.

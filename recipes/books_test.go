@@ -16,8 +16,8 @@ func TestParseDirectoryData(t *testing.T) {
 		floor int64
 		ours  bool
 	}{
-		{string(Marker()), 0, true}, {string(FloorData(1)), 1, true},
-		{string(FloorData(0x7fff_ffff_ffff_ffff)), 0x7fff_ffff_ffff_ffff, true},
+		{string(Marker()), 0, true}, {string(floorData(1)), 1, true},
+		{string(floorData(0x7fff_ffff_ffff_ffff)), 0x7fff_ffff_ffff_ffff, true},
 		{"zkgrant\nfloor 0x1f", 0x1f, true}, {"zkgrant\nfloor 0x", 0, true},
 		{"zkgrant\nfloor 0xffffffffffffffffff\n", 0, true}, {"zkgrant\nfloor 0x1f more\n", 0, true},
 		{"zkgrant\nsomething of a later version\n", 0, true},
@@ -230,7 +230,7 @@ func TestTheLastHolderLeavesForAll(t *testing.T) {
 					clean = clean && (!in.Taken || in.Why == WhyReleased)
 				}
 				want := map[bool]string{true: "delete #5 and the record", false: "delete #5"}[clean]
-				_, effects := held.Step(heard)
+				_, effects := after(held, heard)
 				if got := strings.TrimSuffix(texts(effects), `, END "lost"`); got != want {
 					t.Errorf("%v %v %v: the machine hears %v and does %q, want %q", a, b, c, heard, got, want)
 				}

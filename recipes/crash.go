@@ -1,5 +1,11 @@
 package recipes
 
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
 // This file is about a lock that reports crashes. A Grant reports whether an earlier
 // holder has ended without a release, if no holder has released since.
 //
@@ -44,9 +50,7 @@ package recipes
 // a reader holds, no writer holds, so a record that stands then reports a crash.
 // Exception: the record of a writer in whose place the reader stands.
 
-// records reports whether the machine's claims make a record.
-func (m *Machine) records() bool { return m.recording() == RecordMade }
-
+// recording returns what the machine's claims do with the record.
 func (m *Machine) recording() Recording {
 	switch {
 	case !m.detect:
@@ -63,10 +67,103 @@ func (m *Machine) recording() Recording {
 // work is done. It also goes if the caller found no crash and did not take the Grant.
 // Both hold after a loss, too: the caller may have been faster than the news of it.
 func (m *Machine) leavesClean(in Withdrawn) {
-	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
+	if m.recording() == RecordMade && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
 		if in.Taken {
 			m.clean = in.Why == WhyReleased
 		}
+	}
+}
+
+// claimPlan checks the own nodes. In the same transaction it makes a record, or looks
+// whether one stands.
+func (e *Errand) claimPlan() Plan {
+	if e.delayed.next != claims {
+		return e.delayPlan()
+	}
+	p := make(Plan, 0, 1+len(e.Nodes))
+	for _, node := range e.Nodes {
+		p = append(p, check(OnOwn, node))
+	}
+	switch e.Record {
+	case RecordMade:
+		p = append(p, create(OnRecord, e.Holder, e.Holding, Persistent))
+	case RecordRead:
+		p = append(p, check(OnRecord, e.Holder))
+	case RecordNothing:
+	}
+	return p
+}
+
+// claimed takes the answer to a claim. If only the part about the record was refused,
+// that is a proof as well: at that point of the servers' order the own node was there.
+func (e *Errand) claimed(p Plan, a Answer) Meaning {
+	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
+	switch {
+	case e.delayed.next != claims:
+		return e.wrote(p, a)
+	case e.Layout == LayoutNode && done:
+		return Meaning{Then: ThenLook}
+	case e.Record == RecordNothing && done:
+		return Meaning{In: Claimed{Epoch: e.Epoch}}
+	case e.Record == RecordMade && done, e.Record == RecordRead && record && a.Result == ResultNoNode:
+		return Meaning{In: e.recorded(nil)}
+	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
+		return Meaning{Then: ThenReadRecord}
+	default:
+		return e.refused(!record && a.Result == ResultNoNode) // if the record's part is refused, the own node is not missing
+	}
+}
+
+// Incomplete is the answer to a claim for a contender whose needed nodes are only partly
+// known, or nil if all are known. Some of the nodes prove nothing, so no server is asked.
+func (e Claim) Incomplete(known, needed int) Input {
+	if known == needed {
+		return nil
+	}
+	return Refused{Epoch: e.Epoch, Op: OpClaim, Missing: true}
+}
+
+func (e *Errand) recorded(left *events.Abandoned) Claimed {
+	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
+}
+
+// Found is a record that a claim has found.
+type Found struct {
+	Own    bool // the record names the own node: an earlier claim was executed, and its answer lost
+	Writer bool // the record is of the writer in whose place the contender stands
+	Stands bool // and the writer's node exists
+	Gone   bool // the record is gone, or another one stands
+
+	Delay  time.Duration // the longer one of the record's lock-delay and the contender's; in a writer's place the record's
+	Marked bool          // the delay has begun,
+	Since  int64         // at this time of the servers, in milliseconds since 1970
+	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
+
+	Version  int32  // of the record
+	Mark     []byte // what the record says with a mark. A mark that there is keeps its time
+	TakeOver []byte // what it says if the own node takes it over
+}
+
+// Read takes the record, and the crashed holder that it names. It is read after the
+// transaction that found it. No other record replaces it in between: only a releasing
+// holder deletes the record, in the transaction that deletes its node, and there is no
+// other holder while our node is first. The one case is the writer whose place a reader
+// takes. Its record reports no crash while its node exists, nor if both are gone:
+//
+//  1. The record is read.
+//  2. The writer releases, which deletes both.
+//  3. Its node does not exist.
+func (e *Errand) Read(f Found, left *events.Abandoned) Meaning {
+	switch {
+	case e.Record == RecordMade && f.Own, f.Writer && f.Stands:
+		return Meaning{In: e.recorded(nil)}
+	case f.Gone:
+		return Meaning{Then: ThenAgain}
+	case f.Taken, f.Delay == 0 && !f.Marked:
+		return Meaning{In: e.recorded(left)}
+	default:
+		e.delayed = delayed{marks, left, f}
+		return Meaning{Then: ThenAgain}
 	}
 }

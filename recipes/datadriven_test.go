@@ -129,7 +129,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			flags[c] |= flagDetect
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: o}
+	p.env = environment{interpreter: newInterpreter(after, first), options: o}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
 	if o.single {
 		for c := range p.clients {
@@ -157,7 +157,7 @@ func (p *play) beginMulti(t *testing.T, d *datadriven.TestData) {
 		}
 	}
 	p.clients = len(roles)
-	p.env = environment{interpreter: newInterpreter(Machine.Step, 0)}
+	p.env = environment{interpreter: newInterpreter(after, 0)}
 	p.w = newWorld(p.clients, budget{}, nil, nil)
 	inDirectories(&p.env, &p.w, roles)
 	p.open(d, !has(d, "hold"))

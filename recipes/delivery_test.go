@@ -33,10 +33,13 @@ func (e *environment) answer(w *world, c, i int) {
 	if listed, is := in.(Listed); is && r.epoch == cl.epoch && listed.Own != (Own{}) && e.warms() {
 		cl.told |= toldPlace
 	}
-	_, _, proves := Proves(in, !e.permits)
-	fresh := proves && r.epoch == cl.epoch && cl.lease
-	e.feed(w, c, Judged(in, fresh))
-	if held := r.op == OpClaim && r.flags&reqHeld != 0; fresh && !held && e.traits[cl.machine].state == Held {
+	fresh := r.epoch == cl.epoch && cl.lease
+	proof, proves := Prove(in, !e.permits, fresh)
+	if proves {
+		in = proof.Answer
+	}
+	e.feed(w, c, in)
+	if held := r.op == OpClaim && r.flags&reqHeld != 0; proves && fresh && !held && e.traits[cl.machine].state == Held {
 		cl.hold |= holdProven
 	}
 	e.proof = 0

@@ -1,11 +1,11 @@
 // Package recipes makes the decisions. It has the acquisition state machine and, for each
 // kind of lock, the one rule that differs: who blocks me.
 //
-// Everything here is a pure value or a pure function: no goroutine, no channel, no clock,
-// no I/O. A [Machine] is comparable; [Machine.Step] takes one [Input] and returns the
-// next Machine and the [Effect] values to execute. That is why a test can visit every
-// interleaving of several contenders with every fault (see explore_test.go), and why a
-// bug found there can be replayed in a table.
+// Everything here is a plain value or a pure function: no goroutine, no channel, no clock,
+// no I/O. A [Machine] is comparable, and a copy of it is another machine. [Machine.Step]
+// takes one [Input], and returns the [Effect] values to execute. That is why a test can
+// visit every interleaving of several contenders with every fault (see explore_test.go),
+// and why a bug found there can be replayed in a table.
 //
 // Messages in are in the past tense ([Created], [Listed], [Gone]): answers to earlier
 // effects, news of the session, requests of the caller. Effects out are in the imperative

@@ -2,16 +2,17 @@ package recipes
 
 import (
 	"path"
+	"slices"
 
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file says which plan each request has, and what its answer means. A plan of one
-// kind of lock is in the file of the kind.
+// This file says which plan each request has, what its answer means, and which release and
+// acquire are one transaction. A plan of one kind of lock is in the file of the kind.
 
 // Plan returns the transaction to try. A turnover in a directory whose marker cannot be
 // set has no plan: its two parts are made one after the other.
-func (e Errand) Plan(v View) Plan {
+func (e *Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
 		return e.createPlan(v)
@@ -29,7 +30,7 @@ func (e Errand) Plan(v View) Plan {
 }
 
 // Means returns what follows from the answer to a plan.
-func (e Errand) Means(p Plan, a Answer) Meaning {
+func (e *Errand) Means(p Plan, a Answer) Meaning {
 	switch {
 	case a.Result == ResultUnknown:
 		return e.unknown()
@@ -38,13 +39,16 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
 	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // the quorum has answered, with or without a directory
-		return e.next(ThenLook)
+		return Meaning{Then: ThenLook}
 	case e.Op == OpList:
 		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
-		left := a.stat()
-		left.Children++ // our own node, which went in the same transaction
-		return e.deleted().seeing(e.Dir, left)
+		m := e.deleted()
+		if left := a.stat(); left.Czxid != 0 {
+			left.Children++ // our own node, which went in the same transaction
+			m.Note, m.Dir, m.stat = NoteSeen, e.Dir, left
+		}
+		return m
 	case e.Op == OpDelete:
 		return e.notDeleted(a, p.Refused(a))
 	case e.Op == OpEnter:
@@ -65,7 +69,7 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 //  1. Another process deletes the write node.
 //  2. The next contender is granted the lock.
 //  3. The read node is made, ahead of it.
-func (e Errand) createPlan(v View) Plan {
+func (e *Errand) createPlan(v View) Plan {
 	switch e.Layout {
 	case LayoutPlace:
 		return Plan{check(OnWriter, e.Writer), create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
@@ -77,13 +81,13 @@ func (e Errand) createPlan(v View) Plan {
 	for _, node := range e.Leavers {
 		p = append(p, remove(OnLeaver, node))
 	}
-	if e.AtOnce(v) {
+	if e.Permits > 0 && e.fitsAtOnce(v) {
 		return e.atOncePlan(v, p)
 	}
 	for i, node := range e.Nodes {
-		o := create(OnOwn, node, e.Data, Ephemeral|Numbered)
-		o.Member = i
-		p = append(p, o)
+		p = append(p, Operation{
+			Do: DoCreate, On: OnOwn, Member: i, Path: node, Data: e.Data, Flags: Ephemeral | Numbered,
+		})
 	}
 	// All directories are marked, or none: a contender has to be alone in each of them.
 	plain := p
@@ -92,12 +96,14 @@ func (e Errand) createPlan(v View) Plan {
 		if v.Members != nil {
 			dir, book = path.Dir(node), v.Members[i]
 		}
-		o := set(OnDirectory, dir, marker)
-		if o.dir = book.Markable(); o.dir == 0 || !v.Brief {
+		czxid := book.Markable()
+		if czxid == 0 || !v.Brief {
 			p = plain
 			break
 		}
-		p = append(p, o)
+		p = append(p, Operation{
+			Do: DoSet, On: OnDirectory, Path: dir, Data: marker, Version: AnyVersion, dir: czxid,
+		})
 	}
 	return p
 }
@@ -105,11 +111,11 @@ func (e Errand) createPlan(v View) Plan {
 // barrierPlan is a write through the quorum that changes nothing. Every earlier request
 // of the session was executed by then, or never will be. A reading after the barrier
 // sees that.
-func (e Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
+func (e *Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
 // deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the
 // record.
-func (e Errand) deletePlan(v View) Plan {
+func (e *Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return e.barrierPlan()
 	}
@@ -127,7 +133,7 @@ func (e Errand) deletePlan(v View) Plan {
 }
 
 // floor leaves a floor in the directory: no contender older than the own node is left.
-func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorData(v.Token)) }
+func (e *Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, floorData(v.Token)) }
 
 // created takes the answer to a create that was executed. The node is proven to be alone
 // if the Stat is of the directory that was known, and has one child. The Stat was taken
@@ -140,7 +146,7 @@ func (e Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, FloorDa
 // If the session has just made the directory, and the node is the first that was ever
 // made in it, every other contender came later. The servers count from 0 in each
 // directory. That holds also if the directory was removed meanwhile, and created again.
-func (e Errand) created(p Plan, a Answer) Meaning {
+func (e *Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:
 		return e.took(p, a)
@@ -148,7 +154,7 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 		return e.enqueued(p, a)
 	case LayoutQueue, LayoutPlace:
 	}
-	if p.atOnce() {
+	if e.Permits > 0 && p.atOnce() {
 		return e.enteredAtOnce(p, a)
 	}
 	created, stat, last := Created{Epoch: e.Epoch}, a.stat(), p[len(p)-1]
@@ -160,23 +166,27 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 		return e.unknown() // the node was made, and a look-up finds its name
 	case e.Layout == LayoutPlace:
 		created.Alone, created.Token = e.Lent != 0, e.Lent
-		return tell(created)
+		return Meaning{In: created}
 	case e.Made && last.Do == DoCreate:
 		if created.Node.Seq == 0 && stat.Czxid != 0 {
 			created.Alone, created.Token = true, stat.Czxid
 		}
-		return tell(created)
+		return Meaning{In: created}
 	case stat.alone(last.dir):
 		created.Alone, created.Token = true, stat.Mzxid
 	}
-	return tell(created).seeing(e.Dir, stat)
+	m := Meaning{In: created}
+	if stat.Czxid != 0 {
+		m.Note, m.Dir, m.stat = NoteSeen, e.Dir, stat
+	}
+	return m
 }
 
-func (e Errand) notCreated(p Plan, a Answer) Meaning {
+func (e *Errand) notCreated(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case len(e.Leavers) > 0:
-		return e.next(ThenApart) // the parts find out why
+		return Meaning{Then: ThenApart} // the parts find out why
 	case p.atOnce():
 		return e.notAtOnce(a, at)
 	case e.Layout == LayoutPlace:
@@ -184,36 +194,70 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	case e.Layout == LayoutNode:
 		return e.occupied(a, at)
 	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create answers more
-		return e.next(ThenAgain).noting(NoteGone, at)
+		return Meaning{Then: ThenAgain}.noting(NoteGone, at)
 	case missing:
-		return e.next(ThenMakeParents).noting(NoteGone, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteGone, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
 }
 
-func (e Errand) deleted() Meaning {
+func (e *Errand) deleted() Meaning {
 	if e.stays {
 		return e.refused(false)
 	}
-	return tell(Deleted{Epoch: e.Epoch})
+	return Meaning{In: Deleted{Epoch: e.Epoch}}
 }
 
-func (e Errand) notDeleted(a Answer, at Operation) Meaning {
+func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Layout == LayoutSeveral:
-		return e.next(ThenApart) // one node was gone, which has undone the transaction
+		return Meaning{Then: ThenApart} // one node was gone, which has undone the transaction
 	case at.On == OnOwn && missing:
 		return e.deleted() // an earlier try has deleted it; or it was lost, and a record stays
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	case at.On == OnRecord: // without a record there is nothing else to do
 		e.Clean, e.stays = false, !missing
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	default:
 		return e.refused(missing)
 	}
+}
+
+// Leads reports whether another contender's create may join the delete in a turnover: the
+// same session releases a lock and asks for it again at once, as in a loop. The delete and
+// the next create are one transaction, and take one round trip. For the two machines it is
+// as if the create had been executed right behind the delete, or both were lost.
+//
+// A delete that writes more is sent alone. So is one of a lock of one node, because the
+// session must know at any moment which contender has created the node.
+func (e *Errand) Leads(v View) bool {
+	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
+}
+
+// Follows reports whether the create may join a delete in its directories: they are
+// known, and are expected to be empty then.
+func (e *Errand) Follows(v View) bool {
+	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
+	switch e.Layout {
+	case LayoutQueue:
+		return e.Op == OpCreate && v.Brief && !shut(v.Dir)
+	case LayoutSeveral:
+		return e.Op == OpCreate && v.Brief && !slices.ContainsFunc(v.Members, shut)
+	case LayoutPlace, LayoutNode:
+	}
+	return false
+}
+
+// Left returns the leaving contender's part of the answer to a transaction with another
+// one's create, unless the transaction was refused.
+func (e *Errand) Left(a Answer) Input {
+	if a.Result == ResultUnknown {
+		return Unknown{Epoch: e.Epoch, Op: OpDelete}
+	}
+	return Deleted{Epoch: e.Epoch}
 }

@@ -65,7 +65,7 @@ func exploreAll(t *testing.T, workers, limit int, all []config) map[meeting]bool
 	met := map[meeting]bool{}
 	atATime(workers, all, func(cfg config) {
 		cfg.limit = limit
-		f := explore(Machine.Step, cfg)
+		f := explore(after, cfg)
 		t.Logf("%d contenders, %-55s %v", cfg.clients, cfg.name, f)
 		if f.Truncated && limit != mostQuick {
 			t.Errorf("%s: more than %d worlds", cfg.name, limit)
@@ -115,9 +115,9 @@ func atATime[T any](workers int, items []T, do func(T)) {
 func TestExploreLosesNothing(t *testing.T) {
 	atATime(2, inTurn(worlds(t, "both ways")), func(cfg config) {
 		cfg.limit = most
-		simple := explore(Machine.Step, cfg)
+		simple := explore(after, cfg)
 		cfg.whole, cfg.limit = true, eventstest.Amount(5*mostQuick, most)
-		whole := explore(Machine.Step, cfg)
+		whole := explore(after, cfg)
 		if simple.Violation != "" || whole.Violation != "" {
 			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
 		}

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// A stepFunc is Machine.Step, or a change of it.
+// A stepFunc is [after], or a change of it.
 type stepFunc func(Machine, Input) (Machine, []Effect)
 
 // The flags of a client, as words of Started; keep: its function runs on behind a loss.

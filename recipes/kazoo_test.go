@@ -21,10 +21,10 @@ func TestKazoosNamesKeepToThemselves(t *testing.T) {
 					other := named(kind, seq)
 					mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}
 					m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
-					m, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
-					stays := m.State() == Waiting || m.State() == Claiming
+					m, effects := after(m, Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
+					stays := m.state == Waiting || m.state == Claiming
 					if stays != kind.Kazoo() {
-						t.Errorf("behind its listing it is %v and does %q, want it to stay: %v", m.State(), texts(effects), kind.Kazoo())
+						t.Errorf("behind its listing it is %v and does %q, want it to stay: %v", m.state, texts(effects), kind.Kazoo())
 					}
 					if kind.Kazoo() {
 						return
@@ -32,7 +32,7 @@ func TestKazoosNamesKeepToThemselves(t *testing.T) {
 					if got, want := texts(effects), "delete "+short(mine.Name.Text); got != want {
 						t.Errorf("behind its listing it does %q, want %q", got, want)
 					}
-					if _, effects = m.Step(Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
+					if _, effects = after(m, Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
 						t.Errorf("when its node is deleted it does %q, want an end for a mixed queue", texts(effects))
 					}
 				})
@@ -51,7 +51,7 @@ func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
 		{events.KindKazooLock, `END "busy"`},
 	} {
 		m, _ := run(NewMachine(Mutex{Kazoo: true}), opened, Started{Try: true})
-		if _, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{named(c.ahead, 3)}}); texts(effects) != c.want {
+		if _, effects := after(m, Listed{Epoch: 1, Queue: []events.Name{named(c.ahead, 3)}}); texts(effects) != c.want {
 			t.Errorf("behind a %v: %s, want %s", c.ahead, texts(effects), c.want)
 		}
 	}

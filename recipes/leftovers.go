@@ -50,10 +50,10 @@ const (
 //
 // The zero value knows no directory. It is plain data, and every method takes the time.
 type Leftovers struct {
-	known map[string]*list.Element // of *leftover, each in one of the lists
-	bare  list.List                // by due
-	idle  list.List                // by due
-	inUse list.List                // bare ones, and those whose removal is in progress
+	known map[string]*leftover // each in one of the lists
+	bare  list.List            // by due
+	idle  list.List            // by due
+	inUse list.List            // bare ones, and those whose removal is in progress
 
 	// Those that are not bare and in use, of which a session that holds many locks has
 	// many.
@@ -73,6 +73,7 @@ type leftover struct {
 	due   time.Time
 	users int // contenders of the session that are there. One that is not counted costs a look, if it stays longest
 	in    *list.List
+	at    *list.Element // in there
 }
 
 // use is a directory that is in use.
@@ -103,9 +104,9 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 		l.evict()
 	}
 	if l.known == nil {
-		l.known = map[string]*list.Element{}
+		l.known = map[string]*leftover{}
 	}
-	l.put(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)}, &l.bare)
+	l.move(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)}, &l.bare)
 }
 
 // Entered notes that another contender of the session needs the directory.
@@ -115,7 +116,7 @@ func (l *Leftovers) Entered(dir string) {
 		l.used[dir] = u
 		return
 	}
-	x := l.of(dir)
+	x := l.known[dir]
 	if x == nil {
 		return
 	}
@@ -128,7 +129,8 @@ func (l *Leftovers) Entered(dir string) {
 
 // use notes that the directory is in use. The session has the string dir in any case.
 func (l *Leftovers) use(dir string, x *leftover) {
-	l.forget(dir)
+	x.in.Remove(x.at)
+	delete(l.known, dir)
 	if l.used == nil {
 		l.used = map[string]use{}
 	}
@@ -141,7 +143,7 @@ func (l *Leftovers) Filled(dir string) {
 	if l.returned(dir) {
 		l.forget(dir)
 	}
-	if x := l.of(dir); x != nil && x.bare {
+	if x := l.known[dir]; x != nil && x.bare {
 		x.users++ // it was not known when this one entered
 		l.use(dir, x)
 	}
@@ -153,15 +155,13 @@ func (l *Leftovers) Left(dir string, now time.Time) {
 	if u, used := l.used[dir]; used {
 		if u.users = max(0, u.users-1); u.users == 0 {
 			delete(l.used, dir)
-			x := &leftover{Leftover: Leftover{Dir: dir, czxid: u.czxid}}
-			l.put(x, &l.idle)
-			l.await(x, now)
+			l.await(&leftover{Leftover: Leftover{Dir: dir, czxid: u.czxid}}, now)
 			return
 		}
 		l.used[dir] = u
 		return
 	}
-	x := l.of(dir)
+	x := l.known[dir]
 	if x == nil {
 		return
 	}
@@ -270,7 +270,7 @@ type LeftoverStat struct {
 // well.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--
-	known, used := l.of(x.Dir), l.used[x.Dir]
+	known, used := l.known[x.Dir], l.used[x.Dir]
 	same := known != nil && known.czxid == x.czxid || used.czxid == x.czxid // else the session has made the next one meanwhile
 	switch {
 	case f == FateUnknown && same && known != nil && known.users == 0:
@@ -292,27 +292,18 @@ func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	}
 }
 
-// of returns what is known of the directory, or nil.
-func (l *Leftovers) of(dir string) *leftover {
-	if e, known := l.known[dir]; known {
-		return e.Value.(*leftover)
-	}
-	return nil
-}
-
-func (l *Leftovers) put(x *leftover, in *list.List) {
-	x.in = in
-	l.known[x.Dir] = in.PushBack(x)
-}
-
+// move puts the directory at the end of one of the lists.
 func (l *Leftovers) move(x *leftover, in *list.List) {
-	x.in.Remove(l.known[x.Dir])
-	l.put(x, in)
+	if x.in != nil {
+		x.in.Remove(x.at)
+	}
+	x.in, x.at = in, in.PushBack(x)
+	l.known[x.Dir] = x
 }
 
 func (l *Leftovers) forget(dir string) {
-	if x := l.of(dir); x != nil {
-		x.in.Remove(l.known[dir])
+	if x := l.known[dir]; x != nil {
+		x.in.Remove(x.at)
 		delete(l.known, dir)
 	}
 	delete(l.used, dir)

@@ -49,7 +49,7 @@ type delayed struct {
 }
 
 // delayPlan writes to the record.
-func (e Errand) delayPlan() Plan {
+func (e *Errand) delayPlan() Plan {
 	data := e.delayed.Mark
 	if e.delayed.next == takesOver {
 		data = e.delayed.TakeOver
@@ -59,7 +59,7 @@ func (e Errand) delayPlan() Plan {
 
 // wrote takes the answer to a write to the record. From the first mark on the delay goes
 // by.
-func (e Errand) wrote(p Plan, a Answer) Meaning {
+func (e *Errand) wrote(p Plan, a Answer) Meaning {
 	marked := time.Duration(0)
 	if stat := a.stat(); stat.Czxid != 0 {
 		e.delayed.Version = stat.Version
@@ -70,15 +70,15 @@ func (e Errand) wrote(p Plan, a Answer) Meaning {
 	switch record := p.Refused(a).On == OnRecord; {
 	case record && (a.Result == ResultBadVersion || a.Result == ResultNoNode): // there is another record by now
 		e.delayed = delayed{}
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	case a.Result != ResultDone:
 		return e.refused(!record && a.Result == ResultNoNode)
 	case e.delayed.next == marks && e.delayed.Delay > marked:
-		return tell(Delayed{Epoch: e.Epoch, For: e.delayed.Delay - marked})
+		return Meaning{In: Delayed{Epoch: e.Epoch, For: e.delayed.Delay - marked}}
 	case e.delayed.next == marks && e.Record == RecordMade:
 		e.delayed.next = takesOver
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	default:
-		return tell(e.recorded(e.delayed.left))
+		return Meaning{In: e.recorded(e.delayed.left)}
 	}
 }

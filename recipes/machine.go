@@ -54,12 +54,12 @@ func (s State) String() string {
 	}[s]
 }
 
-// Machine is the state of one acquisition in the protocol. It is a comparable value: Step
-// returns the next one and does not change its receiver. Create one with [NewMachine].
+// Machine is the state of one acquisition in the protocol. It is a plain, comparable value:
+// a copy is another machine in the same state. Create one with [NewMachine].
 //
 // At most one request that can change its state is in progress at a time. So an answer
 // needs no number: its epoch and its kind show whether it is expected.
-type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behind it share that one
+type Machine struct {
 	rule    Rule
 	state   State
 	started bool
@@ -70,61 +70,67 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
-	ahead   int32 // how many contenders were ahead, up to and with the first of older
+	attempt Attempt
 	session int64
 
-	own       Own        // our node, once its name is known
-	older     neighbours // of the last listing; the first is what Waiting waits for
-	by        Moment     // when the lock is to be given back, by the earliest wish; 0: no wish has said
-	attempt   Attempt
-	member    int32 // of a multi-lock: in which of its queues older are
-	removed   bool  // our node was seen gone while a request was in progress
-	waited    bool  // it has waited with this node
-	asked     bool  // the lock is requested by a revocation, now or once it is granted
-	floor     bool  // the delete in progress is to leave a floor
-	verifying bool  // a claim is in progress while Held
-	recorded  bool  // the record of this tenure is our own
-	clean     bool  // the delete in progress is to remove the record, too
+	own Own    // our node, once its name is known
+	by  Moment // when the lock is to be given back, by the earliest wish; 0: no wish has said
+	listing
 	permits   permits
+	removed   bool // our node was seen gone while a request was in progress
+	waited    bool // it has waited with this node
+	asked     bool // the lock is requested by a revocation, now or once it is granted
+	floor     bool // the delete in progress is to leave a floor
+	verifying bool // a claim is in progress while Held
+	recorded  bool // the record of this tenure is our own
+	clean     bool // the delete in progress is to remove the record, too
 
 	why      Why  // why the acquisition is to end; 0 while it continues
 	finished bool // Finish was sent
 }
 
+// listing is what the last listing says about the contenders ahead, less those that are
+// known to be gone. It is empty except in Waiting and Advancing.
+type listing struct {
+	older  neighbours // the nearest ones; the first is what Waiting waits for
+	member int32      // of a multi-lock: in which of its queues older are
+	ahead  int32      // how many there are, up to and with the first of older
+}
+
 // NewMachine returns an idle machine that obeys the rule.
 func NewMachine(rule Rule) Machine { return Machine{rule: rule} }
 
-// State returns the state of the acquisition.
-func (m Machine) State() State { return m.state }
+// Status is what a machine shows of itself.
+type Status struct {
+	State State
+	Rule  Rule
+	Epoch Epoch // of its session, or 0
+	Waits bool  // Ahead is known, which it is not during a listing
+	Ahead int   // how many contenders are ahead of a waiter
+	Size  int   // how many permits the semaphore was last known to have, or 0
+}
 
-// Epoch returns the epoch of the machine's session, or 0.
-func (m Machine) Epoch() Epoch { return m.epoch }
-
-// Holds reports whether the lock is held.
-func (m Machine) Holds() bool { return m.state == Held }
-
-// Single reports whether the lock is one node, at its path.
-func (m Machine) Single() bool { return Single(m.rule) }
-
-// Ahead returns how many contenders are ahead of a waiter: those of the latest listing,
-// less those that are known to be gone. It is known only while the machine waits, so not
-// during a listing.
-func (m Machine) Ahead() (ahead int, known bool) {
-	return int(m.ahead), m.state == Waiting || m.state == Full || m.state == Pausing && m.own.Name.Text != ""
+// Status returns what the machine shows of itself.
+func (m *Machine) Status() Status {
+	return Status{
+		State: m.state, Rule: m.rule, Epoch: m.epoch,
+		Waits: m.state == Waiting || m.state == Full || m.state == Pausing && m.own.Name.Text != "",
+		Ahead: int(m.ahead), Size: int(m.permits.size),
+	}
 }
 
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
 	m.recorded, m.clean = false, false
-	m.permits.entered, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
-	m.permits.unproven = false
-	m.forget()
+	m.permits = permits{size: m.permits.size, settled: m.permits.settled}
+	m.listing = listing{}
 	switch {
 	case m.epoch == 0:
 		m.state = Idle
 		return nil
-	case m.try && m.attempt == 0 && !Single(m.rule): // of a lock that is one node, the create itself reports whether the node exists
+	case m.try && m.attempt == 0 && !Single(m.rule):
+		// If the lock is one node, the create itself reports whether the node exists.
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
 	default:
@@ -142,7 +148,7 @@ func (m *Machine) create() []Effect {
 // list looks at the directory, or, without a node in it, at the one node of the lock,
 // which another contender has.
 func (m *Machine) list() []Effect {
-	m.forget()
+	m.listing = listing{}
 	if m.own.Name.Text == "" {
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
@@ -155,14 +161,9 @@ func (m *Machine) list() []Effect {
 // same moment that it is gone. The first one to come back makes the next node, and the
 // others find that.
 func (m *Machine) pause() []Effect {
-	m.forget()
+	m.listing = listing{}
 	m.state = Pausing
 	return []Effect{Pause{Epoch: m.epoch, Attempt: m.attempt}}
-}
-
-// forget drops what the last listing said about the contenders ahead.
-func (m *Machine) forget() {
-	m.older, m.member, m.ahead = neighbours{}, 0, 0
 }
 
 // blocker is a contender ahead of a waiter, by its place in older.
@@ -172,7 +173,7 @@ func (m *Machine) blocker(i int) events.Name {
 
 // claim asks for proof of our turn. Only the session and the node are in doubt.
 func (m *Machine) claim() []Effect {
-	m.forget()
+	m.listing = listing{}
 	m.state = Claiming
 	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name, Record: m.recording()}}
 }
@@ -186,27 +187,25 @@ func (m *Machine) first() []Effect {
 }
 
 // enter takes the lock. The answer to a write has just proven three facts: it is our
-// turn, our node exists, and the session was alive. If the answer took so long that its
-// proof has run out, or if news that would have been a loss came before it, the machine
-// claims once more.
+// turn, our node exists, and the session was alive.
 func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
 		return m.look() // the write does not prove that there is room
 	}
-	if m.detect || m.stale(fresh) {
-		return m.claim()
+	if m.detect {
+		return m.claim() // the claim makes or finds the record
 	}
-	return m.grant(nil)
+	return m.grant(fresh, nil)
 }
 
-// stale reports whether a proof was overtaken: its lease has run out since, or the
-// connection is gone and the caller treats that as a loss.
-func (m *Machine) stale(fresh bool) bool { return !fresh || m.strict && !m.up }
-
 // grant hands the lock over, with what a crashed holder has left, and with a wish that
-// came before.
-func (m *Machine) grant(left *events.Abandoned) []Effect {
-	m.forget()
+// came before. If the proof was overtaken, the machine claims once more: the lease behind
+// it has run out since, or the connection is gone and the caller treats that as a loss.
+func (m *Machine) grant(fresh bool, left *events.Abandoned) []Effect {
+	if !fresh || m.strict && !m.up {
+		return m.claim()
+	}
+	m.listing = listing{}
 	m.state = Held
 	effects := []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session, Abandoned: left}}
 	if m.asked {
@@ -224,7 +223,7 @@ func (m *Machine) passed() []Effect {
 	switch {
 	case m.own.Name.Text == "": // there is no queue; the quickest contender is next
 		return m.pause()
-	case replaceable(m.rule, kindOf(m.older[0])):
+	case replaceable(m.rule, m.older[0]):
 		return m.list()
 	case m.ahead == 1:
 		return m.first()
@@ -262,4 +261,59 @@ type permits struct {
 	changed  bool  // news came before the answer to the survey in progress
 	unproven bool  // the latest request may have made permits that are to be given back
 	doubted  bool  // the survey's answer may come on another connection than the news that we are first
+}
+
+// fail ends the acquisition for a reason of its own, before it was granted.
+func (m *Machine) fail(why Why) []Effect {
+	m.why = why
+	return m.release()
+}
+
+// release gives up the node. An exclusive holder that had to wait, also one that has just
+// lost the lock, leaves a floor for the waiters behind, which may remember contenders
+// ahead. No contender is ahead of such a holder, and none will as long as its node
+// exists. So the floor may be written late, as long as it is deleted with the node. A
+// holder that shared the lock leaves none: older contenders may still hold. A waiter
+// without a node has nothing to give up.
+func (m *Machine) release() []Effect {
+	if m.own.Name.Text == "" {
+		return m.over()
+	}
+	m.floor = m.waited && m.rule.Exclusive() && m.leads()
+	m.state = Releasing
+	m.listing = listing{}
+	return m.remove()
+}
+
+// leads reports whether no contender is ahead. In a semaphore's queue that is so for
+// the first; a contender that has entered is in no queue any more.
+func (m *Machine) leads() bool {
+	if _, ok := m.rule.(Semaphore); ok {
+		return m.state == Surveying || m.state == Full || m.state == Entering
+	}
+	return m.state == Held || m.state == Lapsed
+}
+
+func (m *Machine) remove() []Effect {
+	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name, Floor: m.floor, Clean: m.clean}}
+}
+
+// lose reports the loss. The node stays until Withdrawn.
+func (m *Machine) lose(reason events.Reason) []Effect {
+	m.why, m.state = WhyLost, Lapsed
+	return []Effect{Lose{Reason: reason}}
+}
+
+func (m *Machine) over() []Effect {
+	m.listing = listing{}
+	m.state = Over
+	return m.finish(nil)
+}
+
+func (m *Machine) finish(effects []Effect) []Effect {
+	if m.finished {
+		return effects
+	}
+	m.finished = true
+	return append(effects, Finish{Why: m.why})
 }

@@ -56,8 +56,8 @@ func (s cases) follow(t *testing.T, rule Rule, rows []row) {
 	for _, c := range rows {
 		inputs, ok := s[c.when]
 		m, effects := run(NewMachine(rule), append(slices.Clip(inputs), c.in)...)
-		if got := texts(effects); !ok || m.State() != c.next || got != c.want {
-			t.Errorf("%s, then %s:\n got %v; %s\nwant %v; %s", c.when, inputText(c.in), m.State(), got, c.next, c.want)
+		if got := texts(effects); !ok || m.state != c.next || got != c.want {
+			t.Errorf("%s, then %s:\n got %v; %s\nwant %v; %s", c.when, inputText(c.in), m.state, got, c.next, c.want)
 		}
 	}
 }
@@ -65,8 +65,14 @@ func (s cases) follow(t *testing.T, rule Rule, rows []row) {
 // run feeds a machine, and returns the effects of the last input.
 func run(m Machine, inputs ...Input) (_ Machine, effects []Effect) {
 	for _, in := range inputs {
-		m, effects = m.Step(in)
+		m, effects = after(m, in)
 	}
+	return m, effects
+}
+
+// after returns the machine behind one input. It is Step on a copy.
+func after(m Machine, in Input) (Machine, []Effect) {
+	effects := m.Step(in)
 	return m, effects
 }
 

@@ -158,7 +158,7 @@ func (m *Machine) usable(queue []events.Name) bool {
 // directories could be marked. All of it is of one transaction: at the moment when all
 // nodes were made, a directory had one child, and the zxid was this one. A contender that
 // is not known to be alone everywhere lists.
-func (e Errand) enqueued(p Plan, a Answer) Meaning {
+func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}
 	for i, node := range a.Nodes {
 		name, _ := events.ParseName(path.Base(node))
@@ -174,5 +174,21 @@ func (e Errand) enqueued(p Plan, a Answer) Meaning {
 	if in.Alone {
 		in.Token = a.Stats[0].Mzxid
 	}
-	return tell(in)
+	return Meaning{In: in}
+}
+
+// WithMembers returns the answer if these are the attempt's nodes, one per member of a
+// multi-lock in order. A zero Own was not found.
+func (l Listed) WithMembers(own []Own) Listed {
+	found := 0
+	for _, o := range own {
+		if o == (Own{}) {
+			continue
+		}
+		if found++; found == 1 {
+			l.Own = o
+		}
+	}
+	l.Parted = 0 < found && found < len(own)
+	return l
 }

@@ -16,7 +16,8 @@ const Tries = 10
 
 // Errand is a request that writes, even if only a barrier or a claim: the request of the
 // machine, the nodes that it is about, and what was learned on the way. A node is its
-// path.
+// path. An answer that asks for another plan changes the errand, so that its next Plan is
+// that one.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -200,7 +201,6 @@ const (
 type Meaning struct {
 	Then Then
 	In   Input  // for ThenTell and ThenCount
-	Next Errand // for the others
 	Note Note   // about Dir
 	Dir  string // the directory that the note is about, and for ThenMakeParents the missing one
 	stat Stat
@@ -209,7 +209,7 @@ type Meaning struct {
 // Then is the next step.
 type Then uint8
 
-// What is to be done. Next is the errand from then on.
+// What is to be done.
 const (
 	ThenTell        Then = iota // the machine receives it
 	ThenAgain                   // there is another plan
@@ -254,23 +254,12 @@ func (m Meaning) noting(n Note, refused Operation) Meaning {
 	return m
 }
 
-func (m Meaning) seeing(dir string, s Stat) Meaning {
-	if s.Czxid != 0 {
-		m.Note, m.Dir, m.stat = NoteSeen, dir, s
-	}
-	return m
-}
-
-func tell(in Input) Meaning { return Meaning{In: in} }
-
-func (e Errand) next(then Then) Meaning { return Meaning{Then: then, Next: e} }
-
 // unknown is the answer if the outcome is not known, and refused if the server has
 // refused the request.
-func (e Errand) unknown() Meaning { return tell(Unknown{Epoch: e.Epoch, Op: e.Op}) }
+func (e *Errand) unknown() Meaning { return Meaning{In: Unknown{Epoch: e.Epoch, Op: e.Op}} }
 
-func (e Errand) refused(missing bool) Meaning {
-	return tell(Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing})
+func (e *Errand) refused(missing bool) Meaning {
+	return Meaning{In: Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing}}
 }
 
 // alone reports whether the directory was created by the zxid, and has one child.
@@ -280,7 +269,7 @@ func (s Stat) alone(dir int64) bool {
 
 // Exhausted is the answer after all tries. A claim changes nothing, so it may be made
 // again.
-func (e Errand) Exhausted() Input {
+func (e *Errand) Exhausted() Input {
 	if e.Op == OpClaim {
 		return Unknown{Epoch: e.Epoch, Op: e.Op}
 	}

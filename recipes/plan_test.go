@@ -48,8 +48,16 @@ var (
 	known  = View{Dir: ourDir, Token: 40, Brief: true}
 )
 
+func tell(in Input) Meaning { return Meaning{In: in} }
+
+// seeing adds the Stat of a directory.
+func (m Meaning) seeing(dir string, s Stat) Meaning {
+	m.Note, m.Dir, m.stat = NoteSeen, dir, s
+	return m
+}
+
 // about fills in which nodes an errand is about.
-func about(e Errand) Errand {
+func about(e Errand) *Errand {
 	e.Dir, e.Data, e.Holder, e.Holding = "/d", []byte("data"), "/d.holder", []byte("holding")
 	e.Nodes, e.Writer = []string{"/d/lock-"}, "/d/write-"
 	if e.Layout == LayoutSeveral {
@@ -58,7 +66,7 @@ func about(e Errand) Errand {
 	if e.Op == OpEnter || e.Permits > 0 {
 		e.Size, e.Version, e.Permit, e.Permits = "/s/size", 5, "/s/leases/permit-", max(1, e.Permits)
 	}
-	return e
+	return &e
 }
 
 // TestWhatARequestMeans: the transaction of each request, by what the session knows.
@@ -204,7 +212,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		return Answer{Result: ResultDone, Nodes: []string{"/s/leases/permit-1"}, Stats: []Stat{counted, other}}
 	}
 	atOnce := about(Errand{Op: OpCreate, Epoch: 1, Count: 2, Permits: 1})
-	queues := atOnce
+	queues := *atOnce
 	queues.Count = 0
 	empty := Stat{Czxid: 7, Mzxid: 40}
 	got := func(permits, queue Stat) Answer {
@@ -216,14 +224,14 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	// The plan of an enter has more than two operations.
 	const size, own, permit, counted, floor = 0, 1, 2, 3, 4
 	const first, second = 0, 1
-	at := func(e Errand, i int) Operation { return e.Plan(rich)[i] }
+	at := func(e *Errand, i int) Operation { return e.Plan(rich)[i] }
 	for _, c := range []struct {
-		e    Errand
+		e    *Errand
 		a    Answer
 		want Meaning
 	}{
-		{list, done, list.next(ThenLook)},
-		{list, Answer{Result: ResultNoNode}, list.next(ThenLook)}, // the quorum has said so, too
+		{list, done, Meaning{Then: ThenLook}},
+		{list, Answer{Result: ResultNoNode}, Meaning{Then: ThenLook}}, // the quorum has said so, too
 		{list, Answer{Result: ResultRefused}, list.refused(false)},
 		{list, Answer{Result: ResultUnknown}, list.unknown()},
 		{advance, done, tell(Claimed{Epoch: 1})},
@@ -235,8 +243,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{create, named(), create.unknown()},
 		{create, Answer{Result: ResultDone, Stats: []Stat{alone}}, create.unknown()},
 		{create, Answer{Result: ResultUnknown}, create.unknown()},
-		{create, Answer{Result: ResultNoNode, At: first}, create.next(ThenAgain).noting(NoteGone, at(create, first))},
-		{create, Answer{Result: ResultRefused, At: second}, create.next(ThenAgain).noting(NoteShut, at(create, second))},
+		{create, Answer{Result: ResultNoNode, At: first}, Meaning{Then: ThenAgain}.noting(NoteGone, at(create, first))},
+		{create, Answer{Result: ResultRefused, At: second}, Meaning{Then: ThenAgain}.noting(NoteShut, at(create, second))},
 		{create, Answer{Result: ResultRefused, At: first}, tell(refused)},
 		{create, Answer{Result: ResultRefused, At: -1}, tell(refused)},
 		{place, named(), tell(Created{Epoch: 1, Node: node})},
@@ -245,30 +253,30 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{one, named(other), tell(Created{Epoch: 1, Node: TheNode("/d/lock-"), Alone: true, Token: 8})},
 		{one, named(), one.unknown()},
 		{one, Answer{Result: ResultNodeExists, At: first}, tell(Occupied{Epoch: 1})},
-		{one, Answer{Result: ResultNoNode, At: first}, one.next(ThenMakeParents).noting(NoteNothing, at(one, first))},
-		{one, Answer{Result: ResultRefused, At: second}, one.next(ThenAgain).noting(NoteShut, at(one, second))},
+		{one, Answer{Result: ResultNoNode, At: first}, Meaning{Then: ThenMakeParents}.noting(NoteNothing, at(one, first))},
+		{one, Answer{Result: ResultRefused, At: second}, Meaning{Then: ThenAgain}.noting(NoteShut, at(one, second))},
 		{one, Answer{Result: ResultRefused, At: first}, tell(refused)},
 		{turns, named(alone), tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing("/d", alone)},
-		{turns, Answer{Result: ResultNoNode}, turns.next(ThenApart)},
+		{turns, Answer{Result: ResultNoNode}, Meaning{Then: ThenApart}},
 		{turns, Answer{Result: ResultUnknown}, turns.unknown()},
 		{remove, Answer{Result: ResultDone, Stats: []Stat{alone}}, tell(Deleted{1}).seeing("/d", beside)}, // as it was with the own node
 		{remove, Answer{Result: ResultNoNode, At: first}, tell(Deleted{1})},
-		{remove, Answer{Result: ResultRefused, At: second}, remove.next(ThenAgain).noting(NoteShut, at(remove, second))},
+		{remove, Answer{Result: ResultRefused, At: second}, Meaning{Then: ThenAgain}.noting(NoteShut, at(remove, second))},
 		{remove, Answer{Result: ResultRefused, At: first}, remove.refused(false)},
 		{remove, Answer{Result: ResultUnknown}, remove.unknown()},
 		{clean, done, tell(Deleted{1})},
 		{clean, Answer{Result: ResultNoNode, At: first}, tell(Deleted{1})},
-		{clean, Answer{Result: ResultNoNode, At: second}, about(Errand{Op: OpDelete, Epoch: 1}).next(ThenAgain)},
-		{clean, Answer{Result: ResultRefused, At: second}, unclean.next(ThenAgain)},
+		{clean, Answer{Result: ResultNoNode, At: second}, Meaning{Then: ThenAgain}},
+		{clean, Answer{Result: ResultRefused, At: second}, Meaning{Then: ThenAgain}},
 		{unclean, done, unclean.refused(false)},
 		{claim, done, tell(Claimed{Epoch: 1})},
 		{claim, Answer{Result: ResultNoNode, At: first}, claim.refused(true)},
 		{claim, Answer{Result: ResultUnknown}, claim.unknown()},
 		{makes, done, tell(Claimed{Epoch: 1, Recorded: true})},
-		{makes, Answer{Result: ResultNodeExists, At: second}, makes.next(ThenReadRecord)},
+		{makes, Answer{Result: ResultNodeExists, At: second}, Meaning{Then: ThenReadRecord}},
 		{makes, Answer{Result: ResultNoNode, At: first}, makes.refused(true)},
 		{makes, Answer{Result: ResultNoNode, At: second}, makes.refused(false)},
-		{reads, done, reads.next(ThenReadRecord)},
+		{reads, done, Meaning{Then: ThenReadRecord}},
 		{reads, Answer{Result: ResultNoNode, At: second}, tell(Claimed{Epoch: 1, Recorded: true})},
 		{reads, Answer{Result: ResultNoNode, At: first}, reads.refused(true)},
 		{enter, entered(beside), tell(Entered{Epoch: 1, Permits: permits, InUse: 2})},
@@ -280,42 +288,59 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{atOnce, got(Stat{Czxid: 7, Mzxid: 40, Children: 1}, Stat{Czxid: 8}), tell(atOnceOf(true, 1)).seeing("/s/leases", alone)},
 		{atOnce, done, atOnce.unknown()},
 		{atOnce, Answer{Result: ResultUnknown}, atOnce.unknown()},
-		{atOnce, Answer{Result: ResultBadVersion, At: 0}, queues.next(ThenAgain)},
-		{atOnce, Answer{Result: ResultNoNode, At: 0}, queues.next(ThenAgain)},
-		{atOnce, Answer{Result: ResultNoNode, At: 1}, queues.next(ThenAgain).noting(NoteGone, at(atOnce, 1))},
-		{atOnce, Answer{Result: ResultNoNode, At: 3}, queues.next(ThenAgain).noting(NoteGone, at(atOnce, 3))},
-		{atOnce, Answer{Result: ResultRefused, At: 2}, queues.next(ThenAgain).noting(NoteShut, at(atOnce, 2))},
+		{atOnce, Answer{Result: ResultBadVersion, At: 0}, Meaning{Then: ThenAgain}},
+		{atOnce, Answer{Result: ResultNoNode, At: 0}, Meaning{Then: ThenAgain}},
+		{atOnce, Answer{Result: ResultNoNode, At: 1}, Meaning{Then: ThenAgain}.noting(NoteGone, at(atOnce, 1))},
+		{atOnce, Answer{Result: ResultNoNode, At: 3}, Meaning{Then: ThenAgain}.noting(NoteGone, at(atOnce, 3))},
+		{atOnce, Answer{Result: ResultRefused, At: 2}, Meaning{Then: ThenAgain}.noting(NoteShut, at(atOnce, 2))},
 		{enter, done, enter.unknown()},
 		{enter, Answer{Result: ResultBadVersion, At: size}, stale},
 		{enter, Answer{Result: ResultNoNode, At: size}, stale},
 		{enter, Answer{Result: ResultRefused, At: size}, enter.refused(false)},
 		{enter, Answer{Result: ResultNoNode, At: own}, enter.refused(true)},
-		{enter, Answer{Result: ResultNoNode, At: permit}, enter.next(ThenMakeParents).noting(NoteGone, at(enter, permit))},
-		{enter, Answer{Result: ResultNoNode, At: counted}, enter.next(ThenMakeParents).noting(NoteGone, at(enter, counted))},
-		{enter, Answer{Result: ResultRefused, At: counted}, enter.next(ThenAgain).noting(NoteShut, at(enter, counted))},
-		{enter, Answer{Result: ResultRefused, At: floor}, enter.next(ThenAgain).noting(NoteShut, at(enter, floor))},
+		{enter, Answer{Result: ResultNoNode, At: permit}, Meaning{Then: ThenMakeParents}.noting(NoteGone, at(enter, permit))},
+		{enter, Answer{Result: ResultNoNode, At: counted}, Meaning{Then: ThenMakeParents}.noting(NoteGone, at(enter, counted))},
+		{enter, Answer{Result: ResultRefused, At: counted}, Meaning{Then: ThenAgain}.noting(NoteShut, at(enter, counted))},
+		{enter, Answer{Result: ResultRefused, At: floor}, Meaning{Then: ThenAgain}.noting(NoteShut, at(enter, floor))},
 		{enter, Answer{Result: ResultRefused, At: permit}, enter.refused(false)},
 		{several, both(alone, Stat{Czxid: 8, Mzxid: 40, Children: 1}), tell(Enqueued{Epoch: 1, Nodes: two, Alone: true, Token: 40})},
 		{several, both(alone, Stat{Czxid: 8, Mzxid: 40, Children: 2}), tell(Enqueued{Epoch: 1, Nodes: two})},
 		{several, both(other, Stat{Czxid: 8, Mzxid: 40, Children: 1}), tell(Enqueued{Epoch: 1, Nodes: two})},
 		{several, done, several.unknown()},
-		{several, Answer{Result: ResultNoNode, At: second}, several.next(ThenMakeParents).noting(NoteGone, at(several, second))},
-		{several, Answer{Result: ResultRefused, At: 2}, several.next(ThenAgain).noting(NoteShut, set(OnDirectory, "/d", nil))},
+		{several, Answer{Result: ResultNoNode, At: second}, Meaning{Then: ThenMakeParents}.noting(NoteGone, at(several, second))},
+		{several, Answer{Result: ResultRefused, At: 2}, Meaning{Then: ThenAgain}.noting(NoteShut, set(OnDirectory, "/d", nil))},
 		{gives, done, tell(Deleted{1})},
-		{gives, Answer{Result: ResultNoNode, At: second}, gives.next(ThenApart)},
+		{gives, Answer{Result: ResultNoNode, At: second}, Meaning{Then: ThenApart}},
 		{gives, Answer{Result: ResultUnknown}, gives.unknown()},
 	} {
 		v := rich
 		if c.e.Layout == LayoutSeveral {
 			v.Members = []DirectoryBook{ourDir, {czxid: 8}}
 		}
-		if m := c.e.Means(c.e.Plan(v), c.a); !reflect.DeepEqual(m, c.want) {
-			t.Errorf("%+v, answered %+v: %+v, want %+v", c.e, c.a, m, c.want)
+		e := *c.e
+		if m := e.Means(e.Plan(v), c.a); !reflect.DeepEqual(m, c.want) {
+			t.Errorf("%+v, answered %+v: %+v, want %+v", *c.e, c.a, m, c.want)
 		}
 	}
-	for _, e := range []Errand{create, several} {
+	for _, c := range []struct {
+		e    *Errand
+		a    Answer
+		want *Errand
+	}{
+		{list, done, list}, {create, Answer{Result: ResultNoNode, At: first}, create},
+		{clean, Answer{Result: ResultNoNode, At: second}, about(Errand{Op: OpDelete, Epoch: 1})},
+		{clean, Answer{Result: ResultRefused, At: second}, unclean},
+		{atOnce, Answer{Result: ResultBadVersion, At: 0}, &queues},
+		{atOnce, Answer{Result: ResultNoNode, At: 1}, &queues},
+	} {
+		e := *c.e
+		if e.Means(e.Plan(rich), c.a); !reflect.DeepEqual(e, *c.want) {
+			t.Errorf("%+v, answered %+v, becomes %+v, want %+v", *c.e, c.a, e, *c.want)
+		}
+	}
+	for _, e := range []*Errand{create, several} {
 		plain := e.Plan(View{})
-		want := e.next(ThenMakeParents).noting(NoteGone, plain[0])
+		want := Meaning{Then: ThenMakeParents}.noting(NoteGone, plain[0])
 		if m := e.Means(plain, Answer{Result: ResultNoNode}); !reflect.DeepEqual(m, want) {
 			t.Errorf("a plain create without a directory: %+v, want %+v", m, want)
 		}
@@ -338,7 +363,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		m    Meaning
 		want DirectoryBook
 	}{
-		{Meaning{}, ourDir}, {Meaning{}.seeing("/d", Stat{}), ourDir},
+		{Meaning{}, ourDir},
 		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
 	} {
 		if b := c.m.Book(ourDir); b != c.want {
@@ -351,20 +376,24 @@ func TestWhatTheBookNotes(t *testing.T) {
 func TestWhoseTheOneNodeIs(t *testing.T) {
 	claim := about(Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode})
 	doubts, sure := about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}), about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode})
+	looked := *doubts
 	for _, c := range []struct{ got, want Meaning }{
-		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), claim.next(ThenLook)},
+		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), Meaning{Then: ThenLook}},
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultNoNode}), claim.refused(true)},
 		{claim.Looked(true), tell(Claimed{Epoch: 1})},
 		{claim.Looked(false), claim.refused(true)},
-		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultDone}), doubts.next(ThenLook)},
-		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultNoNode}), doubts.next(ThenLook)},
+		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultDone}), Meaning{Then: ThenLook}},
+		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultNoNode}), Meaning{Then: ThenLook}},
 		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultRefused}), doubts.refused(false)},
-		{doubts.Looked(true), sure.next(ThenAgain)},
+		{looked.Looked(true), Meaning{Then: ThenAgain}},
 		{doubts.Looked(false), tell(Deleted{1})},
 		{sure.Means(sure.Plan(View{}), Answer{Result: ResultNoNode}), tell(Deleted{1})},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%+v, want %+v", c.got, c.want)
 		}
+	}
+	if !reflect.DeepEqual(looked, *sure) {
+		t.Errorf("%+v, want %+v", looked, *sure)
 	}
 }

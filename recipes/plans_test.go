@@ -7,8 +7,8 @@ import (
 // This file is about how the explorer carries out requests that write: it makes the transactions of their plans in a world.
 
 // errand is a client's request as its session carries it out.
-func (e *environment) errand(w *world, cl *client, r *request) Errand {
-	x := Errand{Op: r.op, Epoch: Epoch(r.epoch), Dir: "/lock", Nodes: []string{"/lock/own"}, Holder: "/lock.holder"}
+func (e *environment) errand(w *world, cl *client, r *request) *Errand {
+	x := &Errand{Op: r.op, Epoch: Epoch(r.epoch), Dir: "/lock", Nodes: []string{"/lock/own"}, Holder: "/lock.holder"}
 	x.Size, x.Permit = "/size", "/leases/permit-"
 	switch x.Op {
 	case OpCreate:
@@ -62,7 +62,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			x.Count, closed = 0, false
 		}
 	}
-	if x.Renews(e.renews) && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
+	if e.renews && x.Renews() && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
 		return true
 	}
 	for {
@@ -92,8 +92,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 				if rest := w.ownPermits(c); rest != 0 {
 					w.without(rest)
 				}
-				x, r.mask = m.Next, 0
-				x.Leavers = nil
+				x.Leavers, r.mask = nil, 0
 				break
 			}
 			if rest := w.past[0] & (1<<(r.arg&7) | w.ownPermits(c)); rest != 0 {
@@ -106,8 +105,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 				r.flags |= reqMade
 			}
 			return false
-		default:
-			x = m.Next
+		default: // there is another plan
 		}
 	}
 }

@@ -2,51 +2,38 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about the answers that prove what a grant needs, and for how long they do.
+// This file is about the answers that prove what a grant needs, for how long they do, and
+// what the answer to several claims in one transaction says of each of them.
 
-// Proves reports whether an answer proves everything that a grant needs, except the
-// lease. first says that the first in the queue holds, which is not so for a semaphore.
-// If the request has created nodes, Proves returns the first of them, and unwatched
-// reports that it is not watched yet.
-func Proves(in Input, first bool) (node events.Name, unwatched, proves bool) {
-	switch in := in.(type) {
-	case Created:
-		return in.Node, true, in.Alone && first
-	case Enqueued:
-		if in.Alone {
-			return in.Nodes[0], true, true
-		}
-	case Entered:
-		return events.Name{Text: in.Permits[0]}, true, !in.Spare
-	case Advanced:
-		return node, false, in.Floor && first
-	case Claimed:
-		return node, false, true
-	}
-	return node, false, false
+// Proof is an answer that proves everything that a grant needs, except the lease.
+type Proof struct {
+	Answer    Input       // marked as fresh or not
+	Node      events.Name // the first node that the request has created, if it has
+	Unwatched bool        // the node is not watched yet
 }
 
-// Judged returns an answer that proves something, marked as fresh or not.
-func Judged(in Input, fresh bool) Input {
+// Prove returns the proof if the answer is one. fresh says that the lease is good. first
+// says that the first in the queue holds, which is not so for a semaphore.
+func Prove(in Input, first, fresh bool) (p Proof, proves bool) {
 	switch in := in.(type) {
 	case Created:
 		in.Fresh = fresh
-		return in
+		return Proof{in, in.Node, true}, in.Alone && first
 	case Enqueued:
-		in.Fresh = fresh
-		return in
+		if in.Fresh = fresh; in.Alone {
+			return Proof{in, in.Nodes[0], true}, true
+		}
 	case Entered:
 		in.Fresh = fresh
-		return in
+		return Proof{in, events.Name{Text: in.Permits[0]}, true}, !in.Spare
 	case Advanced:
 		in.Fresh = fresh
-		return in
+		return Proof{Answer: in}, in.Floor && first
 	case Claimed:
 		in.Fresh = fresh
-		return in
-	default:
-		return in
+		return Proof{Answer: in}, true
 	}
+	return Proof{}, false
 }
 
 // Disproves reports whether an answer says that a holder's node is gone.
@@ -75,5 +62,40 @@ func Lasts(in Input) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// Joint reports whether a claim can be made together with others. Only holders claim
+// together, to learn whether they still hold. The claim of a lock of one node cannot,
+// because it has to check whose the node is, nor can a claim with a record, because it
+// has to read the record.
+func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
+
+// Verdict is the result of a joint transaction for one of its claims.
+type Verdict uint8
+
+// The verdicts.
+const (
+	VerdictProven Verdict = iota // its nodes exist
+	VerdictGone                  // one of its nodes does not exist
+	VerdictAgain                 // nothing is known, and the claim is made again
+)
+
+// JointVerdict returns the result of a transaction of several claims for the i-th one.
+// bad is the index of the claim at which it failed, or -1 if it did not fail.
+//
+// The transaction is sent at one moment and executed at one point of the servers' order,
+// so for each claim it is as good as a transaction of its own. It fails at the first
+// check that fails. The checks before that one have not failed and are proven, because a
+// failed transaction went through the quorum, too. About the checks after it nothing is
+// known.
+func JointVerdict(i, bad int) Verdict {
+	switch {
+	case bad < 0 || i < bad:
+		return VerdictProven
+	case i == bad:
+		return VerdictGone
+	default:
+		return VerdictAgain
 	}
 }

@@ -28,7 +28,7 @@ const (
 const maskClean uint8 = 1
 
 // readRecord is the answer to a claim that has found a record, or none.
-func (w *world) readRecord(c int, r *request, x Errand) Meaning {
+func (w *world) readRecord(c int, r *request, x *Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
 	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1, Mark: []byte(markedRecord)}
 	f.Stands = f.Writer && w.past[0]&(1<<writer) != 0

@@ -165,17 +165,12 @@ var newcomer = events.Name{Seq: events.SeqEnd}
 //  3. B learns that the only one ahead is gone, and would enter beside the reader.
 //
 // A reader may enter there.
-func replaceable(rule Rule, k events.Kind) bool {
+func replaceable(rule Rule, name string) bool {
+	c, _ := events.ParseName(name)
 	if _, ok := rule.(Multi); ok { // its member may be one that does not read
-		return k == events.KindWrite
+		return c.Kind == events.KindWrite
 	}
-	return k == events.KindWrite && rule.Exclusive()
-}
-
-// kindOf returns the kind of a remembered contender.
-func kindOf(name string) events.Kind {
-	n, _ := events.ParseName(name)
-	return n.Kind
+	return c.Kind == events.KindWrite && rule.Exclusive()
 }
 
 // usable reports whether the numbers in the queue say which contender is first: all of

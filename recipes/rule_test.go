@@ -167,19 +167,19 @@ func TestWaiterWalksBack(t *testing.T) {
 			case walked == remembered-1:
 				want = "list"
 			}
-			next, effects := m.Step(Gone{1, contender(int64(gone))})
+			next, effects := after(m, Gone{1, contender(int64(gone))})
 			if texts(effects) != want {
 				t.Fatalf("behind %d, without #%d: %s, want %s", ahead, gone, texts(effects), want)
 			}
-			if next.State() != Advancing {
+			if next.state != Advancing {
 				break
 			}
 			want = ""
 			if gone == 1 {
 				want = "keep warm"
 			}
-			if m, effects = next.Step(Advanced{Epoch: 1, Stands: true}); m.State() != Waiting || texts(effects) != want {
-				t.Fatalf("behind %d, when #%d stands: %v, %s; want it to wait, %s", ahead, gone-1, m.State(), texts(effects), want)
+			if m, effects = after(next, Advanced{Epoch: 1, Stands: true}); m.state != Waiting || texts(effects) != want {
+				t.Fatalf("behind %d, when #%d stands: %v, %s; want it to wait, %s", ahead, gone-1, m.state, texts(effects), want)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func TestWaiterWalksBack(t *testing.T) {
 func TestHolderRemembersNoContender(t *testing.T) {
 	for name, inputs := range situations() {
 		m, _ := run(NewMachine(Mutex{}), inputs...)
-		if m.State() != Waiting && m.State() != Advancing && (m.older != neighbours{} || m.ahead != 0) {
+		if m.state != Waiting && m.state != Advancing && (m.older != neighbours{} || m.ahead != 0) {
 			t.Errorf("%s: it remembers %v and %d ahead, want no contender", name, m.older, m.ahead)
 		}
 	}
@@ -204,7 +204,7 @@ func TestWhichPlaceMayBeTaken(t *testing.T) {
 			rule Rule
 			want bool
 		}{{Mutex{}, kind == events.KindWrite}, {Write{}, kind == events.KindWrite}, {Read{}, false}} {
-			if got := replaceable(c.rule, kind); got != c.want {
+			if got := replaceable(c.rule, named(kind, 3).Text); got != c.want {
 				t.Errorf("the place of %v, for %T: %v", kind, c.rule, got)
 			}
 		}
@@ -240,8 +240,8 @@ func TestAListedQueueIsNeverWrittenTo(t *testing.T) {
 				{Started{Try: true}}, {Started{}, Created{Epoch: 1, Node: own}}, {Started{}, Unknown{Epoch: 1, Op: OpCreate}},
 			} {
 				m, _ := run(NewMachine(rule), append([]Input{Opened{Epoch: 1, Session: 7}}, inputs...)...)
-				m.Step(Listed{Epoch: 1, Queue: queue, Own: Own{Name: own, Owner: 7, Token: 5}, Size: 3})
-				m.Step(Listed{Epoch: 1, Queue: queue})
+				after(m, Listed{Epoch: 1, Queue: queue, Own: Own{Name: own, Owner: 7, Token: 5}, Size: 3})
+				after(m, Listed{Epoch: 1, Queue: queue})
 			}
 			Holders(queue)
 			Leads(queue)

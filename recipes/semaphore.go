@@ -87,9 +87,6 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
 
-// Size returns how many permits the semaphore was last known to have, or 0.
-func (m Machine) Size() int { return int(m.permits.size) }
-
 // queues reports whether the machine is a semaphore's and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
@@ -115,7 +112,7 @@ func (m *Machine) several() bool {
 // changes, and asks once more for that. If the first survey watched, a contender that
 // enters right away would be notified of its own permits.
 func (m *Machine) survey() []Effect {
-	m.forget()
+	m.listing = listing{}
 	m.state = Surveying
 	m.permits.changed, m.permits.doubted = false, false
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full && !m.try}}
@@ -170,14 +167,6 @@ func (m *Machine) unfit(size int32) Why {
 func (m *Machine) judge(in Surveyed) (why Why, room bool) {
 	s, _ := m.rule.(Semaphore)
 	return m.unfit(in.Size), int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
-}
-
-func (m *Machine) onAdopted() []Effect {
-	if s, ok := m.rule.(Semaphore); ok {
-		s.Adopt = true
-		m.rule = s
-	}
-	return nil
 }
 
 // permitsFound continues with permits that a look-up has found, after the answer to Enter
@@ -247,16 +236,16 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name}}
 }
 
-// AtOnce reports whether a create takes the permits at once: when the session last heard
-// of them, the queue was empty, and there was room.
-func (e Errand) AtOnce(v View) bool {
+// fitsAtOnce reports whether a create takes its permits at once: when the session last
+// heard of them, the queue was empty, and there was room.
+func (e *Errand) fitsAtOnce(v View) bool {
 	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
-	return e.Op == OpCreate && e.Permits > 0 && e.Count > 0 && v.Brief && free &&
+	return e.Count > 0 && v.Brief && free &&
 		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
 }
 
 // taking adds the creation of the permits.
-func (e Errand) taking(p Plan) Plan {
+func (e *Errand) taking(p Plan) Plan {
 	for range e.Permits {
 		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
 	}
@@ -265,7 +254,7 @@ func (e Errand) taking(p Plan) Plan {
 
 // atOncePlan takes the permits without a place in the queue. The Stats in the answer say
 // whether the queue is empty, and how many permits there are.
-func (e Errand) atOncePlan(v View, p Plan) Plan {
+func (e *Errand) atOncePlan(v View, p Plan) Plan {
 	p = e.taking(append(p, check(OnSize, e.Size).of(e.Version)))
 	permits, queue := set(OnPermitDirectory, path.Dir(e.Permit), marker), set(OnDirectory, e.Dir, marker)
 	permits.dir, queue.dir = v.Permits.Writable(), v.Dir.Writable()
@@ -278,7 +267,7 @@ func (p Plan) atOnce() bool {
 }
 
 // enteredAtOnce takes the answer to it.
-func (e Errand) enteredAtOnce(p Plan, a Answer) Meaning {
+func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
 		return e.unknown() // the permits may stand, and a look-up finds them
 	}
@@ -291,19 +280,19 @@ func (e Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	counted := permits.Czxid == p[last-1].dir && queue.Czxid == p[last].dir
 	in.Spare = !counted || queue.Children > 0 || permits.Children > e.Count
 	if queue.Children > 0 {
-		return tell(in).seeing(e.Dir, queue)
+		return Meaning{In: in, Note: NoteSeen, Dir: e.Dir, stat: queue}
 	}
-	return tell(in).seeing(path.Dir(e.Permit), permits)
+	return Meaning{In: in, Note: NoteSeen, Dir: path.Dir(e.Permit), stat: permits}
 }
 
 // notAtOnce takes a refusal. Nothing was done, and the contender queues up.
-func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
+func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	note := NoteGone
 	if a.Result != ResultNoNode {
 		note = NoteShut
 	}
 	e.Count = 0
-	m := e.next(ThenAgain)
+	m := Meaning{Then: ThenAgain}
 	if at.On == OnPermits || at.Do == DoSet {
 		m = m.noting(note, at)
 	}
@@ -313,7 +302,7 @@ func (e Errand) notAtOnce(a Answer, at Operation) Meaning {
 // enterPlan trades the own node for the permits. The operations that may fail by the
 // protocol come first. If the directory of the permits is ours, its marker is written
 // once more: the answer has its Stat, which counts the permits.
-func (e Errand) enterPlan(v View) Plan {
+func (e *Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
 	p = e.taking(p)
 	counts := set(OnPermitDirectory, path.Dir(e.Permit), marker)
@@ -328,26 +317,26 @@ func (e Errand) enterPlan(v View) Plan {
 
 // entered takes the answer to an enter. If the answer has not counted the permits of the
 // known directory, they are counted after it.
-func (e Errand) entered(p Plan, a Answer) Meaning {
+func (e *Errand) entered(p Plan, a Answer) Meaning {
 	if a.Result == ResultDone {
 		return e.counted(p, a)
 	}
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case at.On == OnSize && (missing || a.Result == ResultBadVersion):
-		return tell(Refused{Epoch: e.Epoch, Op: e.Op, Stale: true})
+		return Meaning{In: Refused{Epoch: e.Epoch, Op: e.Op, Stale: true}}
 	case at.On == OnOwn:
 		return e.refused(missing)
 	case missing && (at.On == OnPermits || at.On == OnPermitDirectory):
-		return e.next(ThenMakeParents).noting(NoteGone, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteGone, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
 }
 
-func (e Errand) counted(p Plan, a Answer) Meaning {
+func (e *Errand) counted(p Plan, a Answer) Meaning {
 	in, stat := Entered{Epoch: e.Epoch}, a.stat()
 	for _, node := range a.Nodes {
 		in.Permits = append(in.Permits, PermitName(node))
@@ -358,7 +347,7 @@ func (e Errand) counted(p Plan, a Answer) Meaning {
 	for _, o := range p {
 		if o.On == OnPermitDirectory && o.dir == stat.Czxid {
 			in.InUse = stat.Children
-			return tell(in)
+			return Meaning{In: in}
 		}
 	}
 	return Meaning{Then: ThenCount, In: in}
@@ -369,4 +358,17 @@ func (e Errand) counted(p Plan, a Answer) Meaning {
 func PermitName(permit string) string {
 	dir, name := path.Split(permit)
 	return path.Base(dir) + "/" + name
+}
+
+// LooksForPermits reports whether to search for the GUID among the permits of a semaphore
+// after listing its queue: the transaction that creates them may have been executed, and
+// its answer lost. All of this follows the barrier, so the transaction was executed by
+// then, or never will be.
+func (e List) LooksForPermits(l Listed) bool { return e.Barrier && l.Own == Own{} }
+
+// Permits returns the answer if there are permits of the attempt: the first one, the
+// session that owns them, and how many are in use.
+func (l Listed) Permits(first string, owner int64, inUse int32) Listed {
+	l.Own, l.Entered, l.InUse = Own{Name: events.Name{Text: first}, Owner: owner}, true, inUse
+	return l
 }

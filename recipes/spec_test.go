@@ -197,7 +197,7 @@ func TestExploreFinds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%q: %v", spec, err)
 	}
-	f := explore(Machine.Step, s)
+	f := explore(after, s)
 	t.Log(f)
 	switch f.Violation {
 	case "":

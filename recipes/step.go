@@ -6,35 +6,40 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is the machine itself. step handles what means the same in every state, and
+// This file is the machine itself. Step handles what means the same in every state, and
 // the rest goes to one function for each state, which has all that can happen there.
 
-// Step takes one input. The effects must be executed in order.
-func (m Machine) Step(in Input) (Machine, []Effect) {
-	effects := m.step(in) // of the copy
-	return m, effects
-}
-
-// step is Step on a machine that it changes. Its functions share one pointer: a copy for
-// each of them would grow the stack of every goroutine that takes a step.
-func (m *Machine) step(in Input) []Effect {
+// Step takes one input, and changes the machine. The effects must be executed in order.
+func (m *Machine) Step(in Input) []Effect {
 	// Answers and news of a session that is over say nothing about this one.
 	if d, ok := in.(dated); ok && (m.epoch == 0 || d.of() != m.epoch) {
 		return stray(in)
 	}
 	switch in := in.(type) {
 	case Started:
-		return m.onStarted(in)
+		if m.started || m.state == Over {
+			return nil // it was withdrawn before
+		}
+		m.started, m.try, m.strict, m.detect = true, in.Try, in.Strict, in.Detect
+		return m.begin()
+	case Opened:
+		m.epoch, m.session, m.up = in.Epoch, in.Session, !in.Suspended
+		if m.state == Idle && m.started {
+			return m.begin()
+		}
+		return nil
 	case Withdrawn:
 		return m.onWithdrawn(in)
-	case Opened:
-		return m.onOpened(in)
 	case Expired:
 		return m.onExpired()
 	case AskedBack:
 		return m.onAskedBack(in)
 	case Adopted:
-		return m.onAdopted()
+		if s, ok := m.rule.(Semaphore); ok {
+			s.Adopt = true
+			m.rule = s
+		}
+		return nil
 	case Reconnected:
 		m.up = true
 	case Suspended:
@@ -213,19 +218,31 @@ func (m *Machine) looked(in Listed) []Effect {
 }
 
 func (m *Machine) stepCreating(in Input) []Effect {
-	switch in := in.(type) {
-	case Created:
-		return m.created(in)
-	case Enqueued:
-		if len(in.Nodes) == 0 {
+	if all, several := in.(Enqueued); several {
+		if len(all.Nodes) == 0 {
 			return nil
 		}
-		if m.why == 0 && slices.ContainsFunc(in.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
-			m.own = Own{Name: in.Nodes[0]}
+		first := all.Nodes[0] // its name represents all
+		if m.why == 0 && slices.ContainsFunc(all.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
+			m.own = Own{Name: first}
 			return m.fail(WhySequenceEnd)
 		}
-		first := in.Nodes[0] // its name represents all
-		return m.created(Created{Epoch: in.Epoch, Node: first, Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
+		in = Created{Epoch: all.Epoch, Node: first, Alone: all.Alone, Fresh: all.Fresh, Token: all.Token}
+	}
+	switch in := in.(type) {
+	case Created:
+		m.own = Own{Name: in.Node}
+		switch {
+		case m.why != 0:
+			return m.release()
+		case in.Node.Check() != nil:
+			return m.fail(WhySequenceEnd)
+		case in.Alone:
+			m.own.Owner, m.own.Token = m.session, in.Token
+			return m.enter(in.Fresh)
+		default:
+			return m.list()
+		}
 	case Entered:
 		return m.enteredAtOnce(in)
 	case Canceled:
@@ -254,21 +271,6 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		return m.recover()
 	default:
 		return stray(in)
-	}
-}
-
-func (m *Machine) created(in Created) []Effect {
-	m.own = Own{Name: in.Node}
-	switch {
-	case m.why != 0:
-		return m.release()
-	case in.Node.Check() != nil:
-		return m.fail(WhySequenceEnd)
-	case in.Alone:
-		m.own.Owner, m.own.Token = m.session, in.Token
-		return m.enter(in.Fresh)
-	default:
-		return m.list()
 	}
 }
 
@@ -497,15 +499,13 @@ func (m *Machine) claimedWithRecord(in Claimed) []Effect {
 	case m.removed:
 		return m.requeue()
 	}
-	m.recorded = m.recorded || m.records() && in.Abandoned == nil
+	m.recorded = m.recorded || m.recording() == RecordMade && in.Abandoned == nil
 	switch {
 	case m.why != 0:
 		m.clean = m.recorded
 		return m.release()
-	case m.stale(in.Fresh):
-		return m.claim()
 	default:
-		return m.grant(in.Abandoned)
+		return m.grant(in.Fresh, in.Abandoned)
 	}
 }
 
@@ -649,4 +649,95 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 	default:
 		return stray(in)
 	}
+}
+
+// onWithdrawn takes the way out that all states share: every node is removed. If only the
+// answer in progress says which nodes there are, it is awaited first.
+func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
+	if m.why != 0 && m.state != Lapsed || m.state == Over {
+		return nil
+	}
+	if m.detect {
+		m.leavesClean(in)
+	}
+	if m.why == 0 {
+		m.why = in.Why
+	}
+	var effects []Effect
+	switch m.state {
+	case Idle, Looking:
+		return m.over()
+	case Creating:
+		// If the Create was sent, its answer says what there is to delete.
+		effects = []Effect{Cancel{Epoch: m.epoch}}
+	case Recovering, Entering:
+		// The answer in progress says what there is to delete.
+	default:
+		switch {
+		case m.removed && !m.several():
+			return m.over()
+		case m.state == Claiming && m.recording() == RecordMade:
+			// The answer reports whether the record is ours.
+		default:
+			effects = m.release()
+		}
+	}
+	if !m.up || m.why == WhyNoSession || m.why == WhyLost && !in.Ran {
+		// Nothing is held, and the servers may not answer for long. Only a function is
+		// over when its node has gone.
+		return m.finish(effects)
+	}
+	return effects
+}
+
+// onExpired starts over if the caller still waits, and else ends: a dead session has no
+// nodes.
+func (m *Machine) onExpired() []Effect {
+	place := m.own.Name.Text != ""
+	m.epoch, m.session, m.up = 0, 0, false
+	m.permits.entered = false
+	if _, ok := m.rule.(Multi); ok {
+		m.own = Own{} // no node is left
+	}
+	switch {
+	case m.state == Held:
+		m.removed = true
+		return m.lose(events.ReasonSessionExpired)
+	case m.state == Lapsed:
+		m.removed = true
+		return nil
+	case m.state == Over || m.state == Idle:
+		return nil
+	case m.why != 0:
+		return m.over()
+	}
+	effects := m.begin()
+	if place {
+		effects = append(effects, Requeue{})
+	}
+	return effects
+}
+
+// onAskedBack passes the wish on, for the caller to decide. A node that was written to is
+// still there, and so is the lock.
+//
+// Of several wishes the one with the earliest moment counts, and the caller learns of it
+// when it comes. A wish with a later moment, or with none, says nothing new. A wish that
+// came before the Grant is reported with it.
+func (m *Machine) onAskedBack(in AskedBack) []Effect {
+	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
+		return nil
+	}
+	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)
+	if m.asked && !sooner {
+		return nil
+	}
+	m.asked = true
+	if sooner {
+		m.by = in.By
+	}
+	if m.state != Held {
+		return nil
+	}
+	return []Effect{Revoke{By: m.by}}
 }

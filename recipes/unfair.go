@@ -6,12 +6,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about what the requests of a lock that is one node mean on the wire.
+// This file is about a lock that is one node: what its requests mean on the wire, and
+// which contender of a session owns the node.
 
 // takePlan creates the node and writes its data once more: the answer has the node's
 // Stat, and so the zxid. If the list of permissions does not allow the write, it is a
 // plain create, and a listing shows the rest.
-func (e Errand) takePlan(v View) Plan {
+func (e *Errand) takePlan(v View) Plan {
 	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	if !v.Plain && v.Brief {
 		p = append(p, set(OnOwn, e.Nodes[0], e.Data))
@@ -24,27 +25,27 @@ func TheNode(node string) events.Name {
 	return events.Name{Text: path.Base(node), Kind: events.KindUnfair}
 }
 
-func (e Errand) took(p Plan, a Answer) Meaning {
+func (e *Errand) took(p Plan, a Answer) Meaning {
 	created, stat := Created{Epoch: e.Epoch, Node: TheNode(e.Nodes[0])}, a.stat()
 	switch {
 	case len(p) == 1:
-		return tell(created)
+		return Meaning{In: created}
 	case stat.Czxid == 0:
 		return e.unknown() // the node was made, and a look-up finds its zxid
 	default:
 		created.Alone, created.Token = true, stat.Czxid
-		return tell(created)
+		return Meaning{In: created}
 	}
 }
 
-func (e Errand) occupied(a Answer, at Operation) Meaning {
+func (e *Errand) occupied(a Answer, at Operation) Meaning {
 	switch {
 	case a.Result == ResultNodeExists:
-		return tell(Occupied{Epoch: e.Epoch})
+		return Meaning{In: Occupied{Epoch: e.Epoch}}
 	case a.Result == ResultNoNode:
-		return e.next(ThenMakeParents).noting(NoteNothing, at)
+		return Meaning{Then: ThenMakeParents}.noting(NoteNothing, at)
 	case at.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut, at)
+		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
 	default:
 		return e.refused(false)
 	}
@@ -55,16 +56,88 @@ func (e Errand) occupied(a Answer, at Operation) Meaning {
 // means that the contender created the node: if it exists now, it existed then. For a
 // delete in doubt, own means that the node is the session's, in which only one contender
 // at a time may have created it; see [OwnerBook].
-func (e Errand) Looked(own bool) Meaning {
+func (e *Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:
-		return tell(Claimed{Epoch: e.Epoch})
+		return Meaning{In: Claimed{Epoch: e.Epoch}}
 	case e.Op == OpClaim:
 		return e.refused(true)
 	case own:
 		e.Doubts = false
-		return e.next(ThenAgain)
+		return Meaning{Then: ThenAgain}
 	default:
 		return e.deleted()
 	}
+}
+
+// OwnerBook records which contender of a session owns the node at one path, or may have
+// created it. It is for locks of one node, whose name does not identify its creator. S
+// names a contender; its zero value is none.
+//
+// The session that owns the node does not identify the creator either, because two
+// contenders of one session may request the same lock:
+//
+//  1. A sends its create, and B sends its own.
+//  2. The connection breaks, and the outcome of both is unknown.
+//  3. On the next connection both look, find a node of their own session, and take it for
+//     theirs.
+//
+// So a session has one owner at a path at a time. Until the outcome of A's create is
+// known, B's create is not sent, and B waits as if A held the lock. A node of this
+// session that is found then is A's, unless it is one that was held and that the servers
+// did not let us delete.
+type OwnerBook[S comparable] struct {
+	owner S
+	past  int64 // the zxid that created the node of the exception
+}
+
+// Owner returns the owner, or the zero value.
+func (b OwnerBook[S]) Owner() S { return b.owner }
+
+// Enter makes a contender the owner before it sends its create, if there is no other
+// owner.
+func (b OwnerBook[S]) Enter(who S) (_ OwnerBook[S], entered bool) {
+	if b.owner != *new(S) && b.owner != who {
+		return b, false
+	}
+	b.owner = who
+	return b, true
+}
+
+// Leave notes that a contender has no node at the path, and no create in progress.
+func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
+	if b.owner == who {
+		b.owner = *new(S)
+	}
+	return b
+}
+
+// Heard takes the input of a contender about its node. The token is the zxid that created
+// the node, or 0.
+func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
+	if b.owner != who {
+		return b
+	}
+	switch in := in.(type) {
+	case Occupied, Deleted, Gone:
+		return b.Leave(who)
+	case Listed:
+		if in.Own == (Own{}) {
+			return b.Leave(who) // it never had a node, or the node is gone
+		}
+	case Refused:
+		switch {
+		case in.Op == OpDelete:
+			b.past = token
+			return b.Leave(who)
+		case in.Op == OpCreate, in.Op == OpClaim && in.Missing:
+			return b.Leave(who)
+		}
+	}
+	return b // the contender has the node, or may have it
+}
+
+// Owns reports whether the contender owns a node of this session that the zxid created.
+func (b OwnerBook[S]) Owns(who S, czxid int64) bool {
+	return b.owner == who && b.past != czxid
 }

@@ -119,8 +119,8 @@ func TestWarmIsForTheNextInLine(t *testing.T) {
 			inputs = append(inputs, Suspended{}, Reconnected{}, inputs[3])
 		}
 		m, effects := run(NewMachine(c.rule), inputs...)
-		if got := slices.Contains(effects, Effect(Warm{})); got != c.want || m.State() != Waiting {
-			t.Errorf("%s: %v, %s; want it to wait, and to be kept warm: %v", name, m.State(), texts(effects), c.want)
+		if got := slices.Contains(effects, Effect(Warm{})); got != c.want || m.state != Waiting {
+			t.Errorf("%s: %v, %s; want it to wait, and to be kept warm: %v", name, m.state, texts(effects), c.want)
 		}
 	}
 }

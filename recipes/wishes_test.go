@@ -134,13 +134,13 @@ func TestAWishChangesNothingElse(t *testing.T) {
 			plain, _ := run(NewMachine(c.rule), inputs...)
 			for _, node := range []events.Name{plain.own.Name, ahead3, {}, {Text: "no-such-node"}} {
 				own := node.Text != "" && node.Same(plain.own.Name)
-				asked, effects := plain.Step(AskedBack{plain.epoch, node, 0})
+				asked, effects := after(plain, AskedBack{plain.epoch, node, 0})
 				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
 				want := own && plain.state == Held && !plain.asked && plain.why == 0
 				if told != want || !told && len(effects) > 0 || !own && asked != plain {
 					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node.Text, texts(effects), want)
 				}
-				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
+				if _, again := after(asked, AskedBack{plain.epoch, node, 0}); len(again) > 0 {
 					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node.Text, texts(again))
 				}
 				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
@@ -157,8 +157,8 @@ func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int
 	}
 	alike := func(e Effect) bool { return e == Effect(Revoke{}) }
 	for _, in := range everyInput() {
-		p, effects := plain.Step(in)
-		a, besides := asked.Step(in)
+		p, effects := after(plain, in)
+		a, besides := after(asked, in)
 		text := append(slices.Clip(where), plain.state, in)
 		granted := slices.ContainsFunc(besides, func(e Effect) bool { _, ok := e.(Grant); return ok })
 		if told := slices.ContainsFunc(besides, alike); told && asked.state == Held && asked.asked || told && !granted && a.state != Held {

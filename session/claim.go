@@ -22,7 +22,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	}
 	claims, floor := a.Wants(recipes.PartClaim), a.Wants(recipes.PartFloor)
 	claim := func() {
-		in, err = c.carryOut(t, recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
+		in, err = c.carryOut(t, &recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
 	}
 	var wait sync.WaitGroup
 	var unread error // without a floor the next contender's node or a listing shows it

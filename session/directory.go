@@ -106,18 +106,18 @@ func (d *directories) forget(dir string) {
 	delete(d.known, dir)
 }
 
-// leaves notes that a seat of ours gives its node up.
-func (d *directories) leaves(dir, node string, floor bool) {
+// leaves notes that a seat of ours gives its node up, and leaves a floor.
+func (d *directories) leaves(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	keep(d.left, dir, d.left[dir].Leaves(node, floor))
+	keep(d.left, dir, d.left[dir].Leaves(node, true))
 }
 
-// removed notes that the node is gone.
-func (d *directories) removed(dir, node string, floor bool) {
+// removed notes that the node of a seat that leaves a floor is gone.
+func (d *directories) removed(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	keep(d.left, dir, d.left[dir].Removed(node, floor))
+	keep(d.left, dir, d.left[dir].Removed(node, true))
 }
 
 // isFree reports whether no contender is ahead of a seat that has seen the node past go,
@@ -187,7 +187,7 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 
 // isFresh reports whether the directory of a create may be a new one. The servers must be
 // known to have container nodes: others close the connection.
-func (c *client) isFresh(t *Seat, x recipes.Errand) bool {
+func (c *client) isFresh(t *Seat, x *recipes.Errand) bool {
 	attempt, _ := t.attempted()
 	return x.Layout == recipes.LayoutQueue && attempt == 1 && x.Dir != "/" &&
 		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir).New()
@@ -202,15 +202,16 @@ func (c *client) isFresh(t *Seat, x recipes.Errand) bool {
 // connection ends, and sends it on the next one. By then the seat may have been withdrawn,
 // and its caller, who does not wait for the node during an outage, may have acquired the
 // lock again.
-func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
-	dir := c.link.Await(x.Dir, nil)
+func (c *client) createFresh(t *Seat, x *recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
+	parent := x.Dir // the errand itself stays off the heap
+	dir := c.link.Await(parent, nil)
 	node := c.link.Await(x.Nodes[0], dir)
 	defer c.link.Forget(dir, node)
 	var failure error
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		failure = c.makeDirectory(x.Dir, recipes.Marker(), t.acl, false)
+		failure = c.makeDirectory(parent, recipes.Marker(), t.acl, false)
 	}()
 	select {
 	case <-dir.Sent:
@@ -223,7 +224,7 @@ func (c *client) createFresh(t *Seat, x recipes.Errand, p recipes.Plan) (a recip
 	if failure != nil {
 		return a, false, err
 	}
-	c.dirs.made(x.Dir, dir.Zxid())
+	c.dirs.made(parent, dir.Zxid())
 	if a.Result == recipes.ResultDone {
 		a.Stats = []recipes.Stat{{Czxid: node.Zxid()}}
 	}

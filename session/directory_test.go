@@ -26,8 +26,7 @@ func TestAnEmptyBookIsNotKept(t *testing.T) {
 	d := newDirectories()
 	d.read("/locks/a", recipes.Marker(), &zk.Stat{Czxid: 1})
 	d.learn("/locks/a", recipes.Meaning{Note: recipes.NoteGone})
-	d.leaves("/locks/a", "n", false)
-	if len(d.known)+len(d.left) != 0 {
-		t.Errorf("%v and %v are kept, want nothing", d.known, d.left)
+	if len(d.known) != 0 {
+		t.Errorf("%v are kept, want nothing", d.known)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // create makes the seat's nodes for an attempt, and their directories if there are none.
 func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, error) {
 	epoch := e.Epoch
-	x := recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: t.layout, Dir: t.dir, Data: t.dataIn(c)}
+	x := &recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: t.layout, Dir: t.dir, Data: t.dataIn(c)}
 	switch x.Layout {
 	case recipes.LayoutNode:
 		if !c.owners.enter(t) {
@@ -41,7 +41,7 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 	if e.Back.Text != "" {
 		x.Leavers = t.nodes(t.at(e.Back))
 	} else if t.permits != nil {
-		c.mayEnterAtOnce(t, &x, id)
+		c.mayEnterAtOnce(t, x, id)
 	}
 	in, err := c.carryOut(t, x)
 	if _, created := in.(recipes.Created); created && t.permits != nil {
@@ -64,7 +64,7 @@ func (c *client) mayEnterAtOnce(t *Seat, x *recipes.Errand, id guid) {
 // claim writes through the quorum on condition that the own node exists, or that all of
 // them do. The loop judges the lease.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	x := recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Record: e.Record}
+	x := &recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Record: e.Record}
 	var incomplete recipes.Input
 	if x.Nodes, incomplete = t.claimed(e.Epoch, t.at(e.Node)); incomplete != nil {
 		return incomplete, errIncomplete
@@ -78,8 +78,10 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 // enter trades the own node for the permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
-	return c.carryOut(t, recipes.Errand{
+	if e.Floor {
+		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+	}
+	return c.carryOut(t, &recipes.Errand{
 		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c), Floor: e.Floor,
 		Size: t.permits.size, Version: e.Version,
 		Permit: path.Join(t.permits.dir, permitHead(id, t.token(own))), Permits: e.Permits,
@@ -88,7 +90,7 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 
 // remove deletes the own nodes. If it leaves a floor, the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Input, error) {
-	x := recipes.Errand{
+	x := &recipes.Errand{
 		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes, Floor: e.Floor, Clean: e.Clean,
 	}
 	own := nodes[0]
@@ -102,13 +104,15 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 		x.Holder = t.recordPath()
 	}
 	x.Layout = recipes.LayoutQueue // also if only one node of several is known
-	if x.Renews(events.Late(own)) && c.renew(t, path.Dir(own), own) {
+	if events.Late(own) && x.Renews() && c.renew(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	c.dirs.leaves(t.dir, e.Node.Text, e.Floor) // before any seat can learn that it is gone
+	if e.Floor {
+		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+	}
 	in, err := c.carryOut(t, x)
-	if _, gone := in.(recipes.Deleted); gone {
-		c.dirs.removed(t.dir, e.Node.Text, e.Floor)
+	if _, gone := in.(recipes.Deleted); gone && e.Floor {
+		c.dirs.removed(t.dir, e.Node.Text)
 	}
 	return in, err
 }
@@ -128,7 +132,7 @@ func (c *client) permitsLeft(t *Seat, nodes []string) {
 //  2. The seat is withdrawn, and the connection ends. Without one its caller does not
 //     wait for the end of the request, and acquires the lock again.
 //  3. On the next connection both make a node.
-func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
+func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 	var dirs []string // that were missing
 	var unshed error  // why the record of a holder that has released was not removed
 	var at recipes.Operation
@@ -175,11 +179,11 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 			}
 			dirs = append(dirs, made...)
 		case recipes.ThenReadRecord:
-			if m, err = c.readRecord(t, m.Next); m.Then == recipes.ThenTell {
+			if m, err = c.readRecord(t, x); m.Then == recipes.ThenTell {
 				return m.In, err
 			}
 		case recipes.ThenLook:
-			if m, err = c.lookAt(t, m.Next); m.Then == recipes.ThenTell {
+			if m, err = c.lookAt(t, x); m.Then == recipes.ThenTell {
 				return m.In, err
 			}
 		case recipes.ThenAgain:
@@ -196,9 +200,8 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 			case recipes.Refused:
 				return recipes.Refused{Epoch: x.Epoch, Op: x.Op}, err
 			}
-			m.Next.Leavers = nil
+			x.Leavers = nil
 		}
-		x = m.Next
 	}
 	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", at.Path, zk.ErrNoNode)
 }
@@ -206,7 +209,7 @@ func (c *client) carryOut(t *Seat, x recipes.Errand) (recipes.Input, error) {
 // barrierOf makes the write that comes before a list request. It returns nil if it was
 // made, and an answer otherwise.
 func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
-	x := recipes.Errand{Op: recipes.OpList, Epoch: epoch, Dir: t.dir}
+	x := &recipes.Errand{Op: recipes.OpList, Epoch: epoch, Dir: t.dir}
 	p := x.Plan(recipes.View{})
 	a, err := c.perform(t, p)
 	m := x.Means(p, a)
@@ -217,7 +220,7 @@ func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) 
 }
 
 // view is what the plan of an errand depends on.
-func (c *client) view(t *Seat, x recipes.Errand) recipes.View {
+func (c *client) view(t *Seat, x *recipes.Errand) recipes.View {
 	v := recipes.View{Brief: t.brief}
 	creates := x.Op == recipes.OpCreate
 	switch {
@@ -250,7 +253,7 @@ func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 // means returns what follows from an answer, and notes what it says: of a directory, of
 // the data of the one node, and of the own nodes. A seat that holds from then on knows
 // its nodes.
-func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
+func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	switch {
 	case m.Note == recipes.NoteNothing:
@@ -260,7 +263,9 @@ func (c *client) means(t *Seat, x recipes.Errand, p recipes.Plan, a recipes.Answ
 		t.single.plain.Store(true)
 	}
 	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can learn of it
-		c.dirs.removed(t.dir, path.Base(x.Nodes[0]), x.Floor)
+		if x.Floor {
+			c.dirs.removed(t.dir, path.Base(x.Nodes[0]))
+		}
 		c.dirs.fewer(t.dir, 1)
 	}
 	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
@@ -332,9 +337,9 @@ func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, 
 }
 
 // removeApart deletes the nodes one by one.
-func (c *client) removeApart(t *Seat, x recipes.Errand, nodes []string) (refused recipes.Input, refusal error) {
+func (c *client) removeApart(t *Seat, x *recipes.Errand, nodes []string) (refused recipes.Input, refusal error) {
 	for i := range nodes {
-		one := recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
+		one := &recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
 		switch in, err := c.carryOut(t, one); in.(type) {
 		case recipes.Unknown:
 			return in, err // all of it is made again, whatever the other answers are

@@ -87,23 +87,23 @@ func (s *Session) isOverdue(seat *Seat) bool {
 // So the machine gets the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	t := r.seat
-	node, unwatched, proves := recipes.Proves(in, t.permits == nil)
+	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
+	proof, proves := recipes.Prove(in, t.permits == nil, fresh)
 	if !proves {
 		s.tell(t, in, nil)
 		return
 	}
-	if node.Text != "" {
+	in = proof.Answer
+	if proof.Node.Text != "" {
 		if t.single != nil && !c.isOver() {
 			t.single.known = true
 		}
-		r.node = t.ownPath(node)
+		r.node = t.ownPath(proof.Node)
 	}
-	if unwatched {
+	if proof.Unwatched {
 		s.unwatched[t] = struct{}{} // until it gives up its node: no listing will watch it
 	}
 	claim, _ := r.effect.(recipes.Claim)
-	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
-	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
 		if t.single != nil {
 			t.single.noteCertain(c)

@@ -105,12 +105,12 @@ func (t *Seat) record(own string) []byte {
 }
 
 // readRecord reads the record that a claim has found, and returns what follows from that.
-func (c *client) readRecord(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) {
+func (c *client) readRecord(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error) {
 	node, own := x.Holder, path.Base(x.Nodes[0])
 	data, stat, err := c.conn.Get(node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // it is gone by now
-		m.Then, m.Next = recipes.ThenAgain, x
+		m.Then = recipes.ThenAgain
 		return m, nil
 	case err != nil:
 		m.In, err = unanswered(x.Epoch, recipes.OpClaim, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // This file is about the ways in which nodes are given up: with the create of another seat
-// (see recipes/turnover.go), many together, in a later session, and with their directory.
+// (see [recipes.Errand.Leads]), many together, in a later session, and with their directory.
 
 // pairReply is the answer for a seat's machine, and its error.
 type pairReply struct {
@@ -27,12 +27,12 @@ type pairReply struct {
 // the other finds out why.
 func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
-	x := recipes.Errand{
+	x := &recipes.Errand{
 		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
 		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
 	}
 	if t.permits != nil {
-		c.mayEnterAtOnce(t, &x, next.guid)
+		c.mayEnterAtOnce(t, x, next.guid)
 	}
 	v := c.view(t, x)
 	if !x.Follows(v) {

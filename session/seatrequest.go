@@ -252,16 +252,23 @@ func (s *Session) paired(r *seatRequest) (joined bool) {
 	case r.op == recipes.OpCreate:
 		v.Dir = s.client.dirs.book(t.dir)
 	}
-	switch {
-	case x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node):
-		r.leads = true
-		s.leaving[t.dir] = r
-	case x.Follows(v) && create.Back.Text == "": // it deletes no permits itself
-		if parked := s.leaving[t.dir]; parked != nil && parked.epoch == r.epoch {
+	switch r.op {
+	case recipes.OpDelete:
+		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
+			r.leads = true
+			s.leaving[t.dir] = r
+		}
+	case recipes.OpCreate:
+		parked := s.leaving[t.dir]
+		if parked == nil || parked.epoch != r.epoch || create.Back.Text != "" { // it deletes permits itself
+			return false
+		}
+		if x.Follows(v) {
 			parked.with, r.with = r, parked
 			delete(s.leaving, t.dir)
 			return true
 		}
+	default:
 	}
 	return false
 }

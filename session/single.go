@@ -112,7 +112,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 }
 
 // removeSingle deletes the node if it is the seat's.
-func (c *client) removeSingle(t *Seat, x recipes.Errand) (recipes.Input, error) {
+func (c *client) removeSingle(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 	if !c.owners.is(t) {
 		return recipes.Deleted{Epoch: x.Epoch}, nil
 	}
@@ -125,7 +125,7 @@ func (c *client) removeSingle(t *Seat, x recipes.Errand) (recipes.Input, error) 
 }
 
 // lookAt looks whether the one node is the seat's, and returns what follows from that.
-func (c *client) lookAt(t *Seat, x recipes.Errand) (m recipes.Meaning, _ error) {
+func (c *client) lookAt(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error) {
 	there, stat, err := c.conn.Exists(t.single.node)
 	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
 		m.In, err = classified(x.Epoch, x.Op, outcome, err)

@@ -1,6 +1,21 @@
 package recipes
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Leads returns which of an election's candidates leads, or will as soon as it learns
+// that its turn has come: the first in the queue. It returns false if there are none. As
+// long as that node exists, no other candidate leads. The queue is in any order.
+func Leads(queue []events.Name) (events.Name, bool) {
+	if len(queue) == 0 {
+		return events.Name{}, false
+	}
+	return slices.MinFunc(queue, events.CompareNames), true
+}
 
 // ShortTerm is the length of a term below which the candidate pauses before it campaigns
 // again.

@@ -8,9 +8,9 @@ import (
 )
 
 // This file is about what a session knows of a directory of locks: what the directory's
-// data say, and which holders of its own have left. Each book is a small comparable
-// value. The session keeps one for each directory, and the explorer keeps the same in its
-// worlds.
+// data say, which holders of its own have left, and when the directory is renewed. Each
+// book is a small comparable value. The session keeps one for each directory, and the
+// explorer keeps the same in its worlds.
 
 // The data of a directory that this library made say so: a line with a magic word, and
 // perhaps a second line with a floor. A floor is the zxid that created the node of a
@@ -52,8 +52,8 @@ func Marker() []byte { return marker }
 //nolint:gochecknoglobals // never written
 var marker = []byte(magic)
 
-// FloorData returns the data of a directory of ours with a floor.
-func FloorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
+// floorData returns the data of a directory of ours with a floor.
+func floorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
 
 // Names reports whether the floor is the node that the zxid created. The zxid is 0 if
 // nothing is known of the node.
@@ -88,10 +88,10 @@ func (b DirectoryBook) Writable() (czxid int64) {
 // Markable is [DirectoryBook.Writable] for a create. It also returns 0 if the create
 // cannot expect to be alone.
 func (b DirectoryBook) Markable() (czxid int64) {
-	if b.contended {
+	if b.contended || b.closed {
 		return 0
 	}
-	return b.Writable()
+	return b.czxid
 }
 
 // Children returns how many nodes the directory had when it was last seen, and 0 if it
@@ -159,4 +159,46 @@ func (b LeaverBook[N]) Removed(node N, floor bool) LeaverBook[N] {
 // holder of ours, and its node is gone, only past was left.
 func (b LeaverBook[N]) Free(past, next N) bool {
 	return b.left == past || b.removed == next
+}
+
+// Renewal is what was read of a directory whose sequence numbers are almost used up. A
+// contender that deletes a node with a late number (see [events.Late]) also deletes the
+// directory, if we have made it and nothing else is in it. The next contender makes it
+// again, as after the servers have removed an empty container, and numbers begin with 0.
+// Tokens are zxids and keep growing, and so do floors, which are zxids, too.
+//
+// A server does not delete a directory with a node in it. So a contender that has queued
+// up meanwhile keeps the directory, and the next one that leaves tries again. In a
+// directory with kazoo's names the same transaction makes the directory again, because
+// kazoo's locks make theirs only once.
+type Renewal struct {
+	Dir      string
+	Version  int32
+	Data     DirectoryData
+	Children int32
+	Own      string // the own node in the directory, which is deleted with it, or ""
+	Stays    bool   // the directory is to be created again at once
+}
+
+// Renews reports whether the delete of a node with a late number also tries to delete the
+// directory.
+func (e *Errand) Renews() bool { return e.Op == OpDelete && !e.Clean }
+
+// Plan returns the transaction to try, or no plan. The directory is deleted only in the
+// version that was read. If that is refused, nothing has changed, and the own node is
+// deleted separately.
+func (r Renewal) Plan() (p Plan) {
+	others := r.Children
+	if r.Own != "" {
+		others--
+		p = append(p, remove(OnOwn, r.Own))
+	}
+	if !r.Data.Ours || others > 0 {
+		return nil
+	}
+	p = append(p, remove(OnDirectory, r.Dir).of(r.Version))
+	if r.Stays {
+		p = append(p, create(OnDirectory, r.Dir, marker, Persistent))
+	}
+	return p
 }
