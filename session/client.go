@@ -43,7 +43,7 @@ type client struct {
 	ended    chan struct{} // closed when the client's own goroutines are gone
 	greeted  chan struct{} // size 1: a handshake was answered
 
-	phase      atomic.Int32    // a [phase]; only the loop writes it
+	phase      atomic.Int32    // see [phaseDialing]; only the loop writes it
 	told       atomic.Bool     // a server has said that the session was ended
 	shown      time.Time       // the deadline that the hook received last; only the client's goroutines touch it
 	containers *containerNodes // of the session
@@ -65,14 +65,12 @@ type client struct {
 	farewell   time.Time    // until when a server may answer the end of the session
 }
 
-// phase says how far a client's session has come. It moves forward only, except
+// The phase of a client says how far its session has come. It moves forward only, except
 // that a session may be up and suspended in turn, and that one that loses its connection
 // while it is young begins again.
-type phase int32
-
 const (
 	// phaseDialing: no server has given out a session.
-	phaseDialing phase = iota
+	phaseDialing int32 = iota
 	// phaseYoung: a server has, and it is too early for requests.
 	phaseYoung
 	// phaseUp: requests may be made.
@@ -86,13 +84,9 @@ const (
 	phaseEnding
 )
 
-func (c *client) goTo(p phase) { c.phase.Store(int32(p)) }
-
-func (c *client) is(p phase) bool { return phase(c.phase.Load()) == p }
-
 // isOver reports whether no request is made any more. A client that is not over is the
 // session's present one.
-func (c *client) isOver() bool { return phase(c.phase.Load()) >= phaseOver }
+func (c *client) isOver() bool { return c.phase.Load() >= phaseOver }
 
 // deadline returns until when the session can be believed alive, in ordinary time. It
 // returns the zero time if that was never so.
@@ -138,10 +132,10 @@ func (l clientLogger) Printf(format string, args ...any) {
 }
 
 func (s *Session) endClient(c *client) {
-	if c.is(phaseEnding) {
+	if c.phase.Load() == phaseEnding {
 		return
 	}
-	c.goTo(phaseEnding)
+	c.phase.Store(phaseEnding)
 	s.group.Go(func() {
 		c.close(time.Until(c.farewell))
 		s.loop.Post(func() {

@@ -119,8 +119,8 @@ func (s *Session) onConnection(c *client, server string) {
 		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.postFor(c, func() { s.restored(c) }) })
 	case c.announced:
 		s.resume(c)
-	case c.is(phaseDialing):
-		c.goTo(phaseYoung)
+	case c.phase.Load() == phaseDialing:
+		c.phase.Store(phaseYoung)
 		time.AfterFunc(wire.FirstRequest, func() { s.postFor(c, func() { s.announce(c) }) })
 	}
 }
@@ -155,7 +155,7 @@ func (s *Session) LongTick() time.Duration {
 		return 0
 	}
 	granted := c.link.Timeout()
-	return longTick(s.askedTimeout(), granted, lease.Tick(s.cfg.Tick, granted))
+	return longTick(s.cfg.Timeout.Truncate(time.Millisecond), granted, lease.Tick(s.cfg.Tick, granted))
 }
 
 // The bounds that servers set to a session timeout, in ticks, unless their configuration
@@ -183,13 +183,12 @@ func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 	return tick
 }
 
-// askedTimeout is the session timeout as a request names it.
-func (s *Session) askedTimeout() time.Duration { return s.cfg.Timeout.Truncate(time.Millisecond) }
-
 // compareTimeout logs a session timeout that is not the one that was asked for, and what
-// that implies, see [longTick].
-func (s *Session) compareTimeout(c *client) {
-	asked, granted := s.askedTimeout(), c.link.Timeout()
+// that implies. It returns what longTick does.
+func (s *Session) compareTimeout(c *client) (long time.Duration) {
+	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // as a request names it
+	told := lease.Tick(s.cfg.Tick, granted)
+	long = longTick(asked, granted, told)
 	switch {
 	case asked == granted:
 		s.clamped = 0
@@ -197,12 +196,12 @@ func (s *Session) compareTimeout(c *client) {
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
-		told := lease.Tick(s.cfg.Tick, granted)
-		if tick := longTick(asked, granted, told); tick > 0 {
+		if long > 0 {
 			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late", zapSession(c),
-				zap.Duration("tickTime", tick), zap.Duration("told", told), zapServer(c))
+				zap.Duration("tickTime", long), zap.Duration("told", told), zapServer(c))
 		}
 	}
+	return long
 }
 
 // suspend: the connection is gone.
@@ -211,10 +210,10 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	c.owners.shake()
-	if c.is(phaseSuspended) {
+	if c.phase.Load() == phaseSuspended {
 		return
 	}
-	c.goTo(phaseSuspended)
+	c.phase.Store(phaseSuspended)
 	clear(s.next) // after the outage all waiters list at once, and each would be new
 	s.noteAway(true)
 	lost := "connection lost"
@@ -228,8 +227,8 @@ func (s *Session) suspend(c *client) {
 
 // resume: the same session has a connection again.
 func (s *Session) resume(c *client) {
-	suspended := c.is(phaseSuspended)
-	c.goTo(phaseUp)
+	suspended := c.phase.Load() == phaseSuspended
+	c.phase.Store(phaseUp)
 	c.resumed++
 	c.looks.Reset()
 	c.watches.Resumed()
@@ -284,7 +283,7 @@ func (s *Session) expire(c *client) {
 // answer that. The client is not ended before, because no request may be in progress then
 // (see [client.close]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
-	c.goTo(phaseOver)
+	c.phase.Store(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
 	c.stopAsking()
 	if c.pacer != nil {
@@ -297,7 +296,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.dialer.Stop()
 	time.AfterFunc(grace, func() {
 		s.loop.Post(func() {
-			if !c.is(phaseEnding) {
+			if c.phase.Load() != phaseEnding {
 				c.logger.Warn("requests are not answered; closing the connection", zap.Int("requests", c.inflight))
 				c.hangUp() // which answers them, and the last answer ends the client
 			}
@@ -365,15 +364,15 @@ func (s *Session) turnedAway(c *client, err error) {
 // announce reports a new session, which is old enough for requests.
 func (s *Session) announce(c *client) {
 	if c.conn.State() != zk.StateHasSession {
-		c.goTo(phaseDialing) // it begins again with the next connection
+		c.phase.Store(phaseDialing) // it begins again with the next connection
 		return
 	}
 	c.announced = true
-	c.goTo(phaseUp)
+	c.phase.Store(phaseUp)
 	s.show(c)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
-	s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: s.LongTick()})
+	long := s.compareTimeout(c)
+	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: long})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
 	if s.quiet != nil {
@@ -384,7 +383,7 @@ func (s *Session) announce(c *client) {
 
 // restored continues when the watches were restored, or their time is over.
 func (s *Session) restored(c *client) {
-	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
+	if c.phase.Load() == phaseSuspended && c.conn.State() == zk.StateHasSession {
 		s.resume(c)
 	}
 }
@@ -396,7 +395,7 @@ func (s *Session) vouched(c *client, server string, err error) {
 	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown {
 		return // another connection follows
 	}
-	if c.is(phaseSuspended) && c.conn.State() == zk.StateHasSession {
+	if c.phase.Load() == phaseSuspended && c.conn.State() == zk.StateHasSession {
 		s.onConnection(c, server)
 	}
 }

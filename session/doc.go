@@ -57,7 +57,7 @@
 //
 // A free lock costs one round trip, and so does a handoff in a queue of any length,
 // because requests write and read a few bytes of the lock's directory; see
-// [recipes.DirectoryBook], directory.go, claim.go and turnover.go. What the client
+// [recipes.DirectoryBook], directory.go, claim.go and release.go. What the client
 // writes while data are being sent is sent together (package wire).
 //
 // A session that keeps locking new paths creates directories faster than servers remove
@@ -70,8 +70,8 @@
 // them. For other kinds, a Seat has additional fields, and its methods are the
 // differences; see seat.go.
 //
-//   - A semaphore has two directories and a node for its size; see semaphore.go and
-//     size.go.
+//   - A semaphore has two directories and a node for its size; see
+//     semaphore.go.
 //   - An unfair lock is one node, whose name does not identify its owner; see single.go
 //     and [owners].
 //   - A multi-lock has a node in each of several directories; see multi.go.
@@ -85,16 +85,16 @@
 //
 // A file uses the files before it, except that the files of the state use each other.
 //
-//   - Words: config, connectstring, errors, clock, guid, node, place; and the packages
-//     under internal.
-//   - State: session, client, seat, listings, owners, and queue, which makes requests.
+//   - Words: config, connectstring, errors, clock, node, place; and the packages under
+//     internal.
+//   - State: session, client, seat, listings, and queue, which makes requests.
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
-//     package recipes; with it directory, claim, record, release, semaphore,
-//     size, multi, single, watches and revocation.
+//     package recipes; with it directory, claim, record, release, semaphore, multi,
+//     single, watches and revocation.
 //   - The loop's decisions: seatrequest, room, holders. A request of a machine enters
 //     through admit in seatrequest, and its answer leaves through settle.
-//   - Calls for which callers wait: call, transaction, look, observer, queuewatch; and
-//     Resize in size, Revoke in revocation.
+//   - Calls for which callers wait: call, transaction, look, observer; and Resize in
+//     semaphore, Revoke in revocation.
 //   - Directories that are no longer used: leftovers.
 //   - The life of a session: connection, identities; and Open and Close in session.
 //

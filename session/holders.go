@@ -189,7 +189,7 @@ func (r *seatRequest) knowable() bool {
 func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 	const half = 2
 	return recipes.Warmth{
-		Connected: c.is(phaseUp),
+		Connected: c.phase.Load() == phaseUp,
 		Listed:    r.seat.listed,
 		Watched:   c.watches.Sure(r.node),
 		Lease:     c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
@@ -198,7 +198,7 @@ func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 
 // warm writes for a seat that is next in line; see tend.
 func (s *Session) warm(t *Seat) {
-	if c := s.client; c.is(phaseUp) {
+	if c := s.client; c.phase.Load() == phaseUp {
 		s.next[t] = s.clock.now().Add(c.link.Timeout())
 		if c.pacer == nil {
 			s.keepLease(c)
@@ -294,7 +294,7 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	s.pace(c, s.outwait(c, now, pace.Interval))
-	if !c.is(phaseUp) {
+	if c.phase.Load() != phaseUp {
 		return
 	}
 	for seat, node := range s.holders { // a different one each time
@@ -381,7 +381,7 @@ func (s *Session) askOthers(c *client) {
 // othersAsked takes the answers of the other servers, which were asked in a silence.
 // since says when it began.
 func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
-	if !c.is(phaseUp) || !since.Equal(c.silence) {
+	if c.phase.Load() != phaseUp || !since.Equal(c.silence) {
 		return
 	}
 	if !serves {

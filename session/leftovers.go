@@ -51,18 +51,8 @@ func (s *Session) filled(dirs []string) {
 	}
 }
 
-// enters notes that a seat may get a node in its directories, and leftBehind
-// that it has none any more.
-func (s *Session) enters(t *Seat) {
-	if !s.leftovers.Empty() {
-		t.eachDir(s.leftovers.Entered)
-	}
-}
-
+// leftBehind notes that a seat has no node any more in its directories.
 func (s *Session) leftBehind(t *Seat) {
-	if s.leftovers.Empty() {
-		return
-	}
 	now := time.Now()
 	t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
 	if s.leftovers.timer == nil {
@@ -180,7 +170,7 @@ func (s *Session) removeBare(c *client) {
 	if s.leftovers.timer != nil {
 		s.leftovers.timer.Stop()
 	}
-	if !c.is(phaseUp) {
+	if c.phase.Load() != phaseUp {
 		return
 	}
 	for _, x := range s.leftovers.Bare(mostBare) {

@@ -103,7 +103,7 @@ func (s *Session) pump() {
 	if s.cfg.Identities != nil {
 		s.noteNodes()
 	}
-	for c := s.client; c != nil && c.is(phaseUp) && !s.last; {
+	for c := s.client; c != nil && c.phase.Load() == phaseUp && !s.last; {
 		r := s.pending.next()
 		if r == nil {
 			return
@@ -156,7 +156,7 @@ func (s *Session) again(c *client, r request) {
 		s.refuse(r) // late requests have been swept out, and there is no other sweep
 		return
 	}
-	if !c.is(phaseUp) {
+	if c.phase.Load() != phaseUp {
 		s.pending.add(r)
 		return
 	}
@@ -180,7 +180,7 @@ func (c *client) afterPause(f func()) {
 // the session.
 func (s *Session) quiesce() {
 	c := s.client
-	if c != nil && c.is(phaseSuspended) {
+	if c != nil && c.phase.Load() == phaseSuspended {
 		return
 	}
 	s.pump()

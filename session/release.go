@@ -2,12 +2,10 @@ package session
 
 import (
 	"errors"
-	"path"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
@@ -231,13 +229,4 @@ func (c *client) renew(t *Seat, dir, own string) bool {
 	}
 	c.dirs.forget(dir)
 	return true
-}
-
-// renewBehind renews the directories of nodes that are gone.
-func (c *client) renewBehind(t *Seat, nodes []string) {
-	for _, node := range nodes {
-		if events.Late(node) {
-			c.renew(t, path.Dir(node), "")
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 )
@@ -142,7 +141,7 @@ func (s *Session) showFill() {
 // deleted first.
 func (s *Session) overfull() bool {
 	c := s.client
-	return c != nil && c.is(phaseUp) && s.budget.Used().Bytes > DefaultNodeBudget
+	return c != nil && c.phase.Load() == phaseUp && s.budget.Used().Bytes > DefaultNodeBudget
 }
 
 var _, _ seeker = (*seatRequest)(nil), (*callRequest)(nil)
@@ -174,13 +173,6 @@ func (s *Session) uncount(t *Seat, kept bool) {
 	}
 	t.counts, t.leaving = false, false
 	s.roomMade()
-}
-
-// contender is the load of a contender's node in a queue: its path and the length of that,
-// see [budget.Overhead].
-func contender(dir string, kind events.Kind) budget.Load {
-	const length, slash, guid, digits = 4, 1, len(guidMark) + 37, 10
-	return budget.Load{Nodes: 1, Bytes: int64(length + len(dir) + slash + guid + len(kind.Marker()) + digits)}
 }
 
 func (r *callRequest) load(s *Session) budget.Load { return s.nodes.Load(r.txn.ops) }

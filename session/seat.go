@@ -136,9 +136,11 @@ func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	s := t.session
 	t.post, t.place = post, int32(len(s.seats))
 	s.seats = append(s.seats, t)
-	s.enters(t)
+	if !s.leftovers.Empty() {
+		t.eachDir(s.leftovers.Entered) // it may get a node there
+	}
 	c := s.client
-	if suspended := c.is(phaseSuspended); suspended || c.is(phaseUp) {
+	if suspended := c.phase.Load() == phaseSuspended; suspended || c.phase.Load() == phaseUp {
 		opened = recipes.Opened{Epoch: c.epoch, Session: c.link.Session(), Suspended: suspended}
 	}
 	return opened
@@ -151,8 +153,10 @@ func (t *Seat) Close() {
 		s.unsend(t)
 	}
 	s.unseat(t)
-	s.stopDeadline(t)
-	s.stopDelay(t)
+	if len(s.deadlines)+len(s.delays) > 0 { // few seats have a timer
+		s.stopDeadline(t)
+		s.stopDelay(t)
+	}
 	s.noteNodeGone(t)
 	s.uncount(t, false)
 
@@ -179,7 +183,9 @@ func (t *Seat) Close() {
 	c.looks.Drop(t.dir, t) // if it was watched
 	t.mu.Unlock()
 
-	s.leftBehind(t)
+	if !s.leftovers.Empty() {
+		s.leftBehind(t)
+	}
 }
 
 // unseat forgets a seat, if it is known.
@@ -314,21 +320,25 @@ func (t *Seat) listedDirs() []string {
 	return dirs
 }
 
-// load returns the room that the nodes of an attempt take, see room.go. Permits take the
-// place of the node in the queue in one transaction, and take more than it does.
+// load returns the room that the nodes of an attempt take, see room.go. A place in a queue
+// takes its path and the length of that, as in [budget.Node]. Permits take the place of
+// that node in one transaction, and take more than it does.
 func (t *Seat) load() (all budget.Load) {
+	const length, slash, guid, digits = 4, 1, len(guidMark) + 37, 10
+	const beside = length + slash + guid + digits
 	switch {
 	case t.single != nil:
 		return budget.Node(len(t.single.node), 0)
 	case t.permits != nil:
 		const token = 17 // a zxid in hexadecimal digits, and a dash
-		const name = 1 + len(guidMark) + 37 + token + len(permitMarker) + 10
+		const name = slash + guid + token + len(permitMarker) + digits
 		return budget.Node(len(t.permits.root), len(t.permits.dir)+name).Times(int64(t.permits.wanted))
 	case t.members == nil:
-		return contender(t.dir, t.kind)
+		return budget.Load{Nodes: 1, Bytes: int64(len(t.dir) + beside + len(t.kind.Marker()))}
 	}
 	for _, m := range t.members {
-		all = all.Plus(contender(m.dir, m.kind))
+		all.Nodes++
+		all.Bytes += int64(len(m.dir) + beside + len(m.kind.Marker()))
 	}
 	return all
 }

@@ -187,6 +187,7 @@ func (r *seatRequest) do(c *client) (func(*Session), error) {
 // for the machine; nil is no answer.
 func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
+	var gone []string // the nodes that the answer says are gone
 	switch e := r.effect.(type) {
 	case recipes.Create:
 		in, err = c.create(t, e, r.guid)
@@ -217,19 +218,24 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	case recipes.Enter:
 		in, err = c.enter(t, e, r.guid)
 		if _, entered := in.(recipes.Entered); entered {
-			c.renewBehind(t, []string{t.at(e.Node)})
+			gone = []string{t.at(e.Node)}
 		}
 	case recipes.Delete:
 		nodes := t.nodes(r.node)
 		in, err = c.remove(t, e, nodes)
-		if _, gone := in.(recipes.Deleted); gone {
+		if _, deleted := in.(recipes.Deleted); deleted {
+			gone = nodes
 			if t.permits != nil {
 				c.permitsLeft(t, nodes)
 			}
-			c.renewBehind(t, nodes)
 		}
 	case recipes.Arm:
 		return c.arm(t, e)
+	}
+	for _, node := range gone {
+		if events.Late(node) { // the directory's numbers are almost used up
+			c.renew(t, path.Dir(node), "")
+		}
 	}
 	if t.single != nil {
 		c.owners.heard(t, in) // before any machine receives the answer
@@ -307,7 +313,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		}
 		s.tell(r.seat, in, err)
 	case recipes.Unknown:
-		if !c.is(phaseUp) {
+		if c.phase.Load() != phaseUp {
 			s.tell(r.seat, in, err)
 			return
 		}

@@ -167,7 +167,7 @@ func (s *Session) State() State {
 		return Closed
 	case c == nil:
 		return Connecting
-	case c.is(phaseSuspended):
+	case c.phase.Load() == phaseSuspended:
 		return Suspended
 	default:
 		return Connected
@@ -243,7 +243,7 @@ func (s *Session) Interval() time.Duration {
 // answer.
 func (s *Session) Answers() bool {
 	c := s.present()
-	if c == nil || !c.is(phaseUp) {
+	if c == nil || c.phase.Load() != phaseUp {
 		return false
 	}
 	_, since := c.dialer.Owing()
@@ -254,7 +254,7 @@ func (s *Session) Answers() bool {
 // lately.
 func (s *Session) Calm() bool {
 	c := s.present()
-	return c != nil && c.is(phaseUp) && c.throttle.Calm(c.clock.now(), c.link.Timeout())
+	return c != nil && c.phase.Load() == phaseUp && c.throttle.Calm(c.clock.now(), c.link.Timeout())
 }
 
 // yieldTime returns how long a Try waits for an idle node of a cached lock to go: two
@@ -282,7 +282,7 @@ func (s *Session) Patience() time.Duration {
 	switch debt := c.link.Owing(); {
 	case !debt.IsZero():
 		since = debt
-	case c.is(phaseSuspended):
+	case c.phase.Load() == phaseSuspended:
 		since = c.lease.State().Heard // what was asked since then was lost with the connection
 	case since.IsZero():
 		since = now
