@@ -85,8 +85,7 @@
 //
 // A file uses the files before it, except that the files of the state use each other.
 //
-//   - Words: config, connectstring, errors, clock, node, place; and the packages under
-//     internal.
+//   - Words: config, connectstring, errors, clock, node; and the packages under internal.
 //   - State: session, client, seat, listings, and queue, which makes requests.
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
 //     package recipes; with it directory, claim, record, release, semaphore, multi,

@@ -92,7 +92,7 @@ func (w *credentials) note(nodes bool) (over bool) {
 // and what counts in the budget is another one that may be there.
 func (s *Session) noteNodes() {
 	c := s.client
-	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used().Nodes > 0) && c != nil && !c.isOver() {
+	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used.Nodes > 0) && c != nil && !c.isOver() {
 		c.logger.Info("reconnecting because the identities have changed", zapSession(c))
 		c.hangUp() // the next connection gets the present ones
 	}

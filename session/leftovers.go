@@ -60,19 +60,6 @@ func (s *Session) leftBehind(t *Seat) {
 	}
 }
 
-// eachDir calls do with each directory in which the seat may have nodes.
-func (t *Seat) eachDir(do func(dir string)) {
-	for _, m := range t.members {
-		do(m.dir)
-	}
-	if t.permits != nil {
-		do(t.permits.dir)
-	}
-	if t.members == nil {
-		do(t.dir)
-	}
-}
-
 // scheduleCleanup arms the timer for the next directory. It is called while none is armed:
 // what becomes due later never is due earlier than what the timer is armed for.
 func (s *Session) scheduleCleanup() {

@@ -103,7 +103,7 @@ func (s *Session) unpark(out func(request) bool) (taken []request) {
 }
 
 func (s *Session) fullness(need budget.Load) error {
-	used := s.budget.Used()
+	used := s.budget.Used
 	if need.Bytes > s.budget.Limit() {
 		return fmt.Errorf("%w: one request needs %d bytes for its nodes, and the budget is %d: "+
 			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull, need.Bytes, s.budget.Limit())
@@ -125,7 +125,7 @@ func (s *Session) Fill() Fill {
 
 // showFill publishes how much of the budget is used, if that has changed.
 func (s *Session) showFill() {
-	used := s.budget.Used()
+	used := s.budget.Used
 	fill := Fill{int(used.Nodes), int(used.Bytes), s.cfg.NodeBudget}
 	s.mu.Lock()
 	changed := s.view.fill != fill
@@ -141,7 +141,7 @@ func (s *Session) showFill() {
 // deleted first.
 func (s *Session) overfull() bool {
 	c := s.client
-	return c != nil && c.phase.Load() == phaseUp && s.budget.Used().Bytes > DefaultNodeBudget
+	return c != nil && c.phase.Load() == phaseUp && s.budget.Used.Bytes > DefaultNodeBudget
 }
 
 var _, _ seeker = (*seatRequest)(nil), (*callRequest)(nil)

@@ -320,6 +320,19 @@ func (t *Seat) listedDirs() []string {
 	return dirs
 }
 
+// eachDir calls do with each directory in which the seat may have nodes.
+func (t *Seat) eachDir(do func(dir string)) {
+	for _, m := range t.members {
+		do(m.dir)
+	}
+	if t.permits != nil {
+		do(t.permits.dir)
+	}
+	if t.members == nil {
+		do(t.dir)
+	}
+}
+
 // load returns the room that the nodes of an attempt take, see room.go. A place in a queue
 // takes its path and the length of that, as in [budget.Node]. Permits take the place of
 // that node in one transaction, and take more than it does.

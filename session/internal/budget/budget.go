@@ -35,34 +35,31 @@ func Node(path, node int) Load {
 // Contenders take a load once and keep it beyond the end of a session: a waiter queues up
 // again in the next one. Everything else is bound to its session.
 type Budget struct {
+	Used     Load // what counts now; only the methods change it
 	limit    int64
 	session  uint32 // counts the sessions
-	taken    Load   // by contenders
-	leaving  Load   // the part of it that contenders are about to return
-	bound    Load   // by nodes that end with this session, beside the contenders'
-	removing Load   // the part of it that is being removed
+	leaving  Load   // the part of Used that contenders are about to return
+	bound    Load   // the part of Used that ends with this session: not the contenders'
+	removing Load   // the part of bound that is being removed
 }
 
 // New returns an empty budget.
 func New(limit int) Budget { return Budget{limit: int64(limit)} }
 
-// Used returns what counts now.
-func (b *Budget) Used() Load { return b.taken.Plus(b.bound) }
-
 // Limit returns how many bytes there may be.
 func (b *Budget) Limit() int64 { return b.limit }
 
 // Fits reports whether there is room for more, now.
-func (b *Budget) Fits(more Load) bool { return b.Used().Plus(more).Bytes <= b.limit }
+func (b *Budget) Fits(more Load) bool { return b.Used.Bytes+more.Bytes <= b.limit }
 
 // WillFit reports whether there is room for more once all nodes that are about to go have
 // gone.
 func (b *Budget) WillFit(more Load) bool {
-	return b.Used().Plus(more).Minus(b.leaving).Minus(b.removing).Bytes <= b.limit
+	return b.Used.Plus(more).Minus(b.leaving).Minus(b.removing).Bytes <= b.limit
 }
 
 // Take counts the nodes of a contender. Call it only if they fit.
-func (b *Budget) Take(l Load) { b.taken = b.taken.Plus(l) }
+func (b *Budget) Take(l Load) { b.Used = b.Used.Plus(l) }
 
 // Leaving notes that a contender is about to return its load.
 func (b *Budget) Leaving(l Load) { b.leaving = b.leaving.Plus(l) }
@@ -70,7 +67,7 @@ func (b *Budget) Leaving(l Load) { b.leaving = b.leaving.Plus(l) }
 // Return ends what a contender has taken: it has no node, or never had one. leaving says
 // that Leaving was called for it.
 func (b *Budget) Return(l Load, leaving bool) {
-	b.taken = b.taken.Minus(l)
+	b.Used = b.Used.Minus(l)
 	if leaving {
 		b.leaving = b.leaving.Minus(l)
 	}
@@ -80,7 +77,7 @@ func (b *Budget) Return(l Load, leaving bool) {
 // server has refused to delete them.
 func (b *Budget) Keep(l Load, leaving bool) {
 	b.Return(l, leaving)
-	b.bound = b.bound.Plus(l)
+	b.Bind(l)
 }
 
 // Debt is a load that is bound to a session. The zero Debt is none.
@@ -91,14 +88,14 @@ type Debt struct {
 
 // Bind counts nodes of this session, whether there is room or not.
 func (b *Budget) Bind(l Load) Debt {
-	b.bound = b.bound.Plus(l)
+	b.Used, b.bound = b.Used.Plus(l), b.bound.Plus(l)
 	return Debt{l, b.session}
 }
 
 // Settle ends a debt: its nodes are known to be gone.
 func (b *Budget) Settle(d Debt) {
 	if d.session == b.session {
-		b.bound = b.bound.Minus(d.load)
+		b.Used, b.bound = b.Used.Minus(d.load), b.bound.Minus(d.load)
 	}
 }
 
@@ -121,7 +118,10 @@ func (b *Budget) Removed(d Debt, gone bool) {
 }
 
 // Next begins the next session, which has no nodes.
-func (b *Budget) Next() { b.session, b.bound, b.removing = b.session+1, Load{}, Load{} }
+func (b *Budget) Next() {
+	b.Used = b.Used.Minus(b.bound)
+	b.session, b.bound, b.removing = b.session+1, Load{}, Load{}
+}
 
 // Nodes are the ephemeral nodes of a session that its users made in transactions, by
 // path. The zero value is empty, and each session begins with one. A node counts until a transaction of the same session is

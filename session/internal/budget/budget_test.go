@@ -51,7 +51,7 @@ func TestEveryOrder(t *testing.T) {
 	var play func(m model, depth int)
 	check := func(m model) {
 		truth := m.truth()
-		if used := m.budget.Used(); used.Nodes < truth || used.Nodes != used.Bytes {
+		if used := m.budget.Used; used.Nodes < truth || used.Nodes != used.Bytes {
 			t.Fatalf("after%s: %+v count, and there may be %d", m.steps, used, truth)
 		}
 		var leaving, removing int64
@@ -201,7 +201,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 				n.End(&b, r.txn, ends[how], nil)
 				r.over = true
 			}
-			used := b.Used().Nodes
+			used := b.Used.Nodes
 			if used > 1 || used == 0 && there {
 				t.Fatalf("%v of %v, ended %v, at %d: %d nodes count, and there is one: %t", steps, ops, outcomes, at, used, there)
 			}
@@ -209,7 +209,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 		for i := range runs { // one after the other, all of them answered: what is known is exact
 			quiet = quiet && outcomes[i] != "unknown" && steps[3*i] == 3*(steps[3*i]/3) && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
 		}
-		if used := b.Used().Nodes; quiet && used > 0 != there {
+		if used := b.Used.Nodes; quiet && used > 0 != there {
 			t.Fatalf("%v of %v, ended %v: %d nodes count, and there is one: %t", steps, ops, outcomes, used, there)
 		}
 	}
@@ -259,14 +259,14 @@ func TestNumberedNodes(t *testing.T) {
 		end(n.Begin(&b, numbered))
 	}
 	n.End(&b, n.Begin(&b, []Op{{Path: "/n-0000000001", Deletes: true}}), zkerr.Done, nil)
-	if used := b.Used(); used != (Load{2, 146}) {
+	if used := b.Used; used != (Load{2, 146}) {
 		t.Errorf("%+v count, want the two of which nobody knows the names", used)
 	}
 	late := n.Begin(&b, numbered)
 	b.Next()
 	n = Nodes{}
 	n.End(&b, late, zkerr.Done, []string{"/n-0000000002"})
-	if used := b.Used(); used != (Load{}) {
+	if used := b.Used; used != (Load{}) {
 		t.Errorf("%+v count in the next session, want nothing", used)
 	}
 }
