@@ -91,7 +91,8 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 // remove deletes the own nodes. If it leaves a floor, the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Input, error) {
 	x := &recipes.Errand{
-		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes, Floor: e.Floor, Clean: e.Clean,
+		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes,
+		Floor: e.Floor, Clean: e.Clean,
 	}
 	own := nodes[0]
 	switch {

@@ -49,7 +49,7 @@ type Seat struct {
 	//     ahead.
 	traded bool
 
-	brief bool // see isBrief; it never changes
+	brief bool // a transaction of several operations may repeat its path; it never changes
 
 	// It was granted the lock by the news that the node ahead is gone. The client takes
 	// no note of the zxid of such news, so a server that it connects to may be older than
@@ -442,21 +442,6 @@ func (t *Seat) prefixes(id guid) []string {
 		all[i] = path.Join(m.dir, head(m.kind, id)+m.kind.Marker())
 	}
 	return all
-}
-
-// isBrief reports whether a transaction of several operations may repeat the seat's path:
-// a server takes a bounded number of bytes in a request.
-func (t *Seat) isBrief() bool {
-	const mostOfIt = MaxRequest / 8
-	size := len(t.dir) + len(t.data) + TimeoutSize
-	for _, a := range t.acl {
-		size += len(a.Scheme) + len(a.ID)
-	}
-	if t.permits != nil { // they take half of a request at most, and deletes that join them the rest
-		const name = 128
-		size = max(size, (size+name)*int(t.permits.wanted)/4)
-	}
-	return size < mostOfIt
 }
 
 // ownPath returns the path of the own node. If the string is kept already it returns that

@@ -414,7 +414,18 @@ func (s *Session) Seat(p Place) *Seat {
 	case p.Members != nil:
 		t.layout, t.members, t.several = recipes.LayoutSeveral, s.members(p.Members), &ownNodes{}
 	}
-	t.brief = t.isBrief()
+
+	// A server takes a bounded number of bytes in a request. Permits take half of one at
+	// most, and the deletes that join them the rest.
+	const mostOfIt, name = MaxRequest / 8, 128
+	size := len(t.dir) + len(t.data) + TimeoutSize
+	for _, a := range t.acl {
+		size += len(a.Scheme) + len(a.ID)
+	}
+	if t.permits != nil {
+		size = max(size, (size+name)*int(t.permits.wanted)/4)
+	}
+	t.brief = size < mostOfIt
 	return t
 }
 
