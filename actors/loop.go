@@ -80,7 +80,7 @@ func (l *Loop) Hand(f func()) bool {
 		if !returned {
 			broken(recover())
 		}
-		l.group.exit()
+		l.group.running.Done()
 	}()
 	if more := l.drain(mostByHand); more && !l.group.Go(func() { l.drain(endless) }) {
 		l.drain(endless)
@@ -153,45 +153,32 @@ func (l *Loop) drain(most int) (more bool) {
 
 // Group owns the goroutines of a loop and its locks. The zero value is ready to use.
 type Group struct {
-	mu      sync.Mutex
-	running int
+	mu      sync.Mutex // held when running grows, so that none is added after Close
 	closed  bool
-	idle    chan struct{} // closed when running drops to 0; made by Close
+	running sync.WaitGroup
 }
 
 // Go runs f in a goroutine of the group. If the group is closed, it runs nothing and
 // returns false.
 func (g *Group) Go(f func()) bool {
-	if !g.join() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
 		return false
 	}
-	go func() {
-		defer g.exit()
-		f()
-	}()
+	g.running.Go(f)
 	return true
 }
 
-// join counts a goroutine among the group's until exit: the one that calls it, or one
-// that it is about to start.
+// join counts the goroutine that calls it among the group's, until running.Done.
 func (g *Group) join() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	g.running++
+	g.running.Add(1)
 	return true
-}
-
-func (g *Group) exit() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running--
-	if g.running == 0 && g.idle != nil {
-		close(g.idle)
-		g.idle = nil
-	}
 }
 
 // Close refuses new goroutines and returns when the last one has ended. A goroutine of
@@ -199,14 +186,6 @@ func (g *Group) exit() {
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true
-	if g.running == 0 {
-		g.mu.Unlock()
-		return
-	}
-	if g.idle == nil {
-		g.idle = make(chan struct{})
-	}
-	idle := g.idle
 	g.mu.Unlock()
-	<-idle
+	g.running.Wait()
 }
