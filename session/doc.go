@@ -95,7 +95,7 @@
 //   - Calls for which callers wait: call, transaction, look, observer; and Resize in
 //     semaphore, Revoke in revocation.
 //   - Directories that are no longer used: leftovers.
-//   - The life of a session: connection, identities; and Open and Close in session.
+//   - The life of a session: client, identities; and Open and Close in session.
 //
 // # Goroutines
 //

@@ -154,11 +154,12 @@ func (s *Session) interval(c *client) time.Duration {
 
 // A warm session knows what a claim would say, and does not send it, see recipes/warmth.go.
 
-// isKnown answers a request if a warm session knows the answer. If it knows a part of the
+// isKnown answers a claim or an advance if a warm session knows the answer. If it knows a part of the
 // answer, the request is made for the rest, if the session is still warm then.
 func (s *Session) isKnown(r *seatRequest) bool {
 	c := s.client
-	if !r.knowable() || !s.warmth(c, r).Claims() {
+	claim, _ := r.effect.(recipes.Claim) // an advance ends in the simplest one
+	if !claim.Knowable(r.seat.layout) || !s.warmth(c, r).Claims() {
 		return false
 	}
 	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}
@@ -176,13 +177,6 @@ func (s *Session) isKnown(r *seatRequest) bool {
 		r.settle(s, c, in, nil)
 	})
 	return true
-}
-
-// knowable reports whether a warm session may know the answer to the request, or a part
-// of it.
-func (r *seatRequest) knowable() bool {
-	claim, is := r.effect.(recipes.Claim)
-	return (is || r.op == recipes.OpAdvance) && claim.Knowable(r.seat.layout)
 }
 
 // warmth is what the session knows of the seat that has made the request.

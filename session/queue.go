@@ -92,7 +92,10 @@ func (s *Session) sweep() {
 			late = append(late, r)
 		}
 	}
-	for _, r := range append(late, s.unpark(s.late)...) {
+	if len(s.roomless) > 0 {
+		late = append(late, s.unpark(s.late)...)
+	}
+	for _, r := range late {
 		s.refuse(r)
 	}
 }

@@ -165,7 +165,7 @@ func (r *seatRequest) begins(s *Session) {
 			create.with = nil // a create that is made again later goes by itself
 		}
 	}
-	r.warm = r.op == recipes.OpAdvance && r.knowable() && s.warmth(s.client, r).Claims()
+	r.warm = r.op == recipes.OpAdvance && recipes.Claim{}.Knowable(t.layout) && s.warmth(s.client, r).Claims()
 }
 
 func (r *seatRequest) do(c *client) (func(*Session), error) {

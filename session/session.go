@@ -335,8 +335,9 @@ func (s *Session) Quiesce(ctx context.Context) {
 	}
 }
 
+// checkClosed is for a session that is closing.
 func (s *Session) checkClosed() {
-	if s.closing && len(s.living) == 0 {
+	if len(s.living) == 0 {
 		close(s.closed)
 	}
 }
