@@ -49,10 +49,10 @@
 // has at most one listing in progress; see listings.go.
 //
 // The session leaves a silent server while there is time to connect to another one that
-// reports that it serves; see wire/silence.go and wire/ask.go. Requests that an
+// reports that it serves; see wire/silence.go and wire/dial.go. Requests that an
 // overloaded server turns away wait longer each time; see wire/throttle.go. Each address
-// of a name is a server; see wire/resolve.go. If the servers require SASL, the exchange
-// precedes the client's use of the connection; see wire/authenticate.go. An answer from
+// of a name is a server; see wire/hosts.go. If the servers require SASL, the exchange
+// precedes the client's use of the connection; see wire/identity.go. An answer from
 // an earlier connection counts as lost; see seatrequest.go.
 //
 // A free lock costs one round trip, and so does a handoff in a queue of any length,

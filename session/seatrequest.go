@@ -143,10 +143,44 @@ func (r *seatRequest) enter(s *Session) {
 	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
 		return
 	}
-	if (r.op == recipes.OpDelete || r.op == recipes.OpCreate && s.leaving[t.dir] != nil) && s.paired(r) {
-		return
+	switch r.op {
+	case recipes.OpDelete:
+		// While it is parked, a create of another seat in the same directory may join it.
+		e, _ := r.effect.(recipes.Delete)
+		x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: e.Floor, Clean: e.Clean}
+		v := recipes.View{Brief: t.brief}
+		if t.members != nil {
+			v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
+		}
+		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
+			r.leads = true
+			s.leaving[t.dir] = r
+		}
+	case recipes.OpCreate:
+		if parked := s.leaving[t.dir]; parked != nil && s.joins(r, parked) {
+			return
+		}
+	default:
 	}
 	s.pending.add(r)
+}
+
+// joins reports whether the create can join the delete, and has it do so. Then both are
+// one request.
+func (s *Session) joins(r, parked *seatRequest) bool {
+	t := r.seat
+	e, _ := r.effect.(recipes.Create)
+	x := recipes.Errand{Op: r.op, Layout: t.layout}
+	v := recipes.View{Brief: t.brief, Dir: s.client.dirs.book(t.dir)}
+	if t.members != nil {
+		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
+	}
+	if parked.epoch != r.epoch || e.Back.Text != "" || !x.Follows(v) { // Back: it deletes permits itself
+		return false
+	}
+	parked.with, r.with = r, parked
+	delete(s.leaving, t.dir)
+	return true
 }
 
 // begins judges the warmth once more: the request may have waited for another connection.
@@ -241,42 +275,6 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		c.owners.heard(t, in) // before any machine receives the answer
 	}
 	return in, err
-}
-
-// paired takes a delete or a create that is to be parked. It notes a delete that a create
-// of another seat in the same directory may join while it is parked. It reports whether r
-// is a create that has joined one, so that both are one request.
-func (s *Session) paired(r *seatRequest) (joined bool) {
-	t := r.seat
-	leave, _ := r.effect.(recipes.Delete)
-	create, _ := r.effect.(recipes.Create)
-	x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: leave.Floor, Clean: leave.Clean}
-	v := recipes.View{Brief: t.brief}
-	switch {
-	case t.members != nil:
-		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
-	case r.op == recipes.OpCreate:
-		v.Dir = s.client.dirs.book(t.dir)
-	}
-	switch r.op {
-	case recipes.OpDelete:
-		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
-			r.leads = true
-			s.leaving[t.dir] = r
-		}
-	case recipes.OpCreate:
-		parked := s.leaving[t.dir]
-		if parked == nil || parked.epoch != r.epoch || create.Back.Text != "" { // it deletes permits itself
-			return false
-		}
-		if x.Follows(v) {
-			parked.with, r.with = r, parked
-			delete(s.leaving, t.dir)
-			return true
-		}
-	default:
-	}
-	return false
 }
 
 // settle passes the answer on.
