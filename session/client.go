@@ -116,14 +116,23 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		failures = s.client.dialer.Failed()
 	}
 	c := &client{
-		session: s, epoch: epoch, clock: s.clock, containers: &s.containers, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		owners: &owners{at: map[string]recipes.OwnerBook[*Seat]{}}, ended: make(chan struct{}), greeted: make(chan struct{}, 1),
-		stopAsking: func() {}, listings: map[string]*listing{},
-		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
+		session:    s,
+		epoch:      epoch,
+		clock:      s.clock,
+		lease:      lease.New(s.cfg.Tick),
+		containers: &s.containers,
+		dirs:       newDirectories(),
+		owners:     &owners{at: map[string]recipes.OwnerBook[*Seat]{}},
+		listings:   map[string]*listing{},
+		logger:     s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
+		ended:      make(chan struct{}),
+		greeted:    make(chan struct{}, 1),
+		stopAsking: func() {},
 	}
 	c.readings.changed.L = &c.readings.mu
 	c.link = wire.NewLink(wire.Events{
-		Now: s.clock.now, Start: s.group.Go, OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
+		Now: s.clock.now, Start: s.group.Go,
+		OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
 		OnUnresolved: func(server string, err error) {
 			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server), zap.Error(err))
 		},
@@ -135,8 +144,9 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
 	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
-		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: identities,
-		Asked: s.cfg.Timeout, Rng: rng, Failures: failures,
+		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, Rng: rng,
+		TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: identities,
+		Asked: s.cfg.Timeout, Failures: failures,
 	})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
@@ -396,8 +406,10 @@ func (s *Session) happened(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
 		s.tellGone(c, ev.Path, true)
-		s.tellChanged(c, ofChildren.key(ev.Path), true)
-		s.tellChanged(c, ofData.key(ev.Path), true)
+		if !c.looks.Empty() {
+			s.tellChanged(c, ofChildren.key(ev.Path), true)
+			s.tellChanged(c, ofData.key(ev.Path), true)
+		}
 	case zk.EventNodeDataChanged:
 		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
@@ -451,7 +463,9 @@ func (s *Session) announce(c *client) {
 	s.show(c)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
 	long := s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: long})
+	s.news(events.Connected{
+		Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: long,
+	})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
 	if s.quiet != nil {

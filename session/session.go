@@ -66,15 +66,15 @@ type Session struct {
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
-	clamped   time.Duration           // the servers' timeout that was logged; 0: they have taken what was asked for
+	clamped   time.Duration           // the servers' timeout that was logged; 0: it was as asked
 	seats     []*Seat                 // the seats that receive the news, each at its place
 	holders   map[*Seat]string        // the seats whose machines hold by a proof, with their nodes
 	unwatched map[*Seat]struct{}      // the seats whose nodes are theirs and not watched yet
-	next      map[*Seat]time.Time     // the seats that are next in line, and until when the session writes for them
+	next      map[*Seat]time.Time     // the seats next in line, and until when the session writes for them
 	deadlines map[*Seat]deadline      // of the seats that have to give their locks back by a moment
 	delays    map[*Seat]*time.Timer   // of the seats that wait after a crash
 	pending   pending                 // the requests that wait for a connection or for room
-	quiet     chan<- struct{}         // closed when the last flight was answered; nil: no caller waits for that
+	quiet     chan<- struct{}         // closed when the last flight was answered; nil: none waits for it
 	last      bool                    // the last flight has gone: no request is sent any more
 	leaving   map[string]*seatRequest // the parked deletes that a create may join, by directory
 	budget    budget.Budget           // of the nodes, see room.go

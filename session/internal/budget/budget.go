@@ -124,9 +124,9 @@ func (b *Budget) Next() {
 }
 
 // Nodes are the ephemeral nodes of a session that its users made in transactions, by
-// path. The zero value is empty, and each session begins with one. A node counts until a transaction of the same session is
-// known to have deleted it. If it goes otherwise, it counts until the session ends: only
-// the servers know of that.
+// path. The zero value is empty, and each session begins with one. A node counts until a
+// transaction of the same session is known to have deleted it. If it goes otherwise, it
+// counts until the session ends: only the servers know of that.
 type Nodes struct{ at map[string]*node }
 
 // node is a path at which there may be an ephemeral node.
