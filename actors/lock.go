@@ -25,9 +25,12 @@ type End struct {
 
 // Config configures a lock actor.
 type Config struct {
-	ID    uint64
-	Path  string // the directory, in the caller's name space
-	Multi bool   // it is a multi-lock: its Grant has Members
+	ID   uint64
+	Path string // the directory, in the caller's name space
+
+	// Members returns the nodes of a multi-lock that is about to be granted; nil: it is
+	// another lock.
+	Members func() []events.Member
 
 	Owner
 	*House
@@ -37,9 +40,6 @@ type Config struct {
 type Owner interface {
 	// Explain returns the error for Err.
 	Explain(End) error
-	// Members returns the nodes of a multi-lock that is about to be granted. It is not
-	// called for other locks.
-	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
 }
@@ -234,7 +234,7 @@ func (l *Lock) tell(ev events.Event) {
 // is to be logged.
 func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
 	var members []events.Member
-	if l.cfg.Multi {
+	if l.cfg.Members != nil {
 		members = l.cfg.Members()
 	}
 	l.mu.Lock()

@@ -250,14 +250,6 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	}
 }
 
-// Members returns the nodes of a multi-lock.
-func (o *ownerOfActor) Members() []events.Member {
-	if o.seat == nil {
-		return nil
-	}
-	return o.seat.Members()
-}
-
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 

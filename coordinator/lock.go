@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -166,8 +165,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	// The acquisition enters the lock again, or takes its turn under a cached node, or
 	// queues up with a node of its own. One that is to fail has an actor, too, which
 	// reports that.
-	drive := actors.Config{
-		ID: a.id, Path: l.path, Multi: l.members != nil, Owner: (*ownerOfActor)(a), House: house,
+	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
+	if l.members != nil {
+		drive.Members = func() []events.Member { return a.seat.Members() }
 	}
 	again := false
 	if err == nil {
@@ -300,44 +300,6 @@ func (l *Lock) acl() []zk.ACL {
 	default:
 		return l.c.cfg.ACL
 	}
-}
-
-// Do acquires the lock, runs f, and releases the lock. f's context is a child of ctx that
-// ends with a loss. ctx bounds both waits; if it ended before f returned, the release
-// gets one probe interval. Do returns f's error, or why there was no Grant, joined with a
-// *LostError, ErrClosed after Close, a refusal of the release, or [ErrReleasePending].
-//
-// The node stays until f returns, even after a loss, so f must not wait for the same lock
-// then. If f panics, Do abandons the lock, and the panic continues.
-func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	return do(ctx, l, f, options)
-}
-
-// do runs f under the lock of the handle.
-func do(ctx context.Context, h Handle, f func(context.Context, events.Grant) error, options []AcquireOption) error {
-	if f == nil {
-		return fmt.Errorf("%w: Do without a function: %s", ErrInvalid, h.Path())
-	}
-	cfg := configOf(options)
-	cfg.keep = true
-	return run(ctx, f, h.acquire(ctx, cfg))
-}
-
-// run is Do for an acquisition that keeps its node until it is released.
-func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
-	defer a.Abandon() // does nothing after a Release
-	grant, err := a.granting()
-	if err != nil {
-		a.Release()
-		return err
-	}
-	err = f(a.Context(ctx), grant)
-	end := a.giveBack(ctx)
-	var lost, told *LostError
-	if errors.As(end, &lost) && errors.As(err, &told) && *told == *lost {
-		return err // f has returned the cause of its context
-	}
-	return joined(end, err)
 }
 
 // errReserved is the error of data that would be taken for a wish.

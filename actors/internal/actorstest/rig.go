@@ -230,8 +230,6 @@ type owner struct {
 	gone    *atomic.Int32
 }
 
-func (o owner) Members() []events.Member { return nil }
-
 func (o owner) Explain(end actors.End) error { return o.explain(end) }
 func (o owner) Gone()                        { o.gone.Add(1) }
 

@@ -109,7 +109,6 @@ func (k keeper) Queue(_ string, tell actors.Beside) (*actors.Lookout, error) {
 
 type owner struct{ *rig }
 
-func (o owner) Members() []events.Member     { return nil }
 func (o owner) Explain(end actors.End) error { return explain(end) }
 func (o owner) Gone()                        { o.gone++ }
 
