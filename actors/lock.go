@@ -591,6 +591,7 @@ func (l *Lock) verdict(e recipes.Finish, size int) error {
 	switch l.withdrawn {
 	case recipes.WhyContext, recipes.WhyTimeout, recipes.WhyNoSession:
 		return l.err // OnEnd has reported this already, before the machine reached another end
+	default:
 	}
 	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: size}
 	switch {

@@ -18,10 +18,13 @@ type live struct {
 	count  int
 	empty  chan struct{} // closed when the count is 0 and closed is set
 	closed bool
-	watch  func()                          // called when there are acquisitions again, see waiters; may be nil
-	seen   bool                            // watch was called, and waiters since then has found acquisitions
-	inner  int                             // acquisitions where a semaphore above would have a part
-	others map[*Acquisition][]*Acquisition // by multi-lock: its entries at the paths of all members but the first; nil until there is one
+	watch  func() // called when there are acquisitions again, see waiters; may be nil
+	seen   bool   // watch was called, and waiters since then has found acquisitions
+	inner  int    // acquisitions where a semaphore above would have a part
+
+	// By multi-lock: its entries at the paths of all members but the first. It is nil until
+	// there is one.
+	others map[*Acquisition][]*Acquisition
 }
 
 // enter adds an acquisition, unless the coordinator is closed or its path is in use as
@@ -100,8 +103,10 @@ func (l *live) checkKind(lock *Lock) error {
 		return nil
 	}
 	for other := latest; other != nil; other = other.earlier {
-		if !other.lock.isOfKind(lock) && !other.isDone() { // if it is done, its end is known, and its node is about to go
-			return fmt.Errorf("%w: %s is already used as %s, not as %s", ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
+		// If the other one is done, its end is known, and its node is about to go.
+		if !other.lock.isOfKind(lock) && !other.isDone() {
+			return fmt.Errorf("%w: %s is already used as %s, not as %s",
+				ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
 		}
 	}
 	return nil

@@ -144,7 +144,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		house, level, what = &c.terms, zap.InfoLevel, "leadership requested"
 	}
 	if ce := c.cfg.Logger.Check(level, what); ce != nil {
-		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id), zap.String("kind", l.word()), zap.Bool("try", cfg.try))
+		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id),
+			zap.String("kind", l.word()), zap.Bool("try", cfg.try))
 	}
 
 	err := l.check(cfg)
@@ -199,7 +200,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	if !again && a.seat != nil && c.caching.Load() {
 		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}
-	a.actor.Start(ctx, cfg.maxWait, actors.Want{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
+	a.actor.Start(ctx, cfg.maxWait, actors.Want{
+		Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect,
+	})
 	if cfg.feed != nil && a.isDone() {
 		c.live.leave(a) // the group was closed, and has released it, before it entered
 	}
@@ -210,8 +213,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 // place.
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
-		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
-		In: in, Marks: l.marks,
+		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Marks: l.marks, In: in,
+		Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
 	}
 	if l.kind.place != nil {
 		l.kind.place(l, &place)
