@@ -12,7 +12,7 @@ require (
 	github.com/pressly/goose/v3 v3.26.0
 	github.com/thejerf/suture/v4 v4.0.6
 	github.com/tus/tusd/v2 v2.8.0
-	github.com/zkgrant/zkgrant v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
 	github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock v0.0.0
 	go.etcd.io/etcd/client/v3 v3.5.23
 	go.uber.org/goleak v1.3.0

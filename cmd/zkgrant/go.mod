@@ -13,8 +13,8 @@ require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
-	github.com/zkgrant/zkgrant v0.1.0
-	github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
+	github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom v0.2.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.46.0
 	golang.org/x/term v0.30.0

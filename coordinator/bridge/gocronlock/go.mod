@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
-	github.com/zkgrant/zkgrant v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
 	go.uber.org/goleak v1.3.0
 )
 

@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/zkgrant/zkgrant v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
 	go.opentelemetry.io/otel v1.42.0
 	go.opentelemetry.io/otel/metric v1.42.0
 	go.opentelemetry.io/otel/sdk v1.42.0

@@ -6,7 +6,7 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.66.1
-	github.com/zkgrant/zkgrant v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
 	go.uber.org/goleak v1.3.0
 )
 

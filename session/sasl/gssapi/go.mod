@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jcmturner/gokrb5/v8 v8.4.4
-	github.com/zkgrant/zkgrant v0.1.0
+	github.com/zkgrant/zkgrant v0.2.0
 	go.uber.org/goleak v1.3.0
 )
 
